@@ -1,0 +1,46 @@
+"""What every tuner finds on recorded spaces in so many evaluations, and how long it takes to decide.
+
+    python -m benchmarks.tuners [--spaces DIR] [--evaluations 100] [--seeds 20] [--tuners gp,random]
+
+DIR holds tables as `kernelwright tune` reads them; without it the spaces that come with the package are
+used. The figures are the median over seeds of the optimum's time over the best time found, with the 10 %
+and 90 % quantiles, and the mean milliseconds of `ask` and `tell` together.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from kernelwright.search.simulation import RecordedSpace, simulate
+from kernelwright.search.tuners import Tuner, make_tuner, tuner_names
+from kernelwright.testing import recorded_space, recorded_space_names
+
+
+def spaces_of(folder: Path | None) -> list[RecordedSpace]:
+    """Load the tables of a folder, or the spaces that come with the package."""
+    if folder is None:
+        return [recorded_space(name) for name in recorded_space_names()]
+    return [RecordedSpace.load(path) for path in sorted(folder.glob("*.csv*"))]
+
+
+def main() -> None:
+    """Print the table, a row as soon as it is known."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spaces", type=Path)
+    parser.add_argument("--evaluations", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--tuners", default=",".join(tuner_names()))
+    options = parser.parse_args()
+    print(f"{'space':24} {'tuner':14} {'median':>7} {'10 %':>7} {'90 %':>7} {'ms':>7}")
+    for recorded in spaces_of(options.spaces):
+        for name in options.tuners.split(","):
+            make: partial[Tuner] = partial(make_tuner, name)
+            found = simulate(recorded, make, evaluations=options.evaluations, seeds=options.seeds)
+            figures = " ".join(f"{found.quantile(share):7.3f}" for share in (0.5, 0.1, 0.9))
+            print(f"{recorded.name:24} {name:14} {figures} {found.ask_s * 1e3:7.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

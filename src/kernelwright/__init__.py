@@ -1,0 +1,27 @@
+"""Kernelwright: takes a PyTorch op, module or kernel and gives back a faster one its owner can trust."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .flow import Result, judge, optimize, resume
+    from .records import Budget, Contract
+    from .tasks import load_task, task
+
+__version__ = "0.1.0"
+__all__ = [
+    "Budget", "Contract", "Result", "__version__", "judge", "load_task", "optimize", "resume", "task",
+]  # fmt: skip
+
+_HOMES = {
+    "optimize": ".flow", "judge": ".flow", "resume": ".flow", "Result": ".flow",
+    "task": ".tasks", "load_task": ".tasks",
+    "Budget": ".records", "Contract": ".records",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)

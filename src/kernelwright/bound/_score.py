@@ -1,0 +1,60 @@
+"""Figures that hold a time against its bound."""
+
+from ..devices import Device
+from ..records import Bound
+
+SLACK = 0.10
+"""A time this much below the bound is still believed: peaks are measured to a few per cent."""
+SHARED_SLACK = 0.50
+"""The same on a virtual machine, whose share of the memory bandwidth changes from second to second: on
+one of two cores the best rate of a session was seen at half of the best rate minutes later."""
+
+
+def slack_of(device: Device) -> float:
+    """Return how far below the bound a time may be before it is an alarm.
+
+    Example:
+        >>> slack_of(Device(kind="cpu", name="bare", cores=8, memory_bytes=1, torch_device="cpu"))
+        0.1
+    """
+    return SHARED_SLACK if device.facts.get("hypervisor") else SLACK
+
+
+def is_faster_than_physics(time_us: float, bound: Bound, slack: float = SLACK) -> bool:
+    """Tell whether a time is too good to be true: below the bound by more than the slack.
+
+    An alarm, not proof: peaks measured again (`peaks_of(..., refresh=True)`) may raise them.
+
+    Args:
+        time_us: Microseconds of one call.
+        bound: The workload's bound.
+        slack: Share of the bound that is forgiven; `slack_of` says how much is right for a device.
+    """
+    return time_us < bound.time_us * (1 - slack)
+
+
+def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float:
+    """Place a time between the baseline (0.5) and the speed of light (1): `1 / (1 + (t-s) / (b-s))`.
+
+    A baseline at or below the bound leaves no room: then 1 where the time is there too, else 0. A time
+    below the bound counts as at the bound.
+
+    Source: NVIDIA, SOL-ExecBench (arXiv 2603.19173), the score's definition.
+
+    Example:
+        >>> sol_score(20.0, 20.0, 10.0), sol_score(10.0, 20.0, 10.0), sol_score(5.0, 5.0, 10.0)
+        (0.5, 1.0, 1.0)
+    """
+    if baseline_us <= bound_us:
+        return 1.0 if time_us <= bound_us else 0.0
+    return 1 / (1 + max(0.0, time_us - bound_us) / (baseline_us - bound_us))
+
+
+def headroom(time_us: float, bound: Bound) -> float:
+    """Return how many times faster the device could be, at most; 1 where the time is at the bound.
+
+    Example:
+        >>> headroom(30.0, Bound(workload="w", device="d", terms=()))
+        inf
+    """
+    return max(1.0, time_us / bound.time_us) if bound.time_us > 0 else float("inf")

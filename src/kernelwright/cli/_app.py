@@ -1,0 +1,78 @@
+"""The program: names of commands, exit codes, errors in one sentence."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from cyclopts import App, CycloptsError
+
+from .. import __version__
+from ..errors import KernelwrightError
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
+
+_COMMANDS = {
+    "optimize": "Search for a faster kernel, verify it, and package it.",
+    "judge": "Verify and measure one candidate against a task.",
+    "bound": "Say how fast a task could be on a device, by physics.",
+    "doctor": "Say what is here, what is missing, and what to do about it.",
+    "runs": "List the runs in the store.",
+    "show": "Show one run: its decision and every candidate.",
+    "resume": "Go on with a run that was interrupted.",
+    "report": "Write a run as one self-contained HTML file.",
+    "export": "Write a run's accepted kernel as an importable package.",
+    "decide": "Decide again from the raw blocks in the store.",
+    "tune": "Replay a recorded search space: what a tuner would have found in it.",
+    "admit": "Show that a task's checks reject every mutant.",
+}
+
+app = App(
+    name="kernelwright",
+    help="Takes a PyTorch op, module or kernel and gives back a faster one its owner can trust.",
+    version=__version__,
+    result_action="return_value",
+    exit_on_error=False,
+    suppress_keyboard_interrupt=False,
+    print_error=False,
+)
+for _name, _help in _COMMANDS.items():
+    app.command(f"kernelwright.cli.{_name}:{_name}", name=_name, help=_help)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code.
+
+    0: the job was done; 1: `judge` rejected the candidate, or the store or a worker failed; 2: the
+    input is wrong; 3: `judge` could not tell; 4: a tool is missing; 130: interrupted, with everything
+    finished kept.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return int(app(given) or 0)
+    except CycloptsError as error:
+        return _fail(f"{str(error).rstrip('.')}; see `kernelwright --help`", WRONG_INPUT, given)
+    except KernelwrightError as error:
+        return _fail(str(error), error.exit_code, given)
+    except KeyboardInterrupt:
+        return _fail("interrupted; everything finished is kept", INTERRUPTED, given)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise KeyboardInterrupt
+
+
+def _fail(message: str, code: int, given: Sequence[str]) -> int:
+    sentence = " ".join(message.split())
+    print(f"kernelwright: {sentence}", file=sys.stderr)
+    if "--json" in given:
+        print(json.dumps({"event": "error", "message": sentence, "exit_code": code}))
+    return code

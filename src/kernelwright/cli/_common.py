@@ -1,0 +1,94 @@
+"""Flags that several commands share, and how they are checked."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from pydantic import JsonValue
+
+from ..config import Settings
+
+if TYPE_CHECKING:
+    from ..records import Bound
+
+"""An upper limit so many times the median says that there were too few blocks to give one."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common:
+    """Flags of every command."""
+
+    store: Path | None = None
+    """Folder of the run store; by default KERNELWRIGHT_STORE, else the user's data directory."""
+    json: Annotated[bool, Parameter(negative="")] = False
+    """Print JSON: one line an event, the last line the result."""
+
+    @property
+    def folder(self) -> Path:
+        """The store's folder."""
+        return self.store or Settings.from_environment().store
+
+
+def print_json(event: str, **data: JsonValue) -> None:
+    """Print one event as a line of JSON."""
+    print(json.dumps({"event": event, **data}), flush=True)
+
+
+def table(rows: Sequence[Mapping[str, str]], *, empty: str) -> None:
+    """Print rows as a table on stdout: aligned on a terminal, tab-separated where it is not one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not rows:
+        print(empty)
+    elif console.is_terminal:
+        drawn = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+        for row in rows:
+            drawn.add_row(*row.values())
+        console.print(drawn)
+    else:
+        print("\t".join(rows[0]))
+        for row in rows:
+            print("\t".join(row.values()))
+
+
+def bounds_of(events: Sequence[Mapping[str, JsonValue]]) -> "list[Bound]":
+    """Return the bounds that a run's log holds, the latest where it was resumed."""
+    from ..records import Bound
+
+    logged = [e["bounds"] for e in events if e["event"] == "bound"]
+    bounds = logged[-1] if logged else []
+    return [Bound.model_validate(b) for b in bounds] if isinstance(bounds, list) else []
+
+
+def speedup_text(speedup: Mapping[str, float | None] | None) -> str:
+    """Write a speedup with its limits.
+
+    Example:
+        >>> speedup_text({"median": 1.5, "low": 1.4, "high": 1.613})
+        '1.50x (1.40 to 1.61)'
+    """
+    if not speedup:
+        return "not timed"
+    median, low, high = speedup["median"], speedup["low"], speedup["high"]
+    limits = "no limits yet" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    return f"{median:.2f}x ({limits})"
+
+
+def time_text(time_us: float | None) -> str:
+    """Write microseconds in the unit that suits them.
+
+    Example:
+        >>> time_text(1234.5), time_text(12.34), time_text(None)
+        ('1.23 ms', '12.3 us', 'not timed')
+    """
+    if not time_us:
+        return "not timed"
+    if time_us >= 1e6:
+        return f"{time_us / 1e6:.3g} s"
+    return f"{time_us / 1e3:.3g} ms" if time_us >= 1e3 else f"{time_us:.3g} us"

@@ -1,0 +1,228 @@
+"""What a run looks like while it goes on: JSON lines, plain lines, or a live progress bar."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+from ..records import Bound, Budget
+from ._common import speedup_text, time_text
+
+if TYPE_CHECKING:
+    from ..search import Event, Result
+
+
+@contextmanager
+def reporting(as_json: bool, budget: Budget) -> "Iterator[Callable[[Event], None]]":
+    """Yield what to call with every event; an interrupt says how to go on."""
+    run = ""
+
+    def following(show: "Callable[[Event], None]") -> "Callable[[Event], None]":
+        def follow(event: "Event") -> None:
+            nonlocal run
+            run = event.run
+            show(event)
+
+        return follow
+
+    try:
+        if as_json:
+            yield following(lambda event: print(event.line(), flush=True))
+        elif sys.stderr.isatty():
+            with _Live(budget) as live:
+                yield following(live.show)
+        else:
+            yield following(_print_plainly)
+    except KeyboardInterrupt:
+        if run:
+            print(f"to go on where it stopped: kernelwright resume {run}", file=sys.stderr)
+        raise
+
+
+def _print_plainly(event: "Event") -> None:
+    print(f"[{event.elapsed_s:7.1f} s] {describe(event)}", file=sys.stderr, flush=True)
+
+
+def describe(event: "Event") -> str:
+    """Write an event as one plain line."""
+    data: dict[str, Any] = event.data
+    match event.event:
+        case "run":
+            return f"run {event.run}: {data['task']} on {data['device']}, {', '.join(data['languages'])}"
+        case "profile":
+            top = ", ".join(f"{o['name']} {o['share']:.0%}" for o in data["operators"][:3])
+            return f"profile {time_text(data['time_us'])} eager on {data['workload']}: {top}"
+        case "bound":
+            return "bound " + ", ".join(bound_text(Bound.model_validate(b)) for b in data["bounds"])
+        case "evaluation":
+            return _evaluation_text(data)
+        case "accept":
+            place = f"{data['rank']} of {data['of']}"
+            return f"accepting {data['candidate']} ({place}), {speedup_text(data['speedup'])} so far"
+        case "accepted" | "not-accepted":
+            return f"{event.event}: {data['candidate']}, {data['decision']}: {data['reason']}"
+        case "lessons":
+            taught = len({(one["template"], one["language"]) for one in data["lessons"]})
+            return (
+                f"earlier runs say where to begin with {taught} templates"
+                if taught
+                else "no lessons from earlier runs"
+            )
+        case "explored":
+            return f"explored {data['evaluations']} candidates; stopped by {data['stopped_by']}"
+        case _:
+            words = data.get("message") or ", ".join(f"{name} {value}" for name, value in data.items())
+            return f"{event.event}: {words}"
+
+
+def result_text(result: "Result") -> str:
+    """Write a result for people: what came out, where it is, and what to do next."""
+    lines = [f"{result.task}: {_headline(result)}"]
+    if result.time_us:
+        share = f" of {time_text(result.bound_us)}" if result.bound_us else ""
+        reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""
+        lines.append(f"  time    {time_text(result.time_us)}{reached}")
+    lines.append(
+        f"  tried   {result.evaluations} evaluated, {result.cached} known already, {failures_text(result.failures)}"
+    )
+    if result.kernel:
+        lines.append(f"  kernel  {result.kernel}")
+        lines.append(f"  next    kernelwright export {result.run} --to DIR   (a package to import)")
+        lines.append(f"          kernelwright report {result.run}            (how it was decided)")
+    else:
+        lines.append("  kernel  none: the native op stays")
+        lines.append(f"  next    kernelwright report {result.run}, or optimize again with more --minutes")
+    return "\n".join(lines)
+
+
+def _headline(result: "Result") -> str:
+    against = f"{speedup_text(_limits(result))} against {result.baseline}"
+    if result.kernel:
+        return f"improved, {against}"
+    if result.speedup is None:
+        return f"nothing better found ({result.decision})"
+    return f"nothing better found; the best candidate is {result.decision}, {against}"
+
+
+def bound_text(bound: Bound) -> str:
+    """Write a bound with what binds it."""
+    return f"{time_text(bound.time_us)} by {bound.binding} on {bound.workload}"
+
+
+def failures_text(failures: dict[str, int]) -> str:
+    """Write failures by kind.
+
+    Example:
+        >>> failures_text({"build-failed": 2})
+        'failures: build-failed 2'
+    """
+    return (
+        "failures: " + ", ".join(f"{kind} {n}" for kind, n in failures.items()) if failures else "no failures"
+    )
+
+
+def _limits(result: "Result") -> dict[str, float | None] | None:
+    return result.speedup.model_dump() if result.speedup else None
+
+
+def _evaluation_text(data: dict[str, Any]) -> str:
+    name = data["template"] or data["candidate"]
+    settings = " ".join(f"{key}={value}" for key, value in data["parameters"].items())
+    outcome = (
+        data["reason"] if data["speedup"] is None else f"{speedup_text(data['speedup'])} {data['decision']}"
+    )
+    known = ", known already" if data["cached"] else ""
+    best = f"; best {speedup_text(data['best'])}" if data["best"] else ""
+    eta = f"; {data['eta_s']:.0f} s left" if data["eta_s"] is not None else ""
+    return f"{data['number']}: {data['language']} {name} {settings}: {outcome}{known}{best}{eta}"
+
+
+class _Left(ProgressColumn):
+    """Counts down the seconds left between the events that say how many there are."""
+
+    def render(self, task: Task) -> Text:
+        """Return the time left."""
+        ends_s: float | None = task.fields["ends_s"]
+        left_s = 0 if ends_s is None else max(0, round(ends_s - time.monotonic()))
+        return Text(f"{left_s // 60}:{left_s % 60:02d} left" if ends_s is not None else "", style="cyan")
+
+
+class _Live:
+    """Phase, budget used, best so far, failures and time left; above them a line for each thing of note."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._best = 0.0
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("[bold]{task.description}"), BarColumn(20), TextColumn("{task.fields[tally]}"),
+            _Left(), console=Console(stderr=True, highlight=False),
+        )  # fmt: skip
+        self._bar: TaskID = self._progress.add_task("preparing", total=1.0, tally="", ends_s=None)
+
+    def __enter__(self) -> "_Live":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.remove_task(self._bar)
+        self._progress.stop()
+
+    def show(self, event: "Event") -> None:
+        """Show one event."""
+        data: dict[str, Any] = event.data
+        if event.event == "evaluation":
+            self._count(event)
+        elif event.event == "wait":
+            self._progress.update(self._bar, description="waiting for the device")
+        else:
+            phase = _PHASES.get(event.event)
+            if phase is not None:
+                self._progress.update(self._bar, description=phase.format(**data))
+            if event.event not in {"accept", "explored"}:
+                self._say(event)
+
+    def _say(self, event: "Event") -> None:
+        self._progress.console.print(escape(describe(event)), soft_wrap=True)
+
+    def _count(self, event: "Event") -> None:
+        data: dict[str, Any] = event.data
+        median = data["best"]["median"] if data["best"] else 0.0
+        if median > self._best:
+            self._best = median
+            self._say(event)
+        bound = f", {data['fraction_of_bound']:.0%} of bound" if data["fraction_of_bound"] else ""
+        failed = f", [red]{sum(data['failures'].values())} failed[/red]" if data["failures"] else ""
+        best = f"best [green]{median:.2f}x[/green]{bound}" if median else "nothing timed yet"
+        self._progress.update(
+            self._bar,
+            description="exploring",
+            completed=self._used(event.elapsed_s, data["evaluations"]),
+            tally=f"{data['evaluations']} evaluated, {best}{failed}",
+            ends_s=None if data["eta_s"] is None else time.monotonic() + data["eta_s"],
+        )
+
+    def _used(self, elapsed_s: float, evaluations: int) -> float:
+        shares = [0.0]
+        if self._budget.minutes:
+            shares.append(elapsed_s / (self._budget.minutes * 60))
+        if self._budget.evaluations:
+            shares.append(evaluations / self._budget.evaluations)
+        return min(max(shares), 1.0)
+
+
+_PHASES = {
+    "run": "profiling",
+    "profile": "bounding",
+    "bound": "proposing",
+    "lessons": "proposing",
+    "explored": "accepting",
+    "accept": "accepting {rank} of {of}",
+    "accepted": "packaging",
+}
+"""What the bar says is going on after an event."""

@@ -1,0 +1,42 @@
+"""`kernelwright admit`: whether a task's checks are fit to judge by."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ._common import Common, print_json, table
+
+
+def admit(
+    task: str,
+    *,
+    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    common: Common | None = None,
+) -> int:
+    """Put wrong answers through a task's checks; a task that lets one pass is itself faulty.
+
+    Exit code 1 where one passes.
+
+    Args:
+        task: The task, as for `optimize`.
+        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        common: Flags of every command.
+    """
+    from ..tasks import Problem, load_task
+    from ..verify import admit as admission_of
+
+    common = common or Common()
+    problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    admission = admission_of(problem)
+    if common.json:
+        for name, caught in admission.caught.items():
+            print_json("mutant", mutant=name, caught=caught)
+        print_json("result", **admission.model_dump(mode="json"), degenerate=admission.degenerate)
+    else:
+        rows = [{"mutant": n, "outcome": "caught" if c else "PASSES"} for n, c in admission.caught.items()]
+        table(rows, empty=f"no wrong answer could be tried on {admission.task}")
+        if admission.unusable:
+            print(f"the native op itself is not accurate enough on {', '.join(admission.unusable)}")
+        print("degenerate: no win on it can count" if admission.degenerate else "fit to judge by")
+    return 1 if admission.degenerate else 0

@@ -1,0 +1,56 @@
+"""`kernelwright bound`: the least time a device needs."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ..records import Split
+from ._common import Common, print_json, table, time_text
+
+
+def bound(
+    task: str,
+    *,
+    device: str | None = None,
+    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    common: Common | None = None,
+) -> int:
+    """Say how fast a task could be on a device, by physics, and what binds it.
+
+    Args:
+        task: The task, as for `optimize`.
+        device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
+        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        common: Flags of every command.
+    """
+    from ..bound import bound as bound_of
+    from ..devices import detect
+    from ..devices.peaks import peaks_of
+    from ..tasks import Problem, load_task
+
+    common = common or Common()
+    problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    used = detect(device)
+    peaks = peaks_of(used)
+    found = [bound_of(problem, workload, used, peaks) for workload in problem.task.split(Split.SEARCH)]
+    if common.json:
+        for one in found:
+            print_json("bound", time_us=one.time_us, binding=one.binding, **one.model_dump(mode="json"))
+        print_json("result", task=task, bounds={one.workload: one.time_us for one in found})
+        return 0
+    rows = [
+        {
+            "workload": one.workload,
+            "term": term.name,
+            "amount": f"{term.amount:.4g} {term.unit}",
+            "peak": f"{term.peak:.4g} {term.unit}/s",
+            "time": time_text(term.time_us),
+            "binds": "binds" if term.name == one.binding else "",
+            "source": term.source,
+        }
+        for one in found
+        for term in one.terms
+    ]
+    table(rows, empty=f"{task} has nothing to bound")
+    return 0

@@ -1,0 +1,151 @@
+"""`kernelwright doctor`: what is here, what is missing, and what to do about it."""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+
+from ..config import Settings
+from ..errors import KernelwrightError
+from ._common import Common, print_json
+
+_PACKAGES = ("torch", "apache-tvm-ffi", "pydantic", "cyclopts", "triton", "pyopencl")
+_REMEDIES = {
+    "python": "install Python 3.11 or newer",
+    "package": "make a new virtual environment and install kernelwright there",
+    "device": "check that torch works here: python -c 'import torch; print(torch.ones(1))'",
+    "peaks": "delete the folder of KERNELWRIGHT_CACHE; the next run measures them again",
+    "language": "reinstall what it needs, or leave it out with --language",
+    "sandbox": "KERNELWRIGHT_SANDBOX=auto, and a folder for temporary files with free space",
+    "store": "--store FOLDER, or KERNELWRIGHT_STORE",
+}
+"""What to do where looking itself failed, by area."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that was looked at."""
+
+    area: str
+    name: str
+    ok: bool
+    what: str
+    """What was found, or what is missing."""
+    remedy: str = ""
+    """What to do about it."""
+
+
+def doctor(*, common: Common | None = None) -> int:
+    """Say what is here, what is missing, and what to do about it.
+
+    Args:
+        common: Flags of every command.
+    """
+    common = common or Common()
+    facts: list[Fact] = []
+    for fact in examine(common):
+        facts.append(fact)
+        if common.json:
+            print_json("fact", **asdict(fact))
+        else:
+            mark = "ok     " if fact.ok else "missing"
+            print(f"{mark}  {fact.area:9} {fact.name:14} {fact.what}")
+            if fact.remedy and not fact.ok:
+                print(f"{'':9}{'':10} {'':14} to have it: {fact.remedy}")
+    missing = [f"{f.area} {f.name}" for f in facts if not f.ok]
+    if common.json:
+        print_json("result", ok=not missing, missing=list[object](missing))  # type: ignore[arg-type]
+    else:
+        print(f"{len(facts) - len(missing)} here, {len(missing)} missing; what is here is used")
+    return 0
+
+
+def examine(common: Common) -> Iterator[Fact]:
+    """Look at the machine, one fact at a time; a probe that fails is a fact too."""
+    probes: dict[str, Callable[[], Iterable[Fact]]] = {
+        "python": _python,
+        "package": _packages,
+        "device": _devices,
+        "peaks": _peaks,
+        "language": _languages,
+        "sandbox": _sandbox,
+        "store": lambda: _store(common),
+    }
+    for area, probe in probes.items():
+        yield from _guarded(area, "probe", probe)
+
+
+def _guarded(area: str, name: str, probe: Callable[[], Iterable[Fact]]) -> Iterator[Fact]:
+    # A doctor must not fall ill with its patient: whatever a probe meets is what the user came to hear.
+    try:
+        yield from probe()
+    except KernelwrightError as error:
+        yield Fact(area, name, False, str(error), _REMEDIES[area])
+    except Exception as error:  # noqa: BLE001 - a probe may raise anything; doctor must go on
+        yield Fact(area, name, False, f"failed: {type(error).__name__}: {error}", _REMEDIES[area])
+
+
+def _python() -> Iterator[Fact]:
+    enough = sys.version_info >= (3, 11)
+    yield Fact("python", platform.python_version(), enough, sys.executable, "install Python 3.11 or newer")
+
+
+def _packages() -> Iterator[Fact]:
+    for name in _PACKAGES:
+        try:
+            yield Fact("package", name, True, version(name))
+        except PackageNotFoundError:
+            yield Fact("package", name, False, "not installed", f"pip install {name}")
+
+
+def _devices() -> Iterator[Fact]:
+    from ..devices import devices
+
+    for device in devices():
+        caches = ", ".join(f"{c.level} {c.total_bytes >> 10} KiB" for c in device.caches)
+        units = " ".join(device.vector_units)
+        what = f"{device.name}, {device.cores} cores; {caches}; {units}".rstrip("; ")
+        yield Fact("device", device.torch_device, True, what)
+
+
+def _languages() -> Iterator[Fact]:
+    from ..languages import language_names
+
+    for name in language_names():
+        yield from _guarded("language", name, partial(_language, name))
+
+
+def _language(name: str) -> Iterator[Fact]:
+    from ..languages import get_language
+
+    found = get_language(name).available()
+    yield Fact("language", name, found.ok, found.what, found.remedy)
+
+
+def _store(common: Common) -> Iterator[Fact]:
+    from ..store import Store
+
+    with Store(common.folder) as store:
+        yield Fact("store", "sqlite", True, f"{common.folder}, {len(store.runs())} runs")
+
+
+def _peaks() -> Iterator[Fact]:
+    from ..devices import devices
+    from ..devices.peaks import cached_peaks
+
+    for device in devices():
+        found = cached_peaks(device)
+        if found is None:
+            yield Fact("peaks", device.torch_device, True, "not measured yet; the first run measures them")
+        else:
+            top = ", ".join(f"{name} {peak.value:.3g}" for name, peak in found.values.items())
+            yield Fact("peaks", device.torch_device, True, top)
+
+
+def _sandbox() -> Iterator[Fact]:
+    from ..sandbox import Pool
+
+    with Pool(Settings.from_environment(), arena_bytes=1 << 20) as pool:
+        yield Fact("sandbox", "layers", True, ", ".join(pool.layers))

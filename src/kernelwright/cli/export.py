@@ -1,0 +1,35 @@
+"""`kernelwright export`: the accepted kernel as a package."""
+
+from pathlib import Path
+
+from ..errors import NotFoundError
+from ..store import Store
+from ._common import Common, print_json
+
+
+def export(run: str, *, to: Path, common: Common | None = None) -> int:
+    """Write a run's accepted kernel as a small importable package with its guard, claim and test.
+
+    Args:
+        run: The run's id, a beginning of it, or `last`.
+        to: Folder to write; an earlier export in it is replaced.
+        common: Flags of every command.
+    """
+    from ..search import accepted_of, package_accepted
+
+    common = common or Common()
+    with Store(common.folder) as store:
+        record = store.run(run)
+        started = next((e for e in store.events(record.id) if e["event"] == "run"), {})
+        about = started.get("environment")
+        accepted = accepted_of(store, record)
+        task = store.task(record.task)
+    if accepted is None:
+        raise NotFoundError(f"run {record.id} accepted no kernel, so there is nothing to export")
+    named = {k: str(v) for k, v in about.items()} if isinstance(about, dict) else {}
+    folder = package_accepted(task, record, accepted, to, named)
+    if common.json:
+        print_json("result", run=record.id, kernel=str(folder))
+    else:
+        print(folder)
+    return 0

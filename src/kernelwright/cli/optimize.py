@@ -1,0 +1,77 @@
+"""`kernelwright optimize`: the main job."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ._common import Common
+
+_Names = Annotated[list[str] | None, Parameter(negative="")]
+
+
+def optimize(
+    target: str,
+    *,
+    language: _Names = None,
+    proposer: _Names = None,
+    device: str | None = None,
+    evaluations: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    device_seconds: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    seed: int = 0,
+    baseline: _Names = None,
+    tuner: str | None = None,
+    learn: bool = True,
+    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    common: Common | None = None,
+) -> int:
+    """Search for a faster kernel, verify it, and package it.
+
+    Ends with `improved` and a packaged kernel, or with "nothing better found"; both are a job done. With
+    no budget given it stops after 3 minutes or 40 evaluations, whichever comes first.
+
+    Args:
+        target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
+        language: Language to write kernels in; repeat for more. By default all that are here; OpenCL only
+            where nothing else compiles.
+        proposer: Who proposes: `start`, `library`, `compiler`; repeat for more. By default all.
+        device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
+        evaluations: Stop after this many candidates; known ones are not counted.
+        minutes: Stop after this long; a part is kept back for the final acceptance.
+        device_seconds: Stop after holding the device this long.
+        seed: Seed of the search. The judge's seeds are secret.
+        baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
+            default `eager` and `compile`, and the existing kernel where there is one; the fastest counts.
+        tuner: Explores templates: `gp` by default; `kernelwright tune --help` names them all.
+        learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
+        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        common: Flags of every command.
+    """
+    from .. import flow
+    from ..records import Budget
+    from ..search import DEFAULT_TUNER
+    from ._console import reporting, result_text
+
+    common = common or Common()
+    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds)
+    if budget == Budget():
+        budget = flow.DEFAULT_BUDGET
+    with reporting(common.json, budget) as on_event:
+        result = flow.optimize(
+            Path(target) if ":" not in target else target,
+            budget=budget,
+            languages=language or (),
+            proposers=proposer or flow.PROPOSERS,
+            device=device,
+            baselines=baseline or (),
+            seed=seed,
+            tuner=tuner or DEFAULT_TUNER,
+            learn=learn,
+            max_elements=None if max_elements is None else int(max_elements),
+            store=common.folder,
+            on_event=on_event,
+        )
+    print(result.line() if common.json else result_text(result), flush=True)
+    return 0

@@ -1,0 +1,51 @@
+"""`kernelwright report`: one run as an HTML file."""
+
+from pathlib import Path
+
+from ..errors import StoreError
+from ..store import Store
+from ._common import Common, bounds_of, print_json
+
+
+def report(run: str, *, to: Path | None = None, common: Common | None = None) -> int:
+    """Write a run as one self-contained HTML file; it needs no network.
+
+    Args:
+        run: The run's id, a beginning of it, or `last`.
+        to: File to write; by default `RUN.html` in the current folder.
+        common: Flags of every command.
+    """
+    from ..report import Story, render
+    from ..search import accepted_of
+
+    common = common or Common()
+    with Store(common.folder) as store:
+        record = store.run(run)
+        evaluations, events = store.evaluations(record.id), store.events(record.id)
+        accepted, task = accepted_of(store, record), store.task(record.task)
+    finished = {str(e["candidate"]): float(str(e["elapsed_s"])) for e in events if e["event"] == "evaluation"}
+    started = next((e for e in events if e["event"] == "run"), {})
+    story = Story(
+        run=record,
+        task=task,
+        evaluations=evaluations,
+        finished_s=[finished.get(e.candidate.key, 0.0) for e in evaluations],
+        bounds=bounds_of(events),
+        best=accepted.candidate.key if accepted else None,
+        environment={k: str(v) for k, v in _pairs(started.get("environment"))},
+        reproduce=str(started.get("reproduce", "")),
+    )
+    path = to or Path(f"{record.id}.html")
+    try:
+        path.write_text(render(story))
+    except OSError as error:
+        raise StoreError(f"cannot write {path} ({error.strerror}); choose another file with --to") from error
+    if common.json:
+        print_json("result", run=record.id, report=str(path))
+    else:
+        print(path)
+    return 0
+
+
+def _pairs(value: object) -> list[tuple[str, object]]:
+    return list(value.items()) if isinstance(value, dict) else []

@@ -1,0 +1,25 @@
+"""`kernelwright resume`: go on where a run stood."""
+
+from ..store import Store
+from ._common import Common
+
+
+def resume(run: str, *, common: Common | None = None) -> int:
+    """Go on with a run that was interrupted or killed; nothing is lost and nothing counted twice.
+
+    A run that is finished says its result again.
+
+    Args:
+        run: The run's id, a beginning of it, or `last`.
+        common: Flags of every command.
+    """
+    from .. import flow
+    from ._console import reporting, result_text
+
+    common = common or Common()
+    with Store(common.folder) as store:
+        record = store.run(run)
+    with reporting(common.json, record.budget) as on_event:
+        result = flow.resume(record.id, store=common.folder, on_event=on_event)
+    print(result.line() if common.json else result_text(result), flush=True)
+    return 0

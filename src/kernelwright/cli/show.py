@@ -1,0 +1,62 @@
+"""`kernelwright show`: one run in words and figures."""
+
+from typing import TYPE_CHECKING
+
+from ..records import Evaluation
+from ..store import Store
+from ._common import Common, print_json, speedup_text, table, time_text
+from .runs import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def show(run: str, *, top: int = 20, sources: bool = False, common: Common | None = None) -> int:
+    """Show one run: its decision and its candidates, best first.
+
+    Args:
+        run: The run's id, a beginning of it, or `last`.
+        top: How many candidates to show.
+        sources: Print the best candidate's source as well.
+        common: Flags of every command.
+    """
+    common = common or Common()
+    with Store(common.folder) as store:
+        record = store.run(run)
+        evaluations = sorted(store.evaluations(record.id), key=_median, reverse=True)
+        result, status = store.result(record.id), standing(store, record)
+    if common.json:
+        for evaluation in evaluations:
+            print_json("evaluation", **evaluation.model_dump(mode="json", exclude={"timing"}))
+        print_json("result", **{**record.model_dump(mode="json"), "status": status, "result": result})
+        return 0
+    print(f"run {record.id}: {record.task_name} on {record.device}, seed {record.seed}, {status}")
+    if result is not None:
+        print(f"decision {result['decision']}, kernel {result['kernel'] or 'none'}")
+    table([_row(e) for e in evaluations[:top]], empty="no candidate was evaluated")
+    if len(evaluations) > top:
+        print(f"and {len(evaluations) - top} more; --top {len(evaluations)} shows all")
+    if sources and evaluations:
+        for file in evaluations[0].candidate.sources:
+            print(f"\n--- {file.path}\n{file.text}")
+    return 0
+
+
+def _median(evaluation: Evaluation) -> float:
+    speedup = evaluation.decision.speedup
+    return speedup.median if speedup else 0.0
+
+
+def _row(evaluation: Evaluation) -> "Mapping[str, str]":
+    candidate, decision = evaluation.candidate, evaluation.decision
+    return {
+        "candidate": candidate.key,
+        "language": candidate.language,
+        "from": candidate.template or candidate.proposer,
+        "parameters": " ".join(f"{k}={v}" for k, v in candidate.parameters.items()),
+        "stage": evaluation.stage,
+        "decision": decision.status,
+        "speedup": speedup_text(decision.speedup.model_dump()) if decision.speedup else "",
+        "time": time_text(decision.time_us),
+        "reason": decision.reason,
+    }

@@ -1,0 +1,44 @@
+"""Settings of this machine and user. The only file that reads environment variables."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things are kept and which tools to use.
+
+    Example:
+        >>> Settings.from_environment({"KERNELWRIGHT_STORE": "/tmp/kw"}).store
+        PosixPath('/tmp/kw')
+    """
+
+    store: Path
+    """Folder of the run store (`KERNELWRIGHT_STORE`; the user's data directory by default)."""
+    cache: Path
+    """Folder of build caches and measured peaks (`KERNELWRIGHT_CACHE`)."""
+    cxx: str | None
+    """C++ compiler asked for (`KERNELWRIGHT_CXX`, else `CXX`); none: the first of g++, clang++."""
+    nvcc: str | None
+    """CUDA compiler asked for (`KERNELWRIGHT_NVCC`); none: `nvcc` on the path, then CUDA_HOME."""
+    sandbox: str
+    """Most isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
+    cuda_home: Path | None = None
+    """Folder of the CUDA toolkit (`CUDA_HOME`)."""
+
+    @classmethod
+    def from_environment(cls, environ: dict[str, str] | None = None) -> "Settings":
+        """Read the settings from `environ`, by default the process's own."""
+        from platformdirs import user_cache_path, user_data_path
+
+        env = dict(os.environ) if environ is None else environ
+        store, cache = env.get("KERNELWRIGHT_STORE"), env.get("KERNELWRIGHT_CACHE")
+        return cls(
+            store=Path(store) if store else user_data_path("kernelwright"),
+            cache=Path(cache) if cache else user_cache_path("kernelwright"),
+            cxx=env.get("KERNELWRIGHT_CXX") or env.get("CXX"),
+            nvcc=env.get("KERNELWRIGHT_NVCC"),
+            sandbox=env.get("KERNELWRIGHT_SANDBOX", "auto"),
+            cuda_home=Path(env["CUDA_HOME"]) if env.get("CUDA_HOME") else None,
+        )

@@ -1,0 +1,12 @@
+"""Accepted Candidates → Kernel: a small importable package that guards itself.
+
+An exported package holds the kernels' sources, the native op as fallback, the guard between them, a
+`torch.library` op with a fake implementation, the claim sheet and its own test. It needs torch, and
+`apache-tvm-ffi` for C++ kernels; it does not need Kernelwright.
+"""
+
+from ._claim import Claim
+from ._guard import Variant
+from ._package import Kernel, package
+
+__all__ = ["Claim", "Kernel", "Variant", "package"]

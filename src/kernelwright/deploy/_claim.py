@@ -1,0 +1,62 @@
+"""The claim sheet: what is claimed, under which conditions, how to check it, what was not tested."""
+
+from ..records import Contract, Decision, Record
+
+
+class Claim(Record):
+    """What an exported kernel's owner may rely on."""
+
+    task: str
+    """The task's name."""
+    task_key: str
+    """The task's key."""
+    run: str
+    """The run that found it."""
+    reproduce: str
+    """The command that repeats the search and the decision."""
+    decisions: tuple[Decision, ...]
+    """One for each variant."""
+    contract: Contract
+    """What the kernels were held to."""
+    environment: dict[str, str]
+    """Device, versions, isolation layers."""
+    verified: tuple[str, ...]
+    """Names of the workloads that passed, all splits."""
+    not_tested: tuple[str, ...]
+    """What nobody should conclude from this sheet."""
+
+    def to_markdown(self) -> str:
+        """Render the sheet for people."""
+        rows = [
+            f"| {w.workload} | {d.candidate} | {w.baseline} | {w.baseline_us:.1f} | {w.time_us:.1f} | "
+            f"{w.speedup} | "
+            f"{f'{w.bound_us / w.time_us:.0%}' if w.bound_us else 'no bound'} |"
+            for d in self.decisions
+            for w in d.workloads
+        ]
+        c = self.contract
+        return "\n".join(
+            [
+                f"# Claim: {self.task}",
+                "",
+                "| workload | variant | against | baseline µs | kernel µs | speedup (interval) | of the bound |",
+                "|---|---|---|---|---|---|---|",
+                *rows,
+                "",
+                f"Intervals are at {c.confidence:.0%}; a gain counts from {c.least_effect:.0%}. Errors are held "
+                f"against float64: at most {c.error_factor:g} times the native op's own, or {c.error_floor:g} "
+                f"epsilon of the output's scale, and never above {c.error_cap:g} of it.",
+                "",
+                "## Conditions",
+                *(f"- {name}: {value}" for name, value in sorted(self.environment.items())),
+                f"- task `{self.task_key}`, run `{self.run}`",
+                f"- verified on: {', '.join(self.verified)}",
+                "",
+                "## Not tested",
+                *(f"- {line}" for line in self.not_tested),
+                "",
+                "## Reproduce",
+                f"```\n{self.reproduce}\n```",
+                "",
+            ]
+        )

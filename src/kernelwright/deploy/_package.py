@@ -1,0 +1,195 @@
+"""Write the package."""
+
+import json
+import keyword
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from ..errors import InputError
+from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
+from ..records import Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
+from ._claim import Claim
+from ._guard import Variant, guard
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An exported package."""
+
+    name: str
+    """Its import name."""
+    folder: Path
+    """The folder to put on the import path; the package is `folder / name`."""
+    variants: tuple[str, ...]
+    """Names of the variants behind the guard."""
+
+
+def package(
+    task: Task,
+    variants: Sequence[Variant],
+    claim: Claim,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    init: Sequence[Scalar] = (),
+) -> Kernel:
+    """Write the accepted variants of one task as an importable package.
+
+    Args:
+        task: The task; its reference becomes the native op.
+        variants: Accepted candidates; of two that admit a call the one nearer in size serves.
+        claim: The claim sheet.
+        folder: Where to; made if missing, and replaced if it holds an earlier export.
+        device: Device type in the guard: `cpu` or `cuda`.
+        init: Arguments that make the reference module, where the reference is one.
+
+    Raises:
+        InputError: there is nothing to export, or the folder holds something else.
+    """
+    if not variants:
+        raise InputError(
+            f"task {task.name!r} has no accepted kernel to export; run `kernelwright optimize` first"
+        )
+    for variant in variants:
+        _check_exportable(variant)
+    name = _identifier(task.name)
+    _clear(folder)
+    home = folder / name
+    (home / "variants").mkdir(parents=True)
+    for variant in variants:
+        _write(home / "variants" / variant.name, variant.evaluation.candidate.sources)
+    _write(home / "reference", task.reference.files)
+    (home / "variants.json").write_text(json.dumps([_table_row(v, device) for v in variants], indent=1))
+    shutil.copytree(_HERE / "runtime", home / "_runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, text in _sources(task, name, init).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (folder / "claim.json").write_text(claim.to_json())
+    (folder / "CLAIM.md").write_text(claim.to_markdown())
+    return Kernel(name, folder, tuple(v.name for v in variants))
+
+
+def _check_exportable(variant: Variant) -> None:
+    candidate = variant.evaluation.candidate
+    if candidate.style == "module":
+        raise InputError(
+            f"candidate {candidate.key} is a module; expected a function or a compiled symbol that takes the "
+            "state as arguments"
+        )
+    if candidate.style == "destination" and candidate.language != "cpp":
+        raise InputError(
+            f"candidate {candidate.key} is in {candidate.language}; expected C++, Triton or PyTorch, which an "
+            "exported package can load by itself"
+        )
+
+
+def _table_row(variant: Variant, device: str) -> dict[str, object]:
+    candidate = variant.evaluation.candidate
+    return {
+        "name": variant.name,
+        "language": candidate.language,
+        "style": candidate.style,
+        "entry": candidate.entry,
+        "flags": [*CPP_FLAGS, *candidate.flags] if candidate.language == "cpp" else [],
+        "parameters": candidate.parameters,
+        "elements": variant.elements,
+        "guard": guard(variant.workloads, device),
+    }
+
+
+def _sources(task: Task, name: str, init: Sequence[Scalar]) -> dict[str, str]:
+    """Return the generated files: package, native op, test and build metadata."""
+    example = task.split(Split.SEARCH)[0]
+    specs = (*example.arguments, *example.state)
+    names = [_identifier(s.name) for s in specs]
+    outputs = ", ".join("Tensor" for _ in example.outputs)
+    mutated = {_identifier(m) for m in task.contract.mutates}
+    schema = ", ".join(
+        f"{_schema_type(s, f'(a{i}!)' if n in mutated else '')} {n}"
+        for i, (s, n) in enumerate(zip(specs, names, strict=True))
+    )
+    path, _, symbol = task.reference.entry.partition(":")
+    fields = {
+        "name": name,
+        "task": task.name,
+        "arguments": ", ".join(names),
+        "schema": f"({schema}) -> ({outputs})",
+        "mutates": repr(tuple(sorted(mutated))),
+        "path": path,
+        "symbol": symbol,
+        "is_module": repr(task.reference.style == "module"),
+        "init": repr(tuple(init)),
+        "state": repr(tuple(s.name for s in example.state)),
+        "count": str(len(example.arguments)),
+        "cases": json.dumps([_case(w) for w in _testable(task)], indent=1),
+        "factor": repr(task.contract.error_factor),
+        "floor": repr(task.contract.error_floor),
+        "mode": repr(task.contract.mode == "train"),
+    }
+    where = {
+        "package.txt": f"{name}/__init__.py",
+        "native.txt": f"{name}/native.py",
+        "test.txt": f"test_{name}.py",
+        "cases.txt": "cases.json",
+        "pyproject.txt": "pyproject.toml",
+        "readme.txt": "README.md",
+    }
+    return {
+        target: Template((_HERE / "templates" / source).read_text()).substitute(fields)
+        for source, target in where.items()
+    }
+
+
+def _testable(task: Task) -> list[Workload]:
+    workloads = [w for w in task.workloads if w.regime == "declared"]
+    return [w for w in workloads if all(_drawable(s) for s in (*w.arguments, *w.state))]
+
+
+def _drawable(spec: TensorSpec | ScalarSpec) -> bool:
+    return isinstance(spec, ScalarSpec) or (
+        spec.layout == "contiguous"
+        and spec.distribution.kind in {"normal", "uniform", "integers", "constant"}
+    )
+
+
+def _case(workload: Workload) -> dict[str, object]:
+    specs = (*workload.arguments, *workload.state)
+    return {"name": workload.name, "arguments": [s.model_dump(mode="json") for s in specs]}
+
+
+def _schema_type(spec: TensorSpec | ScalarSpec, alias: str) -> str:
+    if isinstance(spec, TensorSpec):
+        return f"Tensor{alias}"
+    kinds = {bool: "bool", int: "int", float: "float", str: "str"}
+    value = spec.value
+    if isinstance(value, tuple):
+        return f"{kinds[type(value[0])] if value else 'int'}[]"
+    return kinds.get(type(value), "Tensor?")
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W+", "_", text).strip("_").lower() or "kernel"
+    return f"k_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+
+
+def _write(folder: Path, files: Sequence[SourceFile]) -> None:
+    for file in files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text)
+
+
+def _clear(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / "claim.json").exists():
+            raise InputError(
+                f"{folder} is not empty and holds no earlier export; name an empty or a new folder"
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,125 @@
+"""The guard: the verified kernel where it was verified, the native op everywhere else."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import loaders
+
+
+class Dispatcher:
+    """Call a verified variant inside its guard and the native op outside it.
+
+    Covers: other ranks, dtypes, devices, layouts, scalars and sizes than those verified and timed;
+    gradients asked for; a variant that cannot be loaded or that declines: all go to the native op.
+    Does not cover: a kernel that is wrong inside its guard (that is what acceptance is for).
+
+    Args:
+        folder: The package's folder, with `variants.json` and `variants/`.
+        native: The native op, called with the same arguments.
+    """
+
+    def __init__(self, folder: Path, native: Callable[..., Any]) -> None:
+        self.native = native
+        self.variants: list[dict[str, Any]] = json.loads((folder / "variants.json").read_text())
+        self._folder = folder
+        self._plans: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute the op; same results as the native op within the verified tolerance."""
+        key = tuple(_describe(a) for a in arguments)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._plan(arguments)
+        if plan is not self.native and torch.is_grad_enabled() and _wants_gradient(arguments):
+            return self.native(*arguments)
+        return plan(*arguments)
+
+    def choose(self, *arguments: Any) -> str:
+        """Name the variant that would serve these arguments, or `native`."""
+        chosen = self._choose(arguments)
+        return str(chosen["name"]) if chosen else "native"
+
+    def _choose(self, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
+        fits = [v for v in self.variants if _admits(v["guard"], arguments)]
+        elements = sum(a.numel() for a in arguments if isinstance(a, torch.Tensor))
+        return min(fits, key=lambda v: abs(v["elements"] - elements), default=None)
+
+    def _plan(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        variant = self._choose(arguments)
+        if variant is None:
+            return self.native
+        try:
+            return self._load(variant, arguments)
+        except loaders.Unavailable as error:
+            warnings.warn(f"variant {variant['name']} is not used: {error}", RuntimeWarning, stacklevel=3)
+            return self.native
+
+    def _load(self, variant: dict[str, Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        folder = self._folder / "variants" / variant["name"]
+        given = {"kernels": loaders.load_cpp(folder, tuple(variant["flags"]))} if variant["flags"] else {}
+        if variant["style"] == "function":
+            return self._guarded(loaders.load_python(folder, variant["entry"], **given))
+        kernel = getattr(given["kernels"], variant["entry"].partition(":")[2])
+        specs = output_specs(self.native, arguments)
+        device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
+
+        def allocate() -> tuple[torch.Tensor, ...]:
+            return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in specs)
+
+        return self._guarded(loaders.destination(kernel, allocate))
+
+    def _guarded(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            try:
+                return kernel(*arguments)
+            except (NotImplementedError, RuntimeError) as error:
+                if not str(error).startswith("Unsupported"):
+                    raise
+                return self.native(*arguments)
+
+        return call
+
+
+def output_specs(
+    native: Callable[..., Any], arguments: tuple[Any, ...]
+) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    """Find shapes and dtypes of the op's results without computing them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils import _pytree
+
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fakes = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in arguments]
+        results, _ = _pytree.tree_flatten(native(*fakes))
+    return [(tuple(r.shape), r.dtype) for r in results]
+
+
+def _describe(argument: Any) -> Any:
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    return argument.shape, argument.stride(), argument.dtype, argument.device, type(argument)
+
+
+def _wants_gradient(arguments: tuple[Any, ...]) -> bool:
+    return any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
+
+
+def _admits(guard: list[dict[str, Any]], arguments: tuple[Any, ...]) -> bool:
+    return len(guard) == len(arguments) and all(map(_admits_one, guard, arguments))
+
+
+def _admits_one(rule: dict[str, Any], argument: Any) -> bool:
+    if "value" in rule:
+        return not isinstance(argument, torch.Tensor) and bool(argument == rule["value"])
+    return (
+        type(argument) in (torch.Tensor, torch.nn.Parameter)
+        and str(argument.dtype) == f"torch.{rule['dtype']}"
+        and argument.device.type == rule["device"]
+        and argument.is_contiguous()
+        and argument.dim() == len(rule["sizes"])
+        and all(low <= size <= high for size, (low, high) in zip(argument.shape, rule["sizes"], strict=True))
+    )

@@ -1,0 +1,71 @@
+"""What a device is, to the rest of the house."""
+
+from typing import Literal
+
+from ..records import Record, Scalar, content_key
+
+
+class Cache(Record):
+    """One level of cache."""
+
+    level: Literal["l1", "l2", "l3", "l4"]
+    """Data or unified; instruction caches are left out."""
+    size_bytes: int
+    """Bytes of one instance."""
+    instances: int = 1
+    """Instances that the usable cores reach together."""
+    shared_by: int = 1
+    """Usable cores behind one instance."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all reachable instances together."""
+        return self.size_bytes * self.instances
+
+
+class Device(Record):
+    """A processor that kernels run on: what it is, not how fast it is (`peaks` says that)."""
+
+    kind: Literal["cpu", "cuda", "hip"]
+    """Family: `cuda` is NVIDIA, `hip` is AMD."""
+    name: str
+    """The maker's name of the model."""
+    cores: int
+    """Cores that this process may use: CPUs less affinity and container limits; SMs or CUs of a GPU."""
+    memory_bytes: int
+    """Main memory of the device, a container's limit taken off."""
+    torch_device: str
+    """What `torch.device` takes: `cpu`, `cuda:0`."""
+    caches: tuple[Cache, ...] = ()
+    """From the nearest to the farthest; empty where the system does not say."""
+    vector_units: tuple[str, ...] = ()
+    """Instruction sets that kernels may use: `avx2`, `fma`, `avx512`, `avx512_bf16`, `amx`, `neon` ..."""
+    facts: dict[str, Scalar] = {}
+    """More, by name: `logical_cpus`, `capability`, `shared_bytes_per_sm` ... Of these only `driver` and
+    `runtime` are part of the fingerprint."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The name of this kind of machine: what measured peaks and evaluations hold for."""
+        caches = (f"{c.level}:{c.size_bytes}x{c.instances}" for c in self.caches)
+        driver = [str(self.facts[k]) for k in ("driver", "runtime") if k in self.facts]
+        memory = [str(self.memory_bytes)] if self.kind != "cpu" else []
+        parts = (self.name, str(self.cores), *caches, *sorted(self.vector_units), *memory, *driver)
+        return f"{self.kind}-{content_key(*parts)}"
+
+    def cache(self, level: str) -> Cache | None:
+        """Return one level of cache, or none where the device has none or does not say."""
+        return next((c for c in self.caches if c.level == level), None)
+
+    @property
+    def last_level_bytes(self) -> int:
+        """Bytes of the farthest level of cache; 0 where the system does not say."""
+        return self.caches[-1].total_bytes if self.caches else 0
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of the widest vector unit in bits; 64 where there is none."""
+        units = set(self.vector_units)
+        if "avx512" in units:
+            return 512
+        return 256 if units & {"avx", "avx2"} else 128 if units & {"sse2", "neon", "sve"} else 64

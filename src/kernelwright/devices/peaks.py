@@ -1,0 +1,147 @@
+"""How fast this machine's devices are at their best: measured once, kept by fingerprint.
+
+Names of peaks:
+
+- `dram.read`, `dram.write`, `dram.copy`, `dram.add`: bytes a second of reading only, writing only, one
+  read with one write, two reads with one write. `l1`, `l2`, `l3` likewise; of all cores together.
+- `float32`, `float64`: floating-point operations a second of the vector units.
+- `tensor-float32`, `tensor-bfloat16` ...: operations a second of a matrix product in that dtype.
+- `launch`: calls a second of the cheapest call that can make a kernel run.
+- `fork_join`: parallel regions a second (CPU).
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from ..config import Settings
+from ..records import SCHEMA_VERSION, Record
+from ._device import Device
+
+METHOD = 4
+"""Version of the measurement: what was measured another way is measured again."""
+_MOST_ROUNDS = 3
+
+
+class Peak(Record):
+    """One peak rate."""
+
+    value: float
+    """Units a second."""
+    unit: Literal["bytes", "flop", "launches"]
+    """What is counted."""
+    source: str
+    """A document with its table, or how it was measured."""
+
+
+class Peaks(Record):
+    """The peaks of one device."""
+
+    schema_version: int = SCHEMA_VERSION
+    """Version of the records."""
+    method: int = METHOD
+    """Version of the measurement."""
+    device: str
+    """Fingerprint of the device."""
+    values: dict[str, Peak]
+    """By name; a name that is missing could not be measured."""
+    load: float = 0.0
+    """Runnable processes a core (1-minute average) when it was measured; the least over all rounds."""
+    rounds: int = 1
+    """Measurements behind it; of each peak the highest is kept."""
+
+    def get(self, name: str) -> Peak | None:
+        """Return one peak, or none where it is not known."""
+        return self.values.get(name)
+
+    def best(self, prefix: str) -> Peak | None:
+        """Return the highest of the peaks whose name starts with `prefix`."""
+        found = [p for name, p in self.values.items() if name.startswith(prefix)]
+        return max(found, key=lambda p: p.value, default=None)
+
+    def merged(self, other: "Peaks") -> "Peaks":
+        """Return the higher of each peak: a disturbance only ever makes a machine slower.
+
+        Example:
+            >>> low = Peaks(device="d", values={"float32": Peak(value=1, unit="flop", source="a")})
+            >>> high = Peaks(device="d", values={"float32": Peak(value=2, unit="flop", source="b")})
+            >>> low.merged(high).values["float32"].source
+            'b'
+        """
+        values = dict(self.values)
+        for name, peak in other.values.items():
+            if name not in values or peak.value > values[name].value:
+                values[name] = peak
+        return self.model_copy(
+            update={
+                "values": values,
+                "load": min(self.load, other.load),
+                "rounds": self.rounds + other.rounds,
+            }
+        )
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work ran during every measurement, so that the peaks may be too low."""
+        return self.load > 0.5
+
+
+def peaks_of(device: Device, settings: Settings | None = None, *, refresh: bool = False) -> Peaks:
+    """Return the device's peaks, from the cache or by measuring them now (a few seconds).
+
+    What was measured on a busy machine is measured again when next asked for, three times at most, and
+    the highest of each is kept. The caller holds the device meanwhile.
+
+    Args:
+        device: What to measure.
+        settings: Where the cache is and which compiler to use; by default the environment's.
+        refresh: Measure now in any case, and keep the higher of old and new.
+    """
+    settings = settings or Settings.from_environment()
+    old = cached_peaks(device, settings)
+    if old is not None and not refresh and (not old.disturbed or old.rounds >= _MOST_ROUNDS):
+        return old
+    new = measure(device, settings)
+    peaks = old.merged(new) if old is not None else new
+    _write(_path(device, settings), peaks.to_json())
+    return peaks
+
+
+def cached_peaks(device: Device, settings: Settings | None = None) -> Peaks | None:
+    """Return the peaks measured before, or none."""
+    try:
+        text = _path(device, settings or Settings.from_environment()).read_text()
+        peaks = Peaks.from_json(text)
+    except (OSError, ValidationError):
+        return None
+    return peaks if (peaks.method, peaks.device) == (METHOD, device.fingerprint) else None
+
+
+def measure(device: Device, settings: Settings) -> Peaks:
+    """Measure the device's peaks now, past the cache."""
+    load = os.getloadavg()[0] / max(1, device.cores) if hasattr(os, "getloadavg") else 0.0
+    if device.kind == "cpu":
+        from ._cpu_peaks import cpu_peaks
+
+        values = cpu_peaks(device, settings)
+    else:
+        from ._gpu_peaks import gpu_peaks
+
+        values, load = gpu_peaks(device), 0.0
+    return Peaks(device=device.fingerprint, values=values, load=round(load, 2))
+
+
+def _path(device: Device, settings: Settings) -> Path:
+    return settings.cache / "peaks" / f"{device.fingerprint}.json"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(temporary).replace(path)

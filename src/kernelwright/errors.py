@@ -1,0 +1,47 @@
+"""Every error that Kernelwright raises.
+
+A bad candidate is data (a `Verdict`), never an exception. What is raised is the user's or the
+machine's fault, and the message says what was given, what was expected and what to do next.
+
+    KernelwrightError                exit code
+    ├── InputError                   2   the user's input is wrong
+    │   ├── TaskError                2   a task file, symbol or definition cannot be used
+    │   └── NotFoundError            2   no such run, candidate, language, proposer ...
+    ├── MissingToolError             4   a compiler, package or device is not there
+    ├── StoreError                   1   the store cannot be read or written
+    └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
+"""
+
+
+class KernelwrightError(Exception):
+    """The root: anything Kernelwright raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(KernelwrightError):
+    """The user's input is wrong."""
+
+    exit_code = 2
+
+
+class TaskError(InputError):
+    """A task file, symbol or definition cannot be used."""
+
+
+class NotFoundError(InputError):
+    """A name that was given stands for nothing here."""
+
+
+class MissingToolError(KernelwrightError):
+    """A compiler, package or device is not there; the message says how to get it."""
+
+    exit_code = 4
+
+
+class StoreError(KernelwrightError):
+    """The store cannot be read or written."""
+
+
+class WorkerError(KernelwrightError):
+    """A worker could not be started at all."""

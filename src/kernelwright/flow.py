@@ -1,0 +1,149 @@
+"""Read this first: the stages, in order.
+
+    Target ─▶ profile ─▶ bound ─▶ propose ─▶ verify ─▶ measure ─▶ search ─▶ learn ─▶ deploy ─▶ Kernel
+
+`search` asks `propose` for candidates, has each verified and measured by its judge, and decides what next.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .bound import bound
+from .devices import detect
+from .devices.peaks import peaks_of
+from .errors import InputError
+from .learn import lessons_of
+from .profile import profile
+from .records import Bound, Budget, Candidate, Run, RunStatus, Scalar, Split, Task
+from .search import (
+    DEFAULT_TUNER,
+    Event,
+    Judge,
+    Judgement,
+    OnEvent,
+    Result,
+    Search,
+    check_choices,
+    judge_one,
+    open_judge,
+    package_outcome,
+    proposals_of,
+    result_of,
+    search,
+    usable_languages,
+)  # fmt: skip
+from .store import Store
+from .tasks import Problem, load_candidate, load_task
+
+__all__ = ["Event", "Judgement", "Result", "judge", "optimize", "resume"]
+
+DEFAULT_BUDGET, _ONE = Budget(evaluations=40, minutes=3), Budget(evaluations=1)
+PROPOSERS = ("start", "library", "compiler")
+Options = dict[str, Scalar | tuple[Scalar, ...]]
+Target = str | Path | Task | Callable[..., Any]
+"""`file.py`, `file.py:symbol`, a definition's JSON file, a `Task`, or a function under `@kw.task`."""
+
+
+def optimize(
+    target: Target,
+    *,
+    budget: Budget = DEFAULT_BUDGET,
+    languages: Sequence[str] = (),
+    proposers: Sequence[str] = PROPOSERS,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    seed: int = 0,
+    tuner: str = DEFAULT_TUNER,
+    learn: bool = True,
+    max_elements: int | None = None,
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Search for a faster kernel, verify it, and package it; nothing better found is a result too.
+
+    Raises:
+        TaskError: the target is no task.
+        NotFoundError: no language, proposer, tuner or device of that name.
+        KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
+    """
+    task, used = _task(target, max_elements), detect(device)
+    beaten = check_choices(task, baselines=baselines, proposers=proposers, tuner=tuner)
+    options: Options = {
+        "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
+        "proposers": tuple(proposers), "baselines": beaten, "max_elements": max_elements, "learn": learn,
+    }  # fmt: skip
+    with Store(store) as kept:
+        run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
+        return _search(kept, run, on_event)
+
+
+def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | None = None) -> Result:
+    """Go on with a run where it stood; one that is finished gives its result again."""
+    with Store(store) as kept:
+        record = kept.run(run)
+        if "judged" in record.options:
+            raise InputError(f"run {record.id} judged one candidate; judge it again instead of resuming")
+        if record.status is RunStatus.FINISHED:
+            return Result.model_validate(kept.result(record.id))
+        return _search(kept, record, on_event)
+
+
+def judge(
+    target: Target,
+    candidate: str | Path | Candidate,
+    *,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    max_elements: int | None = None,
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Judgement:
+    """Verify one candidate in full and measure it against the native op."""
+    task, used = _task(target, max_elements), detect(device)
+    one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+    beaten = check_choices(task, baselines=baselines)
+    options: Options = {
+        "device": used.torch_device, "languages": usable_languages((one.language,), used), "tuner": "",
+        "baselines": beaten, "judged": one.key, "max_elements": max_elements,
+    }  # fmt: skip
+    with Store(store) as kept:
+        run = kept.create_run(task, device=used.fingerprint, budget=_ONE, seed=0, options=options)
+        with _staged(kept, run, on_event) as (setting, _, _, judging):
+            judgement = judge_one(setting, one, judging)
+            kept.finish_run(run.id, RunStatus.FINISHED, judgement.model_dump(mode="json"))
+            return judgement
+
+
+def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
+    with _staged(store, run, on_event) as (setting, problem, bounds, judging):
+        lessons = lessons_of(store, run) if run.options.get("learn", True) else ()
+        outcome = search(setting, proposals_of(setting, problem, bounds), judging, lessons)
+        result = result_of(run, outcome, setting.meter, package_outcome(setting, outcome))
+        store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
+    if outcome.status is RunStatus.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
+@contextmanager
+def _staged(
+    store: Store, run: Run, on_event: OnEvent | None
+) -> Iterator[tuple[Search, Problem, Sequence[Bound], Judge]]:
+    device = detect(str(run.options["device"]))
+    setting = Search.of(store, run, device, on_event)
+    with setting.going_on():
+        problem = Problem(store.task(run.task))
+        with setting.timing():
+            peaks = peaks_of(device)
+            profiled = profile(problem, problem.task.split(Split.SEARCH)[0], device)
+        setting.say("profile", **profiled.model_dump(mode="json"))
+        bounds = [bound(problem, workload, device, peaks) for workload in problem.task.split(Split.SEARCH)]
+        setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
+        with open_judge(setting, problem, bounds) as judging:
+            yield setting, problem, bounds, judging
+
+
+def _task(target: Target, max_elements: int | None) -> Task:
+    return target if isinstance(target, Task) else load_task(target, max_elements=max_elements)

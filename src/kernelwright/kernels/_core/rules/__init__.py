@@ -1,0 +1,5 @@
+"""Lowering rules of operators that are not elementwise, one file a family: ATen node → values."""
+
+from . import loss, norm, reduce, shape, softmax
+
+__all__ = ["loss", "norm", "reduce", "shape", "softmax"]

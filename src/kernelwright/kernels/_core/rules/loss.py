@@ -1,0 +1,28 @@
+"""Negative log-likelihood with index targets; the other losses arrive as elementwise chains and reductions."""
+
+from ....tasks.capture import Node
+from ..expression import Unprintable
+from ..program import Builder, Value, rule
+
+_MEAN, _SUM = 1, 2
+
+
+@rule("nll_loss_forward", "nll_loss2d_forward")
+def _nll(b: Builder, node: Node) -> tuple[Value | None, ...]:
+    """Pick x[target] along the class dimension as a masked sum: the row is being read anyway."""
+    x_ref, target_ref, weight, reduction, ignored = node.args
+    if weight is not None or not isinstance(ignored, int):
+        raise Unprintable("class weights")
+    x, target = b.get(x_ref), b.get(target_ref)
+    dim = 1 if len(x.dims) > 1 else 0
+    lifted = b.with_dims(target, (*target.dims[:dim], (), *target.dims[dim:]))
+    chosen = b.point("eq", b.index(x, dim), lifted)
+    picked = b.reduce("sum", b.point("where", chosen, x, 0.0), (dim,))
+    valid = b.point("ne", target, ignored)
+    loss = b.point("where", valid, b.point("neg", picked), 0.0)
+    if reduction not in (_MEAN, _SUM):
+        return loss, None
+    total = b.reduce("sum", loss, ())
+    if reduction == _SUM:
+        return total, None
+    return b.point("div", total, b.reduce("sum", valid, ())), None

@@ -1,0 +1,107 @@
+"""KernelTemplate: a space, a default and the source for each configuration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from ...records import Candidate, Configuration, SourceFile, Space
+
+_SUFFIXES = {"cpp": "cpp", "triton": "py", "opencl": "py", "cuda": "cu"}
+
+_HEADERS = ("kernelwright.h", "rows.h", "vector.h")
+_QUIET = ("-Wno-psabi", "-Wno-uninitialized")
+"""No vector crosses an ABI, all is inlined; GCC 12 warns of its own AVX-512 headers."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The source of one configuration."""
+
+    text: str
+    """The kernel file."""
+    symbol: str
+    """The entry in it."""
+    flags: tuple[str, ...] = ()
+    """Compiler flags beyond the language's own."""
+
+
+@dataclass(eq=False)
+class KernelTemplate:
+    """A parametric kernel: implements `propose.Template` with a function from configuration to source.
+
+    Example:
+        >>> from kernelwright.records import Parameter, Space
+        >>> space = Space(parameters=(Parameter(name="unroll", values=(1, 2)),))
+        >>> source = lambda configuration: Rendered("// nothing", "nothing")
+        >>> template = KernelTemplate("nothing", "cpp", space, {"unroll": 2}, source)
+        >>> template.render(template.default()).entry
+        'kernel.cpp:nothing'
+    """
+
+    name: str
+    """`family/variant`, for people and for the records."""
+    language: str
+    """Name of the `Language`."""
+    space: Space
+    """The parameters, their values and constraints."""
+    first: Configuration
+    """The configuration to try first; must lie in the space."""
+    source: Callable[[Configuration], Rendered]
+    """Returns the kernel file; pure: the same text for the same configuration."""
+    reason: str = ""
+    """One line: what the kernel does better."""
+
+    def __post_init__(self) -> None:
+        if not self._holds(self.first):
+            raise ValueError(f"default {self.first!r} of template {self.name!r} is not in its space")
+
+    def default(self) -> Configuration:
+        """Return the configuration to try first."""
+        return dict(self.first)
+
+    def render(self, configuration: Configuration) -> Candidate:
+        """Return the candidate of one configuration, headers included."""
+        if not self._holds(configuration):
+            raise ValueError(f"configuration {configuration!r} is not in the space of template {self.name!r}")
+        rendered = self.source(configuration)
+        path = f"kernel.{_SUFFIXES[self.language]}"
+        kernel = SourceFile(path=path, text=rendered.text)
+        compiled = self.language in ("cpp", "cuda")
+        names = _included(rendered.text) if compiled else ()
+        headers = tuple(SourceFile(path=name, text=header(name)) for name in names)
+        flags = _QUIET if "vector.h" in names else ()
+        return Candidate(
+            sources=(kernel, *headers), language=self.language, entry=f"{path}:{rendered.symbol}",
+            style="destination" if compiled else "function", flags=(*flags, *rendered.flags),
+            parameters=dict(configuration), template=self.name, proposer="library", reason=self.reason,
+        )  # fmt: skip
+
+    def _holds(self, configuration: Configuration) -> bool:
+        values = {p.name: p.values for p in self.space.parameters}
+        known = values.keys() == configuration.keys()
+        return (
+            known
+            and all(v in values[n] for n, v in configuration.items())
+            and self.space.allows(configuration)
+        )
+
+
+@cache
+def header(name: str) -> str:
+    """Return the text of a header that kernels may include: `kernelwright.h`, `vector.h` or `rows.h`."""
+    owner = "kernelwright.languages" if name == "kernelwright.h" else "kernelwright.kernels._core"
+    folder = files(owner) / "include" if name == "kernelwright.h" else files(owner)
+    return (folder / name).read_text()
+
+
+def _included(text: str) -> tuple[str, ...]:
+    """Name the headers that a text includes, directly or through another header."""
+    names: list[str] = []
+    waiting = [text]
+    while waiting:
+        source = waiting.pop()
+        new = [n for n in _HEADERS if n not in names and f'#include "{n}"' in source]
+        names += new
+        waiting += map(header, new)
+    return tuple(sorted(names))

@@ -1,0 +1,7 @@
+"""What several families share: assembling a kernel file, finding arguments, printing pointwise trees."""
+
+from .graphs import Tree, only_output, reach, slot, slots
+from .printer import Printer
+from .source import assemble
+
+__all__ = ["Printer", "Tree", "assemble", "only_output", "reach", "slot", "slots"]

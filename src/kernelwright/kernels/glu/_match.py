@@ -1,0 +1,128 @@
+"""Match pointwise functions of a tensor's parts and render their kernel."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from ...records import Configuration, Parameter, Space, Workload
+from ...tasks.capture import Graph, Node
+from .._core import KernelTemplate, Rendered
+from .._core.expression import C_TYPES, Term, Unprintable
+from .._shared import Tree, assemble, only_output, reach, slots
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """The expression and the tensor that is split."""
+
+    axis: int
+    parts: int
+    statements: str
+    inputs: tuple[tuple[int, str], ...]
+    source: int
+    output: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A node that is one of several equal parts of an input along an axis."""
+
+    source: str
+    axis: int
+    parts: int
+    index: int
+
+
+def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
+    """Yield the GLU template where the graph is a pointwise function of parts of one input."""
+    try:
+        found = _find(graph)
+    except (KeyError, Unprintable):
+        return
+    if found is None:
+        return
+    space = Space(
+        parameters=(
+            Parameter(name="unroll", values=(1, 2, 4)),
+            Parameter(name="stream_mib", values=(4, 12, 32)),
+        )
+    )
+    yield KernelTemplate(
+        "glu/parts", "cpp", space, {"unroll": 2, "stream_mib": 12}, partial(_render, found),
+        "reads the parts where they lie, one pass",
+    )  # fmt: skip
+
+
+def part_of(graph: Graph, node: Node) -> _Part | None:
+    """Tell which part of which input a slice or an item of a split is."""
+    if node.op == "getitem":
+        split = reach(graph, node)
+        if split.op not in ("aten.split_with_sizes.default", "aten.split.Tensor", "aten.chunk.default"):
+            return None
+        given, source = split.arguments(), reach(graph, split)
+        axis = int(str(given["dim"])) % len(source.shape)
+        size = node.shape[axis]
+        sizes = given.get("split_sizes")
+        index = int(str(node.args[1]))
+        if isinstance(sizes, tuple) and set(sizes) != {size}:
+            return None
+        start = index * size
+    elif node.op == "aten.slice.Tensor":
+        given, source = node.arguments(), reach(graph, node)
+        axis = int(str(given["dim"])) % len(source.shape)
+        size, start = node.shape[axis], int(str(given["start"] or 0)) % max(1, source.shape[axis])
+        if given["step"] != 1:
+            return None
+    else:
+        return None
+    whole = source.shape[axis]
+    if size == 0 or whole % size or start % size or source.op not in ("input", "state"):
+        return None
+    return _Part(source.name, axis, whole // size, start // size)
+
+
+def _find(graph: Graph) -> _Gate | None:
+    root = only_output(graph)
+    if root is None:
+        return None
+    places = slots(graph)
+    used: list[tuple[int, str]] = []
+    wholes: set[tuple[str, int, int]] = set()
+
+    def field(name: str, dtype: str) -> int:
+        entry = (places[name], C_TYPES[dtype])
+        if entry not in used:
+            used.append(entry)
+        return used.index(entry)
+
+    def leaf(node: Node) -> Term | None:
+        part = part_of(graph, node)
+        if part is not None and node.shape == root.shape and node.dtype == "float32":
+            wholes.add((part.source, part.axis, part.parts))
+            return Term(f"kw::load(a{field(part.source, node.dtype)} + part + {part.index} * run, lanes)")
+        if node.name in places:
+            if node.shape != root.shape or node.dtype not in ("float32", "bool"):
+                raise Unprintable(f"{node.name} is not {root.shape} of float32 or bool")
+            return Term(f"kw::load(a{field(node.name, node.dtype)} + flat, lanes)")
+        return None
+
+    tree = Tree(graph, leaf)
+    term = tree.term(root.name)
+    if len(wholes) != 1:
+        return None
+    ((source, axis, parts),) = wholes
+    if parts < 2:
+        return None
+    statements = " ".join([*tree.lines, f"return {term.as_float()};"])
+    output = len(graph.inputs) + len(graph.state)
+    return _Gate(axis, parts, statements, tuple(used), places[source], output)
+
+
+def _render(gate: _Gate, configuration: Configuration) -> Rendered:
+    constants = {
+        "AXIS": gate.axis, "PARTS": gate.parts, "STATEMENTS": gate.statements, "INPUT": gate.source,
+        "FIELDS": " ".join(f"const {c}* a{i};" for i, (_, c) in enumerate(gate.inputs)),
+        "ARGUMENTS": ", ".join(f"args.tensor<const {c}>({place}).data()" for place, c in gate.inputs),
+        "OUTPUT": gate.output, "UNROLL": configuration["unroll"], "STREAM_MIB": configuration["stream_mib"],
+    }  # fmt: skip
+    return assemble("glu/glu.cpp", "glu", constants)

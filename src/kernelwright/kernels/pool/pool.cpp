@@ -1,0 +1,125 @@
+// Pooling over the last RANK axes, sizes at run time, windows at compile time.
+// The rows of a window are folded first, a vector of columns at a time, then the columns: every input byte
+// comes from memory once, and a window of K by K costs 2 K folds, not K * K.
+using namespace kw;
+
+struct Window {
+  int64_t size, stride, pad, dilation;
+};
+constexpr Window kDepth = {DEPTH}, kHeight = {HEIGHT}, kWidth = {WIDTH};
+struct Axis {
+  int64_t in, out;
+};
+
+constexpr float kNothing = MAXIMUM ? -kInf : 0.0f;
+KW_INLINE F fold(F a, F b) { return MAXIMUM ? maximum(b, a) : a + b; }
+KW_INLINE float fold(float a, float b) { return MAXIMUM ? (b > a || b != b ? b : a) : a + b; }
+
+// The taps [first, last) of a window that fall inside, and how many of them a mean divides by.
+struct Taps {
+  int64_t first, last, counted;
+};
+static inline Taps taps(const Window& w, int64_t o, int64_t in) {
+  const int64_t start = o * w.stride - w.pad, room = in - 1 - start;
+  const int64_t first = start < 0 ? (w.dilation - 1 - start) / w.dilation : 0;
+  const int64_t last = max(first, room < 0 ? 0 : min(w.size, room / w.dilation + 1));
+  return {first, last, COUNT_PAD ? min(start + w.size, in + w.pad) - start : last - first};
+}
+
+// Folds the window's rows for N vectors of columns; `p` is the first of them in the window's first row.
+template <int N>
+KW_INLINE void fold_taps(float* to, const float* p, int64_t slab, int64_t width, Taps d, Taps h) {
+  F sum[N];
+  for (int u = 0; u < N; ++u) sum[u] = splat(kNothing);
+  for (int64_t a = d.first; a < d.last; ++a)
+    for (int64_t b = h.first; b < h.last; ++b) {
+      const float* q = p + a * kDepth.dilation * slab + b * kHeight.dilation * width;
+      for (int u = 0; u < N; ++u) sum[u] = fold(sum[u], vload(q + u * W));
+    }
+  for (int u = 0; u < N; ++u) vstore(to + u * W, sum[u]);
+}
+
+static inline void fold_rows(float* row, const float* p, int64_t slab, int64_t width, Taps d, Taps h) {
+  int64_t i = 0;
+  for (; i + 4 * W <= width; i += 4 * W) fold_taps<4>(row + i, p + i, slab, width, d, h);
+  for (; i + W <= width; i += W) fold_taps<1>(row + i, p + i, slab, width, d, h);
+  if (i < width && width >= W) return fold_taps<1>(row + width - W, p + width - W, slab, width, d, h);
+  for (; i < width; ++i) {
+    float sum = kNothing;
+    for (int64_t a = d.first; a < d.last; ++a)
+      for (int64_t b = h.first; b < h.last; ++b)
+        sum = fold(sum, p[a * kDepth.dilation * slab + b * kHeight.dilation * width + i]);
+    row[i] = sum;
+  }
+}
+
+// One tap of W neighbouring windows.
+KW_INLINE F column(const float* p) {
+  if (kWidth.stride == 1) return vload(p);
+  return __builtin_shuffle(vload(p), vload(p + W), iota() * 2);
+}
+
+// Folds the columns of N vectors of windows and scales.
+template <int N>
+KW_INLINE void fold_window(float* to, const float* row, float scale, const float* scales) {
+  F sum[N];
+  for (int u = 0; u < N; ++u) sum[u] = column(row + u * W * kWidth.stride);
+  for (int64_t c = 1; c < kWidth.size; ++c)
+    for (int u = 0; u < N; ++u) sum[u] = fold(sum[u], column(row + u * W * kWidth.stride + c * kWidth.dilation));
+  for (int u = 0; u < N; ++u) vstore(to + u * W, MAXIMUM ? sum[u] : sum[u] * (vload(scales + u * W) * scale));
+}
+
+// `row` is padded with kNothing on both sides and readable some vectors beyond.
+static inline void fold_columns(float* to, const float* row, int64_t out, float scale, const float* scales) {
+  int64_t o = 0;
+  if (kWidth.stride <= 2) {
+    for (; o + 2 * W <= out; o += 2 * W) fold_window<2>(to + o, row + o * kWidth.stride, scale, scales + o);
+    for (; o < out; o += W) {
+      float tail[W];
+      fold_window<1>(tail, row + o * kWidth.stride, scale, scales + o);
+      std::memcpy(to + o, tail, min(W, out - o) * 4);
+    }
+    return;
+  }
+  for (; o < out; ++o) {
+    float sum = row[o * kWidth.stride];
+    for (int64_t c = 1; c < kWidth.size; ++c) sum = fold(sum, row[o * kWidth.stride + c * kWidth.dilation]);
+    to[o] = MAXIMUM ? sum : sum * (scales[o] * scale);
+  }
+}
+
+template <bool kStreamed>
+static void pool(const float* in, float* out, int64_t planes, Axis d, Axis h, Axis w) {
+  const int64_t rows = planes * d.out * h.out, slab = h.in * w.in;
+  const int64_t reach = (w.out - 1) * kWidth.stride + (kWidth.size - 1) * kWidth.dilation + 1;
+  const int64_t padded = max(w.in + kWidth.pad, reach) + (2 * kWidth.stride + 2) * W;
+  std::vector<float> scales(w.out + 2 * W, 1.0f);
+  if (!MAXIMUM && !DIVISOR)
+    for (int64_t o = 0; o < w.out; ++o) scales[o] = 1.0f / float(taps(kWidth, o, w.in).counted);
+  parallel(rows, planes * d.in * slab + rows * w.out, [&](int64_t first, int64_t last) {
+    std::vector<float> row(padded, kNothing), wide(w.out);
+    Writer<kStreamed> writer(out + first * w.out);
+    const bool direct = w.out <= writer.kRoom || !kStreamed;
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t oh = r % h.out, od = r / h.out % d.out, plane = r / (h.out * d.out);
+      const Taps td = taps(kDepth, od, d.in), th = taps(kHeight, oh, h.in);
+      const int64_t id = od * kDepth.stride - kDepth.pad, ih = oh * kHeight.stride - kHeight.pad;
+      fold_rows(row.data() + kWidth.pad, in + plane * d.in * slab + id * slab + ih * w.in, slab, w.in, td, th);
+      const float scale = 1.0f / float(DIVISOR ? DIVISOR : td.counted * th.counted);
+      float* to = direct ? writer.room(w.out) : wide.data();
+      fold_columns(to, row.data(), w.out, scale, scales.data());
+      if (direct) writer.wrote(w.out);
+      else writer.write(to, w.out);
+    }
+  });
+}
+
+KW_KERNEL(pool) {
+  const auto x = args.tensor<const float>(INPUT);
+  const auto y = args.tensor<float>(OUTPUT);
+  const auto axis = [&](int i) { return i <= RANK ? Axis{x.shape(-i), y.shape(-i)} : Axis{1, 1}; };
+  const int64_t planes = x.numel(0, x.ndim() - RANK);
+  if (y.numel() == 0) return;
+  ask_large_pages(y.data(), y.numel() * 4);
+  (y.numel() * 4 > kStreamBytes ? pool<true> : pool<false>)(x.data(), y.data(), planes, axis(3), axis(2), axis(1));
+}

@@ -1,0 +1,14 @@
+"""Reductions over any axes, with elementwise work before and after."""
+
+from collections.abc import Iterator
+
+from ...records import Workload
+from ...tasks.capture import Graph
+from .._core import KernelTemplate, match_rows
+
+RANK = 40
+
+
+def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:
+    """Yield the row program of a graph that reduces."""
+    yield from match_rows(graph, workload, "reduce")

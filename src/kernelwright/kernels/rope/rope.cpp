@@ -1,0 +1,91 @@
+// Rotary position embedding: each row of an output is a pointwise function of the two parts of rows of the
+// inputs. NEIGHBOURS: the parts are the even and the odd elements; else they are the two halves.
+// Every byte is read once and written once; tables are broadcast by their strides.
+using namespace kw;
+
+// W elements from j of one part of a row whose parts have h elements.
+template <class Lanes>
+KW_INLINE F part(const float* p, int which, int64_t j, int64_t h, Lanes lanes) {
+  if (!NEIGHBOURS) return load(p + which * h + j, lanes);
+  if (lanes.count == W) return __builtin_shuffle(vload(p + 2 * j), vload(p + 2 * j + W), iota() * 2 + which);
+  F v{};
+  for (int i = 0; i < lanes.count; ++i) v[i] = p[2 * (j + i) + which];
+  return v;
+}
+template <class Lanes>
+KW_INLINE void put(float* p, int64_t j, int64_t h, F first, F second, Lanes lanes) {
+  if (!NEIGHBOURS) {
+    store(p + j, first, lanes);
+    store(p + h + j, second, lanes);
+  } else if (lanes.count == W) {
+    const M low = iota() / 2 + (iota() & 1) * W;
+    vstore(p + 2 * j, __builtin_shuffle(first, second, low));
+    vstore(p + 2 * j + W, __builtin_shuffle(first, second, low + W / 2));
+  } else {
+    for (int i = 0; i < lanes.count; ++i) p[2 * (j + i)] = first[i], p[2 * (j + i) + 1] = second[i];
+  }
+}
+
+constexpr int kMaxAxes = 6;
+// A tensor that an output reads: its argument and, for each axis of the output, the axis it follows or -1.
+struct Leaf {
+  int argument;
+  int axes[kMaxAxes];
+};
+
+OUTPUT_ROWS
+
+template <bool kStreamed, class Row>
+static void rotate(const kw::Args& args, int output, const Leaf* leaves) {
+  const auto y = args.tensor<float>(output);
+  const int axes = y.ndim() - 1;
+  const int64_t d = y.shape(-1), h = d / 2, rows = y.numel(0, axes);
+  if (y.numel() == 0) return;
+  KW_REQUIRE(d % 2 == 0, "the last axis must be even");
+  const float* base[Row::kLeaves];
+  int64_t strides[Row::kLeaves][kMaxAxes];
+  for (int l = 0; l < Row::kLeaves; ++l) {
+    const auto x = args.tensor<const float>(leaves[l].argument);
+    base[l] = x.data();
+    for (int k = 0; k < axes; ++k) {
+      const int a = leaves[l].axes[k];
+      strides[l][k] = a < 0 || x.shape(a) == 1 ? 0 : x.stride(a);
+    }
+  }
+  parallel(rows, 2 * rows * d, [&](int64_t first, int64_t last) {
+    int64_t at[kMaxAxes] = {};
+    const float* p[Row::kLeaves];
+    std::memcpy(p, base, sizeof p);
+    for (int64_t k = axes - 1, rest = first; k >= 0; --k) {
+      at[k] = rest % y.shape(int(k));
+      rest /= y.shape(int(k));
+      for (int l = 0; l < Row::kLeaves; ++l) p[l] += at[k] * strides[l][k];
+    }
+    Writer<kStreamed> writer(y.data() + first * d);
+    for (int64_t r = first; r < last; ++r) {
+      float* to = writer.room(d);
+      int64_t j = 0;
+      for (; j + W <= h; j += W) Row::at(p, to, j, h, Full{});
+      if (j < h) Row::at(p, to, j, h, Part{int(h - j)});
+      writer.wrote(d);
+      for (int k = axes - 1; k >= 0; --k) {
+        const bool wraps = ++at[k] == y.shape(k);
+        for (int l = 0; l < Row::kLeaves; ++l) p[l] += wraps ? (1 - at[k]) * strides[l][k] : strides[l][k];
+        if (!wraps) break;
+        at[k] = 0;
+      }
+    }
+  });
+}
+
+template <class Row>
+static void rotate(const kw::Args& args, int output, std::initializer_list<Leaf> leaves) {
+  const auto y = args.tensor<float>(output);
+  ask_large_pages(y.data(), y.numel() * 4);
+  const bool streamed = y.numel() * 4 > kStreamBytes && y.shape(-1) <= 1024;
+  (streamed ? rotate<true, Row> : rotate<false, Row>)(args, output, leaves.begin());
+}
+
+KW_KERNEL(rope) {
+  CALLS
+}

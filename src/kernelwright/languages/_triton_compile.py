@@ -1,0 +1,231 @@
+"""Cross-compile Triton kernels; run as a process of its own by `triton.py`.
+
+`python -m kernelwright.languages._triton_compile request.json results.jsonl`: the request holds the jitted
+functions' source (see `jitted_source`), their specialisations and the targets; each compilation appends one
+line, so a process that is killed at its deadline leaves what it had.
+
+Covers: no module-level statement of the candidate runs; within the jitted functions names that lead out of
+`triton.language` are refused, since Triton calls at compile time whatever Python function a kernel names.
+Does not cover: a kernel made to break the compiler itself.
+"""
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_MIX = {
+    "tensor_instructions": re.compile(r"\b(?:[HIQBD]G?MMA|UTC\w*MMA|v_s?mfma\w*)\b"),
+    "async_copies": re.compile(r"\b(?:LDGSTS|UTMALDG|UBLKCP)\b"),
+    "global_loads": re.compile(r"\b(?:LDG|global_load\w*|buffer_load\w*)\b"),
+    "spill_instructions": re.compile(r"\b(?:STL|LDL|scratch_store\w*|scratch_load\w*)\b"),
+}
+_SASS = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+\S", re.MULTILINE)
+_GCN = re.compile(r"^\t[a-z]\w*_\w+", re.MULTILINE)
+
+
+class RefusedError(ValueError):
+    """A kernel names what a kernel has no use for."""
+
+
+def jitted_source(text: str) -> str:
+    """Return only what a compiler needs of a candidate's file: jitted functions and literal constants.
+
+    Everything else of the module would run as Python, and the judge runs no candidate code.
+
+    Raises:
+        RefusedError: where a kernel names something that leads out of `triton.language`.
+
+    Example:
+        >>> jitted_source("import os\\nN = 4\\nos.abort()\\n")
+        'N = 4'
+    """
+    kept = [node for node in ast.parse(text).body if _is_kept(node)]
+    for node in kept:
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = [d for d in node.decorator_list if _is_jit(d)]
+            _refuse_escapes(node)
+    return ast.unparse(ast.Module(body=list(kept), type_ignores=[]))
+
+
+def _is_kept(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import):
+        return all(alias.name.split(".")[0] == "triton" for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and (node.module or "").split(".")[0] == "triton"
+    if isinstance(node, ast.FunctionDef):
+        return any(map(_is_jit, node.decorator_list))
+    if isinstance(node, ast.AnnAssign):
+        return isinstance(node.target, ast.Name) and _is_name(node.annotation) and _is_literal(node.value)
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in node.targets) and _is_literal(node.value)
+    return False
+
+
+def _is_literal(value: ast.expr | None) -> bool:
+    """Tell whether an expression is a constant, a signed one, or one wrapped in `tl.constexpr`."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in {
+        "tl.constexpr",
+        "triton.language.constexpr",
+    }:
+        return len(value.args) == 1 and not value.keywords and _is_literal(value.args[0])
+    if isinstance(value, ast.UnaryOp):
+        return isinstance(value.operand, ast.Constant)
+    return isinstance(value, ast.Constant)
+
+
+def _is_name(annotation: ast.expr | None) -> bool:
+    while isinstance(annotation, ast.Attribute):
+        annotation = annotation.value
+    return annotation is None or isinstance(annotation, ast.Name | ast.Constant)
+
+
+def _is_jit(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator) in {"triton.jit", "jit", "triton.jit()"}
+
+
+def _refuse_escapes(function: ast.FunctionDef) -> None:
+    """Refuse attributes and calls by which Triton's compile-time evaluation would reach Python's modules."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and (node.id == "getattr" or node.id.startswith("__")):
+            raise RefusedError(f"kernel {function.name!r} names {node.id!r}, which no kernel needs")
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            raise RefusedError(f"kernel {function.name!r} names the private attribute {node.attr!r}")
+        if (
+            isinstance(node, ast.Import | ast.ImportFrom | ast.Lambda | ast.FunctionDef)
+            and node is not function
+        ):
+            raise RefusedError(
+                f"kernel {function.name!r} holds a {type(node).__name__}, which no kernel needs"
+            )
+    taken = function.args
+    for default in [*taken.defaults, *taken.kw_defaults]:
+        if default is not None and not _is_literal(default):
+            raise RefusedError(f"kernel {function.name!r} has a default that is not a literal")
+    arguments = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
+    annotations = [argument.annotation for argument in arguments if argument is not None]
+    if not all(map(_is_name, [*annotations, function.returns])):
+        raise RefusedError(f"kernel {function.name!r} has an annotation that is not a name")
+
+
+def _refuse_foreign_modules(source: str, module: ModuleType) -> None:
+    """Refuse every dotted name that passes through a module outside `triton.language`."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Attribute | ast.Name) and inner not in node.decorator_list:
+                _refuse_foreign(inner, module)
+
+
+def _refuse_foreign(node: ast.expr, module: ModuleType) -> None:
+    try:
+        found = _resolve(node, module)
+    except AttributeError:
+        return
+    allowed = ("triton", "triton.language")
+    if isinstance(found, ModuleType) and not (
+        found.__name__ in allowed or found.__name__.startswith("triton.language.")
+    ):
+        raise RefusedError(f"a kernel names the module {ast.unparse(node)!r}, which no kernel needs")
+
+
+def _resolve(node: ast.expr, module: ModuleType) -> Any:
+    if isinstance(node, ast.Name):
+        return getattr(module, node.id)
+    if isinstance(node, ast.Attribute):
+        return getattr(_resolve(node.value, module), node.attr)
+    raise AttributeError
+
+
+def main(request_path: str, results_path: str) -> None:
+    """Compile every specialisation for every target and append one JSON line for each."""
+    request = json.loads(Path(request_path).read_text())
+    path = Path(request_path).parent / "kernelwright_jitted.py"
+    path.write_text(request["source"])
+    spec = importlib.util.spec_from_file_location("kernelwright_jitted", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _refuse_foreign_modules(request["source"], module)
+    with Path(results_path).open("a") as results:
+        for target in request["targets"]:
+            for wanted in request["specialisations"]:
+                line = {"target": target["name"], "kernel": wanted["kernel"]}
+                started = time.monotonic()
+                try:
+                    line |= {"facts": _compile(module, wanted, target, path.parent)}
+                except Exception as error:  # noqa: BLE001 - Triton raises anything; the process is the edge
+                    words = str(error).strip().splitlines() or [""]
+                    line |= {"error": f"{type(error).__name__}: {' '.join(words[-3:])}"[:500]}
+                line["time_s"] = time.monotonic() - started
+                results.write(json.dumps(line) + "\n")
+                results.flush()
+
+
+def _compile(
+    module: ModuleType, wanted: dict[str, Any], target: dict[str, Any], folder: Path
+) -> dict[str, int]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = getattr(module, wanted["kernel"])
+    names = function.arg_names
+    constexprs = wanted.get("constexprs", {})
+    signature = {n: "constexpr" if n in constexprs else wanted["signature"][n] for n in names}
+    divisible = wanted.get("divisible", ())
+    attrs = {
+        (i,): [["tt.divisibility", 16]]
+        for i, n in enumerate(names)
+        if signature[n].startswith("*") or n in divisible
+    }
+    source = ASTSource(function, signature=signature, constexprs=constexprs, attrs=attrs)
+    names_of_options = ("num_warps", "num_stages", *(("maxnreg",) if target["backend"] == "cuda" else ()))
+    options = {key: wanted[key] for key in names_of_options if key in wanted}
+    arch = target["arch"]
+    gpu = GPUTarget(target["backend"], arch, target["warp_size"])
+    compiled = triton.compile(source, target=gpu, options=options)
+    facts = _amd_facts(compiled) if "amdgcn" in compiled.asm else _nvidia_facts(compiled, folder)
+    return {**facts, "shared_bytes": int(compiled.metadata.shared)}
+
+
+def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:
+    import triton
+
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    cubin = folder / "kernel.cubin"
+    cubin.write_bytes(compiled.asm["cubin"])
+    usage = _output([str(tools / "cuobjdump"), "-res-usage", str(cubin)])
+    numbers = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage))
+    facts = {"registers": int(numbers["REG"]), "spill_bytes": int(numbers["STACK"]) + int(numbers["LOCAL"])}
+    return facts | _mix(_output([str(tools / "nvdisasm"), "-c", str(cubin)]), _SASS)
+
+
+def _amd_facts(compiled: Any) -> dict[str, int]:
+    text = compiled.asm["amdgcn"]
+    numbers = {key: int(value) for key, value in re.findall(r"\.(\w+_count):\s+(\d+)", text)}
+    private = re.search(r"\.private_segment_fixed_size:\s+(\d+)", text)
+    facts = {"registers": numbers["vgpr_count"], "spill_bytes": 4 * numbers.get("vgpr_spill_count", 0)}
+    if private:
+        facts["scratch_bytes"] = int(private[1])
+    return facts | _mix(text, _GCN)
+
+
+def _mix(text: str, instruction: re.Pattern[str]) -> dict[str, int]:
+    mix = {name: len(pattern.findall(text)) for name, pattern in _MIX.items()}
+    return {"instructions": len(instruction.findall(text)), **mix}
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,195 @@
+"""CUDA C++ by nvcc, through the TVM FFI ABI; style `destination`. Builds without a GPU, runs on one.
+
+A candidate is one or more `.cu` files with an entry `path:symbol`, called like a C++ kernel (`cpp.py`): the
+arguments, the state, then the outputs, which are allocated on the GPU. Launch on `kw::stream(tensor)`, the
+stream that torch uses now, and end with `KW_CHECK_LAUNCH()`.
+
+    // scale.cu, entry "scale.cu:scale", called as scale(x, a)
+    #include "kernelwright.h"
+
+    __global__ void scale_kernel(const float* x, float a, float* out, int64_t n) {
+      int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+      if (i < n) out[i] = a * x[i];
+    }
+
+    KW_KERNEL(scale) {
+      auto x = args.tensor<const float>(0);
+      const float a = static_cast<float>(args.real(1));
+      auto out = args.tensor<float>(2);
+      const int64_t n = x.numel();
+      if (n == 0) return;
+      const unsigned blocks = static_cast<unsigned>((n + 255) / 256);
+      scale_kernel<<<blocks, 256, 0, kw::stream(x)>>>(x.data(), a, out.data(), n);
+      KW_CHECK_LAUNCH();
+    }
+
+The code is built for `sm_90` and for the GPU that is here. For each, ptxas gives `sm_90.registers` and
+`sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes` (stores and loads of all) and `sm_90.kernels`.
+A spill is a finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=64`, `-DTILE=8`,
+`-std=c++20`, `-lcublas` and the like.
+"""
+
+import functools
+import re
+import shutil
+from pathlib import Path
+
+import torch
+
+from ..config import Settings
+from ..errors import InputError, MissingToolError
+from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
+from ._cache import cached_build
+from ._destination import Destination, load_entry
+from ._process import run_tool
+from ._protocol import Availability, Kernel
+from .cpp import INCLUDE, LIBRARY, ffi_includes, missing_export
+from .torch import split_entry
+
+_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
+_BASE_FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v")
+_ALLOWED = re.compile(
+    r"-(O\d|D|U|I|l|L|std=|-use_fast_math$|use_fast_math$|-?maxrregcount=\d+|lineinfo$|-fmad=|-ftz=|-prec-)"
+)
+_REMEDY = "install the CUDA toolkit, put nvcc on the path, or set KERNELWRIGHT_NVCC"
+_ENTRY = re.compile(r"Compiling entry function '([^']+)' for '(sm_\w+)'")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
+
+
+class Cuda:
+    """CUDA C++ kernels on an NVIDIA GPU."""
+
+    name = "cuda"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings.from_environment()
+
+    def available(self) -> Availability:
+        """Say which nvcc is used and whether there is a GPU to run on."""
+        nvcc = self._nvcc()
+        if nvcc is None:
+            return Availability(False, "no nvcc", _REMEDY)
+        if not torch.cuda.is_available():
+            return Availability(True, f"nvcc {_version(nvcc)}, builds only: no GPU that torch can use")
+        return Availability(True, f"nvcc {_version(nvcc)} on {torch.cuda.get_device_name()}")
+
+    def toolchain(self) -> str:
+        """Name nvcc, flags and targets."""
+        nvcc = self._nvcc()
+        if nvcc is None:
+            return "no nvcc"
+        return f"nvcc {_version(nvcc)} {' '.join(_BASE_FLAGS)} {' '.join(_targets())}"
+
+    def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
+        """Compile for every target, keep nvcc's words, read what ptxas says of registers and spills."""
+        nvcc = self._nvcc()
+        if nvcc is None:
+            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"no nvcc; {_REMEDY}")
+        return cached_build(
+            self._settings.cache,
+            candidate,
+            self.toolchain(),
+            lambda folder: _build(nvcc, candidate, folder, deadline_s),
+        )
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load the library and return a `Destination` whose outputs lie on the GPU."""
+        if not torch.cuda.is_available():
+            raise MissingToolError("a CUDA kernel needs an NVIDIA GPU to run; torch finds none here")
+        entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
+        strided = candidate.parameters.get("strided") is True
+        return Destination(entry, outputs, strided=strided, device="cuda")
+
+    def timeable(self, device: str) -> bool:
+        """Tell whether times mean anything: on a GPU."""
+        return device.startswith("cuda")
+
+    def _nvcc(self) -> str | None:
+        if self._settings.nvcc:
+            return shutil.which(self._settings.nvcc)
+        home = self._settings.cuda_home
+        return shutil.which("nvcc") or (shutil.which(home / "bin" / "nvcc") if home else None)
+
+
+def ptxas_evidence(text: str) -> dict[str, Scalar]:
+    """Read `ptxas -v`: by target the most registers and shared bytes, all spill bytes, and the kernels.
+
+    Example:
+        >>> ptxas_evidence(
+        ...     "ptxas info    : Compiling entry function 'f' for 'sm_90'\\n"
+        ...     "    0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\\n"
+        ...     "ptxas info    : Used 16 registers, used 1 barriers, 512 bytes smem\\n")["sm_90.spill_bytes"]
+        12
+    """
+    facts: dict[str, int] = {}
+    target = ""
+    for line in text.splitlines():
+        if entry := _ENTRY.search(line):
+            target = entry[2]
+            facts[f"{target}.kernels"] = facts.get(f"{target}.kernels", 0) + 1
+        if target and (spills := _SPILLS.search(line)):
+            name = f"{target}.spill_bytes"
+            facts[name] = facts.get(name, 0) + int(spills[1]) + int(spills[2])
+        if target and (used := _USED.search(line)):
+            for name, value in (("registers", used[1]), ("shared_bytes", used[2] or "0")):
+                facts[f"{target}.{name}"] = max(facts.get(f"{target}.{name}", 0), int(value))
+    return dict(facts)
+
+
+def _build(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+    problem = _problem(candidate)
+    if problem is not None:
+        return Build(status=BuildStatus.FAILED, diagnostics=problem)
+    sources = [s.path for s in candidate.sources if s.path.endswith(_SUFFIXES)]
+    codes = [f"-gencode=arch={t.replace('sm', 'compute')},code={t}" for t in _targets()]
+    command = [
+        nvcc, *_BASE_FLAGS, *codes, *candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes(),
+        *sources, "-o", LIBRARY,
+    ]  # fmt: skip
+    done = run_tool(command, deadline_s=deadline_s, folder=folder)
+    if done.timed_out:
+        return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
+    if done.returncode != 0:
+        return Build(status=BuildStatus.FAILED, diagnostics=done.output)
+    if missing := missing_export(candidate, folder / LIBRARY):
+        return Build(status=BuildStatus.FAILED, diagnostics=f"{missing}\n{done.output}")
+    evidence = ptxas_evidence(done.output)
+    findings = tuple(
+        f"{value} bytes of registers are spilled on {name.removesuffix('.spill_bytes')}"
+        for name, value in evidence.items()
+        if name.endswith(".spill_bytes") and value
+    )
+    return Build(status=BuildStatus.OK, diagnostics=done.output, evidence=evidence, findings=findings)
+
+
+def _problem(candidate: Candidate) -> str | None:
+    if candidate.style != "destination":
+        return f"a CUDA kernel is called in style 'destination', not {candidate.style!r}"
+    if not any(s.path.endswith(".cu") for s in candidate.sources):
+        return f"no CUDA file among {[s.path for s in candidate.sources]}; expected a name that ends in .cu"
+    for flag in candidate.flags:
+        if not _ALLOWED.match(flag):
+            return f"flag {flag!r} is not allowed; see the flags that kernelwright.languages.cuda names"
+    try:
+        split_entry(candidate.entry)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@functools.lru_cache
+def _targets() -> tuple[str, ...]:
+    """Return `sm_90` and the GPUs that are here, asked of the driver without starting CUDA."""
+    here: list[str] = []
+    if smi := shutil.which("nvidia-smi"):
+        asked = run_tool([smi, "--query-gpu=compute_cap", "--format=csv,noheader"], deadline_s=20)
+        if asked.returncode == 0:
+            here = [f"sm_{line.replace('.', '')}" for line in asked.output.split()]
+    return tuple(sorted({"sm_90", *here}))
+
+
+@functools.lru_cache
+def _version(nvcc: str) -> str:
+    found = re.search(r"V(\d[\d.]*)", run_tool([nvcc, "--version"], deadline_s=20).output)
+    return found[1] if found else "of unknown version"

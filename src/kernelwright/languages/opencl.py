@@ -1,0 +1,250 @@
+"""OpenCL C; style `destination`. Runs on PoCL from its wheel (the CPU), or on any device with a driver.
+
+A candidate is a `.cl` file; other files are not read. The entry `path:symbol` names the kernel. Its arguments
+are the task's arguments, then the state, then the outputs, in order; tensors are `__global` pointers, scalars
+are passed by value in the type that the kernel declares. What else a launch needs stands in comment lines
+`// launch: name = expression`, Python expressions over the arguments' shapes and the lines above:
+
+- `global` (must be there) and `local`: work-items, a number or a tuple of up to three;
+- `require`: a condition; where it does not hold, the call is `Unsupported`;
+- any other name that is an argument of the kernel is passed for it and is then not one of the task's.
+
+    // scale.cl, entry "scale.cl:scale", called as scale(x, a)
+    // launch: n = prod(x.shape)
+    // launch: require = n < 2147483647 and x.dtype == "float32"
+    // launch: local = 64
+    // launch: global = cdiv(n, 64) * 64
+    __kernel void scale(__global const float* x, float a, int n, __global float* out) {
+      int i = get_global_id(0);
+      if (i < n) out[i] = a * x[i];
+    }
+
+Expressions may use `cdiv`, `prod`, `min`, `max` and `len`. On a CPU device buffers are the tensors' own memory
+(`CL_MEM_USE_HOST_PTR`), so nothing is copied and times mean what they say; other devices copy inside the call.
+A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
+"""
+
+import ctypes
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..config import Settings
+from ..errors import InputError, MissingToolError
+from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
+from ._cache import cached_build
+from ._destination import Destination
+from ._opencl_launch import Geometry, Launch, View
+from ._process import run_tool
+from ._protocol import Availability, Kernel
+from .torch import split_entry
+
+_REMEDY = "pip install 'kernelwright[opencl]'"
+_SCALARS: dict[str, type[np.generic]] = {
+    "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32,
+    "uint": np.uint32, "long": np.int64, "ulong": np.uint64, "float": np.float32, "double": np.float64,
+}  # fmt: skip
+_ARGUMENT_NAMES = "-cl-kernel-arg-info"
+_ALLOWED_FLAGS = ("-cl-", "-D", "-U", "-w", "-W")
+
+
+class OpenCL:
+    """OpenCL candidates."""
+
+    name = "opencl"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings.from_environment()
+
+    def available(self) -> Availability:
+        """Say which device is used."""
+        try:
+            device = default_device()
+        except MissingToolError as error:
+            return Availability(False, str(error), _REMEDY)
+        return Availability(True, f"{device.platform.name} on {device.name}")
+
+    def toolchain(self) -> str:
+        """Name the driver and the device."""
+        try:
+            device = default_device()
+        except MissingToolError:
+            return "no OpenCL"
+        return f"{device.platform.version} {device.driver_version} on {device.name}"
+
+    def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
+        """Check the launch lines and build the program once, in a process of its own, for its log."""
+        said = self.available()
+        if not said.ok:
+            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+        return cached_build(
+            self._settings.cache,
+            candidate,
+            self.toolchain(),
+            lambda folder: _build(candidate, folder, deadline_s),
+        )
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
+        """Build the program in this process and return a `Destination` bound to the outputs."""
+        entry = _Program(*_source(candidate), candidate.flags)
+        return Destination(entry, outputs, strided=candidate.parameters.get("strided") is True)
+
+    def timeable(self, device: str) -> bool:
+        """Tell whether times mean anything: tensors are the CPU's."""
+        return device == "cpu"
+
+
+def default_device() -> Any:
+    """Return the first CPU device, or where there is none the first of any kind.
+
+    Raises:
+        MissingToolError: where pyopencl or a driver is not there.
+    """
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        raise MissingToolError("no pyopencl") from error
+    try:
+        devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error as error:
+        raise MissingToolError(f"no OpenCL driver: {error}") from error
+    if not devices:
+        raise MissingToolError("no OpenCL device")
+    return next((d for d in devices if d.type & cl.device_type.CPU), devices[0])
+
+
+class _Program:
+    """A built kernel: called with tensors and scalars in the kernel's order, writes into its outputs."""
+
+    def __init__(self, source: str, symbol: str, flags: tuple[str, ...]) -> None:
+        import pyopencl as cl
+
+        self._cl = cl
+        device = default_device()
+        self._context = cl.Context([device])
+        self._queue = cl.CommandQueue(self._context)
+        program = cl.Program(self._context, source).build([*flags, _ARGUMENT_NAMES])
+        self._kernel = cl.Kernel(program, symbol)
+        self._launch = Launch(source)
+        self._geometries: dict[tuple[Any, ...], Geometry] = {}
+        info = cl.kernel_arg_info
+        count = range(self._kernel.num_args)
+        self._names = [self._kernel.get_arg_info(i, info.NAME) for i in count]
+        self._types = [self._kernel.get_arg_info(i, info.TYPE_NAME) for i in count]
+        self._given = [name for name in self._names if name not in self._launch.names]
+
+    def __call__(self, *arguments: Any) -> None:
+        if len(arguments) != len(self._given):
+            raise InputError(
+                f"the kernel takes {len(self._given)} arguments ({', '.join(self._given)}) beyond what its "
+                f"launch lines define; the task passes {len(arguments)}, outputs included"
+            )
+        if any(isinstance(a, torch.Tensor) and a.device.type != "cpu" for a in arguments):
+            raise NotImplementedError("Unsupported: OpenCL kernels take tensors of the CPU")
+        if isinstance(arguments[-1], torch.Tensor) and arguments[-1].numel() == 0:
+            return
+        by_name = dict(zip(self._given, arguments, strict=True))
+        geometry = self._geometry(by_name)
+        by_name |= geometry.derived
+        buffers = [self._value(by_name[n], t) for n, t in zip(self._names, self._types, strict=True)]
+        self._kernel.set_args(*buffers)
+        self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, geometry.global_size, geometry.local_size)
+        self._read_back(buffers)
+
+    def _geometry(self, by_name: dict[str, Any]) -> Geometry:
+        key = tuple((tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in by_name.values())
+        known = self._geometries.get(key)
+        if known is None:
+            views = {
+                name: View(tuple(a.shape), str(a.dtype).removeprefix("torch."))
+                if isinstance(a, torch.Tensor)
+                else a
+                for name, a in by_name.items()
+            }
+            known = self._geometries[key] = self._launch.geometry(views)
+        return known
+
+    def _value(self, value: Any, type_name: str) -> Any:
+        if not isinstance(value, torch.Tensor):
+            if type_name not in _SCALARS:
+                raise NotImplementedError(
+                    f"Unsupported: {value!r} is passed where the kernel takes {type_name}"
+                )
+            return _SCALARS[type_name](value)
+        if not type_name.endswith("*"):
+            raise NotImplementedError(f"Unsupported: a tensor is passed where the kernel takes {type_name}")
+        nbytes = value.numel() * value.element_size()
+        if nbytes == 0:
+            return None
+        memory = (ctypes.c_char * nbytes).from_address(value.data_ptr())
+        flags = self._cl.mem_flags
+        return self._cl.Buffer(self._context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=memory)
+
+    def _read_back(self, buffers: list[Any]) -> None:
+        """Wait; then map what was written, which on a CPU device moves nothing and elsewhere copies."""
+        self._queue.finish()
+        if self._queue.device.type & self._cl.device_type.CPU:
+            return
+        for buffer in buffers:
+            if isinstance(buffer, self._cl.Buffer):
+                flags = self._cl.map_flags.READ
+                mapped, _ = self._cl.enqueue_map_buffer(
+                    self._queue, buffer, flags, 0, (buffer.size,), np.uint8
+                )
+                mapped.base.release(self._queue)
+        self._queue.finish()
+
+
+def _source(candidate: Candidate) -> tuple[str, str]:
+    path, symbol = split_entry(candidate.entry)
+    texts = {source.path: source.text for source in candidate.sources}
+    if path not in texts:
+        raise InputError(f"entry file {path!r} is not among the sources {sorted(texts)}")
+    return texts[path], symbol
+
+
+def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+    problem = _problem(candidate)
+    if problem is not None:
+        return Build(status=BuildStatus.FAILED, diagnostics=problem)
+    source, symbol = _source(candidate)
+    work = folder / ".driver"
+    work.mkdir()
+    request, answer = work / "request.json", work / "answer.json"
+    options = [*candidate.flags, _ARGUMENT_NAMES]
+    request.write_text(json.dumps({"source": source, "symbol": symbol, "options": options}))
+    done = run_tool(
+        [sys.executable, "-P", "-m", "kernelwright.languages._opencl_compile", request, answer],
+        deadline_s=deadline_s,
+        folder=work,
+        env={"POCL_CACHE_DIR": str(work), "PYOPENCL_NO_CACHE": "1"},
+    )
+    if done.timed_out:
+        return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
+    if not answer.exists():
+        return Build(status=BuildStatus.FAILED, diagnostics=done.output)
+    said = json.loads(answer.read_text())
+    shutil.rmtree(work, ignore_errors=True)
+    diagnostics = f"{said.get('error', '')}\n{said['log']}".strip()[:20_000]
+    if "error" in said:
+        return Build(status=BuildStatus.FAILED, diagnostics=diagnostics)
+    evidence: dict[str, Scalar] = said["evidence"]
+    return Build(status=BuildStatus.OK, diagnostics=diagnostics, evidence=evidence)
+
+
+def _problem(candidate: Candidate) -> str | None:
+    if candidate.style != "destination":
+        return f"an OpenCL kernel is called in style 'destination', not {candidate.style!r}"
+    for flag in candidate.flags:
+        if not flag.startswith(_ALLOWED_FLAGS):
+            return f"flag {flag!r} is not allowed; expected one that starts {', '.join(_ALLOWED_FLAGS)}"
+    try:
+        Launch(_source(candidate)[0])
+    except InputError as error:
+        return str(error)
+    return None

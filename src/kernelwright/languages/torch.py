@@ -1,0 +1,214 @@
+"""Python sources that call torch; styles `function` and `module`.
+
+A candidate is one or more Python files with an entry `path:symbol`. Files may import each other by their
+bare names. Style `function`: `symbol(*arguments, *state)` returns a tensor or a tuple of tensors.
+
+    # fused.py, entry "fused.py:run"
+    import torch
+
+    def run(x, weight):
+        if x.dim() != 2:
+            raise NotImplementedError("Unsupported: x must have 2 dimensions")
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight)
+
+Style `module`: `symbol(*init)` makes a module, which is given the task's state and then called with the
+arguments. `Torch.load` returns the class itself; the worker makes the instance.
+
+Flags `--compile=default`, `--compile=max-autotune` and `--compile=freezing` wrap it in `torch.compile`:
+a function is returned compiled; a class is returned as a maker whose instances are compiled after
+they are made (state loads through to the module inside).
+"""
+
+import ast
+import functools
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import torch
+
+from ..config import Settings
+from ..errors import InputError
+from ..records import Build, BuildStatus, Candidate, TensorSpec
+from ._cache import cached_build, write_sources
+from ._protocol import Availability, Kernel
+
+COMPILE_FLAGS = ("--compile=default", "--compile=max-autotune", "--compile=freezing")
+"""The flags this language knows; at most one is given."""
+
+
+class Torch:
+    """Python candidates on torch."""
+
+    name = "torch"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings.from_environment()
+
+    def available(self) -> Availability:
+        """Say which torch is here; it always is."""
+        return Availability(True, self.toolchain())
+
+    def toolchain(self) -> str:
+        """Name Python's and torch's versions."""
+        return f"python {sys.version.split()[0]}, torch {torch.__version__}"
+
+    def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:  # noqa: ARG002
+        """Check that every Python file parses, that the entry names one, and that the flags are known."""
+        return cached_build(
+            self._settings.cache,
+            candidate,
+            self.toolchain(),
+            lambda _: check_python(candidate, COMPILE_FLAGS),
+        )
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
+        """Return the entry: the function, or for style `module` the class."""
+        return compiled(load_symbol(candidate, artefact), candidate)
+
+    def timeable(self, device: str) -> bool:  # noqa: ARG002
+        """Tell whether times mean anything on the device: they do."""
+        return True
+
+
+def check_python(candidate: Candidate, flags: tuple[str, ...]) -> Build:
+    """Parse the candidate's Python files without running them; failure names file and line."""
+    problem = _flag_problem(candidate, flags) or python_problem(candidate)
+    if problem is not None:
+        return Build(status=BuildStatus.FAILED, diagnostics=problem)
+    return Build(status=BuildStatus.OK)
+
+
+def python_problem(candidate: Candidate) -> str | None:
+    """Say what is wrong with the entry or the syntax of the Python files; none where nothing is."""
+    problem = _entry_problem(candidate)
+    for source in candidate.sources:
+        if problem is None and source.path.endswith(".py"):
+            problem = _syntax_problem(source.path, source.text)
+    return problem
+
+
+def load_symbol(
+    candidate: Candidate, artefact: Path, given: Mapping[str, object] = MappingProxyType({})
+) -> Kernel:
+    """Run the entry's file as a module of its own and return the entry's symbol.
+
+    `given` are globals that the module finds when it is run.
+
+    Raises:
+        InputError: where the file defines no such symbol.
+    """
+    path, symbol = split_entry(candidate.entry)
+    folder = artefact if (artefact / path).is_file() else _unpacked(candidate)
+    module = _run_file(folder / path, f"kernelwright_candidate_{candidate.key}", given)
+    if not hasattr(module, symbol):
+        raise InputError(f"{path!r} defines no {symbol!r}; expected the entry {candidate.entry!r} to name it")
+    entry: Kernel = getattr(module, symbol)
+    return entry
+
+
+def compiled(symbol: Kernel, candidate: Candidate) -> Kernel:
+    """Wrap the entry in `torch.compile` as the candidate's flags ask; leave it alone where they do not."""
+    asked = [flag for flag in candidate.flags if flag in COMPILE_FLAGS]
+    if not asked:
+        return symbol
+    compile_with = _compiler(asked[0].partition("=")[2])
+    if candidate.style != "module":
+        wrapped: Kernel = compile_with(symbol)
+        return wrapped
+
+    @functools.wraps(symbol, updated=())
+    def make(*init: Any, **keywords: Any) -> Any:
+        return compile_with(symbol(*init, **keywords))
+
+    return make
+
+
+def split_entry(entry: str) -> tuple[str, str]:
+    """Split `path:symbol`.
+
+    Example:
+        >>> split_entry("a/kernel.py:run")
+        ('a/kernel.py', 'run')
+    """
+    path, _, symbol = entry.rpartition(":")
+    if not path or not symbol:
+        raise InputError(f"entry {entry!r} is not of the form 'path:symbol'")
+    return path, symbol
+
+
+def _compiler(mode: str) -> Callable[[Any], Any]:
+    if mode == "freezing":
+
+        def freeze(target: Any) -> Any:
+            import torch._inductor.config as inductor
+
+            inductor.freezing = True
+            return torch.compile(target, dynamic=False)
+
+        return freeze
+    return functools.partial(torch.compile, mode=None if mode == "default" else mode, dynamic=False)
+
+
+def _entry_problem(candidate: Candidate) -> str | None:
+    try:
+        path, _ = split_entry(candidate.entry)
+    except InputError as error:
+        return str(error)
+    if candidate.style == "destination":
+        return f"language {candidate.language!r} takes styles 'function' and 'module', not 'destination'"
+    paths = [source.path for source in candidate.sources]
+    return None if path in paths else f"entry file {path!r} is not among the sources {paths}"
+
+
+def _flag_problem(candidate: Candidate, flags: tuple[str, ...]) -> str | None:
+    unknown = [flag for flag in candidate.flags if flag not in flags]
+    if unknown:
+        return f"flag {unknown[0]!r} is not known here; expected one of {', '.join(flags)}"
+    if len(candidate.flags) > 1:
+        return f"flags {candidate.flags!r} exclude each other; expected at most one"
+    return None
+
+
+def _syntax_problem(path: str, text: str) -> str | None:
+    try:
+        ast.parse(text, path)
+    except SyntaxError as error:
+        return f"{path}:{error.lineno}:{error.offset}: {error.msg}\n{(error.text or '').rstrip()}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{path}: cannot be parsed: {error}"
+    return None
+
+
+def _unpacked(candidate: Candidate) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+    write_sources(candidate, folder)
+    return folder
+
+
+def _run_file(path: Path, name: str, given: Mapping[str, object]) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path.name!r} is not a Python file; expected a name that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    vars(module).update(given)
+    sys.modules[name] = module
+    with _importable(path.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+        sys.path.remove(str(folder))

@@ -1,0 +1,233 @@
+"""Triton; styles `function` and `module`. Runs on a GPU; without one it is interpreted and never timed.
+
+A candidate is Python, as for `torch`, with `@triton.jit` functions in it:
+
+    # softmax.py, entry "softmax.py:run"
+    import torch
+    import triton
+    import triton.language as tl
+
+    TRITON_EVIDENCE = [
+        {"kernel": "softmax", "signature": {"x": "*fp32", "out": "*fp32", "n": "i32"},
+         "constexprs": {"BLOCK": 1024}, "divisible": ["n"], "num_warps": 4},
+    ]
+
+    @triton.jit
+    def softmax(x, out, n, BLOCK: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        columns = tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + columns, mask=columns < n, other=-float("inf"))
+        value = tl.exp(value - tl.max(value, 0))
+        tl.store(out + row * n + columns, value / tl.sum(value, 0), mask=columns < n)
+
+    def run(x):
+        if x.dim() != 2 or not x.is_contiguous():
+            raise NotImplementedError("Unsupported: x must be a contiguous matrix")
+        out = torch.empty_like(x)
+        rows, n = x.shape
+        softmax[(rows,)](x, out, n, BLOCK=triton.next_power_of_2(n), num_warps=4)
+        return out
+
+`TRITON_EVIDENCE` is a literal list; each entry is one specialisation to compile for GPUs that need not be
+here: `kernel`, `signature` (pointer types such as `*fp32`, `*bf16`; scalars `i32`, `fp32`), `constexprs`,
+and where wanted `num_warps`, `num_stages`, `maxnreg` (NVIDIA only) and `divisible`, the integers that are
+multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are. For each of the targets
+(`sm_80`, `sm_90`, `sm_100`, `gfx942`) the build then holds, as its worst over the kernels,
+`sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
+`sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`. A
+spill or a target that does not compile is a finding. None of it says anything about time.
+
+Without a GPU the interpreter runs float32 and float16 only; bfloat16 is refused as `Unsupported`, for the
+interpreter's products of bfloat16 tiles are wrong.
+"""
+
+import ast
+import functools
+import importlib.metadata
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from ..config import Settings
+from ..errors import MissingToolError
+from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
+from ._cache import cached_build
+from ._process import Finished, run_tool
+from ._protocol import Availability, Kernel
+from ._triton_compile import RefusedError, jitted_source
+from .torch import check_python, load_symbol, split_entry
+
+TARGETS: Final = (
+    {"name": "sm_80", "backend": "cuda", "arch": 80, "warp_size": 32},
+    {"name": "sm_90", "backend": "cuda", "arch": 90, "warp_size": 32},
+    {"name": "sm_100", "backend": "cuda", "arch": 100, "warp_size": 32},
+    {"name": "gfx942", "backend": "hip", "arch": "gfx942", "warp_size": 64},
+)
+"""The GPUs that kernels are compiled for, present or not."""
+
+_SUMMED = (
+    "instructions", "tensor_instructions", "async_copies", "global_loads", "spill_instructions",
+)  # fmt: skip
+_KEYS = {"kernel", "signature", "constexprs", "divisible", "num_warps", "num_stages", "maxnreg"}
+
+
+class Triton:
+    """Triton candidates."""
+
+    name = "triton"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings.from_environment()
+
+    def available(self) -> Availability:
+        """Say which Triton is here and whether it runs or is interpreted."""
+        version = _version()
+        if version is None:
+            return Availability(False, "no Triton", "pip install 'kernelwright[triton]'")
+        if not torch.cuda.is_available():
+            return Availability(True, f"triton {version}, interpreted and cross-compiled: no GPU, not timed")
+        return Availability(True, f"triton {version} on {torch.cuda.get_device_name()}")
+
+    def toolchain(self) -> str:
+        """Name Triton's and torch's versions and the targets."""
+        targets = ",".join(str(target["name"]) for target in TARGETS)
+        return f"triton {_version()}, torch {torch.__version__}, targets {targets}"
+
+    def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
+        """Parse the file, then compile its declared specialisations for every target."""
+        said = self.available()
+        if not said.ok:
+            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+        return cached_build(
+            self._settings.cache,
+            candidate,
+            self.toolchain(),
+            lambda folder: _build(candidate, folder, deadline_s),
+        )
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
+        """Return the entry; without a GPU, under the interpreter and refusing bfloat16."""
+        if _version() is None:
+            raise MissingToolError("no Triton; pip install 'kernelwright[triton]'")
+        if torch.cuda.is_available():
+            return load_symbol(candidate, artefact)
+        _interpret()
+        return _refusing_bfloat16(load_symbol(candidate, artefact), candidate.style == "module")
+
+    def timeable(self, device: str) -> bool:
+        """Tell whether times mean anything: on a GPU, never in the interpreter."""
+        return device.startswith("cuda")
+
+
+def specialisations(text: str) -> list[dict[str, Any]]:
+    """Read the literal `TRITON_EVIDENCE` from a file's text; empty where it declares none.
+
+    Raises:
+        RefusedError: where it is not a literal list of entries of the documented form.
+    """
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and any(ast.unparse(t) == "TRITON_EVIDENCE" for t in node.targets):
+            try:
+                entries = ast.literal_eval(node.value)
+            except ValueError as error:
+                raise RefusedError("TRITON_EVIDENCE must be a literal list of dictionaries") from error
+            for entry in entries:
+                if not isinstance(entry, dict) or not {"kernel", "signature"} <= entry.keys() <= _KEYS:
+                    raise RefusedError(
+                        f"TRITON_EVIDENCE entry {entry!r} is not right; expected 'kernel' and 'signature', "
+                        f"and of {sorted(_KEYS)} what is wanted"
+                    )
+            return list(entries)
+    return []
+
+
+def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+    checked = check_python(candidate, flags=())
+    if checked.status is not BuildStatus.OK:
+        return checked
+    path = split_entry(candidate.entry)[0]
+    text = next(s.text for s in candidate.sources if s.path == path)
+    try:
+        wanted, source = specialisations(text), jitted_source(text)
+    except RefusedError as error:
+        return Build(status=BuildStatus.OK, findings=(f"not cross-compiled: {error}",))
+    if not wanted:
+        return Build(status=BuildStatus.OK, findings=("not cross-compiled: no TRITON_EVIDENCE is declared",))
+    work = folder / ".cross"
+    work.mkdir()
+    request, results = work / "request.json", work / "results.jsonl"
+    request.write_text(json.dumps({"source": source, "specialisations": wanted, "targets": TARGETS}))
+    done = run_tool(
+        [sys.executable, "-P", "-m", "kernelwright.languages._triton_compile", request, results],
+        deadline_s=deadline_s,
+        folder=work,
+        env={"TRITON_CACHE_DIR": str(work), "TRITON_DEFAULT_FP_FUSION": "1", "TRITON_INTERPRET": "0"},
+    )
+    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    shutil.rmtree(work, ignore_errors=True)
+    return _result(lines, len(wanted) * len(TARGETS), done, deadline_s)
+
+
+def _result(lines: list[dict[str, Any]], expected: int, done: Finished, deadline_s: float) -> Build:
+    evidence: dict[str, Scalar] = {}
+    findings = []
+    for line in lines:
+        target, kernel = line["target"], line["kernel"]
+        if "error" in line:
+            findings.append(f"{kernel} does not compile for {target}: {line['error']}")
+            continue
+        facts: dict[str, int] = line["facts"]
+        for name, value in facts.items():
+            known = evidence.get(f"{target}.{name}")
+            before = known if isinstance(known, int) else 0
+            evidence[f"{target}.{name}"] = before + value if name in _SUMMED else max(before, value)
+        if facts["spill_bytes"]:
+            findings.append(f"{kernel} spills {facts['spill_bytes']} bytes of registers on {target}")
+    if done.timed_out:
+        findings.append(
+            f"cross-compilation was stopped after {deadline_s:g} s with {len(lines)} of {expected} done; "
+            "a kernel that spills much compiles slowly"
+        )
+    elif len(lines) < expected:
+        findings.append(f"cross-compilation ended early: {done.output.strip()[-500:]}")
+    return Build(status=BuildStatus.OK, evidence=evidence, findings=tuple(findings))
+
+
+def _version() -> str | None:
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _interpret() -> None:
+    """Have Triton imported in interpreter mode; its own library is jitted when it is first imported."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return
+    os.environ["TRITON_INTERPRET"] = "1"
+    for name in [n for n in sys.modules if n.split(".")[0] == "triton" and not n.startswith("triton._C")]:
+        del sys.modules[name]
+
+
+def _refusing_bfloat16(symbol: Any, is_module: bool) -> Kernel:
+    def refuse(*arguments: Any) -> None:
+        if any(isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16 for a in arguments):
+            raise NotImplementedError("Unsupported: bfloat16 is wrong in Triton's interpreter; needs a GPU")
+
+    @functools.wraps(symbol, updated=())
+    def call(*arguments: Any) -> Any:
+        refuse(*arguments)
+        return symbol(*arguments)
+
+    @functools.wraps(symbol, updated=())
+    def make(*init: Any, **keywords: Any) -> Any:
+        module = symbol(*init, **keywords)
+        module.register_forward_pre_hook(lambda m, a: refuse(*a, *m.parameters(), *m.buffers()))
+        return module
+
+    return make if is_module else call

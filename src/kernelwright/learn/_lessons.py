@@ -1,0 +1,135 @@
+"""Order a template's configurations by how they did in earlier runs of the store.
+
+Covers: templates seen before, on the same task or another, on this device or another.
+Does not cover: what is right or faster: a lesson only says what to try first, and every candidate is
+verified and measured as if there were none.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..records import (
+    Candidate,
+    Configuration,
+    DecisionStatus,
+    Evaluation,
+    Record,
+    Run,
+    ScalarSpec,
+    Split,
+    Task,
+    TensorSpec,
+)  # fmt: skip
+from ..store import Store
+
+EVENT = "lessons"
+"""The event that holds the lessons of a run."""
+_MOST_RUNS = 20
+_MOST_LESSONS = 8
+"""Of one template."""
+_FAILED = math.log(4.0)
+"""A failure counts as four times slower than the best."""
+_DOUBT = 0.5
+"""Weight, in runs, of the belief that a configuration is ordinary; what was seen once is trusted less."""
+_OTHER_DEVICE = 0.5
+_SIZE_SCALE = 3.0
+"""Factors of e in size over which similarity falls by e."""
+
+
+class Lesson(Record):
+    """How one configuration of a template did in earlier runs."""
+
+    template: str
+    """The template's name."""
+    language: str
+    """The template's language."""
+    configuration: Configuration
+    """What was tried."""
+    cost: float
+    """Its time over the best of the template in the same run, weighted over runs; 1 is the best."""
+    runs: int
+    """How many runs tried it."""
+
+
+def lessons_of(store: Store, run: Run) -> tuple[Lesson, ...]:
+    """Return what earlier runs teach a run, for each template the best first.
+
+    A run that was begun before keeps the lessons it began with, whatever was learnt since.
+    """
+    begun = [e["lessons"] for e in store.events(run.id) if e["event"] == EVENT]
+    if begun and isinstance(begun[0], list):
+        return tuple(Lesson.model_validate(lesson) for lesson in begun[0])
+    elements = _elements(store.task(run.task))
+    seen: dict[str, list[_Trace]] = defaultdict(list)
+    for earlier in [r for r in store.runs() if r.id != run.id][:_MOST_RUNS]:
+        distance = abs(math.log(_elements(store.task(earlier.task)) / elements))
+        weight = math.exp(-distance / _SIZE_SCALE) * (1.0 if earlier.device == run.device else _OTHER_DEVICE)
+        for evaluation, cost in _relative(store.evaluations(earlier.id)):
+            seen[_name(evaluation.candidate)].append(_Trace(evaluation.candidate, weight, cost))
+    return _best(_lesson(traces) for traces in seen.values())
+
+
+class _Trace(NamedTuple):
+    candidate: Candidate
+    weight: float
+    log_cost: float
+
+
+def _relative(evaluations: Iterable[Evaluation]) -> Iterator[tuple[Evaluation, float]]:
+    """Yield the evaluations of templates, each with the logarithm of its time over its template's best."""
+    by_template: dict[tuple[str, str], list[Evaluation]] = defaultdict(list)
+    for evaluation in evaluations:
+        candidate = evaluation.candidate
+        if candidate.template is not None and evaluation.decision.status is not DecisionStatus.UNKNOWN:
+            by_template[candidate.template, candidate.language].append(evaluation)
+    for group in by_template.values():
+        costs = [_cost(e) for e in group]
+        worked = [c for c in costs if c is not None]
+        for evaluation, cost in zip(group, costs, strict=True):
+            yield evaluation, _FAILED if cost is None else min(cost - min(worked), _FAILED)
+
+
+def _cost(evaluation: Evaluation) -> float | None:
+    """Return the logarithm of the time in units of the baseline's, in which a machine's drift cancels."""
+    decision = evaluation.decision
+    if decision.status is DecisionStatus.REJECTED or decision.speedup is None:
+        return None
+    return -math.log(decision.speedup.median)
+
+
+def _lesson(traces: Sequence[_Trace]) -> Lesson:
+    weight = sum(t.weight for t in traces)
+    mean = (sum(t.weight * t.log_cost for t in traces) + _DOUBT * _FAILED / 2) / (weight + _DOUBT)
+    candidate = traces[0].candidate
+    return Lesson(
+        template=candidate.template or "",
+        language=candidate.language,
+        configuration=candidate.parameters,
+        cost=round(math.exp(mean), 4),
+        runs=len(traces),
+    )
+
+
+def _best(lessons: Iterable[Lesson]) -> tuple[Lesson, ...]:
+    by_template: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
+    for lesson in sorted(lessons, key=lambda one: one.cost):
+        by_template[lesson.template, lesson.language].append(lesson)
+    return tuple(lesson for group in by_template.values() for lesson in group[:_MOST_LESSONS])
+
+
+def _name(candidate: Candidate) -> str:
+    return json.dumps([candidate.template, candidate.language, candidate.parameters], sort_keys=True)
+
+
+def _elements(task: Task) -> float:
+    """Return the elements of a task's search workloads, geometric mean."""
+    workloads = task.split(Split.SEARCH)
+    logs = [math.log(max(1, sum(map(_count, w.arguments)))) for w in workloads]
+    return math.exp(sum(logs) / max(1, len(logs)))
+
+
+def _count(spec: TensorSpec | ScalarSpec) -> int:
+    return math.prod(spec.shape) if isinstance(spec, TensorSpec) else 0

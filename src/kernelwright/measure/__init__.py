@@ -1,0 +1,15 @@
+"""Candidate → Timing → Decision: is it faster, by how much, how sure?
+
+`Bench` measures paired blocks in workers. `decide` is a pure function of what was recorded. `gates` says what
+the blocks give away about honesty.
+
+Covers: see docs/acceptance.md, "Covers".
+Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
+"""
+
+from ._bench import Bench, Phase
+from ._decide import CANDIDATE, decide, settled
+from ._gates import gates
+from ._interval import Limits, limits
+
+__all__ = ["CANDIDATE", "Bench", "Limits", "Phase", "decide", "gates", "limits", "settled"]

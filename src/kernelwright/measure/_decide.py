@@ -1,0 +1,331 @@
+"""Raw blocks, verdict, bounds and contract → Decision. Pure: the same records give the same decision.
+
+Covers: noise and drift that both legs of a block share, best-of-many selection, early stopping, a baseline
+chosen after the fact, single slow workloads, times below physics, gains that do not come back when confirmed.
+Does not cover: a machine that favours one process for as long as both measurement and confirmation last.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+
+from ..records import (
+    Block,
+    Bound,
+    Contract,
+    Decision,
+    DecisionStatus,
+    Interval,
+    Timing,
+    Verdict,
+    VerdictStatus,
+    WorkloadDecision,
+)  # fmt: skip
+from ._interval import Limits, limits
+from ._schedule import CONFIRM_LOOKS, share
+
+CANDIDATE = "candidate"
+"""Name of the leg that is judged."""
+_FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
+"""So many blocks, all at most so fast as this against the baseline, are enough to call a candidate slower where
+no block of the candidate is as fast as the baseline's slowest: load that comes and goes hits both."""
+"""What stands for a limit that cannot be given, in log ratio, so that records hold finite numbers."""
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """One baseline against the candidate, over all workloads of a timing."""
+
+    baseline: str
+    overall: Limits
+    rounds: int
+    workloads: tuple[WorkloadDecision, ...]
+
+
+def decide(
+    timing: Timing | None,
+    verdict: Verdict,
+    bounds: Sequence[Bound],
+    contract: Contract,
+    *,
+    tried: int = 1,
+    confirmation: Timing | None = None,
+) -> Decision:
+    """Decide on one candidate.
+
+    `improved` needs an accepted verdict, a lower limit of the ratio above `1 + least_effect` against every
+    baseline, no search workload that is slower, and a confirmation that agrees. Without a confirmation the
+    most that comes out is `inconclusive`.
+
+    Args:
+        timing: The blocks of the search workloads; none where nothing was timed.
+        verdict: What verification found, findings of timed calls included.
+        bounds: The least time by workload, as far as known.
+        contract: Least effect and confidence.
+        tried: From how many candidates this one was picked; divides the error (Bonferroni).
+        confirmation: The blocks of fresh workers on the search workloads and on those of the confirm split.
+            A stored timing holds both; its blocks of phase `confirm` are then taken as the confirmation.
+    """
+    if timing is not None and confirmation is None:
+        timing, confirmation = _parted(timing)
+    early = _without_timing(timing, verdict)
+    if early is not None or timing is None:
+        return early or _undecided(verdict, "nothing was timed")
+    by_workload = _blocks(timing)
+    baselines = _baselines(by_workload)
+    if not by_workload or not baselines:
+        return _undecided(verdict, "no undisturbed block holds both the candidate and a baseline")
+    error = (1 - contract.confidence) / 2
+    rounds = min(len(blocks) for blocks in by_workload.values())
+    spent = error * share(rounds)
+    estimates = [_estimate(by_workload, name, spent / max(1, tried), spent, bounds) for name in baselines]
+    hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
+    per_workload = _against_the_fastest(estimates)
+    alarms = _alarms(timing, bounds) or (_alarms(confirmation, bounds) if confirmation else ())
+    status, reason = _weigh(estimates, per_workload, by_workload, contract)
+    confirmed = False
+    if status is DecisionStatus.IMPROVED:
+        confirmed, doubt, extra = _confirm(confirmation, set(by_workload), bounds, contract, error)
+        per_workload += extra
+        if not confirmed:
+            status, reason = DecisionStatus.INCONCLUSIVE, doubt
+        elif doubt:
+            reason = f"{reason}; {doubt}"
+    if alarms:
+        status, reason = DecisionStatus.UNKNOWN, f"too good to be true: {', '.join(alarms)}"
+    return Decision(
+        candidate=verdict.candidate,
+        status=status,
+        reason=reason,
+        baseline=hardest.baseline,
+        speedup=_reported(by_workload, hardest, error),
+        workloads=per_workload,
+        time_us=geometric_mean(_median_us(b, CANDIDATE) for b in by_workload.values()),
+        bound_us=_bound_us(by_workload, bounds),
+        blocks=sum(len(b) for b in by_workload.values()),
+        confirmed=confirmed,
+        alarms=alarms,
+    )
+
+
+def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
+    """Part a stored timing into measurement and confirmation."""
+    first = tuple(b for b in timing.blocks if b.phase != "confirm")
+    again = tuple(b for b in timing.blocks if b.phase == "confirm")
+    if not first or not again:
+        return timing, None
+    return timing.model_copy(update={"blocks": first}), timing.model_copy(update={"blocks": again})
+
+
+def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool:
+    """Tell whether the blocks so far are enough to be sure, so that measurement may stop."""
+    timing = Timing(legs=(), blocks=tuple(blocks), cache="", device="")
+    by_workload = _blocks(timing)
+    baselines = _baselines(by_workload)
+    if not by_workload or not baselines:
+        return True
+    spent = (1 - contract.confidence) / 2 * share(min(len(b) for b in by_workload.values()))
+    estimates = [_estimate(by_workload, name, spent / max(1, tried), spent, ()) for name in baselines]
+    status, _ = _weigh(estimates, _against_the_fastest(estimates), by_workload, contract)
+    return status is not DecisionStatus.INCONCLUSIVE
+
+
+def confirmed(blocks: Sequence[Block], searched: set[str], contract: Contract) -> bool:
+    """Tell whether the blocks of a confirmation so far agree, so that it may stop."""
+    timing = Timing(legs=(), blocks=tuple(blocks), cache="", device="")
+    return _confirm(timing, searched, (), contract, (1 - contract.confidence) / 2)[0]
+
+
+def _without_timing(timing: Timing | None, verdict: Verdict) -> Decision | None:
+    """Decide where the verdict leaves nothing to weigh."""
+    if verdict.status is VerdictStatus.REJECTED:
+        failed = next(f for f in verdict.findings if f.status == "fail")
+        return Decision(
+            candidate=verdict.candidate,
+            status=DecisionStatus.REJECTED,
+            reason=f"{failed.check}: {failed.message}" if failed.message else failed.check,
+        )
+    if verdict.status is VerdictStatus.UNKNOWN:
+        open_ = next((f for f in verdict.findings if f.status == "unknown"), None)
+        reason = f"{open_.check} could not be checked: {open_.message}" if open_ else "nothing was checked"
+        return _undecided(verdict, reason)
+    if timing is not None and any(not _possible(b) for b in timing.blocks):
+        return Decision(
+            candidate=verdict.candidate,
+            status=DecisionStatus.UNKNOWN,
+            reason="a time that is not a positive finite number was recorded",
+            alarms=("impossible-time",),
+        )
+    return None
+
+
+def _undecided(verdict: Verdict, reason: str) -> Decision:
+    return Decision(candidate=verdict.candidate, status=DecisionStatus.UNKNOWN, reason=reason)
+
+
+def _possible(block: Block) -> bool:
+    return all(math.isfinite(t) and t > 0 for t in block.times_us.values())
+
+
+def _blocks(timing: Timing) -> dict[str, list[Block]]:
+    """Return the blocks that count, by workload, in the order measured."""
+    found: dict[str, list[Block]] = {}
+    for block in timing.blocks:
+        if not block.repeated and CANDIDATE in block.times_us:
+            found.setdefault(block.workload, []).append(block)
+    return found
+
+
+def _baselines(by_workload: dict[str, list[Block]]) -> list[str]:
+    """Name the legs beside the candidate that ran in every block that counts."""
+    legs = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
+    return sorted(set.intersection(*legs) - {CANDIDATE}) if legs else []
+
+
+def _estimate(
+    by_workload: dict[str, list[Block]],
+    baseline: str,
+    level_low: float,
+    level_high: float,
+    bounds: Sequence[Bound],
+) -> _Estimate:
+    """Estimate the ratio workload by workload and over all of them, round by round."""
+    ratios = {name: _log_ratios(blocks, baseline) for name, blocks in by_workload.items()}
+    rounds = min(len(r) for r in ratios.values())
+    means = [sum(r[i] for r in ratios.values()) / len(ratios) for i in range(rounds)]
+    least = {b.workload: b.time_us for b in bounds}
+    return _Estimate(
+        baseline=baseline,
+        overall=limits(means, level_low=level_low, level_high=level_high),
+        rounds=rounds,
+        workloads=tuple(
+            WorkloadDecision(
+                workload=name,
+                speedup=_interval(limits(ratios[name], level_low=level_high, level_high=level_high)),
+                time_us=_median_us(blocks, CANDIDATE),
+                baseline_us=_median_us(blocks, baseline),
+                baseline=baseline,
+                bound_us=least.get(name, 0.0),
+            )
+            for name, blocks in by_workload.items()
+        ),
+    )
+
+
+def _reported(by_workload: dict[str, list[Block]], hardest: _Estimate, error: float) -> Interval:
+    """Return the interval that was decided on; before the first look, the one of a single look."""
+    if math.isfinite(hardest.overall.low):
+        return _interval(hardest.overall)
+    return _interval(_estimate(by_workload, hardest.baseline, error, error, ()).overall)
+
+
+def _log_ratios(blocks: Sequence[Block], baseline: str) -> list[float]:
+    return [math.log(b.times_us[baseline] / b.times_us[CANDIDATE]) for b in blocks]
+
+
+def _median_us(blocks: Sequence[Block], leg: str) -> float:
+    return median(b.times_us[leg] for b in blocks)
+
+
+def _against_the_fastest(estimates: Sequence[_Estimate]) -> tuple[WorkloadDecision, ...]:
+    """Take each workload against the baseline that is fastest on it."""
+    columns = zip(*(e.workloads for e in estimates), strict=True)
+    return tuple(min(column, key=lambda w: (w.speedup.median, w.baseline)) for column in columns)
+
+
+def _weigh(
+    estimates: Sequence[_Estimate],
+    per_workload: Sequence[WorkloadDecision],
+    by_workload: dict[str, list[Block]],
+    contract: Contract,
+) -> tuple[DecisionStatus, str]:
+    """Weigh the limits against the least effect."""
+    gain = 1 + contract.least_effect
+    hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
+    ratio, name = _interval(hardest.overall), hardest.baseline
+    if ratio.at_most < 1 / gain or _futile(by_workload, name):
+        return DecisionStatus.SLOWER, f"{ratio.median:.3g} times as fast as {name}"
+    if all(_interval(e.overall).at_least > gain for e in estimates):
+        slow = min(per_workload, key=lambda w: w.speedup.median)
+        if slow.speedup.at_most < 1 / gain:
+            return (
+                DecisionStatus.SLOWER,
+                f"{ratio.median:.3g} times as fast as {name} overall, but slower on {slow.workload}",
+            )
+        if slow.speedup.median < 1 / gain:
+            return DecisionStatus.INCONCLUSIVE, f"faster overall, but perhaps slower on {slow.workload}"
+        return DecisionStatus.IMPROVED, f"at least {ratio.at_least:.3g} times as fast as {name}"
+    if ratio.at_most <= gain:
+        return DecisionStatus.EQUAL, f"the gain over {name} is at most {ratio.at_most - 1:.1%}"
+    return (
+        DecisionStatus.INCONCLUSIVE,
+        f"the ratio to {name} is {ratio} after {hardest.rounds} rounds",
+    )
+
+
+def _futile(by_workload: dict[str, list[Block]], baseline: str) -> bool:
+    """Tell whether every one of a few blocks is far slower: not worth more blocks."""
+    return all(
+        len(blocks) >= _FUTILE_BLOCKS
+        and all(b.times_us[baseline] < _FUTILE_RATIO * b.times_us[CANDIDATE] for b in blocks)
+        and max(b.times_us[baseline] for b in blocks) < min(b.times_us[CANDIDATE] for b in blocks)
+        for blocks in by_workload.values()
+    )
+
+
+def _confirm(
+    confirmation: Timing | None,
+    searched: set[str],
+    bounds: Sequence[Bound],
+    contract: Contract,
+    error: float,
+) -> tuple[bool, str, tuple[WorkloadDecision, ...]]:
+    """Ask the confirmation whether it agrees; return that, a remark, and the workloads it adds."""
+    blocks = _blocks(confirmation) if confirmation else {}
+    if confirmation is None or not blocks:
+        return False, "faster, not yet confirmed in a fresh process", ()
+    baselines = _baselines(blocks)
+    again = {name: b for name, b in blocks.items() if name in searched} or blocks
+    new = {name: b for name, b in blocks.items() if name not in searched}
+    if not baselines:
+        return False, "the confirmation holds no baseline", ()
+    gain, error = 1 + contract.least_effect, error / len(CONFIRM_LOOKS)
+    for name in baselines:
+        ratio = _interval(_estimate(again, name, error, error, bounds).overall)
+        if not (ratio.at_least > 1 and ratio.median > gain):
+            doubt = f"a fresh process did not confirm it: {ratio}"
+            return False, f"{doubt} times as fast as {name}", ()
+    if not new:
+        return True, "", ()
+    estimates = [_estimate(new, name, error, error, bounds) for name in baselines]
+    extra = _against_the_fastest(estimates)
+    if min(e.overall.median for e in estimates) < 0:
+        return False, "the gain does not carry over to the confirm workloads", extra
+    slow = [w.workload for w in extra if w.speedup.median < 1 / gain]
+    remark = f"slower on {', '.join(slow)}, which belongs to the native op" if slow else ""
+    return True, remark, extra
+
+
+def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
+    """Raise the alarm where the candidate's median is below what the device can do."""
+    blocks = _blocks(timing)
+    least = {b.workload: b.time_us * (1 - b.slack) for b in bounds}
+    fast = any(_median_us(b, CANDIDATE) < least.get(name, 0.0) for name, b in blocks.items())
+    return ("faster-than-physics",) if fast else ()
+
+
+def _bound_us(names: dict[str, list[Block]], bounds: Sequence[Bound]) -> float:
+    """Return the geometric mean of the bounds, or 0 where one is missing."""
+    least = {b.workload: b.time_us for b in bounds}
+    known = [least.get(name, 0.0) for name in names]
+    return geometric_mean(known) if all(t > 0 for t in known) else 0.0
+
+
+def _interval(found: Limits) -> Interval:
+    """Turn log ratios into ratios."""
+    return Interval(
+        median=math.exp(found.median),
+        low=math.exp(found.low) if math.isfinite(found.low) else None,
+        high=math.exp(found.high) if math.isfinite(found.high) else None,
+    )

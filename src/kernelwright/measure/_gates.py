@@ -1,0 +1,90 @@
+"""What raw blocks give away about honesty. Pure functions over a `Timing`.
+
+Covers: work put off until the outputs are asked for, CPU time that does not fit the wall clock.
+Does not cover: work put off until after the outputs were handed over; the process audit sees that.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from ..records import Block, CheckStatus, Finding, Timing
+from ._decide import CANDIDATE
+from ._interval import limits
+
+_SHOWN = 0.5
+"""Share of the gain that must also be there in call and fetch together."""
+_NOTABLE = 1.05
+"""Ratio below which there is no gain that could have been put off."""
+_LEVEL = 0.005
+_CPU_SLACK = 1.25
+_READABLE_US = 10_000.0
+"""CPU time below which nothing is made of it: some systems count it in ticks."""
+_REQUEST_US = 1_000.0
+"""CPU time a block that a worker may use around its calls: the channel, and idle threads that still spin."""
+
+
+def gates(timing: Timing, cores: int) -> list[Finding]:
+    """Return the findings of every gate.
+
+    Args:
+        timing: Raw blocks.
+        cores: Cores that a worker may use.
+    """
+    blocks = [b for b in timing.blocks if not b.repeated and CANDIDATE in b.times_us]
+    by_workload: dict[str, list[Block]] = {}
+    for block in blocks:
+        by_workload.setdefault(block.workload, []).append(block)
+    return [_deferred(by_workload), _clocks(blocks, cores)]
+
+
+def _deferred(by_workload: dict[str, list[Block]]) -> Finding:
+    """Hold the gain in call time against the gain in call and fetch together."""
+    check = "deferred-work"
+    for workload, blocks in by_workload.items():
+        for leg in sorted(set(blocks[0].times_us) - {CANDIDATE}):
+            if any(leg not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):
+                continue
+            if _put_off(blocks, leg):
+                return Finding(
+                    check=check,
+                    status=CheckStatus.FAIL,
+                    message="the time saved in the call comes back when the outputs are fetched",
+                    workload=workload,
+                )
+    return Finding(check=check, status=CheckStatus.PASS)
+
+
+def _put_off(blocks: Sequence[Block], leg: str) -> bool:
+    """Tell whether the candidate is surely faster in the call and surely gives half of that back later."""
+    called = [math.log(b.times_us[leg] / b.times_us[CANDIDATE]) for b in blocks]
+    if limits(called, level_low=_LEVEL, level_high=_LEVEL).low < math.log(_NOTABLE):
+        return False
+    fetch = median(b.fetch_us[leg] for b in blocks)
+    base = median(b.times_us[leg] * b.calls for b in blocks) + fetch
+    honest = base / (median(b.times_us[CANDIDATE] * b.calls for b in blocks) + fetch)
+    whole = [math.log(_whole_us(b, leg) / _whole_us(b, CANDIDATE)) for b in blocks]
+    return limits(whole, level_low=_LEVEL, level_high=_LEVEL).high < math.log(1 + _SHOWN * (honest - 1))
+
+
+def _whole_us(block: Block, leg: str) -> float:
+    return block.times_us[leg] * block.calls + block.fetch_us[leg]
+
+
+def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
+    """Compare the CPU time of the worker with what the wall clock leaves room for."""
+    check = "two-clocks"
+    read = [b for b in blocks if CANDIDATE in b.cpu_us]
+    cpu_us = sum(b.cpu_us[CANDIDATE] * b.calls for b in read)
+    wall_us = sum(b.times_us[CANDIDATE] * b.calls for b in read)
+    if cpu_us <= 0 and sum(b.times_us[CANDIDATE] * b.calls for b in blocks) >= _READABLE_US:
+        return Finding(check=check, status=CheckStatus.UNKNOWN, message="no CPU time could be read")
+    share = cpu_us / wall_us if wall_us else 0.0
+    if share > cores * _CPU_SLACK and cpu_us - cores * wall_us > _READABLE_US + _REQUEST_US * len(read):
+        return Finding(
+            check=check,
+            status=CheckStatus.FAIL,
+            message="the worker used more CPU time than the wall clock leaves room for",
+            figures={"share": share},
+        )
+    return Finding(check=check, status=CheckStatus.PASS, figures={"share": share})

@@ -1,0 +1,36 @@
+"""Notice disturbed blocks, whichever leg the disturbance hit.
+
+Covers: a leg far above its own median, judged the same for every leg, so that no leg gains by it.
+Does not cover: a leg that is slow more often than one time in five; its blocks are then kept as they are.
+"""
+
+from statistics import median
+
+_LEAST = 5
+"""Blocks before anything is called disturbed."""
+_FACTOR = 2.0
+_SHARE = 0.2
+"""Share of the blocks that may be repeated."""
+
+
+class Noise:
+    """Remembers the times of one workload's legs."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, list[float]] = {}
+        self._repeated = 0
+        self._seen = 0
+
+    def disturbed(self, times_us: dict[str, float]) -> bool:
+        """Tell whether a block should be repeated, and remember its times where it should not."""
+        self._seen += 1
+        if self._repeated < _SHARE * self._seen and any(self._far(leg, t) for leg, t in times_us.items()):
+            self._repeated += 1
+            return True
+        for leg, t in times_us.items():
+            self._times.setdefault(leg, []).append(t)
+        return False
+
+    def _far(self, leg: str, time_us: float) -> bool:
+        known = self._times.get(leg, [])
+        return len(known) >= _LEAST and time_us > _FACTOR * median(known)

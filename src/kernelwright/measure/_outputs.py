@@ -1,0 +1,115 @@
+"""Compare the outputs of timed calls with the baseline's on the same bytes.
+
+Covers: stale, cached, skipped, truncated and downcast work in the very calls that are timed.
+Does not cover: fine differences; verification holds candidates to the float64 truth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..records import Contract, Workload
+from ..tasks import Problem
+
+_JUMPY = 0.01
+"""Share of the elements that may differ where the native op itself jumps, and of integer elements (ties)."""
+_ROW = 16
+_CHUNK = 1 << 14
+"""Elements compared at a time: below what torch splits over threads, which costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far apart two right outputs of a workload may be, relative to their size and their row's."""
+
+    relative: tuple[float, ...]
+    """One for each output."""
+    jumpy: bool
+    """Whether the native op is beyond the contract's cap somewhere."""
+
+
+def tolerance(problem: Problem, workload: Workload, seed: int) -> Tolerance:
+    """Measure the native op's own error on one draw and allow candidate and baseline twice their share."""
+    contract = problem.task.contract
+    inputs, state = problem.inputs(workload, seed), problem.state(workload, seed)
+    native, truth = (
+        problem.run_reference(workload, inputs, state),
+        problem.run_oracle(workload, inputs, state),
+    )
+    found = [_own(n, t, contract) for n, t in zip(native.outputs, truth.outputs, strict=True)]
+    return Tolerance(tuple(r for r, _ in found), any(j for _, j in found))
+
+
+def _own(native: torch.Tensor, truth: torch.Tensor, contract: Contract) -> tuple[float, bool]:
+    if not native.is_floating_point() or not native.numel():
+        return 0.0, False
+    eps = torch.finfo(native.dtype).eps
+    cap = max(contract.error_cap, 8 * eps)
+    error = ((native.double() - truth).abs() / _scale(truth)).nan_to_num_(0.0, 0.0, 0.0)
+    worst = float(error.max())
+    return min(cap, 2 * max(contract.error_floor * eps, contract.error_factor * worst)), worst > cap
+
+
+def difference(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], allowed: Tolerance) -> str:
+    """Say how the outputs differ from what the baseline gave on the same bytes; empty where they agree."""
+    if len(outputs) != len(expected):
+        return f"{len(outputs)} outputs instead of {len(expected)}"
+    for got, wanted, relative in zip(outputs, expected, allowed.relative, strict=True):
+        if got.shape != wanted.shape or got.dtype != wanted.dtype:
+            return "an output of another shape or dtype"
+        wrong = _wrong(got, wanted, relative)
+        slack = _JUMPY if allowed.jumpy or not wanted.is_floating_point() else 0.0
+        if wrong > slack * got.numel():
+            return f"{wrong} of {got.numel()} elements differ from the baseline's on the same bytes"
+    return ""
+
+
+def _wrong(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:
+    """Count the elements further apart than allowed, a cache-sized chunk at a time."""
+    if not wanted.is_floating_point():
+        return int((got != wanted).sum())
+    columns = wanted.shape[-1] if wanted.ndim >= 2 and wanted.shape[-1] >= _ROW else max(1, wanted.numel())
+    a, b = got.reshape(-1, columns), wanted.reshape(-1, columns)
+    rows = max(1, _CHUNK // columns)
+    return sum(
+        _apart(a[start : start + rows], b[start : start + rows], relative)
+        for start in range(0, a.shape[0], rows)
+    )
+
+
+def _apart(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:
+    if _near(got, wanted, relative):
+        return 0
+    a, b = got.double(), wanted.double()
+    far = int(torch.count_nonzero((a - b).abs_().le_(relative * _scale(b)) == 0))
+    return (
+        int((~((a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= relative * _scale(b)))).sum())
+        if far
+        else 0
+    )
+
+
+def _near(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> bool:
+    """Tell, in few passes, whether all elements of a chunk are within the rows' part of what is allowed.
+
+    A no, and any NaN, only means that a closer look is needed.
+    """
+    if torch.equal(got, wanted):
+        return True
+    if wanted.dtype.is_complex:
+        return False
+    wide = torch.promote_types(wanted.dtype, torch.float32)
+    b = wanted.to(wide)
+    far = (got.to(wide) - b).abs_().amax(-1, keepdim=True)
+    rows = b.shape[-1] >= _ROW
+    rms = b.norm(dim=-1, keepdim=True) / b.shape[-1] ** 0.5 if rows else b.norm() / b.numel() ** 0.5
+    return bool((far <= 0.99 * relative * rms).all())
+
+
+def _scale(x: torch.Tensor) -> torch.Tensor:
+    finite = x.nan_to_num(0.0, 0.0, 0.0)
+    rows = finite.ndim >= 2 and finite.shape[-1] >= _ROW
+    square = finite.square()
+    rms = square.mean(-1, keepdim=True).sqrt() if rows else square.mean().sqrt()
+    return (finite.abs() + rms).clamp_min(torch.finfo(torch.float32).tiny)

@@ -1,0 +1,36 @@
+"""When measurement looks at its blocks, and how much of the error each look may spend.
+
+The probability of a wrong `improved` is divided equally among the looks (Bonferroni), so stopping at the first
+look that is sure keeps the whole within the contract's level, whatever the dependence between looks.
+"""
+
+LOOKS = (8, 12, 18, 26, 40, 60)
+"""Blocks a workload after which measurement may stop."""
+SCREEN_BLOCKS = 5
+"""Blocks a workload of a full screening."""
+CONFIRM_LOOKS = (8, 24)
+"""Blocks a workload after which a confirmation may stop, each at its equal share of the level."""
+CONFIRM_BLOCKS = CONFIRM_LOOKS[-1]
+"""Blocks a workload of a full confirmation."""
+
+
+def share(blocks: int) -> float:
+    """Return the part of the error that may be spent on a decision after so many blocks a workload.
+
+    A measurement that ran out of time between two looks uses the share of the look it did not reach.
+
+    Example:
+        >>> share(8) == share(10) == 1 / len(LOOKS)
+        True
+    """
+    return 1 / len(LOOKS) if blocks > 0 else 0.0
+
+
+def next_look(blocks: int) -> int | None:
+    """Return the next look after so many blocks a workload, or none after the last."""
+    return next((look for look in LOOKS if look > blocks), None)
+
+
+def is_look(blocks: int) -> bool:
+    """Tell whether measurement may stop after so many blocks a workload."""
+    return blocks in LOOKS

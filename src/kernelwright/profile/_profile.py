@@ -1,0 +1,165 @@
+"""Time the reference whole, by operator and by submodule."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..devices import Device
+from ..errors import InputError
+from ..records import Record, Workload
+from ..tasks import Problem
+from ._operators import operator_times
+from ._submodules import submodule_times
+
+_SEED = 0
+_LEAST_CALLS, _MOST_CALLS = 5, 200
+
+
+class OpShare(Record):
+    """One operator's own time, calls of it by others included."""
+
+    name: str
+    """Torch's name, such as `aten::mul`."""
+    calls: float
+    """Calls in one run of the reference."""
+    time_us: float
+    """Microseconds in one run, in the operator itself, with the clock around it."""
+    share: float
+    """Part of all operators' time, from 0 to 1."""
+
+    @property
+    def most_speedup(self) -> float:
+        """Speedup of the whole if this took no time at all (Amdahl's law)."""
+        return _amdahl(self.share)
+
+
+class SubmoduleShare(Record):
+    """One submodule's time, everything inside it included; the shares of nested ones overlap."""
+
+    name: str
+    """Its path in the module: `layers.0.norm`."""
+    kind: str
+    """Its class."""
+    calls: float
+    """Calls in one run of the reference."""
+    time_us: float
+    """Microseconds in one run."""
+    share: float
+    """Part of the whole module's time, from 0 to 1."""
+
+    @property
+    def most_speedup(self) -> float:
+        """Speedup of the whole if this took no time at all (Amdahl's law)."""
+        return _amdahl(self.share)
+
+
+class Profile(Record):
+    """Where the time of one workload goes in eager torch.
+
+    Covers: wall time without any tool; operators' own shares, one at a time; submodules.
+    Does not cover: why an operator is slow (the bound says how fast it could be); overlap of operators on
+    a GPU; shares of operators below some ten microseconds, which the clock's own cost inflates.
+    """
+
+    task: str
+    """The task's name."""
+    workload: str
+    """The workload's name."""
+    device: str
+    """Fingerprint of the device."""
+    time_us: float
+    """Median microseconds of a call, with no clock around its operators."""
+    calls: int
+    """Calls behind the median."""
+    operators: tuple[OpShare, ...]
+    """From the largest share to the least."""
+    submodules: tuple[SubmoduleShare, ...] = ()
+    """From the largest share to the least; empty for a function or a module without children."""
+
+    def worth_changing(self, least_effect: float = 0.02) -> tuple[OpShare, ...]:
+        """Return the operators that would gain more than the least effect if they took no time.
+
+        Example:
+            >>> half = OpShare(name="aten::mul", calls=1, time_us=5, share=0.5)
+            >>> p = Profile(task="t", workload="w", device="d", time_us=10, calls=5, operators=(half,))
+            >>> [(o.name, o.most_speedup) for o in p.worth_changing()]
+            [('aten::mul', 2.0)]
+        """
+        return tuple(o for o in self.operators if o.most_speedup > 1.0 + least_effect)
+
+
+def profile(problem: Problem, workload: Workload, device: Device, *, seconds: float = 0.5) -> Profile:
+    """Profile the reference on one workload.
+
+    Args:
+        problem: the task, live.
+        workload: what to run.
+        device: where to run it.
+        seconds: about how long to time for; the profiled calls come on top.
+
+    Raises:
+        InputError: torch cannot reach the device.
+    """
+    inputs, state = problem.inputs(workload, _SEED), problem.state(workload, _SEED)
+    reference = problem.reference(workload, state)
+    try:
+        if isinstance(reference, torch.nn.Module):
+            reference.to(device.torch_device)
+        inputs = [v.to(device.torch_device) if isinstance(v, torch.Tensor) else v for v in inputs]
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"torch cannot use device {device.torch_device!r}: {error}") from error
+    wait = torch.cuda.synchronize if device.kind != "cpu" else _nothing
+
+    def call() -> None:
+        reference(*inputs)
+        wait()
+
+    with torch.no_grad(), torch.random.fork_rng():
+        time_us, calls = _median(call, seconds)
+        operators = _operators(call, wait)
+        submodules = _submodules(reference, call, wait)
+    return Profile(
+        task=problem.task.name, workload=workload.name, device=device.fingerprint, time_us=time_us,
+        calls=calls, operators=operators, submodules=submodules,
+    )  # fmt: skip
+
+
+def _median(call: Callable[[], None], seconds: float) -> tuple[float, int]:
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < _LEAST_CALLS or (len(times) < _MOST_CALLS and time.perf_counter() < end):
+        start = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times), len(times)
+
+
+def _operators(call: Callable[[], None], wait: Callable[[], None]) -> tuple[OpShare, ...]:
+    found = operator_times(call, wait)
+    whole = sum(t for _, _, t in found) or 1.0
+    shares = [OpShare(name=n, calls=c, time_us=t, share=t / whole) for n, c, t in found]
+    return tuple(sorted(shares, key=lambda o: -o.share))
+
+
+def _submodules(
+    reference: Callable[..., Any], call: Callable[[], None], wait: Callable[[], None]
+) -> tuple[SubmoduleShare, ...]:
+    if not isinstance(reference, torch.nn.Module):
+        return ()
+    whole, found = submodule_times(reference, call, wait)
+    shares = [
+        SubmoduleShare(name=n, kind=k, calls=c, time_us=t, share=min(t / whole, 1.0)) for n, k, c, t in found
+    ]
+    return tuple(sorted(shares, key=lambda s: -s.share))
+
+
+def _amdahl(share: float) -> float:
+    return 1.0 / max(1.0 - share, 1e-3)
+
+
+def _nothing() -> None:
+    """Wait for nothing: the CPU is done when the call returns."""

@@ -1,0 +1,6 @@
+"""TorchInductor's output code → candidates. `_harvest` gets the code, `_rewrite` makes it stand alone."""
+
+from ._harvest import DEADLINE_S, Generated, HarvestError, harvest
+from ._rewrite import rewrite
+
+__all__ = ["DEADLINE_S", "Generated", "HarvestError", "harvest", "rewrite"]

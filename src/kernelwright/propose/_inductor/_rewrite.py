@@ -1,0 +1,182 @@
+"""Cut Inductor's module into kernels and the code that calls them, and join several workloads."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...languages.cpp import header
+from ...records import Candidate, SourceFile
+from ._harvest import Generated, HarvestError
+
+_PRELUDE = '''"""What TorchInductor ({mode}) writes for {task}: allocate, call the kernels, return the outputs.
+
+`kernels` is the library built from the C++ files beside this one.
+"""
+
+from math import inf, nan  # noqa: F401
+
+import torch
+from torch import device  # noqa: F401
+from torch._C._dynamo.guards import _empty_strided_cpu as empty_strided_cpu  # noqa: F401
+from torch._C._dynamo.guards import _reinterpret_tensor as reinterpret_tensor  # noqa: F401
+from torch._C._dynamo.guards import assert_alignment, assert_size_stride  # noqa: F401
+
+aten = torch.ops.aten
+{extern}
+'''
+_RUN = '''
+def describe(tensors):
+    """Return what a call was written for: shape, strides and dtype of every tensor."""
+    return tuple((tuple(t.shape), t.stride(), str(t.dtype)) for t in tensors)
+
+
+CALLS = {{
+{calls}
+}}
+
+
+def run(*arguments):
+    """Compute the op on the sizes it was generated for."""
+    tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+    call = CALLS.get(describe(tensors))
+    if call is None:
+        raise NotImplementedError("Unsupported: generated for other sizes, strides or dtypes")
+    results = call(tensors)
+    return results[0] if len(results) == 1 else tuple(results)
+'''
+_NATIVE = {"mm", "addmm", "bmm", "baddbmm", "convolution"}
+"""Inductor's extern kernels that are torch functions of the same name and arguments."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One workload's share: its kernels by name, and the function that calls them."""
+
+    kernels: dict[str, tuple[list[str], str]]
+    call: str
+    inputs: list[tuple[tuple[int, ...], tuple[int, ...], str]]
+
+
+def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
+    """Make one candidate of what was generated for each search workload.
+
+    Raises:
+        HarvestError: the code is not of a form that can be cut apart.
+    """
+    if any("async_compile.triton" in g.code for g in generated):
+        return _triton(generated, mode)
+    parts = [_cut(g.code) for g in generated]
+    sources, calls, bodies = [], [], []
+    for index, part in enumerate(parts):
+        body = part.call
+        for name, (types, text) in part.kernels.items():
+            unique = f"w{index}_{name}"
+            body = re.sub(rf"\b{name}\(", f"kernels.{unique}(", body)
+            sources.append(SourceFile(path=f"{unique}.cpp", text=_kernel_file(unique, types, text)))
+        bodies.append(_function(f"call_{index}", body))
+        calls.append(f"    {tuple(part.inputs)!r}: call_{index},")
+    text = "\n\n".join(bodies)
+    used = set(re.findall(r"extern_kernels\.(\w+)", text))
+    for name in used & _NATIVE:
+        text = text.replace(f"extern_kernels.{name}(", f"torch.{name}(")
+    extern = "from torch._inductor.select_algorithm import extern_kernels" if used - _NATIVE else ""
+    prelude = _PRELUDE.format(mode=mode, task=task.replace('"', "'"), extern=extern)
+    run = prelude + "\n" + text + "\n" + _RUN.format(calls="\n".join(calls))
+    has_kernels = bool(sources)
+    return Candidate(
+        sources=(SourceFile(path="run.py", text=run), *sources, *((header(),) if has_kernels else ())),
+        language="cpp" if has_kernels else "torch",
+        entry="run.py:run",
+        style="function",
+        flags=generated[0].flags if has_kernels else (),
+        proposer="compiler",
+        reason=f"TorchInductor's own code, mode {mode}",
+    )
+
+
+def _cut(code: str) -> _Part:
+    tree = ast.parse(code)
+    kernels = {}
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and _called(node.value) == "cpp_pybinding"
+        ):
+            name = node.targets[0]
+            types, text = (ast.literal_eval(a) for a in node.value.args[:2])
+            if isinstance(name, ast.Name):
+                kernels[name.id] = (types, text)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
+    if len(functions) != 1:
+        raise HarvestError(f"expected one function `call` in TorchInductor's code, found {len(functions)}")
+    return _Part(kernels, _body(code, functions[0]), _input_specs(tree))
+
+
+def _body(code: str, function: ast.FunctionDef) -> str:
+    """Return the function's lines, comments too, without their indentation."""
+    first, last = function.body[0].lineno, function.end_lineno
+    return textwrap.dedent("\n".join(code.splitlines()[first - 1 : last]))
+
+
+def _input_specs(tree: ast.Module) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
+    """Read shape, strides and dtype of the inputs from the module's own `get_args`."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "get_args"]
+    specs = []
+    for node in ast.walk(functions[0]) if functions else ():
+        if isinstance(node, ast.Call) and _called(node) == "rand_strided":
+            shape, strides = (ast.literal_eval(a) for a in node.args[:2])
+            dtype = next(k.value for k in node.keywords if k.arg == "dtype")
+            specs.append((node.lineno, (tuple(shape), tuple(strides), ast.unparse(dtype))))
+    if not specs:
+        raise HarvestError("TorchInductor's code does not say what its inputs are")
+    return [spec for _, spec in sorted(specs)]
+
+
+def _kernel_file(name: str, types: Sequence[str], text: str) -> str:
+    """Rename Inductor's `kernel` and export it through the TVM FFI ABI."""
+    renamed, count = re.subn(r'(extern "C"\s+void\s+)kernel\(', rf"\1inductor_{name}(", text)
+    if count != 1:
+        raise HarvestError(f"kernel {name} is not of the form TorchInductor is known to write")
+    values = ",\n      ".join(_argument(i, t) for i, t in enumerate(types))
+    return (
+        f'#include "kernelwright.h"\n{renamed}\n'
+        "static char* start_of(const DLTensor* t) { return static_cast<char*>(t->data) + t->byte_offset; }\n\n"
+        f"KW_KERNEL({name}) {{\n  inductor_{name}(\n      {values});\n}}\n"
+    )
+
+
+def _argument(index: int, kind: str) -> str:
+    if kind.endswith("*"):
+        return f"reinterpret_cast<{kind}>(start_of(args.any_tensor({index})))"
+    return f"static_cast<{kind}>(args.integer({index}))"
+
+
+def _function(name: str, body: str) -> str:
+    return f"def {name}(args):\n" + textwrap.indent(body, "    ")
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _triton(generated: Sequence[Generated], mode: str) -> Candidate:
+    """Keep each module as Inductor wrote it and choose by the inputs' sizes."""
+    modules = [SourceFile(path=f"workload_{i}.py", text=g.code) for i, g in enumerate(generated)]
+    calls = [
+        f"    {tuple(_input_specs(ast.parse(g.code)))!r}: workload_{i}.call," for i, g in enumerate(generated)
+    ]
+    imports = "".join(f"import workload_{i}\n" for i in range(len(generated)))
+    run = f'"""What TorchInductor ({mode}) writes."""\n\nimport torch\n{imports}\n' + _RUN.format(
+        calls="\n".join(calls)
+    )
+    return Candidate(
+        sources=(SourceFile(path="run.py", text=run), *modules),
+        language="triton",
+        entry="run.py:run",
+        style="function",
+        proposer="compiler",
+        reason=f"TorchInductor's own code, mode {mode}",
+    )

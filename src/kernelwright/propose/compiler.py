@@ -1,0 +1,44 @@
+"""Harvest what TorchInductor generates for the task as stand-alone candidates that can be edited.
+
+A run that starts from these is never worse than `torch.compile`, and whoever proposes next has a correct
+kernel to change. C++ becomes a candidate of language `cpp` in style `function`: the kernels' text and a
+Python file that allocates and calls them. Triton stays the Python module that Inductor writes.
+
+Covers: the modes `default` and `max-autotune`, every search workload of the task in one candidate.
+Does not cover: sizes other than those harvested (it declares them unsupported); `freezing`, which folds
+weights into constants and would be wrong as soon as they change; ops with random numbers.
+"""
+
+import logging
+from collections.abc import Iterator
+
+from ..records import Candidate, Split
+from ._inductor import DEADLINE_S, HarvestError, harvest, rewrite
+from ._protocol import Request
+
+_LOG = logging.getLogger(__name__)
+
+
+class CompilerProposer:
+    """One candidate a mode; those with the same source are yielded once."""
+
+    name = "compiler"
+    modes = ("default", "max-autotune")
+
+    def propose(self, request: Request) -> Iterator[Candidate]:
+        """Yield the harvest of each mode; a mode that fails is logged and left out."""
+        seen = set()
+        task = request.problem.task
+        for mode in self.modes:
+            try:
+                codes = [
+                    harvest(task, workload, mode, deadline_s=max(1.0, min(DEADLINE_S, request.left_s())))
+                    for workload in task.split(Split.SEARCH)
+                ]
+                candidate = rewrite(codes, task.name, mode)
+            except HarvestError as error:
+                _LOG.warning("torch.compile (%s) gave no candidate for %s: %s", mode, task.name, error)
+                continue
+            if candidate.language in request.languages and candidate.key not in seen:
+                seen.add(candidate.key)
+                yield candidate

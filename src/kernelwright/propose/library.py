@@ -1,0 +1,43 @@
+"""Problem → Templates: the parametric kernels of `kernelwright.kernels` that compute the whole task."""
+
+from collections.abc import Iterator
+
+from ..kernels import match_all
+from ..records import Split
+from ..tasks.capture import Graph, capture
+from ._protocol import Request, Template
+
+_ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
+
+
+class LibraryProposer:
+    """Match the captured graph of a task against every family of kernels.
+
+    Covers: graphs that one template computes from end to end, several outputs included.
+    Does not cover: graphs that need two kernels; graphs whose constants follow the sizes (a division by
+    the batch), where the task has two search workloads that show it.
+    """
+
+    name = "library"
+
+    def propose(self, request: Request) -> Iterator[Template]:
+        """Yield the templates in a language that was asked for, most specific first."""
+        task = request.problem.task
+        workloads = task.split(Split.SEARCH) or task.workloads
+        graphs = [capture(request.problem, workload) for workload in (workloads[0], workloads[-1])]
+        if _constants(graphs[0]) != _constants(graphs[1]):
+            return
+        order = {language: i for i, language in enumerate(request.languages)}
+        found = [t for t in match_all(graphs[0], workloads[0]) if t.language in order]
+        yield from sorted(found, key=lambda template: order[template.language])
+
+
+def _constants(graph: Graph) -> list[object]:
+    """Return the numbers that a graph computes with; a template has those of one workload built in."""
+    return [
+        argument
+        for node in graph.ops
+        if node.op.split(".")[1] in _ARITHMETIC
+        for argument in node.args
+        if isinstance(argument, int | float)
+    ]

@@ -1,0 +1,29 @@
+"""The words of the house, as frozen records. Imports nothing else of ours."""
+
+from ._record import SCHEMA_VERSION, Record, Scalar, content_key
+from .bound import Bound, BoundTerm
+from .candidate import Build, BuildStatus, Candidate
+from .decision import Decision, DecisionStatus, Interval, WorkloadDecision
+from .run import Budget, Evaluation, Run, RunStatus
+from .space import Configuration, Parameter, Space
+from .task import (
+    Contract,
+    Distribution,
+    Reference,
+    ScalarSpec,
+    SourceFile,
+    Split,
+    Task,
+    TensorSpec,
+    Workload,
+)  # fmt: skip
+from .timing import Block, Leg, Timing
+from .verdict import CheckStatus, Finding, Verdict, VerdictStatus
+
+__all__ = [
+    "SCHEMA_VERSION", "Block", "Bound", "BoundTerm", "Budget", "Build", "BuildStatus", "Candidate",
+    "CheckStatus", "Configuration", "Contract", "Decision", "DecisionStatus", "Distribution",
+    "Evaluation", "Finding", "Interval", "Leg", "Parameter", "Record", "Reference", "Run", "RunStatus",
+    "Scalar", "ScalarSpec", "SourceFile", "Space", "Split", "Task", "TensorSpec", "Timing", "Verdict",
+    "VerdictStatus", "Workload", "WorkloadDecision", "content_key",
+]  # fmt: skip

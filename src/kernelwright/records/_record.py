@@ -1,0 +1,53 @@
+"""The base of every record: frozen, versioned, named by the hash of its content."""
+
+import hashlib
+import json
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+Scalar = bool | int | float | str | None
+"""A value that JSON carries without loss and that a parameter or an argument may take."""
+
+
+class Record(BaseModel):
+    """A frozen value that crosses a stage or reaches the disk."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def to_json(self) -> str:
+        """Serialise to canonical JSON: sorted keys, no spaces.
+
+        Example:
+            >>> from kernelwright.records import Budget
+            >>> Budget(evaluations=3).to_json()
+            '{"device_seconds":null,"evaluations":3,"minutes":null,"usd":null}'
+        """
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a record back; raises `pydantic.ValidationError` where it does not fit."""
+        return cls.model_validate_json(text)
+
+    @property
+    def key(self) -> str:
+        """The record's name: the first 16 hex digits of the SHA-256 of its canonical JSON."""
+        return content_key(self.to_json())
+
+
+def content_key(*parts: str | bytes) -> str:
+    """Hash the parts, each with its length in front, to 16 hex digits.
+
+    Example:
+        >>> content_key("a", "b") == content_key("ab")
+        False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,156 @@
+"""Task: a frozen problem. What is computed, on which workloads, under which contract."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from ._record import Record, Scalar
+
+
+class Split(StrEnum):
+    """Who may see a workload: the search, the judge before acceptance, the judge at confirmation."""
+
+    SEARCH = "search"
+    HIDDEN = "hidden"
+    CONFIRM = "confirm"
+
+
+class Distribution(Record):
+    """How the values of a tensor are drawn."""
+
+    kind: Literal[
+        "normal", "uniform", "integers", "bernoulli", "constant",
+        "sorted", "permutation", "probabilities", "triangular", "given",
+    ] = "normal"  # fmt: skip
+    """`integers` are drawn from [low, high); `sorted` ascends along the last axis; `probabilities`
+    sum to one along the last axis; `triangular` is lower triangular in the last two axes; `given`
+    means that only the task's own generator may make the values."""
+    low: float = 0.0
+    """Least value of `uniform` and `integers`; the value of `constant`."""
+    high: float = 1.0
+    """Upper end, exclusive, of `uniform` and `integers`."""
+    scale: float = 1.0
+    """Standard deviation of `normal` and `triangular`; probability of one of `bernoulli`."""
+
+
+class TensorSpec(Record):
+    """One tensor argument or result."""
+
+    name: str
+    """Its name in the reference's signature, or its key in the state dictionary."""
+    shape: tuple[int, ...]
+    """Sizes; `()` is a scalar tensor."""
+    dtype: str
+    """Torch's name without the prefix: `float32`, `bfloat16`, `int64` ..."""
+    layout: Literal["contiguous", "transposed", "strided"] = "contiguous"
+    """`transposed`: the last two axes swapped in memory; `strided`: every other element of a buffer
+    twice as long in the last axis."""
+    distribution: Distribution = Distribution()
+    """How its values are drawn."""
+    requires_grad: bool = False
+    """Whether a gradient is asked for it (backward tasks)."""
+
+
+class ScalarSpec(Record):
+    """One argument that is not a tensor; the same in every call of a workload."""
+
+    name: str
+    """Its name in the reference's signature."""
+    value: Scalar | tuple[Scalar, ...]
+    """Its value."""
+
+
+class Workload(Record):
+    """One concrete instance of the task: sizes, dtypes, layouts and a value regime."""
+
+    name: str
+    """Unique within the task, for people: `batch=4096,dim=1024`."""
+    split: Split = Split.SEARCH
+    """Who may see it."""
+    axes: dict[str, int] = {}
+    """The sizes that distinguish it. KernelBench form: the module constants set to these values."""
+    arguments: tuple[TensorSpec | ScalarSpec, ...] = ()
+    """The call's arguments, in the order of the reference's signature."""
+    state: tuple[TensorSpec, ...] = ()
+    """Parameters and buffers, in the order of the reference's state dictionary."""
+    outputs: tuple[TensorSpec, ...] = ()
+    """What the reference returns, flattened."""
+    regime: str = "declared"
+    """The value regime laid over the declared distributions (`tasks.regimes`)."""
+
+
+class Contract(Record):
+    """What a kernel may do, how near it must be, and what gain is worth having."""
+
+    calls: Literal["custom-only", "library-allowed", "anything"] = "library-allowed"
+    """What may compute the answer: only the candidate's own code; libraries too; or torch as well."""
+    least_effect: float = Field(default=0.02, ge=0.0)
+    """Least gain worth having: the ratio's lower limit must exceed `1 + least_effect`."""
+    confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
+    """Confidence of the ratio's interval, two-sided."""
+    error_factor: float = Field(default=4.0, ge=1.0)
+    """The candidate's error may be this multiple of the native op's own error against float64."""
+    error_floor: float = Field(default=8.0, ge=0.0)
+    """Error always allowed, in units of the output dtype's epsilon times the output's scale."""
+    error_cap: float = Field(default=1e-2, gt=0.0)
+    """Error never allowed, relative to the output's scale, whatever the native op does."""
+    mutates: tuple[str, ...] = ()
+    """Arguments and state that the reference changes in place and a candidate must change alike."""
+    may_alias: bool = False
+    """Whether an output may share storage with an input (true where the reference's does)."""
+    nan: Literal["match", "forbid"] = "match"
+    """`match`: NaN and infinity stand exactly where the reference has them; `forbid`: nowhere."""
+    mode: Literal["eval", "train"] = "train"
+    """The mode that the reference module is called in."""
+    stochastic: bool = False
+    """Whether the reference draws random numbers."""
+    backward: bool = False
+    """Whether the task is the gradient; forward only today."""
+    cache: Literal["auto", "warm", "cold"] = "auto"
+    """Cache state of timed calls; `auto`: warm where a call's bytes fit half the last-level cache."""
+
+
+class SourceFile(Record):
+    """One file of text."""
+
+    path: str
+    """Relative path."""
+    text: str
+    """Its content."""
+
+
+class Reference(Record):
+    """The code that defines the right answer. The judge and the baselines run it; no candidate sees it."""
+
+    files: tuple[SourceFile, ...]
+    """Source files; the first holds the entry."""
+    entry: str
+    """`path:symbol`."""
+    style: Literal["function", "module"]
+    """`function`: called with the arguments; `module`: a class made with `init`, then called."""
+    origin: str = ""
+    """Where the user's file is, for messages."""
+
+
+class Task(Record):
+    """A frozen problem."""
+
+    name: str
+    """For people; unique enough within a store."""
+    form: Literal["kernelbench", "own", "definition", "existing"]
+    """Which way in it came (`tasks.forms`)."""
+    reference: Reference
+    """What is right."""
+    workloads: tuple[Workload, ...]
+    """All splits together."""
+    contract: Contract = Contract()
+    """What a kernel must keep to."""
+    start: tuple[SourceFile, ...] = ()
+    """An existing kernel to start from, if there is one."""
+    notes: tuple[str, ...] = ()
+    """What was changed on the way in, such as which constants were shrunk."""
+
+    def split(self, split: Split) -> tuple[Workload, ...]:
+        """Return the workloads of one split, in order."""
+        return tuple(w for w in self.workloads if w.split is split)

@@ -1,0 +1,61 @@
+"""Verdict: is the candidate right and honest? One finding a check."""
+
+from enum import StrEnum
+
+from ._record import Record
+
+
+class CheckStatus(StrEnum):
+    """What a check found. `unknown`: it could not run, and what is unknown never ships."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class Finding(Record):
+    """What one check found."""
+
+    check: str
+    """Name of the check: `correct`, `inputs-unchanged`, `deferred-work` ..."""
+    status: CheckStatus
+    """Its outcome."""
+    message: str = ""
+    """One sentence for people; low information about hidden workloads."""
+    workload: str = ""
+    """Name of the workload it ran on, empty where it is none's."""
+    figures: dict[str, float] = {}
+    """Numbers behind it: `error`, `allowed` ..."""
+
+
+class VerdictStatus(StrEnum):
+    """The verdict."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+class Verdict(Record):
+    """All findings on one candidate and what follows from them."""
+
+    candidate: str
+    """The candidate's key."""
+    findings: tuple[Finding, ...]
+    """In the order the checks ran."""
+    unsupported: tuple[str, ...] = ()
+    """Workloads it declared that it does not serve; the guard sends them to the native op."""
+    failure: str = ""
+    """Kind of the first failure, for counting: the check's name; empty where none failed."""
+    seeds: tuple[int, ...] = ()
+    """The secret seeds drawn, for replay."""
+
+    @property
+    def status(self) -> VerdictStatus:
+        """Rejected if any finding failed, unknown if any could not run or none ran, else accepted."""
+        statuses = {f.status for f in self.findings}
+        if CheckStatus.FAIL in statuses:
+            return VerdictStatus.REJECTED
+        if CheckStatus.UNKNOWN in statuses or not statuses:
+            return VerdictStatus.UNKNOWN
+        return VerdictStatus.ACCEPTED

@@ -1,0 +1,64 @@
+"""Everything one report tells, gathered from the store before anything is drawn."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..records import Bound, BuildStatus, Decision, DecisionStatus, Evaluation, Run, Task
+
+
+@dataclass(frozen=True)
+class Story:
+    """One run, ready to be told."""
+
+    run: Run
+    task: Task
+    evaluations: Sequence[Evaluation]
+    """In the order they finished."""
+    finished_s: Sequence[float]
+    """Seconds from the run's start to the end of each evaluation."""
+    bounds: Sequence[Bound] = ()
+    best: str | None = None
+    """Key of the candidate that was chosen, if one was."""
+    environment: dict[str, str] = field(default_factory=dict)
+    reproduce: str = ""
+    """The command that repeats the run."""
+
+    @property
+    def winner(self) -> Evaluation | None:
+        """The evaluation of the chosen candidate: the last full one."""
+        chosen = [e for e in self.evaluations if e.candidate.key == self.best]
+        return max(chosen, key=lambda e: e.stage == "full", default=None)
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision the headline states."""
+        return self.winner.decision if self.winner else None
+
+    def failures(self) -> list[tuple[str, int]]:
+        """Count failures by kind, most frequent first."""
+        kinds = Counter(kind for e in self.evaluations if (kind := failure_kind(e)))
+        return kinds.most_common()
+
+
+def failure_kind(evaluation: Evaluation) -> str:
+    """Name what stopped a candidate: the build's status, the failed check, or nothing.
+
+    Example:
+        >>> from kernelwright.records import Build, Candidate, SourceFile
+        >>> failed = Evaluation(
+        ...     candidate=Candidate(sources=(SourceFile(path="a", text=""),), language="cpp", entry="a:b"),
+        ...     build=Build(status=BuildStatus.FAILED),
+        ...     decision=Decision(candidate="", status=DecisionStatus.REJECTED, reason=""))
+        >>> failure_kind(failed)
+        'build failed'
+    """
+    if evaluation.build.status is not BuildStatus.OK:
+        return f"build {evaluation.build.status}"
+    if evaluation.verdict is not None and evaluation.verdict.failure:
+        return evaluation.verdict.failure
+    if evaluation.decision.status in (DecisionStatus.REJECTED, DecisionStatus.UNKNOWN):
+        return str(
+            evaluation.decision.alarms[0] if evaluation.decision.alarms else evaluation.decision.status
+        )
+    return ""

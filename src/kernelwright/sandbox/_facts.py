@@ -1,0 +1,205 @@
+"""What a worker reports of outputs and of its own process; facts for the judge, never verdicts."""
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, _compile
+
+from ._channel import Message
+from ._types import OutputFact
+
+_WATCHED = (
+    "torch", "torch.nn.functional", "torch.cuda", "torch.testing", "torch.utils.data", "torch.random", "numpy",
+    "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
+)  # fmt: skip
+_CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function)
+_SET_BY_COMPILER = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+_COMPILER = str(_compile.__file__)
+_GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
+"""Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
+_MOVING = frozenset(
+    {"sys.last_exc", "sys.last_type", "sys.last_value", "sys.last_traceback", "builtins._", "torch.Storage"}
+)
+
+
+def flatten(result: Any) -> list[Tensor]:
+    """Flatten what a kernel returned to its tensors, in order.
+
+    Example:
+        >>> len(flatten((torch.ones(1), [torch.ones(2)])))
+        2
+    """
+    if isinstance(result, Tensor):
+        if result.layout is not torch.strided:
+            raise TypeError(f"the kernel returned a {result.layout} tensor; expected a strided one")
+        return [result]
+    if isinstance(result, dict):
+        return flatten(list(result.values()))
+    if isinstance(result, (list, tuple)):
+        return [tensor for item in result for tensor in flatten(item)]
+    raise TypeError(f"the kernel returned {type(result).__name__}; expected a tensor or a tuple of tensors")
+
+
+def span(tensor: Tensor) -> tuple[int, int]:
+    """Return the addresses of the tensor's storage: first byte, one past the last."""
+    storage = tensor.untyped_storage()
+    start = storage.data_ptr()
+    return start, start + storage.nbytes()
+
+
+def places(result: Any) -> Any:
+    """Say where a result's bytes lie, as briefly as possible: this is inside the timed request.
+
+    Returns:
+        For each tensor its address if it is contiguous, else [address, bytes, negation]; a single plain
+        tensor stands alone; none where the result is not made of tensors that have bytes.
+    """
+    if type(result) is Tensor and result.is_contiguous() and not result.is_complex():
+        return result.data_ptr()
+    try:
+        return [_place(tensor) for tensor in flatten(result)]
+    except Exception:  # noqa: BLE001 - the worker's edge: a candidate's own class may do anything
+        return None
+
+
+def _place(tensor: Tensor) -> Any:
+    lazy = tensor.is_conj() + 2 * tensor.is_neg()
+    if tensor.is_contiguous() and not lazy:
+        return tensor.data_ptr()
+    return [tensor.data_ptr(), extent(tensor.shape, tensor.stride(), tensor.element_size()), lazy]
+
+
+def extent(shape: Sequence[int], strides: Sequence[int], item_bytes: int) -> int:
+    """Count the bytes from the first to the last element that strides reach.
+
+    Example:
+        >>> extent((2, 3), (4, 1), 4)
+        28
+    """
+    if 0 in shape:
+        return 0
+    return (1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * item_bytes
+
+
+def _reach(tensor: Tensor) -> tuple[int, int]:
+    """Return the addresses of the tensor's own bytes: first, one past the last."""
+    start = tensor.data_ptr()
+    return start, start + extent(tensor.shape, tensor.stride(), tensor.element_size())
+
+
+def output_fact(
+    tensor: Tensor, position: int, inputs: list[tuple[int, int]], outputs: list[Tensor]
+) -> OutputFact:
+    """Describe one output: what its storage shares with inputs, and its bytes with earlier outputs."""
+    a, b = span(tensor)
+    reached = [_reach(t) for t in outputs]
+    first, last = reached[position]
+    return OutputFact(
+        plain=type(tensor) is Tensor and not vars(tensor),
+        kind=f"{type(tensor).__module__}.{type(tensor).__qualname__}"[:100],
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.stride()),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        requires_grad=tensor.requires_grad,
+        aliases=tuple(n for n, (c, d) in enumerate(inputs) if a < d and c < b),
+        shares=tuple(n for n, (c, d) in enumerate(reached[:position]) if first < d and c < last),
+    )
+
+
+class Witness:
+    """What the process looked like before any candidate was loaded, to say what changed."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._environment: dict[str, str] = {}
+        self._objects: list[Any] = []
+
+    def remember(self) -> None:
+        """Take the picture to compare with."""
+        found = _watched_names()
+        self._objects = list(found.values())
+        self._names = {name: id(value) for name, value in found.items()}
+
+    def remember_environment(self) -> None:
+        """Take the environment variables to compare with; the worker's own folders are set by now."""
+        self._environment = dict(os.environ)
+
+    def report(self) -> Message:
+        """Say what changed since, and how the global switches stand."""
+        now = _watched_names()
+        patched = [
+            n
+            for (n, i), was in zip(self._names.items(), self._objects, strict=True)
+            if n not in now or (id(now[n]) != i and not _wrapped_by_compiler(now[n], was))
+        ]
+        changed = self._environment.items() ^ dict(os.environ).items()
+        return {
+            "flags": _flags(),
+            "patched": sorted(patched)[:100],
+            "environment": sorted({name for name, _ in changed} - _SET_BY_COMPILER)[:100],
+            "folder": os.getcwd(),  # noqa: PTH109
+        }
+
+
+WITNESS = Witness()
+"""The witness of this process; the zygote takes its picture, and workers inherit it."""
+
+
+def _watched_names() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in _WATCHED:
+        module = sys.modules.get(name)
+        if module is not None:
+            found |= {f"{name}.{k}": v for k, v in vars(module).items() if _stable(v)}
+    for kind in _CLASSES:
+        for name in dir(kind):
+            value = inspect.getattr_static(kind, name, None)
+            if callable(value) or isinstance(value, property):
+                found[f"{kind.__module__}.{kind.__qualname__}.{name}"] = value
+    return {name: value for name, value in found.items() if name not in _MOVING}
+
+
+def _stable(value: Any) -> bool:
+    return callable(value) or isinstance(value, (ModuleType, property, staticmethod, classmethod))
+
+
+def _wrapped_by_compiler(value: Any, original: Any) -> bool:
+    """Tell whether torch's compiler did it: it wraps `manual_seed` and guards `Module` on first use."""
+    code = getattr(value, "__code__", None)
+    if code is None:
+        return False
+    wrapped = code.co_filename == _COMPILER and inspect.unwrap(value) is inspect.unwrap(original)
+    return wrapped or code.co_filename == _GUARD
+
+
+def _flags() -> dict[str, str]:
+    backends = torch.backends
+    flags = {
+        "default_dtype": torch.get_default_dtype(),
+        "default_device": torch.get_default_device(),
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast_cpu": torch.is_autocast_enabled("cpu"),
+        "autocast_cuda": torch.is_autocast_enabled("cuda"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "threads": torch.get_num_threads(),
+        "mkldnn": backends.mkldnn.enabled,
+        "cudnn": backends.cudnn.enabled,
+        "cudnn_tf32": backends.cudnn.allow_tf32,
+        "cudnn_benchmark": backends.cudnn.benchmark,
+        "cuda_tf32": backends.cuda.matmul.allow_tf32,
+        "cuda_fp16_reduction": backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
+        "cuda_bf16_reduction": backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
+        "flush_denormal": torch.tensor([1e-310], dtype=torch.float64).mul(1).item() == 0,
+        "floating_point_rounding": 1.0 + 2.0**-53 + 2.0**-53,
+        "recursion_limit": sys.getrecursionlimit(),
+    }
+    return {name: str(value) for name, value in flags.items()}

@@ -1,0 +1,99 @@
+"""Stop a worker with everything below it, so that nothing is computed while the judge looks or another leg runs.
+
+SIGSTOP cannot be caught, blocked or ignored, by the first process of a PID namespace neither, when it comes
+from outside of that namespace. Source: Linux man-pages, pid_namespaces(7), "The namespace init process".
+
+Covers: work put off until after the reply, on threads or in processes, by whoever controls the worker;
+inputs changed and processors used while another leg runs.
+Does not cover: the microseconds between the reply and the signal's arrival (the clock is read after sending).
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+_LIMIT_S = 2.0
+_STOPPED = frozenset("TtZXD")
+"""States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
+
+
+class Freezer:
+    """Stops and continues one worker's tree of processes."""
+
+    def __init__(self, pid: int, pidfd: int) -> None:
+        self._pid, self._pidfd = pid, pidfd
+        self._below: set[int] = set()
+        self.frozen = False
+        """Whether the tree is stopped."""
+
+    def strike(self) -> None:
+        """Send the signal to the worker, at once and nothing else; `settle` sees to the rest."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGSTOP)
+        self.frozen = True
+
+    def settle(self) -> bool:
+        """Stop what is below, and wait until no thread of any of it runs; false where one goes on."""
+        deadline = time.monotonic() + _LIMIT_S
+        while time.monotonic() < deadline:
+            below = _below(self._pid)
+            for child in below - self._below:
+                _signal(child, signal.SIGSTOP)
+            grown, self._below = below - self._below, self._below | below
+            if not grown and all(_stopped(pid) for pid in (self._pid, *below)):
+                return True
+        return False
+
+    def freeze(self) -> bool:
+        """Stop everything; returns whether nothing runs any more."""
+        self.strike()
+        return self.settle()
+
+    def thaw(self) -> None:
+        """Let everything run again."""
+        if not self.frozen:
+            return
+        for child in self._below:
+            _signal(child, signal.SIGCONT)
+        self._below.clear()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)
+        self.frozen = False
+
+
+def _below(pid: int) -> set[int]:
+    """Name the living processes below `pid`, by the lists of children that each thread has."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        folder = f"/proc/{waiting.pop()}/task"
+        for thread in _threads(folder):
+            with contextlib.suppress(OSError):
+                children = {int(n) for n in Path(f"{folder}/{thread}/children").read_text().split()}
+                waiting += children - found
+                found |= children
+    return found
+
+
+def _stopped(pid: int) -> bool:
+    folder = f"/proc/{pid}/task"
+    for thread in _threads(folder):
+        with contextlib.suppress(OSError):
+            state = Path(f"{folder}/{thread}/stat").read_text().rpartition(")")[2]
+            if state[1] not in _STOPPED:
+                return False
+    return True
+
+
+def _threads(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)

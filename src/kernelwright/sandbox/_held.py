@@ -1,0 +1,98 @@
+"""A worker's life: made ready, loaded, looked at, killed. `Worker` adds what is asked of the candidate.
+
+Covers: every operation ends by its deadline or the worker is killed; the process is looked at from outside.
+Does not cover: what the answers mean.
+"""
+
+import time
+
+from pydantic import TypeAdapter
+
+from . import _cuda, _outside
+from ._channel import Message
+from ._connection import Connection
+from ._handover import Handover
+from ._memory import may_read
+from ._types import Audit, Loaded, Payload
+
+_NAMES = TypeAdapter(tuple[str, ...])
+_FLAGS = TypeAdapter(dict[str, str])
+
+
+class Held:
+    """One process with one candidate; a context manager that kills it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._handover = Handover(connection)
+        self.loaded = Loaded("", "", 0.0)
+        """Proof of what was loaded."""
+        self.reads_frozen = False
+        """Whether outputs are read out of the stopped process, which needs the kernel's leave and no GPU."""
+
+    @property
+    def pid(self) -> int:
+        """Process id, as the judge sees it."""
+        return self._connection.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return not self._connection.dead
+
+    def make_ready(self, deadline_s: float) -> None:
+        """Wait until the worker has closed itself in; `Pool.worker` has done so already."""
+        self._connection.ask({"op": "ready"}, deadline_s)
+        self.reads_frozen = may_read(self.pid)
+
+    def load(self, payload: Payload, threads: int, deadline_s: float) -> Loaded:
+        """Load the payload; `Pool.worker` has done so already."""
+        message: Message = {
+            "op": "load",
+            "candidate": payload.candidate.model_dump(mode="json"),
+            "init": list(payload.init),
+            "outputs": [o.model_dump(mode="json") for o in payload.outputs],
+            "device": payload.device,
+            "mode": payload.mode,
+            "threads": threads,
+        }
+        self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
+        start = time.perf_counter_ns()
+        reply = self._connection.ask(message, deadline_s)
+        setup_us = (time.perf_counter_ns() - start) / 1000
+        if reply.get("content") != payload.candidate.key:
+            raise self._connection.reject(f"loaded {str(reply.get('content'))[:40]!r}, not the candidate")
+        self.loaded = Loaded(payload.candidate.key, payload.candidate.entry, setup_us)
+        return self.loaded
+
+    def audit(self, *, deadline_s: float = 10.0) -> Audit:
+        """Look at the process, from outside and from inside."""
+        reply = self._connection.ask({"op": "audit"}, deadline_s)
+        return Audit(
+            threads=_outside.threads(self.pid),
+            processes=len(_outside.descendants(self.pid)),
+            descriptors=_outside.descriptors(self.pid),
+            cpu_us=_outside.cpu_us(self.pid),
+            rss_bytes=_outside.rss_bytes(self.pid),
+            flags=self._handover.parse(_FLAGS, reply, "flags"),
+            patched=self._handover.parse(_NAMES, reply, "patched"),
+            environment=self._handover.parse(_NAMES, reply, "environment"),
+            folder=str(reply.get("folder"))[:200],
+        )
+
+    def cpu_us(self) -> float:
+        """Return the CPU microseconds that the process has used since its start, measured outside.
+
+        It runs on afterwards, so that a second look shows what it does unasked.
+        """
+        self._connection.freezer.thaw()
+        return _outside.cpu_us(self.pid)
+
+    def probe(self, message: Message, *, deadline_s: float = 10.0) -> Message:
+        """Let the worker try what its layers are to prevent; for `Pool.layers`."""
+        return self._connection.ask({**message, "op": "probe"}, deadline_s)
+
+    def kill(self) -> None:
+        """Kill the worker and everything it started; nothing to do where it is dead."""
+        self._connection.kill()
+        self._handover.close()

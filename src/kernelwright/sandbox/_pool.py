@@ -1,0 +1,299 @@
+"""Make workers: choose the isolation, keep zygotes, stage artefacts, say which layers are active."""
+
+import contextlib
+import itertools
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from ..config import Settings
+from ..errors import InputError, MissingToolError, WorkerError
+from ..records import Candidate, SourceFile
+from . import _cuda
+from ._arena import Arena
+from ._bubblewrap import CACHE_FOLDER, bubblewrap
+from ._channel import Channel
+from ._connection import Connection
+from ._environment import environment, physical_cores
+from ._landlock import landlock_version
+from ._layers import active_layers
+from ._namespaces import STAGING_FOLDER
+from ._process import Zygote
+from ._types import Payload, WorkerFailure
+from ._worker import Worker
+from ._zygote import Confinement, Isolation
+
+_PRELOADED = {"triton": "triton", "opencl": "pyopencl"}
+"""Module that a language's own zygote imports beyond what all do."""
+_LEFT_AFTER_S = 60.0
+_STAGING = "kernelwright-pool-"
+_FIRST_UID, _UIDS = 200_000, 50_000
+_KINDS: tuple[Isolation, ...] = ("bubblewrap", "landlock", "none")
+
+
+class Pool:
+    """Zygotes, arenas and the workers made from them. A context manager; leaving it kills everything.
+
+    Covers: what `layers` lists, and nothing that it does not list.
+    Does not cover: what several workers share: processor caches, memory bandwidth, the kernel, and an arena
+    that the judge binds for more than one of them.
+
+    Example:
+        >>> with Pool(Settings.from_environment({})) as pool:
+        ...     "process-group" in pool.layers
+        True
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        arena_bytes: int = 1 << 28,
+        threads: int = 0,
+        memory_bytes: int = 0,
+        temporary_bytes: int = 1 << 30,
+        processes: int = 1024,
+    ) -> None:
+        """Prepare; zygotes start with the first worker that needs them.
+
+        Args:
+            settings: `sandbox` chooses the isolation, `cache` keeps the baselines' compile cache.
+            arena_bytes: size of `arena`.
+            threads: threads of a kernel; 0: the physical cores.
+            memory_bytes: address space of a worker beyond what it starts with; 0: half of the memory.
+            temporary_bytes: size of a worker's temporary folder.
+            processes: processes and threads of a worker.
+        """
+        self.threads = threads or physical_cores()
+        """Threads of a kernel, the same in every worker."""
+        self._settings = settings
+        self._arena_bytes = arena_bytes
+        self._memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
+        self._temporary_bytes, self._processes = temporary_bytes, processes
+        self._kind = _choose(settings.sandbox)
+        _sweep(Path(tempfile.gettempdir()))
+        self._staging = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{os.getpid()}-"))
+        self._numbers = itertools.count()
+        self._zygotes: dict[tuple[bool, tuple[str, ...]], Zygote] = {}
+        self._arenas: weakref.WeakValueDictionary[int, Arena] = weakref.WeakValueDictionary()
+        self._first_arena: Arena | None = None
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+        self._layers: tuple[str, ...] | None = None
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def arena(self) -> Arena:
+        """The pool's own arena, made when first asked for."""
+        if self._first_arena is None:
+            self._first_arena = self.new_arena(self._arena_bytes)
+        return self._first_arena
+
+    @property
+    def isolation(self) -> str:
+        """The kind of file isolation in use: `bubblewrap`, `landlock` or `none`."""
+        return self._kind
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Name the isolation layers that a probe worker found to hold, once for the pool."""
+        if self._layers is None:
+            candidate = Candidate(
+                sources=(SourceFile(path="probe.py", text="def nothing(): ...\n"),),
+                language="torch",
+                entry="probe.py:nothing",
+            )
+            with self.worker(Payload(candidate)) as worker:
+                self._layers = active_layers(worker, self._kind)
+        return self._layers
+
+    def new_arena(self, size_bytes: int) -> Arena:
+        """Make another arena whose slots this pool's workers can be bound to; the caller closes it."""
+        arena = Arena(size_bytes)
+        self._arenas[arena.number] = arena
+        return arena
+
+    def worker(self, payload: Payload, deadline_s: float = 60.0) -> Worker:
+        """Start a fresh worker and load the payload.
+
+        Raises:
+            WorkerFailure: where the candidate does not load; the worker is gone.
+            WorkerError: where no worker can be started at all.
+        """
+        worker = self._ready(payload, deadline_s)
+        try:
+            worker.load(payload, self.threads, deadline_s)
+        except BaseException:
+            worker.kill()
+            raise
+        self._workers.add(worker)
+        return worker
+
+    def close(self) -> None:
+        """Kill every worker and zygote and remove what was staged."""
+        for worker in list(self._workers):
+            worker.kill()
+        for zygote in self._zygotes.values():
+            zygote.close()
+        self._zygotes.clear()
+        for arena in list(self._arenas.values()):
+            arena.close()
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    def _ready(self, payload: Payload, deadline_s: float) -> Worker:
+        """Start a worker whose layers are closed and which has seen nothing of the candidate yet."""
+        worker = self._start(payload)
+        try:
+            worker.make_ready(deadline_s)
+        except WorkerFailure as failure:
+            if self._degrade():
+                return self._ready(payload, deadline_s)
+            said = (failure.output.strip().splitlines() or ["it said nothing"])[-1]
+            raise WorkerError(
+                f"a worker did not close itself in by {self._kind!r}: {failure.message}; {said[:200]}; "
+                "set KERNELWRIGHT_SANDBOX to another kind"
+            ) from None
+        return worker
+
+    def _degrade(self) -> bool:
+        """Go on with the next weaker kind where the choice is ours; `layers` tells which it is."""
+        if self._settings.sandbox != "auto" or self._kind == "none":
+            return False
+        self._kind = "landlock" if self._kind == "bubblewrap" and landlock_version() else "none"
+        for zygote in self._zygotes.values():
+            zygote.close()
+        self._zygotes.clear()
+        self._layers = None
+        return True
+
+    def _start(self, payload: Payload) -> Worker:
+        staged = self._stage(payload)
+        try:
+            return self._fork(payload, staged)
+        except WorkerError:  # the zygote may have died since it last answered: once more, with another
+            return self._fork(payload, staged)
+        except BaseException:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise
+
+    def _fork(self, payload: Payload, staged: Path) -> Worker:
+        zygote = self._zygote(payload)
+        confinement = self._confinement(payload, staged)
+        ours, theirs = socket.socketpair()
+        read, write = os.pipe()
+        try:
+            child, pidfd = zygote.fork(confinement, theirs.fileno(), write)
+        except BaseException:
+            ours.close()
+            os.close(read)
+            raise
+        finally:
+            theirs.close()
+            os.close(write)
+        connection = Connection(zygote, Channel(ours, read, pidfd), child, pidfd, staged)
+        return Worker(connection, self._arena_numbered)
+
+    def _zygote(self, payload: Payload) -> Zygote:
+        language = payload.candidate.language
+        key = (payload.trusted, (_PRELOADED[language],) if language in _PRELOADED else ())
+        zygote = self._zygotes.get(key)
+        if zygote is None or not zygote.alive:
+            if zygote is not None:
+                zygote.close()
+            self._zygotes[key] = zygote = self._new_zygote(*key)
+        return zygote
+
+    def _new_zygote(self, trusted: bool, preload: tuple[str, ...]) -> Zygote:
+        cache = self._settings.cache / "baselines" if trusted else None
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+        seen = CACHE_FOLDER if self._kind == "bubblewrap" else str(cache)
+        surroundings = environment(self.threads, seen if cache else None)
+        try:
+            return Zygote(self._kind, self._staging, surroundings, cache, preload)
+        except WorkerError:
+            if not self._degrade():
+                raise
+        return self._new_zygote(trusted, preload)
+
+    def _stage(self, payload: Payload) -> Path:
+        staged = self._staging / f"{next(self._numbers)}-{os.urandom(8).hex()}"
+        (staged / "tmp").mkdir(parents=True)
+        if payload.artefact is None:
+            (staged / "build").mkdir()
+        elif Path(payload.artefact).is_dir():
+            shutil.copytree(payload.artefact, staged / "build")
+        else:
+            raise InputError(f"artefact {payload.artefact!r} is not a folder; expected what `build` returned")
+        for path in (staged / "build", *(staged / "build").rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return staged
+
+    def _confinement(self, payload: Payload, staged: Path) -> Confinement:
+        inside = Path(STAGING_FOLDER) / staged.name if self._kind == "bubblewrap" else staged
+        own_user = self._kind == "bubblewrap" and os.geteuid() == 0 and not payload.trusted
+        cache = self._settings.cache / "baselines"
+        return Confinement(
+            isolation=self._kind,
+            staged=str(inside),
+            trusted=payload.trusted,
+            gpu=_cuda.is_gpu(payload.device) or payload.candidate.language == "opencl",
+            memory_bytes=self._memory_bytes,
+            temporary_bytes=self._temporary_bytes,
+            processes=self._processes,
+            uid=_FIRST_UID + next(self._numbers) % _UIDS if own_user and _others_may_read() else None,
+            writable=(str(cache),) if payload.trusted else (),
+        )
+
+    def _arena_numbered(self, number: int) -> Arena:
+        arena = self._arenas.get(number)
+        if arena is None:
+            raise InputError(f"slot of arena {number}, which this pool did not make; use `new_arena`")
+        return arena
+
+
+def _choose(wanted: str) -> Isolation:
+    if wanted == "bubblewrap" and bubblewrap() is None:
+        raise MissingToolError("sandbox 'bubblewrap' needs `bwrap`; install the package bubblewrap")
+    if wanted == "landlock" and not landlock_version():
+        raise MissingToolError("sandbox 'landlock' needs Linux 5.13 or later with Landlock switched on")
+    if wanted == "auto":
+        return "bubblewrap" if bubblewrap() else "landlock" if landlock_version() else "none"
+    for kind in _KINDS:
+        if kind == wanted:
+            return kind
+    raise InputError(f"sandbox {wanted!r} is not known; expected auto, {', '.join(_KINDS)}")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what was staged by judges that were killed: older than a minute, and their process is gone."""
+    for left in folder.glob(f"{_STAGING}*"):
+        owner = left.name.removeprefix(_STAGING).partition("-")[0]
+        with contextlib.suppress(OSError):
+            old = time.time() - left.stat().st_mtime > _LEFT_AFTER_S
+            if old and owner.isdigit() and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _others_may_read() -> bool:
+    """Tell whether a user without rights of ours could read Python, its packages and our own source."""
+    import torch
+
+    paths = (sys.prefix, sys.base_prefix, os.__file__, torch.__file__, __file__, str(Path(__file__).parent))
+    with contextlib.suppress(OSError):
+        return all(Path(path).stat().st_mode & 0o004 for path in paths)
+    return False

@@ -1,0 +1,105 @@
+"""The judge's hold on one zygote: start it, ask it for workers, end it."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from ..errors import WorkerError
+from . import _bubblewrap
+from ._zygote import MESSAGE_BYTES, Confinement, Nesting
+
+_START_S = 120.0
+_ANSWER_S = 30.0
+
+
+class Zygote:
+    """A running zygote. Requests are served one at a time; any thread may ask."""
+
+    def __init__(
+        self,
+        isolation: str,
+        staging: Path,
+        environment: dict[str, str],
+        cache: Path | None,
+        preload: tuple[str, ...],
+    ) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        options = json.dumps({"preload": preload, "leave_network": isolation == "landlock"})
+        line = [sys.executable, "-m", f"{__package__}._zygote", str(theirs.fileno()), options]
+        if isolation == "bubblewrap":
+            line = _bubblewrap.command(staging, cache, line)
+        self._control = ours
+        self._lock = threading.Lock()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        with theirs:
+            self._process = subprocess.Popen(
+                line, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
+                pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
+            )  # fmt: skip
+        try:
+            self.nesting: Nesting = self._answer(_START_S)[0]["nesting"]
+            """How its workers get a PID namespace."""
+        except WorkerError:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still fork."""
+        return self._control.fileno() >= 0 and self._process.poll() is None
+
+    def fork(self, confinement: Confinement, channel: int, output: int) -> tuple[int, int]:
+        """Start a worker; returns the zygote's number for it and a descriptor of its process."""
+        with self._lock:
+            try:
+                socket.send_fds(self._control, [confinement.to_json().encode()], [channel, output])
+                answer, descriptors = self._answer(_ANSWER_S)
+            except (OSError, WorkerError) as error:
+                self.close()
+                raise WorkerError(f"the zygote is gone: {error}") from None
+        return answer["child"], descriptors[0]
+
+    def status(self, child: int) -> int | None:
+        """Return the exit status of a worker that ended (negative: the signal), none where not known."""
+        with self._lock, contextlib.suppress(OSError, WorkerError):
+            self._control.send(json.dumps({"status": child}).encode())
+            status: int | None = self._answer(_ANSWER_S)[0]["status"]
+            return status
+        return None
+
+    def forget(self, child: int) -> None:
+        """Let the zygote drop its record of a worker."""
+        self.status(child)
+
+    def close(self) -> None:
+        """Hang up; the zygote kills its workers and ends."""
+        if self._control.fileno() < 0:
+            return
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.close()
+
+    def _answer(self, deadline_s: float) -> tuple[dict[str, Any], list[int]]:
+        self._control.settimeout(deadline_s)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
+        except OSError as error:
+            raise WorkerError(f"the zygote does not answer ({error}): {self._said()}") from None
+        if not data:
+            raise WorkerError(f"the zygote did not start or died: {self._said()}")
+        return json.loads(data), descriptors
+
+    def _said(self) -> str:
+        size = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), 2000, max(0, size - 2000)).decode(errors="replace").strip()

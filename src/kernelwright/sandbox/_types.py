@@ -1,0 +1,180 @@
+"""What crosses the boundary between the judge and a worker, as the judge sees it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from torch import Tensor
+
+from ..records import Candidate, Scalar, TensorSpec
+
+
+class FailureKind(StrEnum):
+    """Why a worker could not answer."""
+
+    CRASHED = "crashed"
+    """The process ended: a signal, `os._exit`, a closed channel."""
+    TIMEOUT = "timeout"
+    """No answer before the deadline."""
+    PROTOCOL = "protocol"
+    """An answer that is malformed, unexpected or too large."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """The memory limit was met."""
+    ERROR = "error"
+    """The candidate raised, or its state does not fit; the worker lives on."""
+    UNSUPPORTED = "unsupported"
+    """The candidate declared that it does not serve this case; the worker lives on."""
+
+
+class WorkerFailure(Exception):
+    """What a worker did instead of answering: data for the judge, raised by every operation.
+
+    Example:
+        >>> WorkerFailure(FailureKind.TIMEOUT, "no answer to call within 2 s").alive
+        False
+    """
+
+    def __init__(self, kind: FailureKind, message: str, output: str = "") -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+        """The kind."""
+        self.message = message
+        """One sentence, at most 500 characters."""
+        self.output = output
+        """The end of what the worker printed, for people; never evidence."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker can still be used."""
+        return self.kind in {FailureKind.ERROR, FailureKind.UNSUPPORTED}
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a worker is to hold: one candidate, or a baseline."""
+
+    candidate: Candidate
+    """What to load."""
+    artefact: str | None = None
+    """Folder of the built files, if the language builds; readable in the worker."""
+    init: tuple[object, ...] = ()
+    """Arguments of a `module` candidate's class: JSON values (lists, numbers, strings, none)."""
+    outputs: tuple[TensorSpec, ...] = ()
+    """The results' specs on the first workload."""
+    device: str = "cpu"
+    """`cpu` or `cuda:N`."""
+    mode: Literal["eval", "train"] = "eval"
+    """The mode of a module."""
+    trusted: bool = False
+    """A baseline of our own that may keep a compile cache on disk; never a candidate."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor's place in an arena."""
+
+    arena: int
+    """Number of the arena, unique in the process."""
+    offset: int
+    """Bytes from the arena's start to the storage's first byte."""
+    nbytes: int
+    """Bytes of storage, gaps between strided elements included."""
+    shape: tuple[int, ...]
+    """Sizes."""
+    strides: tuple[int, ...]
+    """Strides in elements."""
+    dtype: str
+    """Torch's name without the prefix."""
+
+
+Argument = Slot | Scalar | Sequence["Argument"]
+"""One argument of a call: a tensor in an arena, a scalar, or a list of them."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Proof of what a worker loaded."""
+
+    content: str
+    """The candidate's key, computed in the worker before the candidate's code ran."""
+    symbol: str
+    """The entry that is called."""
+    setup_us: float
+    """Microseconds to load it, by the judge's clock."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One timed request. Every figure is measured by the judge from outside."""
+
+    time_us: float
+    """Microseconds from sending `go` to the reply, all calls together."""
+    cpu_us: float
+    """CPU microseconds of the worker's process, all its threads, in the same span."""
+    threads: int
+    """Threads of the worker's process just after the reply."""
+    first: int = 0
+    """Index of this request's first call among those kept, for `fetch`."""
+
+
+@dataclass(frozen=True)
+class OutputFact:
+    """What the worker reports of one output; the judge decides what it means."""
+
+    plain: bool
+    """Whether it is exactly a `torch.Tensor` with no attributes of its own."""
+    kind: str
+    """Its type's name."""
+    shape: tuple[int, ...]
+    """Sizes."""
+    strides: tuple[int, ...]
+    """Strides in elements."""
+    dtype: str
+    """Torch's name without the prefix."""
+    device: str
+    """`cpu`, `cuda:0` ..."""
+    requires_grad: bool
+    """Whether it asks for a gradient."""
+    aliases: tuple[int, ...]
+    """Positions of the arguments whose storage it shares; state tensors follow the arguments."""
+    shares: tuple[int, ...]
+    """Positions of earlier outputs of the same call whose bytes it overlaps."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The outputs of one call, copied out."""
+
+    outputs: tuple[Tensor, ...]
+    """Contiguous copies owned by the judge, made from raw bytes."""
+    facts: tuple[OutputFact, ...]
+    """One for each output."""
+    time_us: float
+    """Microseconds of the hand-over, by the judge's clock; deferred work shows here."""
+    frozen: bool = False
+    """Whether the bytes were read from the stopped process: nothing can have been computed after the reply."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The state of a worker's process; compare one taken before with one taken after."""
+
+    threads: int
+    """Threads. Measured outside."""
+    processes: int
+    """Processes descended from the worker. Measured outside."""
+    descriptors: tuple[str, ...]
+    """What its open descriptors point at, sorted. Measured outside."""
+    cpu_us: float
+    """CPU microseconds since its start. Measured outside."""
+    rss_bytes: int
+    """Resident bytes. Measured outside."""
+    flags: dict[str, str] = field(default_factory=dict)
+    """Global numeric switches by name: default dtype, TF32, matmul precision ... Reported inside."""
+    patched: tuple[str, ...] = ()
+    """Names in watched modules that no longer are what they were before loading. Reported inside."""
+    environment: tuple[str, ...] = ()
+    """Environment variables changed since loading. Reported inside."""
+    folder: str = ""
+    """Working folder. Reported inside."""

@@ -1,0 +1,212 @@
+"""The judge's handle on one worker.
+
+Covers: every operation ends by its deadline or the worker is killed; answers are validated; time and CPU time
+are read here, outside the worker; the worker is stopped the moment it replies to a call, so that outputs are
+made from bytes that were there when the clock stopped; it stays stopped while it is not asked.
+Does not cover: what the answers mean; verify and measure decide.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from ..records import TensorSpec
+from . import _outside
+from ._arena import Arena
+from ._channel import Message, encode
+from ._connection import Connection
+from ._handover import OFFSETS, Snapshot
+from ._held import Held
+from ._types import Argument, Fetched, OutputFact, Reply, Slot
+
+_FACTS = TypeAdapter(tuple[OutputFact, ...])
+_STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
+_STATE_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Where a call's outputs lie, as its reply said, and what they should be."""
+
+    places: object
+    outputs: tuple[TensorSpec, ...]
+
+
+class Worker(Held):
+    """One process with one candidate; made by `Pool.worker`, used as a context manager.
+
+    Every operation raises `WorkerFailure`; unless the failure says that the worker is `alive`, it has
+    been killed with everything it started.
+    """
+
+    def __init__(self, connection: Connection, arena: Callable[[int], Arena]) -> None:
+        super().__init__(connection)
+        self._arena = arena
+        self._mapped: set[int] = set()
+        self._sets: dict[int, tuple[TensorSpec, ...]] = {}
+        self._calls: list[_Call] = []
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def set_state(
+        self, state: Mapping[str, Tensor], *, in_place: bool = False, deadline_s: float = _STATE_DEADLINE_S
+    ) -> None:
+        """Give the candidate parameters and buffers, by name for modules, in order for functions.
+
+        Args:
+            state: tensors by name; names, shapes and dtypes must be exactly a module's own.
+            in_place: write into the tensors that are there, instead of `load_state_dict`.
+            deadline_s: seconds.
+        """
+        size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192
+        with Arena(size) as arena:
+            tensors = [[name, _slot(arena.place(t.detach().cpu()))] for name, t in state.items()]
+            self._map(arena, deadline_s)
+            message: Message = {"op": "set_state", "tensors": tensors, "in_place": in_place}
+            try:
+                self._connection.ask(message, deadline_s)
+            finally:
+                self._unmap(arena)
+        self._connection.rest()
+
+    def state(self, *, deadline_s: float = _STATE_DEADLINE_S) -> dict[str, Tensor]:
+        """Return parameters and buffers as they are now, by name."""
+        take, parse = self._handover.take, self._handover.parse
+        reply = self._handover.copied_out({"op": "state"}, time.monotonic() + deadline_s)
+        described, offsets = parse(_STATE, reply, "tensors"), parse(OFFSETS, reply, "offsets")
+        tensors = take([(shape, dtype) for _, shape, dtype in described], offsets)
+        return {name: tensor for (name, _, _), tensor in zip(described, tensors, strict=True)}
+
+    def seed(self, value: int, *, deadline_s: float = 10.0) -> None:
+        """Seed torch's generators in the worker."""
+        self._connection.ask({"op": "seed", "value": value}, deadline_s)
+
+    def bind(
+        self, arguments: Sequence[Argument], outputs: Sequence[TensorSpec], *, deadline_s: float = 30.0
+    ) -> int:
+        """Make an argument set and return its number; every set has tensor objects of its own."""
+        for number in sorted(_arenas(arguments)):
+            self._map(self._arena(number), deadline_s)
+        message: Message = {
+            "op": "bind",
+            "arguments": [_encoded(a) for a in arguments],
+            "outputs": [o.model_dump(mode="json") for o in outputs],
+        }
+        made = self._connection.ask(message, deadline_s).get("set")
+        if not isinstance(made, int):
+            raise self._connection.reject(f"bind answered {str(made)[:40]!r}, not a number")
+        self._handover.expect(outputs)
+        self._sets[made] = tuple(outputs)
+        return made
+
+    def call(self, sets: Sequence[int], deadline_s: float = 60.0) -> Reply:
+        """Call the kernel once for each set, in order, keeping the outputs; this is what is timed.
+
+        The worker is stopped at its reply, until it is asked for something else than `fetch`ed outputs.
+        """
+        deadline = time.monotonic() + deadline_s
+        word = secrets.randbits(52)
+        number = self._connection.begin({"op": "call", "sets": list(sets), "go": word}, deadline_s)
+        self._connection.expect(number, deadline)
+        go = encode({"go": word})
+        cpu_before = _outside.cpu_us(self.pid)
+        start = time.perf_counter_ns()
+        self._connection.send_raw(go, deadline)
+        reply, stopped_ns = self._connection.expect_frozen(number, deadline)
+        time_us = (stopped_ns - start) / 1000
+        cpu_us = _outside.cpu_us(self.pid) - cpu_before
+        places = reply.get("places")
+        if reply.get("go") != word or reply.get("done") != len(sets):
+            raise self._connection.reject("the worker reported the end of something else than the call")
+        if not isinstance(places, list) or len(places) != len(sets):
+            raise self._connection.reject("the worker did not say where the outputs lie")
+        first = len(self._calls)
+        self._calls += [_Call(p, self._sets.get(n, ())) for p, n in zip(places, sets, strict=True)]
+        return Reply(time_us, cpu_us, _outside.threads(self.pid), first)
+
+    def fetch(self, index: int = -1, *, deadline_s: float = 60.0) -> Fetched:
+        """Take the outputs of a call; `index` counts calls since the last `release`, -1 is the latest.
+
+        The same call may be fetched again, to see that later calls left its outputs alone. The first fetch
+        after a call sees the bytes as they were when the clock stopped.
+        """
+        start, deadline = time.perf_counter_ns(), time.monotonic() + deadline_s
+        call = self._calls[index] if -len(self._calls) <= index < len(self._calls) else _Call(None, ())
+        snapshots = self._snapshots(call)
+        facts = self._facts({"op": "facts", "index": index}, deadline)
+        outputs = None
+        if self.reads_frozen and call.outputs:
+            outputs = self._handover.interpret(snapshots, facts, call.outputs)
+        frozen = outputs is not None
+        if outputs is None:
+            facts, outputs = self._copied(index, deadline)
+        time_us = (time.perf_counter_ns() - start) / 1000
+        self._connection.rest()
+        return Fetched(outputs, facts, time_us, frozen)
+
+    def release(self, *, deadline_s: float = 30.0) -> None:
+        """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
+        self._connection.ask({"op": "release"}, deadline_s)
+        self._calls.clear()
+        self._sets.clear()
+        self._connection.rest()
+
+    def _snapshots(self, call: _Call) -> list[Snapshot]:
+        if not self.reads_frozen or not call.outputs:
+            return []
+        if not self._connection.freezer.frozen:
+            self._connection.rest()
+        return self._handover.snapshots(call.places, call.outputs)
+
+    def _facts(self, message: Message, deadline: float) -> tuple[OutputFact, ...]:
+        reply = self._connection.ask(message, max(0.0, deadline - time.monotonic()))
+        return self._handover.parse(_FACTS, reply, "facts")
+
+    def _copied(self, index: int, deadline: float) -> tuple[tuple[OutputFact, ...], tuple[Tensor, ...]]:
+        """Let the worker copy the outputs itself."""
+        reply = self._handover.copied_out({"op": "fetch", "index": index}, deadline)
+        facts = self._handover.parse(_FACTS, reply, "facts")
+        offsets = self._handover.parse(OFFSETS, reply, "offsets")
+        return facts, self._handover.take([(f.shape, f.dtype) for f in facts], offsets)
+
+    def _map(self, arena: Arena, deadline_s: float) -> None:
+        if arena.number not in self._mapped:
+            message: Message = {"op": "map", "arena": arena.number, "bytes": arena.size_bytes}
+            self._connection.ask(message, deadline_s, (arena.descriptor,))
+            self._mapped.add(arena.number)
+
+    def _unmap(self, arena: Arena) -> None:
+        self._mapped.discard(arena.number)
+        if self.alive:
+            self._connection.ask({"op": "unmap", "arena": arena.number}, _STATE_DEADLINE_S)
+
+
+def _slot(slot: Slot) -> Message:
+    return {
+        "arena": slot.arena, "offset": slot.offset, "nbytes": slot.nbytes, "shape": list(slot.shape),
+        "strides": list(slot.strides), "dtype": slot.dtype,
+    }  # fmt: skip
+
+
+def _encoded(argument: Argument) -> Message:
+    if isinstance(argument, Slot):
+        return {"slot": _slot(argument)}
+    if isinstance(argument, Sequence) and not isinstance(argument, str):
+        return {"list": [_encoded(a) for a in argument]}
+    return {"scalar": argument}
+
+
+def _arenas(argument: Argument) -> set[int]:
+    if isinstance(argument, Slot):
+        return {argument.arena}
+    if isinstance(argument, Sequence) and not isinstance(argument, str):
+        return {number for a in argument for number in _arenas(a)}
+    return set()

@@ -1,0 +1,195 @@
+"""The process that workers are forked from: it has imported torch, knows no secrets and runs no candidate.
+
+    python -m kernelwright.sandbox._zygote DESCRIPTOR SETTINGS
+
+Covers: a fresh process for each worker in milliseconds; a worker cannot reach the zygote (it is in another
+PID namespace where those are permitted, is not dumpable, and the control socket is closed in the worker).
+Does not cover: machines without PID namespaces and without Landlock, where a worker of the same user may
+kill the zygote; the judge then starts another.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from ._namespaces import isolate_next_child, leave_network, return_to
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+_MODULES = ("torch", "numpy", "tvm_ffi", "kernelwright.languages", "kernelwright.sandbox._inside")
+MESSAGE_BYTES = 1 << 16
+"""The longest control message."""
+
+Nesting = Literal["direct", "launcher", "none"]
+"""How a worker gets a PID namespace: the zygote makes one and returns; a process in between does; not at all."""
+
+Isolation = Literal["bubblewrap", "landlock", "none"]
+"""What closes files to a worker."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """How one worker is to be closed in; decided by the judge."""
+
+    isolation: Isolation
+    """Which kind of file isolation."""
+    staged: str
+    """Folder with `build` (the artefact) and `tmp`, as the zygote sees it."""
+    trusted: bool
+    """Whether it is a baseline of our own."""
+    gpu: bool
+    """Whether a GPU driver must work."""
+    memory_bytes: int
+    """Address space beyond what the zygote has."""
+    temporary_bytes: int
+    """Size of the private temporary folder."""
+    processes: int
+    """Processes and threads."""
+    uid: int | None
+    """User to become; none: stay."""
+    writable: tuple[str, ...] = ()
+    """Folders that stay writable (a baseline's compile cache)."""
+
+    def to_json(self) -> str:
+        """Serialise for the control socket."""
+        return json.dumps(asdict(self))
+
+
+def main(arguments: list[str]) -> None:
+    """Import everything, report, and fork a worker for each request until the judge hangs up."""
+    control = socket.socket(fileno=int(arguments[0]))
+    options = json.loads(arguments[1])
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if options["leave_network"]:
+        leave_network()
+    for name in (*_MODULES, *options["preload"]):
+        importlib.import_module(name)
+    _warm()
+    nesting = _probe_nesting()
+    gc.collect()
+    gc.freeze()
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    control.send(json.dumps({"nesting": nesting, "threads": len(os.listdir("/proc/self/task"))}).encode())  # noqa: PTH208
+    _serve(control, nesting)
+
+
+def _warm() -> None:
+    """Do once what every worker would do first: imports behind calls, tables, the list of languages."""
+    import torch
+
+    from ._facts import WITNESS
+    from ._holder import language
+
+    torch.manual_seed(0)
+    for name in ("torch", "cpp"):
+        language(name)
+    WITNESS.remember()
+
+
+def _serve(control: socket.socket, nesting: Nesting) -> None:
+    own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if nesting == "direct" else -1
+    statuses: dict[int, int] = {}
+    children: set[int] = set()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 2)
+        _reap(statuses)
+        if not data:
+            _kill_all(children - statuses.keys())
+            os._exit(0)
+        request = json.loads(data)
+        if "status" in request:
+            child = request["status"]
+            control.send(json.dumps({"status": statuses.pop(child, None)}).encode())
+            children.discard(child)
+            continue
+        request["writable"] = tuple(request["writable"])
+        children.add(_fork(control, Confinement(**request), nesting, own_namespace, descriptors))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _fork(
+    control: socket.socket, confinement: Confinement, nesting: Nesting, own: int, descriptors: list[int]
+) -> int:
+    if nesting == "direct":
+        isolate_next_child()
+    child = os.fork()
+    if child == 0:
+        if nesting == "launcher":
+            _launch(control, confinement, descriptors)
+        _become_worker(confinement, descriptors)
+    if nesting == "direct":
+        return_to(own)
+    if nesting != "launcher":
+        _answer(control, child, child)
+    return child
+
+
+def _launch(control: socket.socket, confinement: Confinement, descriptors: list[int]) -> None:
+    """Be the process in between: fork the worker in a PID namespace, wait for it, pass its end on."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    isolate_next_child()
+    worker = os.fork()
+    if worker == 0:
+        _become_worker(confinement, descriptors)
+    _answer(control, os.getpid(), worker)
+    for descriptor in (control.fileno(), *descriptors):
+        os.close(descriptor)
+    _, status = os.waitpid(worker, 0)
+    os._exit(abs(os.waitstatus_to_exitcode(status)) & 0x7F)
+
+
+def _become_worker(confinement: Confinement, descriptors: list[int]) -> None:
+    from ._inside import live
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    live(confinement, descriptors[0], descriptors[1])
+
+
+def _answer(control: socket.socket, child: int, worker: int) -> None:
+    pidfd = os.pidfd_open(worker)
+    socket.send_fds(control, [json.dumps({"child": child}).encode()], [pidfd])
+    os.close(pidfd)
+
+
+def _reap(statuses: dict[int, int]) -> None:
+    while True:
+        try:
+            child, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if child == 0:
+            return
+        statuses[child] = os.waitstatus_to_exitcode(status)
+        while len(statuses) > 1000:
+            del statuses[next(iter(statuses))]
+
+
+def _kill_all(children: set[int]) -> None:
+    for child in children:
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _probe_nesting() -> Nesting:
+    """Find out in a child which way to a PID namespace is open here."""
+    child = os.fork()
+    if child == 0:
+        own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        os._exit(0 if not isolate_next_child() else 1 if return_to(own) else 2)
+    _, status = os.waitpid(child, 0)
+    ways: tuple[Nesting, ...] = ("none", "direct", "launcher")
+    return ways[os.waitstatus_to_exitcode(status)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,25 @@
+"""Decisions → requests: which candidate next, for how long, and which one in the end."""
+
+from ._budget import Meter
+from ._events import Event, Log, OnEvent
+from ._judging import open_judge, recheck
+from ._packaging import accepted_of, package_accepted, package_outcome
+from ._protocol import Judge
+from ._result import Judgement, Result, result_of
+from ._search import (
+    Search,
+    check_choices,
+    judge_one,
+    make_proposers,
+    proposals_of,
+    search,
+    usable_languages,
+)
+from ._session import Outcome
+from .tuners import DEFAULT_TUNER, Tuner
+
+__all__ = [
+    "DEFAULT_TUNER", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result", "Search", "Tuner",
+    "accepted_of", "check_choices", "judge_one", "make_proposers", "open_judge", "package_accepted", "package_outcome",
+    "proposals_of", "recheck", "result_of", "search", "usable_languages",
+]  # fmt: skip

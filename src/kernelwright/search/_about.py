@@ -1,0 +1,54 @@
+"""What a run says of itself, enough to repeat it and to know what its figures hold for."""
+
+import platform
+import shlex
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from pydantic import JsonValue
+
+from ..devices import Device
+from ..records import Run, Task
+
+
+def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
+    """Say what a run sets out to do."""
+    languages = run.options.get("languages", ())
+    return {
+        "task": task.name,
+        "device": device.name,
+        "languages": [str(name) for name in languages] if isinstance(languages, tuple) else [],
+        "notes": list(task.notes),
+        "environment": dict(environment(device)),
+        "reproduce": reproduce(task, run),
+    }
+
+
+def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
+    """Say what the figures of a run hold for."""
+    return {
+        "device": f"{device.name}, {device.cores} cores ({device.fingerprint})",
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "kernelwright": version("kernelwright"),
+        "isolation": ", ".join(layers) or "not recorded",
+    }
+
+
+def reproduce(task: Task, run: Run) -> str:
+    """Return the command that repeats a run."""
+    words = ["kernelwright", "optimize", task.reference.origin or task.name, "--seed", str(run.seed)]
+    for flag, name in (("--language", "languages"), ("--proposer", "proposers"), ("--baseline", "baselines")):
+        chosen = run.options.get(name, ())
+        for value in chosen if isinstance(chosen, tuple) else ():
+            words += [flag, str(value)]
+    if not run.options.get("learn", True):
+        words.append("--no-learn")
+    for flag in ("evaluations", "minutes", "device_seconds"):
+        limit = getattr(run.budget, flag)
+        if limit is not None:
+            words += [f"--{flag.replace('_', '-')}", f"{limit:g}"]
+    if run.options.get("max_elements"):
+        words += ["--max-elements", str(run.options["max_elements"])]
+    return shlex.join(words)

@@ -1,0 +1,81 @@
+"""What a run may still spend."""
+
+import time
+from collections.abc import Callable
+
+from ..records import Budget, Evaluation
+from ..store import Spent
+
+_MOST_RESERVE_S = 90.0
+_RESERVE_SHARE = 0.25
+
+
+class Meter:
+    """Count what a run spends against its budget; a resumed run goes on from what it had spent.
+
+    A quarter of the minutes, at most 90 seconds, is kept back from the exploration for the acceptance
+    of what it found.
+
+    Example:
+        >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
+        >>> meter.over(), meter.over(reserve=True)
+        ('', 'minutes')
+    """
+
+    def __init__(self, budget: Budget, spent: Spent, clock: Callable[[], float] = time.monotonic) -> None:
+        self.budget = budget
+        self.evaluations = spent.evaluations
+        self.cached = spent.cached
+        self.device_s = spent.device_s
+        self._clock = clock
+        self._start = clock() - spent.elapsed_s
+        self._here = 0
+        self._since = clock()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall seconds so far, those before a resumption included."""
+        return self._clock() - self._start
+
+    def charge(self, evaluation: Evaluation, *, again: bool = False) -> None:
+        """Count an evaluation; `again` where its candidate was counted at an earlier stage."""
+        if evaluation.cached:
+            self.cached += not again
+            return
+        self.device_s += evaluation.device_s
+        if not again:
+            self.evaluations += 1
+            self._here += 1
+
+    def over(self, *, reserve: bool = False) -> str:
+        """Say which budget is used up, or nothing; with `reserve`, as far as the exploration goes."""
+        budget = self.budget
+        if budget.evaluations is not None and reserve and self.evaluations >= budget.evaluations:
+            return "evaluations"
+        if (self.left_to_explore_s() if reserve else self.left_s()) <= 0:
+            return "minutes"
+        share = 1 - _RESERVE_SHARE if reserve else 1.0
+        if budget.device_seconds is not None and self.device_s >= budget.device_seconds * share:
+            return "device seconds"
+        return ""
+
+    def left_s(self) -> float:
+        """Wall seconds left; infinite where the budget names no minutes."""
+        minutes = self.budget.minutes
+        return float("inf") if minutes is None else minutes * 60 - self.elapsed_s
+
+    def left_to_explore_s(self) -> float:
+        """Wall seconds left before the reserve for the acceptance begins."""
+        return self.left_s() - self._reserve_s()
+
+    def eta_s(self) -> float | None:
+        """Expected wall seconds until a budget is used up; none where nothing is known."""
+        ends = [self.left_s()] if self.budget.minutes is not None else []
+        if self.budget.evaluations is not None and self._here:
+            pace = (self._clock() - self._since) / self._here
+            ends.append(max(self.budget.evaluations - self.evaluations, 0) * pace)
+        return max(min(ends), 0.0) if ends else None
+
+    def _reserve_s(self) -> float:
+        minutes = self.budget.minutes
+        return 0.0 if minutes is None else min(minutes * 60 * _RESERVE_SHARE, _MOST_RESERVE_S)

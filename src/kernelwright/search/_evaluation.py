@@ -1,0 +1,145 @@
+"""Candidate → Evaluation: from the store where it is known, else from the judge, and then kept."""
+
+from ..languages import Language
+from ..records import (
+    Build,
+    BuildStatus,
+    Candidate,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Run,
+    VerdictStatus,
+)
+from ..store import EvaluationKey, Store
+from ._budget import Meter
+from ._protocol import Judge
+
+
+class Evaluator:
+    """Evaluate candidates for one run; each is evaluated once, ever, on one device and toolchain."""
+
+    def __init__(
+        self, run: Run, store: Store, judge: Judge, languages: dict[str, Language], meter: Meter
+    ) -> None:
+        self._run = run
+        self._store = store
+        self._judge = judge
+        self._toolchains = {name: language.toolchain() for name, language in languages.items()}
+        self._meter = meter
+        self.evaluations = {e.candidate.key: e for e in store.evaluations(run.id)}
+        """As far as each candidate of the run went, in the order first seen."""
+
+    def known(self, candidate: Candidate) -> Evaluation | None:
+        """Return what this run or an earlier one found; the latter is linked to this run."""
+        if candidate.key in self.evaluations:
+            return self.evaluations[candidate.key]
+        evaluation = self._store.lookup(self._key(candidate))
+        if evaluation is not None:
+            self._keep(evaluation.model_copy(update={"candidate": candidate}))
+        return self.evaluations.get(candidate.key)
+
+    def screen(self, candidate: Candidate, build: Build) -> Evaluation:
+        """Verify and time a candidate on the search workloads, if it was built."""
+        if build.status is not BuildStatus.OK:
+            return self._keep(_unbuilt(candidate, build))
+        return self._keep(self._judge.screen(candidate, build, deadline_s=self._meter.left_s()))
+
+    def vet(self, candidate: Candidate, build: Build) -> Evaluation:
+        """Verify a screened candidate in full, untimed; only what is wrong changes what is known of it."""
+        known = self.evaluations[candidate.key]
+        if known.stage == "full" or build.status is not BuildStatus.OK:
+            return known
+        vetted = self._judge.vet(candidate, build, deadline_s=self._meter.left_s())
+        return self._keep(vetted) if vetted.decision.status is DecisionStatus.REJECTED else known
+
+    def accept(self, candidate: Candidate, build: Build) -> Evaluation:
+        """Put a screened candidate through the whole of the acceptance.
+
+        One that time ran out on is returned with stage `screen` and not kept: it is known as it was.
+        """
+        known = self.evaluations.get(candidate.key)
+        if known is not None and (known.stage == "full" or known.decision.status is DecisionStatus.REJECTED):
+            return known
+        if build.status is not BuildStatus.OK:
+            return self._keep(_unbuilt(candidate, build))
+        tried = max(1, sum(e.decision.speedup is not None for e in self.evaluations.values()))
+        accepted = self._judge.accept(candidate, build, tried=tried, deadline_s=self._meter.left_s())
+        if accepted.stage == "screen" and known is not None:
+            self._meter.charge(accepted, again=True)
+            return accepted
+        # However far it got, this was its last stage: it outranks the screening on disk.
+        return self._keep(accepted.model_copy(update={"stage": "full", "tried": tried}))
+
+    def _keep(self, evaluation: Evaluation) -> Evaluation:
+        candidate = evaluation.candidate
+        again = candidate.key in self.evaluations
+        self._store.save_evaluation(
+            self._run.id, self._key(candidate), evaluation, elapsed_s=self._meter.elapsed_s
+        )
+        self.evaluations[candidate.key] = evaluation
+        self._meter.charge(evaluation, again=again)
+        return evaluation
+
+    def _key(self, candidate: Candidate) -> EvaluationKey:
+        return EvaluationKey(
+            candidate=candidate.key,
+            task=self._run.task,
+            device=self._run.device,
+            toolchain=self._toolchains[candidate.language],
+            harness=self._judge.harness,
+        )
+
+
+def cost_us(evaluation: Evaluation, reference_us: float) -> float | None:
+    """Return what a tuner is told: none where the candidate did not work.
+
+    Where it was paired with the baseline the ratio is what counts, because a machine's drift cancels in
+    it; `reference_us` turns it into the time it would be on the machine as it was first seen.
+    """
+    decision = evaluation.decision
+    if evaluation.verdict is None or evaluation.verdict.status is not VerdictStatus.ACCEPTED:
+        return None
+    if decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
+        return None
+    if decision.speedup is not None and reference_us:
+        return reference_us / decision.speedup.median
+    return decision.time_us or None
+
+
+def failure_kind(evaluation: Evaluation) -> str | None:
+    """Name the kind of failure to count it under, or none where the candidate works.
+
+    Example:
+        >>> from kernelwright.records import Build, Candidate, Decision
+        >>> failure_kind(Evaluation(
+        ...     candidate=Candidate(sources=(), language="cpp", entry="k.cpp:k"), build=Build(status="failed"),
+        ...     decision=Decision(candidate="", status="rejected", reason="")))
+        'build-failed'
+    """
+    if evaluation.build.status is not BuildStatus.OK:
+        return f"build-{evaluation.build.status}"
+    if evaluation.verdict is not None and evaluation.verdict.status is not VerdictStatus.ACCEPTED:
+        return evaluation.verdict.failure or str(evaluation.verdict.status)
+    if evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
+        return (
+            evaluation.decision.alarms[0] if evaluation.decision.alarms else str(evaluation.decision.status)
+        )
+    return None
+
+
+def _unbuilt(candidate: Candidate, build: Build) -> Evaluation:
+    failed = build.status is BuildStatus.FAILED
+    first = build.diagnostics.strip().splitlines()[0] if build.diagnostics.strip() else "no diagnostics"
+    return Evaluation(
+        candidate=candidate,
+        build=build,
+        decision=Decision(
+            candidate=candidate.key,
+            status=DecisionStatus.REJECTED if failed else DecisionStatus.UNKNOWN,
+            reason=f"the build is {build.status}: {first}",
+        ),
+        stage="build",
+        time_s=build.time_s,
+        stages_s={"build": build.time_s},
+    )

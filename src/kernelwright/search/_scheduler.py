@@ -1,0 +1,133 @@
+"""Which candidate next: every proposal once, then more of the templates that promise most."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..learn import Lesson
+from ..propose import Proposal, Template
+from ..records import Candidate, Configuration, Evaluation, Space
+from .tuners import Observation, Tuner
+
+MakeTuner = Callable[[Space], Tuner]
+"""Makes the tuner of one template."""
+
+_LEAST_GAIN = 0.01
+"""A template improved if its best time fell by this share."""
+_STALE_COST = 0.05
+"""A template that did not improve for n trials ranks as if its best were this share slower, n times."""
+
+
+@dataclass
+class Arm:
+    """One template under its tuner, and how it has done."""
+
+    template: Template
+    tuner: Tuner
+    best_us: float | None = None
+    stale: int = 0
+    """Trials told since it last improved."""
+    vetted: bool = False
+    """Whether a candidate of it passed full verification."""
+    open: bool = True
+    """Whether more of it is worth trying."""
+    reason: str = ""
+    """Why it was closed."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate to evaluate, and where its result goes."""
+
+    candidate: Candidate
+    arm: Arm | None = None
+    configuration: Configuration = field(default_factory=dict)
+
+
+class Scheduler:
+    """Allocate evaluations over proposals.
+
+    First every plain candidate and every template's default, in the order proposed. Then, a trial at
+    a time, the open template whose best is lowest, each counted as slower the longer it has not
+    improved. A template closes when its space is used up, after `patience` trials without a gain, after
+    `tolerance` trials without any that worked, or within 5 % of the bound.
+    """
+
+    def __init__(
+        self,
+        proposals: Iterator[Proposal],
+        make_tuner: MakeTuner,
+        *,
+        lessons: Sequence[Lesson] = (),
+        patience: int = 12,
+        tolerance: int = 4,
+    ) -> None:
+        self._lessons = lessons
+        self._proposals = proposals
+        self._make_tuner = make_tuner
+        self._patience = patience
+        self._tolerance = tolerance
+        self.arms: list[Arm] = []
+
+    def ask(self) -> Trial | None:
+        """Return the next trial, or none when nothing is left that is worth trying."""
+        proposal = next(self._proposals, None)
+        if isinstance(proposal, Candidate):
+            return Trial(proposal)
+        if proposal is not None:
+            arm = Arm(proposal, self._make_tuner(proposal.space))
+            arm.tuner.warm_start(self._hints(proposal))
+            self.arms.append(arm)
+            return self._trial(arm, proposal.default())
+        while (promising := self._most_promising()) is not None:
+            configuration = promising.tuner.ask()
+            if configuration == promising.template.default():  # was tried first, perhaps not told yet
+                configuration = promising.tuner.ask()
+            if configuration is not None:
+                return self._trial(promising, configuration)
+            promising.open, promising.reason = False, "its space is used up"
+        return None
+
+    def tell(self, trial: Trial, evaluation: Evaluation, cost_us: float | None) -> None:
+        """Report what a trial cost; none where it did not build, verify or run."""
+        arm = trial.arm
+        if arm is None:
+            return
+        arm.tuner.tell(trial.configuration, cost_us)
+        if cost_us is not None and (arm.best_us is None or cost_us < arm.best_us * (1 - _LEAST_GAIN)):
+            arm.stale = 0
+        else:
+            arm.stale += 1
+        if cost_us is not None:
+            arm.best_us = min(cost_us, arm.best_us or cost_us)
+        self._close_if_done(arm, evaluation)
+
+    def _hints(self, template: Template) -> list[Observation]:
+        """Return what earlier runs say of a template, as if its best had taken 100 microseconds there."""
+        name = template.name, template.language
+        return [
+            Observation(lesson.configuration, 100.0 * lesson.cost)
+            for lesson in self._lessons
+            if (lesson.template, lesson.language) == name
+        ]
+
+    def _trial(self, arm: Arm, configuration: Configuration) -> Trial:
+        return Trial(arm.template.render(configuration), arm, configuration)
+
+    def _most_promising(self) -> Arm | None:
+        # An arm without a working trial yet ranks after those that have one, and before nothing.
+        return min((a for a in self.arms if a.open), key=_rank, default=None)
+
+    def _close_if_done(self, arm: Arm, evaluation: Evaluation) -> None:
+        decision = evaluation.decision
+        if decision.time_us and decision.bound_us >= 0.95 * decision.time_us:
+            arm.open, arm.reason = False, "within 5 % of the bound"
+        elif arm.best_us is None and arm.stale >= self._tolerance:
+            arm.open, arm.reason = False, f"none of {arm.stale} trials worked"
+        elif arm.stale >= self._patience:
+            arm.open, arm.reason = False, f"no gain in {arm.stale} trials"
+
+
+def _rank(arm: Arm) -> tuple[bool, float]:
+    if arm.best_us is None:
+        return True, arm.stale
+    return False, arm.best_us * (1 + _STALE_COST * arm.stale)

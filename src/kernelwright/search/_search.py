@@ -1,0 +1,202 @@
+"""Put the pieces of one run together."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+
+from ..config import Settings
+from ..devices import Device
+from ..errors import InputError, KernelwrightError, MissingToolError, NotFoundError
+from ..languages import get_language, language_names
+from ..learn import Lesson
+from ..propose import Proposal, Proposer, Request
+from ..records import Bound, Candidate, Run, RunStatus, Space, Task
+from ..store import DeviceLock, Store
+from ..tasks import Problem
+from ._about import opening
+from ._budget import Meter
+from ._builder import Builder
+from ._evaluation import Evaluator
+from ._events import Log, OnEvent
+from ._protocol import Judge
+from ._result import Judgement, judgement_of
+from ._scheduler import Scheduler
+from ._session import Outcome, Session
+from .tuners import make_tuner
+
+_MOST_BUILDS = 4
+_COMPILED = frozenset({"cpp", "cuda", "triton"})
+_STAND_INS = frozenset({"opencl"})
+"""Languages used by default only where none that compiles is here."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One run under way: where it is kept, what it may use, what it has spent."""
+
+    run: Run
+    """The run, new or resumed."""
+    store: Store
+    """Where it is kept."""
+    device: Device
+    """What is timed."""
+    meter: Meter
+    """What it has spent."""
+    say: Log
+    """Where it says what happens."""
+    lock: DeviceLock
+    """Held while something is timed."""
+
+    @classmethod
+    def of(cls, store: Store, run: Run, device: Device, on_event: OnEvent | None) -> "Search":
+        """Take up a run where it stands."""
+        meter = Meter(run.budget, store.spent(run.id))
+        lock = DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint)
+        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock)
+
+    def names(self, option: str) -> tuple[str, ...]:
+        """Return one of the run's options that is a list of names."""
+        chosen = self.run.options.get(option, ())
+        return tuple(str(name) for name in chosen) if isinstance(chosen, tuple) else ()
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Hold the device, saying so where another run has it first."""
+        with self.lock.hold(lambda message: self.say("wait", message=message)):
+            yield
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Hold the run, and leave behind how it ended if it does not end well.
+
+        Raises:
+            InputError: the run is of another device than the one here.
+        """
+        run, device = self.run, self.device
+        if device.fingerprint != run.device:
+            raise InputError(
+                f"run {run.id} is of device {run.device}, and {device.torch_device} here is {device.fingerprint}; "
+                "its times mean nothing here: start a new run with `kernelwright optimize`"
+            )
+        with self.store.run_lock(run.id).hold():
+            try:
+                self.say("run", **opening(self.store.task(run.task), run, device))
+                yield
+            except KeyboardInterrupt:
+                self.store.finish_run(run.id, RunStatus.INTERRUPTED)
+                raise
+            except KernelwrightError:
+                self.store.finish_run(run.id, RunStatus.FAILED)
+                raise
+
+
+def search(
+    setting: Search, proposals: Iterable[Proposal], judge: Judge, lessons: Sequence[Lesson] = ()
+) -> Outcome:
+    """Search within the run's budget and return what it came to; `lessons` say what to try first.
+
+    A run that was interrupted goes on where it stood: what it evaluated is asked for again, answered from
+    the store, and not counted again.
+    """
+    run, meter = setting.run, setting.meter
+    setting.say("lessons", lessons=[lesson.model_dump(mode="json") for lesson in lessons])
+    languages = {name: get_language(name) for name in setting.names("languages")}
+    on_cpu = setting.device.kind == "cpu"
+    width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
+    usable = (p for p in proposals if p.language in languages)
+    tuner = str(run.options["tuner"])
+    scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), lessons=lessons)
+    evaluator = Evaluator(run, setting.store, judge, languages, meter)
+    with Builder(languages, width=width, overlap=not on_cpu) as builder:
+        return Session(scheduler, builder, evaluator, meter, setting.say).run()
+
+
+def judge_one(setting: Search, candidate: Candidate, judge: Judge) -> Judgement:
+    """Put one candidate through the whole of the acceptance, unless the store knows it already."""
+    language = get_language(candidate.language)
+    evaluator = Evaluator(setting.run, setting.store, judge, {language.name: language}, setting.meter)
+    evaluator.known(candidate)
+    return judgement_of(setting.run.task_name, evaluator.accept(candidate, language.build(candidate)))
+
+
+def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
+    """Return the languages to use: those asked for, else all that are here and can be timed on the device.
+
+    OpenCL stands in where nothing else compiles: on the same device it is not faster than what does.
+
+    Raises:
+        NotFoundError: no language of that name.
+        MissingToolError: a language asked for lacks its tools; the message says how to get them.
+    """
+    for name in asked:
+        found = get_language(name).available()
+        if not found.ok:
+            raise MissingToolError(f"language {name!r} cannot be used: {found.what}; {found.remedy}")
+    if asked:
+        return tuple(asked)
+    here = tuple(name for name in language_names() if _fits(name, device))
+    return tuple(name for name in here if name not in _STAND_INS or not _COMPILED.intersection(here))
+
+
+def _fits(name: str, device: Device) -> bool:
+    language = get_language(name)
+    return language.available().ok and language.timeable(device.kind)
+
+
+def make_proposers(names: Sequence[str]) -> list[Proposer]:
+    """Make the proposers of those names.
+
+    Raises:
+        NotFoundError: no proposer is registered under a name.
+    """
+    points = {point.name: point for point in entry_points(group="kernelwright.proposers")}
+    for name in names:
+        if name not in points:
+            raise NotFoundError(f"no proposer is called {name!r}; there are {', '.join(sorted(points))}")
+    return [points[name].load()() for name in names]
+
+
+def check_choices(
+    task: Task, *, baselines: Sequence[str], proposers: Sequence[str] = (), tuner: str = ""
+) -> tuple[str, ...]:
+    """Check names before anything is spent.
+
+    Returns:
+        The baselines that a kernel must beat: those named, else eager, torch.compile and the existing
+        kernel where there is one.
+
+    Raises:
+        NotFoundError: no proposer or tuner of that name.
+        InputError: no baseline of that name.
+    """
+    make_proposers(proposers)
+    if tuner:
+        make_tuner(tuner, Space(), 0)
+    beaten = tuple(baselines) or (("eager", "compile", "start") if task.start else ("eager", "compile"))
+    for baseline in beaten:
+        Problem(task).baseline(baseline, task.workloads[0])
+    return beaten
+
+
+def proposals_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Proposal]:
+    """Yield what the run's proposers propose, in their order, each only as far as it is asked.
+
+    So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
+    such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out.
+    """
+    request = Request(
+        problem, setting.device, bounds, setting.names("languages"),
+        seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
+    )  # fmt: skip
+    seen: set[str] = set()
+    for proposer in make_proposers(setting.names("proposers")):
+        try:
+            for proposal in proposer.propose(request):
+                if isinstance(proposal, Candidate):
+                    if proposal.key in seen:
+                        continue
+                    seen.add(proposal.key)
+                yield proposal
+        except KernelwrightError as error:
+            setting.say("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")

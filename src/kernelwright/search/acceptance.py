@@ -1,0 +1,274 @@
+"""The judge of a run: verify, measure, confirm and decide, in the order that fails cheapest.
+
+Covers: one set of warm baselines and expected values for a whole run; fresh seeds and fresh processes for
+every acceptance; wall seconds by stage.
+Does not cover: what to try next.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from ..bound import bound
+from ..config import Settings
+from ..devices import Device, peaks_of
+from ..measure import Bench, Phase, decide
+from ..records import (
+    Bound,
+    Build,
+    Candidate,
+    CheckStatus,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Split,
+    TensorSpec,
+    Timing,
+    Verdict,
+    VerdictStatus,
+    Workload,
+)  # fmt: skip
+from ..sandbox import Pool
+from ..tasks import Problem
+from ..verify import Admission, Depth, Oracle, admit, verify
+
+HARNESS_VERSION = 1
+"""Raised where a change of the judge makes earlier evaluations incomparable."""
+BASELINES = ("eager", "compile")
+"""What a candidate must beat where nothing else was asked for."""
+_SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S = 20.0, 120.0, 40.0, 30.0
+_MOST_CONFIRM = 2
+"""Confirm workloads that are timed; all of them are verified."""
+_LEAST_SHARE = 0.5
+"""Size of a confirm workload that is timed, against the smallest search workload: overheads rule small ones."""
+
+
+@dataclass
+class _Stages:
+    """Wall seconds by stage, and how many are left for all of them."""
+
+    deadline_s: float
+    seconds: dict[str, float] = field(default_factory=dict)
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the deadline; negative when it is past."""
+        return self.deadline_s - (time.monotonic() - self.begun)
+
+    def within(self, limit_s: float) -> float:
+        """Cut a stage's own limit to what is left; a second at least, so that it can say what it met."""
+        return max(1.0, min(limit_s, self.left_s))
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - begun
+
+
+class Acceptance:
+    """Opened once for a run; a context manager.
+
+    Example:
+        >>> from kernelwright.devices import detect
+        >>> from kernelwright.tasks import Problem, load_task
+        >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
+        >>> judge.harness
+        'kernelwright-1:eager,compile'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        device: Device,
+        bounds: Sequence[Bound],
+        baselines: tuple[str, ...] = (),
+        timing: Callable[[], AbstractContextManager[object]] = nullcontext,
+        settings: Settings | None = None,
+    ) -> None:
+        """Prepare; workers start when they are needed.
+
+        Args:
+            problem: What is computed.
+            device: What is timed.
+            bounds: The least time by workload.
+            baselines: What to beat; `eager` and `compile` by default.
+            timing: Made and entered around everything that is timed; holds the device's lock.
+            settings: Sandbox and caches; from the environment by default.
+        """
+        names = baselines or BASELINES
+        self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
+        self._problem, self._bounds, self._timing = problem, tuple(bounds), timing
+        self._device, self._settings = device, settings or Settings.from_environment()
+        self._peaks_again = False
+        self._pool = Pool(self._settings)
+        self._bench = Bench(problem, self._pool, device, baselines=names)
+        self._oracle = Oracle(problem)
+        self._admission: Admission | None = None
+
+    def __enter__(self) -> "Acceptance":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bench.close()
+        self._pool.close()
+
+    @property
+    def admission(self) -> Admission:
+        """Whether the task refuses wrong answers; worked out when first asked for."""
+        if self._admission is None:
+            self._admission = admit(self._problem, oracle=self._oracle)
+        return self._admission
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say which baselines are absent, and why."""
+        return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
+
+    def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept."""
+        stages = _Stages(deadline_s)
+        verdict = self._verify(candidate, build, "screen", stages)
+        timing = None
+        if verdict.status is VerdictStatus.ACCEPTED:
+            timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
+        decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
+        return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
+
+    def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Verify a candidate in full, hidden workloads included, and time nothing."""
+        stages = _Stages(deadline_s)
+        verdict = self._verify(candidate, build, "full", stages)
+        decision = decide(None, verdict, self._bounds, self._problem.task.contract)
+        return _evaluation(candidate, build, verdict, None, decision, "full", stages)
+
+    def accept(
+        self, candidate: Candidate, build: Build, *, tried: int = 1, deadline_s: float = math.inf
+    ) -> Evaluation:
+        """Put a candidate through everything: hidden workloads, full timing, confirmation, decision.
+
+        Where time is up before it could be decided, the evaluation's stage is `screen`, not `full`: more
+        time may decide it.
+        """
+        stages, confirmation, timing = _Stages(deadline_s), None, None
+        contract = self._problem.task.contract
+        verdict = self._verify(candidate, build, "full", stages)
+        if verdict.status is VerdictStatus.ACCEPTED:
+            with stages("admit"):
+                verdict = _joined(verdict, [self.admission.finding])
+        if verdict.status is VerdictStatus.ACCEPTED:
+            timing, verdict = self._measure(candidate, build, "measure", verdict, stages, tried)
+            hopeful = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=timing)
+            if hopeful.confirmed and stages.left_s > 0:
+                confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages)
+        decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
+        if "faster-than-physics" in decision.alarms and self._raised_bounds():
+            decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
+        if timing is not None and confirmation is not None:
+            timing = timing.model_copy(
+                update={
+                    "legs": timing.legs + confirmation.legs,
+                    "blocks": timing.blocks + confirmation.blocks,
+                }
+            )
+        open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
+        stage = "screen" if open_still and stages.left_s <= 0 else "full"
+        return _evaluation(candidate, build, verdict, timing, decision, stage, stages)
+
+    def _raised_bounds(self) -> bool:
+        """Measure the device's peaks again, once, before an alarm is believed; tell whether a bound moved."""
+        if self._peaks_again:
+            return False
+        self._peaks_again = True
+        with self._timing():
+            peaks = peaks_of(self._device, self._settings, refresh=True)
+        known = {w.name: w for w in self._problem.task.workloads}
+        new = tuple(bound(self._problem, known[b.workload], self._device, peaks) for b in self._bounds)
+        moved = new != self._bounds
+        self._bounds = new
+        return moved
+
+    def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: _Stages) -> Verdict:
+        with stages("verify"):
+            return verify(
+                self._problem,
+                candidate,
+                build,
+                pool=self._pool,
+                depth=depth,
+                deadline_s=stages.within(_VERIFY_S),
+                oracle=self._oracle if depth == "screen" else Oracle(self._problem),
+            )
+
+    def _measure(
+        self,
+        candidate: Candidate,
+        build: Build,
+        phase: Phase,
+        verdict: Verdict,
+        stages: _Stages,
+        tried: int = 1,
+    ) -> tuple[Timing, Verdict]:
+        limit = {"screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[phase]
+        with self._timing(), stages(phase):
+            timing, findings = self._bench.measure(
+                candidate,
+                build,
+                phase=phase,
+                workloads=self._workloads(phase, verdict),
+                deadline_s=stages.within(limit),
+                tried=tried,
+            )
+        return timing, _joined(verdict, findings)
+
+    def _workloads(self, phase: Phase, verdict: Verdict) -> list[Workload]:
+        task = self._problem.task
+        found = list(task.split(Split.SEARCH))
+        if phase == "confirm":
+            least = min(map(_elements, found), default=0) * _LEAST_SHARE
+            served = [w for w in task.split(Split.CONFIRM) if w.name not in verdict.unsupported]
+            found += [w for w in served if _elements(w) >= least][:_MOST_CONFIRM]
+        return found
+
+
+def _joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Add findings to a verdict; a later finding of a check replaces an earlier one that passed."""
+    new = {f.check: f for f in findings}
+    kept = tuple(f for f in verdict.findings if f.check not in new or f.status is not CheckStatus.PASS)
+    together = kept + tuple(f for f in findings if f.check not in {k.check for k in kept})
+    failure = verdict.failure or next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
+    return verdict.model_copy(update={"findings": together, "failure": failure})
+
+
+def _elements(workload: Workload) -> int:
+    specs = (*workload.arguments, *workload.outputs)
+    return sum(math.prod(s.shape) for s in specs if isinstance(s, TensorSpec))
+
+
+def _evaluation(
+    candidate: Candidate,
+    build: Build,
+    verdict: Verdict,
+    timing: Timing | None,
+    decision: Decision,
+    stage: str,
+    stages: _Stages,
+) -> Evaluation:
+    timed = sum(stages.seconds.get(s, 0.0) for s in ("screen", "measure", "confirm"))
+    return Evaluation(
+        candidate=candidate,
+        build=build,
+        verdict=verdict,
+        timing=timing,
+        decision=decision,
+        stage=stage,
+        device_s=timed,
+        time_s=sum(stages.seconds.values()) + build.time_s,
+        stages_s={"build": build.time_s, **stages.seconds},
+    )

@@ -1,0 +1,83 @@
+"""The bookkeeping that every tuner shares: what was asked, what was told, where to start."""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...records import Configuration, Space
+from ._grid import Grid, Ints
+from ._protocol import Observation
+
+_MOST_STARTS = 3
+"""How many of the best configurations of an earlier run are tried before anything else."""
+
+
+class FiniteTuner(ABC):
+    """Ask for the rows of a grid, each once; a tuner says which is next and learns what it cost.
+
+    What a warm start brings is discounted to a few starts: they cost no more than as many evaluations
+    where they mislead. A tuner that can weigh them does more with them.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self.grid = Grid(space, seed)
+        self.random = np.random.default_rng(seed)
+        self.open = np.ones(len(self.grid), dtype=bool)
+        """Rows not asked for or told of yet."""
+        self.times_us: dict[int, float | None] = {}
+        """What was told, by row; none where it failed."""
+        self._starts: deque[int] = deque()
+
+    def ask(self) -> Configuration | None:
+        """Return the next configuration to try, or none when the space is used up."""
+        if not self.open.any():
+            return None
+        while self._starts and not self.open[self._starts[0]]:
+            self._starts.popleft()
+        row = self._starts.popleft() if self._starts else self._next()
+        self.open[row] = False
+        return self.grid.configuration(row)
+
+    def tell(self, configuration: Configuration, time_us: float | None) -> None:
+        """Report what a configuration cost; none means that it failed. One outside the space is ignored."""
+        row = self.grid.row_of(configuration)
+        if row is not None:
+            self.open[row] = False
+            self.times_us[row] = time_us
+            self._learn(row, time_us)
+
+    def warm_start(self, observations: Sequence[Observation]) -> None:
+        """Start from the best of what was observed elsewhere; what lies outside the space is ignored."""
+        worked = sorted(
+            (o.time_us, row)
+            for o in observations
+            if o.time_us is not None and (row := self.grid.row_of(o.configuration)) is not None
+        )
+        self._starts.extend(row for _, row in worked[:_MOST_STARTS])
+
+    @abstractmethod
+    def _next(self) -> int:
+        """Choose an open row; there is at least one."""
+
+    def _learn(self, row: int, time_us: float | None) -> None:
+        """Take note of a result; nothing where the tuner looks at `times_us` itself."""
+        del row, time_us
+
+    def _open_rows(self) -> Ints:
+        return np.flatnonzero(self.open)
+
+    def _anywhere(self) -> int:
+        """Draw an open row."""
+        return int(self.random.choice(self._open_rows()))
+
+    def _nearest_open(self, row: int) -> int:
+        """Return the open row that differs from a row in the fewest parameters, ties broken at random."""
+        rows = self._open_rows()
+        differing = (self.grid.levels[rows] != self.grid.levels[row]).sum(axis=1)
+        return int(self.random.choice(rows[differing == differing.min()]))
+
+    def _worked(self) -> list[tuple[float, int]]:
+        """Return what worked, (microseconds, row), best first."""
+        return sorted((t, row) for row, t in self.times_us.items() if t is not None)

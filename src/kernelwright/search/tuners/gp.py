@@ -1,0 +1,143 @@
+"""Gaussian process with expected improvement over every allowed configuration: the default tuner."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+from threadpoolctl import ThreadpoolController
+
+from ...records import Space
+from ._finite import FiniteTuner
+from ._grid import Floats, Ints
+from ._protocol import Observation
+from ._surrogate import Surrogate
+
+_MOST_OPENING = 20
+"""Configurations spread over the space before the model is asked; fewer in a small space."""
+_SPREAD_AMONG = 200
+"""Each is the one of so many drawn that is farthest from all before."""
+_SLOW_SLOPE = 0.1
+"""Log times above the median count a tenth: the model shall tell good from better, not bad from worse."""
+_LEAST_SPREAD = 0.1
+"""Log times that differ less than this count as alike: on a plateau it looks elsewhere."""
+_TUNE_EVERY = 4
+"""Asks between two fits of the model's hyperparameters."""
+_ELITE = 5
+"""Every other ask is for a neighbour of one of so many best: the model misses isolated peaks."""
+_HINT_TRUST, _HINT_WEIGHT = 0.7, 5.0
+"""A hint's slope before anything is known, and how many results it takes to outvote that."""
+
+
+class GaussianProcess(FiniteTuner):
+    """Model the log time, ask where the expected improvement is greatest.
+
+    The space is finite, so every allowed open configuration is scored and none is proposed twice. Asks
+    alternate between all of them and the neighbours of the best few. A failure counts as middling, not as
+    slow, because the best often lies next to what fails. After a warm start the model describes the
+    difference from a multiple of what the hint's own model predicts; the multiple is estimated along the
+    way and falls to zero where the hint misleads.
+    Source: Jones, Schonlau and Welch, Efficient Global Optimization, 1998.
+
+    Example:
+        >>> from kernelwright.records import Parameter
+        >>> space = Space(parameters=(Parameter(name="tile", values=tuple(range(1, 65))),))
+        >>> tuner = GaussianProcess(space, seed=0)
+        >>> for _ in range(15):
+        ...     c = tuner.ask()
+        ...     tuner.tell(c, 10.0 + abs(c["tile"] - 40))
+        >>> abs(min(tuner.times_us.values()) - 10.0) <= 1
+        True
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        super().__init__(space, seed)
+        self._surrogate = Surrogate(self.grid.coordinates)
+        self._hint: Floats | None = None
+        self._modelled = 0
+        self._threads = ThreadpoolController()
+        self._opening = min(_MOST_OPENING, max(2, round(len(self.grid) ** 0.5 / 2)))
+
+    def warm_start(self, observations: Sequence[Observation]) -> None:
+        """Start from the best of the observations and take their model as a prior mean."""
+        super().warm_start(observations)
+        known = {
+            row: o.time_us for o in observations if (row := self.grid.row_of(o.configuration)) is not None
+        }
+        if len({t for t in known.values() if t is not None}) > 1:
+            model = Surrogate(self.grid.coordinates)
+            model.fit(np.array(list(known)), _targets(list(known.values())))
+            self._hint = model.predict(np.arange(len(self.grid)))[0]
+
+    def _next(self) -> int:
+        with self._threads.limit(limits=1):  # small matrices: threads cost more than they bring
+            return self._model_next()
+
+    def _model_next(self) -> int:
+        asked = int((~self.open).sum())
+        if asked < self._opening or len(self._worked()) < 2:
+            return self._spread()
+        told = np.array(list(self.times_us), dtype=np.int64)
+        targets = _targets([self.times_us[row] for row in told.tolist()])
+        mean = self._trend(told, targets)
+        self._surrogate.fit(told, targets - mean[told], tune=self._modelled % _TUNE_EVERY == 0)
+        self._modelled += 1
+        rows = self._candidates()
+        residual, deviation = self._surrogate.predict(rows)
+        best = min(t for t, row in zip(targets, told, strict=True) if self.times_us[int(row)] is not None)
+        return int(rows[_log_expected_improvement(mean[rows] + residual, deviation, best).argmax()])
+
+    def _spread(self) -> int:
+        """Draw the open row farthest from all that were asked for, among a few hundred."""
+        rows, taken = self._open_rows(), np.flatnonzero(~self.open)
+        drawn = self.random.choice(rows, min(_SPREAD_AMONG, len(rows)), replace=False)
+        if not len(taken):
+            return int(drawn[0])
+        places = self.grid.coordinates
+        apart = np.abs(places[drawn][:, None] - places[taken][None]).sum(axis=2).min(axis=1)
+        return int(drawn[apart.argmax()])
+
+    def _candidates(self) -> Ints:
+        if self._modelled % 2:
+            elite = [row for _, row in self._worked()[:_ELITE]]
+            near = {n for row in elite for n in self.grid.neighbours(row) if self.open[n]}
+            if near:
+                return np.array(sorted(near), dtype=np.int64)
+        return self._open_rows()
+
+    def _trend(self, told: Ints, targets: Floats) -> Floats:
+        """Return the hint times its estimated slope, for every row; zero where there is no hint."""
+        if self._hint is None:
+            return np.zeros(len(self.grid))
+        there = self._hint[told]
+        weight = _HINT_WEIGHT * float(self._hint.var())
+        slope = (there @ targets + weight * _HINT_TRUST) / (there @ there + weight)
+        return float(np.clip(slope, 0.0, 1.0)) * self._hint
+
+
+def _targets(times_us: Sequence[float | None]) -> Floats:
+    """Turn times into what is modelled: log times, the slow ones drawn together, mean 0, deviation 1 at most."""
+    worked = np.array([t is not None for t in times_us])
+    logs = np.log([t for t in times_us if t is not None])
+    median = np.median(logs)
+    logs = np.where(logs > median, median + _SLOW_SLOPE * (logs - median), logs)
+    targets = np.full(len(times_us), np.median(logs))
+    targets[worked] = logs
+    scaled: Floats = (targets - targets.mean()) / max(float(targets.std()), _LEAST_SPREAD)
+    return scaled
+
+
+def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Return the logarithm of the expected improvement on `best`, exact far from it too.
+
+    Source: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization, 2023.
+    """
+    z = (best - mean) / deviation
+    near = np.maximum(z, -1.0)
+    density = np.exp(-0.5 * near * near) / np.sqrt(2 * np.pi)
+    close = np.log(near * ndtr(near) + density)
+    far = np.minimum(z, -1.0)
+    # Far below, z * cdf(z) + pdf(z) cancels; written by the scaled complementary error function it does not.
+    ratio = np.log(np.maximum(1 + far * np.sqrt(np.pi / 2) * erfcx(-far / np.sqrt(2)), 1e-16))
+    distant = -0.5 * far * far - 0.5 * np.log(2 * np.pi) + ratio
+    improvement: Floats = np.where(z > -1.0, close, distant) + np.log(deviation)
+    return improvement

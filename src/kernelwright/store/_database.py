@@ -1,0 +1,88 @@
+"""One SQLite file: connection, transactions, migrations, and errors in words."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import StoreError
+from ._migrations import MIGRATIONS
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a writer waits for another process's transaction."""
+
+Value = str | int | float | None
+"""What a column holds."""
+
+
+class Database:
+    """A connection in WAL mode that takes the write lock before it reads what it will change.
+
+    `synchronous=NORMAL`: a commit survives the death of the process, and the file stays sound whatever
+    happens; a flush at every commit would also survive power loss, and disturb what is being timed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._in_words():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            self._connection.row_factory = sqlite3.Row
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=NORMAL")
+                self._connection.execute("PRAGMA foreign_keys=ON")
+                self._migrate()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; a second time does nothing."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock; commit at the end, or roll everything back."""
+        with self._in_words():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def read(self, sql: str, values: Sequence[Value] = ()) -> list[sqlite3.Row]:
+        """Return the rows of a query."""
+        with self._in_words():
+            return self._connection.execute(sql, values).fetchall()
+
+    def _migrate(self) -> None:
+        if self._version() == len(MIGRATIONS):
+            return
+        with self.transaction() as connection:
+            version = self._version()
+            if version > len(MIGRATIONS):
+                raise StoreError(
+                    f"the store at {self.path.parent} has schema {version} and this Kernelwright knows "
+                    f"{len(MIGRATIONS)}; upgrade Kernelwright or choose another store with --store"
+                )
+            for migration in MIGRATIONS[version:]:
+                migration(connection)
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise StoreError(
+                f"the store at {self.path.parent} could not be read or written ({reason}); free some space, "
+                "mend its permissions, or choose another with --store"
+            ) from error

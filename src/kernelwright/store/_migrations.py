@@ -1,0 +1,38 @@
+"""The schema, as a list of steps; a store's `user_version` says how many it has taken.
+
+A step, once released, never changes: a new one is added at the end.
+"""
+
+import sqlite3
+from collections.abc import Callable
+
+Migration = Callable[[sqlite3.Connection], None]
+
+
+def _first(connection: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE tasks (key TEXT PRIMARY KEY, name TEXT NOT NULL, record TEXT NOT NULL)",
+        """CREATE TABLE runs (
+            id TEXT PRIMARY KEY, task TEXT NOT NULL REFERENCES tasks(key), status TEXT NOT NULL,
+            created TEXT NOT NULL, elapsed_s REAL NOT NULL DEFAULT 0, record TEXT NOT NULL, result TEXT)""",
+        """CREATE TABLE candidates (
+            key TEXT PRIMARY KEY, language TEXT NOT NULL, proposer TEXT NOT NULL, template TEXT,
+            blob TEXT NOT NULL)""",
+        """CREATE TABLE evaluations (
+            id INTEGER PRIMARY KEY, candidate TEXT NOT NULL REFERENCES candidates(key), task TEXT NOT NULL,
+            device TEXT NOT NULL, toolchain TEXT NOT NULL, harness TEXT NOT NULL, stage TEXT NOT NULL,
+            status TEXT NOT NULL, time_us REAL NOT NULL, record TEXT NOT NULL, timing TEXT,
+            UNIQUE (candidate, task, device, toolchain, harness, stage))""",
+        """CREATE TABLE run_evaluations (
+            run TEXT NOT NULL REFERENCES runs(id), evaluation INTEGER NOT NULL REFERENCES evaluations(id),
+            ordinal INTEGER NOT NULL, cached INTEGER NOT NULL, blob TEXT NOT NULL,
+            PRIMARY KEY (run, evaluation))""",
+        """CREATE TABLE events (
+            run TEXT NOT NULL REFERENCES runs(id), ordinal INTEGER NOT NULL, record TEXT NOT NULL,
+            PRIMARY KEY (run, ordinal))""",
+        "CREATE INDEX runs_by_task ON runs(task)",
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first,)

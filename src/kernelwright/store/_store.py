@@ -1,0 +1,162 @@
+"""The store: what a run leaves behind, enough to go on after any death and to recompute every figure."""
+
+import json
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import JsonValue
+
+from ..config import Settings
+from ..errors import NotFoundError
+from ..records import Budget, Candidate, Evaluation, Run, RunStatus, Scalar, Task
+from . import _evaluations
+from ._blobs import Blobs
+from ._database import Database
+from ._evaluations import EvaluationKey, Spent
+from ._locks import RunLock
+
+
+class Store:
+    """A folder with one SQLite file and a folder of blobs. Several processes may share it.
+
+    Example:
+        >>> import tempfile
+        >>> with Store(Path(tempfile.mkdtemp())) as store:
+        ...     store.runs()
+        []
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        """Open the store in the folder, making it if there is none; by default the settings' own."""
+        self.folder = Path(folder) if folder is not None else Settings.from_environment().store
+        self._database = Database(self.folder / "kernelwright.db")
+        self.blobs = Blobs(self.folder / "blobs")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        self._database.close()
+
+    def create_run(
+        self,
+        task: Task,
+        *,
+        device: str,
+        budget: Budget,
+        seed: int,
+        options: dict[str, Scalar | tuple[Scalar, ...]] | None = None,
+    ) -> Run:
+        """Begin a run and return its record."""
+        now = datetime.now(UTC)
+        run = Run(
+            id=f"{now:%y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            task=task.key,
+            task_name=task.name,
+            device=device,
+            budget=budget,
+            seed=seed,
+            options=options or {},
+            created=now.isoformat(timespec="seconds"),
+        )
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO tasks VALUES (?, ?, ?)", (task.key, task.name, task.to_json())
+            )
+            connection.execute(
+                "INSERT INTO runs (id, task, status, created, record) VALUES (?, ?, ?, ?, ?)",
+                (run.id, run.task, run.status, run.created, run.to_json()),
+            )
+        return run
+
+    def finish_run(self, run: str, status: RunStatus, result: Mapping[str, JsonValue] | None = None) -> None:
+        """Write how a run ended and, where there is one, its result."""
+        record = self.run(run).model_copy(update={"status": status})
+        text = None if result is None else json.dumps(result)
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET status = ?, record = ?, result = COALESCE(?, result) WHERE id = ?",
+                (status, record.to_json(), text, record.id),
+            )
+
+    def runs(self) -> list[Run]:
+        """Return every run, the newest first."""
+        rows = self._database.read("SELECT record FROM runs ORDER BY created DESC, rowid DESC")
+        return [Run.from_json(row["record"]) for row in rows]
+
+    def run(self, name: str) -> Run:
+        """Return the run of that id, or of the one id that begins so; `last` is the newest."""
+        if name == "last":
+            rows = self._database.read("SELECT record FROM runs ORDER BY created DESC, rowid DESC LIMIT 1")
+        else:
+            rows = self._database.read(
+                "SELECT record FROM runs WHERE substr(id, 1, ?) = ?", (len(name), name)
+            )
+        if len(rows) != 1 or not name:
+            found = "several runs" if len(rows) > 1 else "no run"
+            raise NotFoundError(f"{found} in {self.folder} called {name!r}; `kernelwright runs` lists them")
+        return Run.from_json(rows[0]["record"])
+
+    def result(self, run: str) -> dict[str, JsonValue] | None:
+        """Return the result that a run ended with, or none while it has none."""
+        rows = self._database.read("SELECT result FROM runs WHERE id = ?", (run,))
+        if not rows or rows[0]["result"] is None:
+            return None
+        result: dict[str, JsonValue] = json.loads(rows[0]["result"])
+        return result
+
+    def run_lock(self, run: str) -> RunLock:
+        """Return the lock that says whether a run is going on."""
+        return RunLock(self.folder / "locks", run)
+
+    def task(self, key: str) -> Task:
+        """Return the task of that key; raises `NotFoundError` where no run had it."""
+        rows = self._database.read("SELECT record FROM tasks WHERE key = ?", (key,))
+        if not rows:
+            raise NotFoundError(f"no task in {self.folder} has the key {key!r}")
+        return Task.from_json(rows[0]["record"])
+
+    def append_event(self, run: str, event: Mapping[str, JsonValue]) -> None:
+        """Add a line to a run's log."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO events VALUES (?, (SELECT COUNT(*) FROM events WHERE run = ?), ?)",
+                (run, run, json.dumps(event)),
+            )
+
+    def events(self, run: str) -> list[dict[str, JsonValue]]:
+        """Return a run's log in order."""
+        rows = self._database.read("SELECT record FROM events WHERE run = ? ORDER BY ordinal", (run,))
+        return [json.loads(row["record"]) for row in rows]
+
+    def save_evaluation(
+        self, run: str, key: EvaluationKey, evaluation: Evaluation, *, elapsed_s: float
+    ) -> None:
+        """Keep an evaluation and count it for the run, at once or not at all; twice changes nothing."""
+        _evaluations.save(self._database, self.blobs, run, key, evaluation, elapsed_s)
+
+    def evaluations(self, run: str) -> list[Evaluation]:
+        """Return one evaluation a candidate, as far as it went, in the order first seen."""
+        return _evaluations.of_run(self._database, self.blobs, run)
+
+    def lookup(self, key: EvaluationKey) -> Evaluation | None:
+        """Return what any run found under the key, marked `cached`; none where it is not known yet."""
+        return _evaluations.lookup(self._database, self.blobs, key)
+
+    def spent(self, run: str) -> Spent:
+        """Count what a run has used of its budget."""
+        return _evaluations.spent(self._database, run)
+
+    def candidate(self, key: str) -> Candidate:
+        """Return a candidate by its key or an unambiguous beginning of it."""
+        return _evaluations.candidate(self._database, self.blobs, key)

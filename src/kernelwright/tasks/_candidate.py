@@ -1,0 +1,166 @@
+"""A file, a folder or a solution → Candidate."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+from ..errors import TaskError
+from ..records import Candidate, SourceFile, Task
+from ._source import parse, read_text
+
+_COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl"}
+_HEADERS = (".h", ".hpp", ".cuh", ".inl")
+_SOLUTION = "solution.json"
+_EXPORTED = (
+    re.compile(r"\bKW_KERNEL\s*\(\s*(\w+)"),
+    re.compile(r"\bTVM_FFI_DLL_EXPORT_TYPED_FUNC\s*\(\s*(\w+)"),
+    re.compile(r"\b__tvm_ffi_(\w+)\s*\("),
+)
+_OPENCL_KERNEL = re.compile(r"\b(?:__kernel|kernel)\s+void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?(\w+)\s*\(")
+_LANGUAGES = {
+    "python": "torch",
+    "pytorch": "torch",
+    "triton": "triton",
+    "cuda": "cuda",
+    "cpp": "cpp",
+    "c++": "cpp",
+}
+
+
+def load_candidate(path: str | Path, task: Task) -> Candidate:
+    """Load a candidate for the task.
+
+    A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
+    reference's name); a `.cpp`, `.cc`, `.cu` or `.cl` file exports one symbol, or it is given; a folder
+    holds `solution.json`, or one such file with its headers.
+
+    Raises:
+        TaskError: nothing there can be called as a candidate.
+    """
+    file, symbol = _split(str(path))
+    if file.is_dir():
+        return _from_folder(file, symbol, task)
+    text = read_text(file)
+    if file.suffix == ".json":
+        return _from_solution(file, text)
+    if file.suffix == ".py":
+        return _from_python(file.name, text, symbol, task, str(file))
+    if file.suffix in _COMPILED:
+        source = SourceFile(path=file.name, text=text)
+        return _compiled((source,), symbol or _exported(file, text), _COMPILED[file.suffix])
+    raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, "
+                    "solution.json or a folder")  # fmt: skip
+
+
+def start_of(task: Task) -> Candidate | None:
+    """Return the kernel that a kernel-to-kernel task starts from; none for other tasks.
+
+    Raises:
+        TaskError: the kernel's source exports nothing that can be called.
+    """
+    if not task.start:
+        return None
+    first = task.start[0]
+    path = Path(first.path)
+    if path.suffix == ".py":
+        made = _from_python(first.path, first.text, "", task, first.path)
+    else:
+        made = _compiled(task.start, _exported(path, first.text), _COMPILED[path.suffix])
+    return made.model_copy(update={"proposer": "start", "reason": "the kernel that the task starts from"})
+
+
+def _split(target: str) -> tuple[Path, str]:
+    head, colon, symbol = target.rpartition(":")
+    if colon and symbol.isidentifier() and Path(head).suffix:
+        return Path(head), symbol
+    return Path(target), ""
+
+
+def _from_folder(folder: Path, symbol: str, task: Task) -> Candidate:
+    if (folder / _SOLUTION).is_file():
+        return _from_solution(folder / _SOLUTION, read_text(folder / _SOLUTION))
+    files = sorted(p for p in folder.iterdir() if p.suffix in {".py", *_COMPILED})
+    compiled = [p for p in files if p.suffix in _COMPILED]
+    main = compiled or files
+    if len(main) != 1:
+        found = ", ".join(p.name for p in files) or "none"
+        raise TaskError(
+            f"candidate folder {str(folder)!r} should hold solution.json or one source; found {found}"
+        )
+    only = load_candidate(f"{main[0]}:{symbol}" if symbol else main[0], task)
+    headers = [
+        SourceFile(path=p.name, text=read_text(p)) for p in sorted(folder.iterdir()) if p.suffix in _HEADERS
+    ]
+    return only.model_copy(update={"sources": (*only.sources, *headers)})
+
+
+def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> Candidate:
+    tree = parse(text, origin)
+    classes = {n.name for n in tree.body if isinstance(n, ast.ClassDef)}
+    functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    known = [symbol] if symbol else ["ModelNew", "run", task.reference.entry.rpartition(":")[2]]
+    entry = next((s for s in known if s in classes | functions), None)
+    if entry is None:
+        raise TaskError(f"{origin} defines none of {', '.join(map(repr, known))}; a candidate is a class "
+                        "ModelNew or a function run (or file.py:symbol)")  # fmt: skip
+    style = "module" if entry in classes else "function"
+    if style == "module" and task.reference.style == "function":
+        raise TaskError(f"{origin}: {entry!r} is a class and the task's reference a function; "
+                        "expected a function that takes the task's arguments")  # fmt: skip
+    language = "triton" if _uses_triton(tree) else "torch"
+    source = SourceFile(path=name, text=text)
+    return Candidate(sources=(source,), language=language, entry=f"{name}:{entry}", style=style)
+
+
+def _uses_triton(tree: ast.Module) -> bool:
+    return any(
+        (
+            isinstance(n, ast.Attribute)
+            and n.attr == "jit"
+            and isinstance(n.value, ast.Name)
+            and n.value.id == "triton"
+        )
+        or (isinstance(n, ast.ImportFrom) and n.module == "triton" and any(a.name == "jit" for a in n.names))
+        for n in ast.walk(tree)
+    )
+
+
+def _exported(file: Path, text: str) -> str:
+    patterns = (_OPENCL_KERNEL,) if file.suffix == ".cl" else _EXPORTED
+    names = list(dict.fromkeys(n for p in patterns for n in p.findall(text)))
+    if len(names) != 1:
+        found = ", ".join(names) or "none"
+        raise TaskError(f"{file}: exported symbols found: {found}; expected one KW_KERNEL(name), or give it as "
+                        f"{file}:name")  # fmt: skip
+    return str(names[0])
+
+
+def _compiled(sources: tuple[SourceFile, ...], symbol: str, language: str) -> Candidate:
+    return Candidate(
+        sources=sources, language=language, entry=f"{sources[0].path}:{symbol}", style="destination"
+    )  # fmt: skip
+
+
+def _from_solution(file: Path, text: str) -> Candidate:
+    try:
+        solution = json.loads(text)
+        spec = solution["spec"]
+        sources = tuple(SourceFile(path=s["path"], text=s["content"]) for s in solution["sources"])
+        path, symbol = re.split("::?", spec["entry_point"], maxsplit=1)
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise TaskError(f"{file} is no solution ({error}); expected 'spec' with 'language' and 'entry_point' "
+                        "(file::symbol), and 'sources' with 'path' and 'content'") from None  # fmt: skip
+    named = spec.get("language") or (spec.get("languages") or ["python"])[0]
+    language = _LANGUAGES.get(str(named).lower())
+    if language is None:
+        raise TaskError(f"{file}: language {named!r} is not known; expected one of {', '.join(_LANGUAGES)}")
+    destination = spec.get("destination_passing_style", language in {"cpp", "cuda"})
+    if destination and language in {"torch", "triton"}:
+        raise TaskError(f"{file}: a Python solution that writes into its outputs is not supported; "
+                        "return them and set destination_passing_style to false")  # fmt: skip
+    return Candidate(
+        sources=sources, language=language, entry=f"{path}:{symbol}", proposer=str(solution.get("author", "user")),
+        style="destination" if language in {"cpp", "cuda"} else "function",
+        reason=str(solution.get("description", "")),
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Observe on one small real run what the contract has to know of the reference."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..errors import TaskError
+from ..records import Contract, Workload
+from ._draw import copy_of
+from ._probe import flatten, output_specs
+from ._problem import Problem
+
+
+def observe(problem: Problem, workload: Workload) -> Contract:
+    """Return the task's contract with mutation, aliasing and randomness as one run shows them.
+
+    Raises:
+        TaskError: the reference raises, or returns other shapes than were declared.
+    """
+    inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
+    try:
+        outcome = problem.run_reference(workload, inputs, state)
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskError(
+            f"{problem.task.name}: the reference raised {type(error).__name__} on workload "
+            f"{workload.name!r}: {error}"
+        ) from error
+    _check_outputs(problem, workload, outcome.outputs)
+    changed = [k for k, v in outcome.state.items() if not _equal(v, state[k])]
+    mutates = tuple(dict.fromkeys((*problem.task.contract.mutates, *outcome.mutated, *changed)))
+    return problem.task.contract.model_copy(
+        update={
+            "mutates": mutates,
+            "may_alias": problem.task.contract.may_alias or _aliases(problem, workload, inputs, state),
+            "stochastic": problem.task.contract.stochastic
+            or _is_stochastic(problem, workload, inputs, state),
+        }
+    )
+
+
+def _check_outputs(problem: Problem, workload: Workload, outputs: tuple[torch.Tensor, ...]) -> None:
+    if not outputs:
+        raise TaskError(f"{problem.task.name}: the reference returned no tensor; expected at least one")
+    real = [(s.shape, s.dtype) for s in output_specs(outputs)]
+    if workload.outputs and real != [(s.shape, s.dtype) for s in workload.outputs]:
+        declared = [(s.shape, s.dtype) for s in workload.outputs]
+        raise TaskError(
+            f"{problem.task.name}: the reference returned {real} on workload {workload.name!r}; "
+            f"declared was {declared}"
+        )
+
+
+def _aliases(
+    problem: Problem, workload: Workload, inputs: Sequence[Any], state: dict[str, torch.Tensor]
+) -> bool:
+    own = copy_of(inputs)
+    storages = {v.untyped_storage().data_ptr() for v in own if isinstance(v, torch.Tensor) and v.numel()}
+    outputs = _raw(problem.reference(workload, state), own, seed=0)
+    return any(t.numel() and t.untyped_storage().data_ptr() in storages for t in outputs)
+
+
+def _is_stochastic(
+    problem: Problem, workload: Workload, inputs: Sequence[Any], state: dict[str, torch.Tensor]
+) -> bool:
+    first, second = (
+        _raw(problem.reference(workload, state), copy_of(inputs), seed=seed) for seed in (1, 2)
+    )  # fmt: skip
+    return any(not _close(a, b) for a, b in zip(first, second, strict=True))
+
+
+def _raw(reference: Callable[..., Any], arguments: list[Any], seed: int) -> tuple[torch.Tensor, ...]:
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return flatten(reference(*arguments))
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and (torch.equal(a, b) or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
+
+
+def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Tell equal up to the order of summation, which threads may change from run to run."""
+    return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True)

@@ -1,0 +1,213 @@
+"""The live form of a task: draws inputs and state, runs the reference and the float64 oracle."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from ..errors import InputError
+from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
+from ._candidate import start_of
+from ._draw import copy_of, generator
+from ._oracle import in_float64, narrow_to_float32, widen
+from ._probe import flatten
+from ._source import resolve
+from ._state import StateModel, construct
+from .regimes import draw_in
+
+Argument = Any
+"""A tensor, a number, a string or a tuple of numbers."""
+_BASELINES = {
+    "eager": (),
+    "compile": ("--compile=default",),
+    "compile-max-autotune": ("--compile=max-autotune",),
+}
+_REFERENCE_SEED = 20_240_229
+_MOST_STATES = 8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call of the reference left behind."""
+
+    outputs: tuple[torch.Tensor, ...]
+    """The results, flattened."""
+    mutated: dict[str, torch.Tensor]
+    """Arguments whose values the call changed, as they are after it."""
+    state: dict[str, torch.Tensor]
+    """Parameters and buffers after the call."""
+    precision: Literal["declared", "float64", "float32"] = "declared"
+    """What it was computed in; `float32` where the reference cannot run in float64."""
+
+
+class Problem:
+    """A task that can be run. Lives in the judge's process only.
+
+    Covers: inputs, state, reference and oracle, each a function of workload and seed alone.
+    Does not cover: the files that the user's own code reads; a reference that draws random numbers does
+    so under one fixed seed.
+
+    Example:
+        >>> from kernelwright.tasks import Problem, load_task
+        >>> problem = Problem(load_task("examples/swiglu.py"))
+        >>> small = min(problem.task.workloads, key=lambda w: sum(w.axes.values()))
+        >>> result = problem.run_reference(small, problem.inputs(small, seed=1), problem.state(small, seed=1))
+        >>> [tuple(t.shape) for t in result.outputs] == [s.shape for s in small.outputs]
+        True
+    """
+
+    def __init__(self, task: Task) -> None:
+        from .forms import live
+
+        self.task = task
+        self._live = live(task)
+        self._states: dict[str, StateModel] = {}
+
+    def inputs(self, workload: Workload, seed: int) -> list[Argument]:
+        """Draw the arguments, in order, in their layouts; the same for the same workload and seed."""
+        given: Sequence[Argument] = ()
+        if any(isinstance(s, TensorSpec) and s.distribution.kind == "given" for s in workload.arguments):
+            given = self._live.given(workload, seed)
+        values: list[Argument] = []
+        for index, spec in enumerate(workload.arguments):
+            if isinstance(spec, ScalarSpec):
+                values.append(spec.value)
+            elif spec.distribution.kind == "given":
+                values.append(given[index])
+            else:
+                random = generator(seed, "input", workload.name, spec.name)
+                values.append(draw_in(workload.regime, spec, random))
+        return values
+
+    def state(self, workload: Workload, seed: int) -> dict[str, torch.Tensor]:
+        """Draw parameters and buffers, in `state_dict` order; never all ones or zeros where learnable."""
+        if self.task.reference.style == "function":
+            return {}
+        return self._state_model(workload).sample(seed)
+
+    def init_arguments(self, workload: Workload) -> tuple[Argument, ...]:
+        """Return what the module's class is made with; empty for a function."""
+        return self._live.init_arguments(workload)
+
+    def sources(self, workload: Workload) -> Reference:
+        """Return the reference with the workload's constants in place: what a baseline's worker loads."""
+        return self._live.reference(workload)
+
+    def reference(
+        self, workload: Workload, state: Mapping[str, torch.Tensor] | None = None
+    ) -> Callable[..., Any]:
+        """Return a fresh function or module, in the contract's mode, with the state loaded if given."""
+        entry = resolve(self.sources(workload))
+        if self.task.reference.style == "function":
+            return entry
+        module = construct(lambda: entry(*self.init_arguments(workload)))
+        if state is not None:
+            module.load_state_dict(dict(state))
+        return module.train(self.task.contract.mode == "train")
+
+    def run_reference(
+        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
+    ) -> Outcome:
+        """Call the reference once at the declared dtypes; inputs and state passed in are not touched."""
+        return _call(self.reference(workload, state), copy_of(inputs), inputs, self._names(workload))
+
+    def run_oracle(
+        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
+    ) -> Outcome:
+        """Call the reference once in float64; integers stay.
+
+        Falls back to float32, and says so in `Outcome.precision`, where an operator has no float64 form.
+        """
+        reference, names = self.reference(workload, state), self._names(workload)
+        wide = [widen(v) for v in inputs]
+        if isinstance(reference, torch.nn.Module):
+            reference.double()
+        try:
+            found = in_float64(lambda: _call(reference, copy_of(wide), wide, names))
+        except (RuntimeError, NotImplementedError, TypeError):
+            return self._run_float32(workload, inputs, state, names)
+        return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")
+
+    def start(self) -> Candidate | None:
+        """Return the kernel that a kernel-to-kernel task starts from; none for other tasks."""
+        return start_of(self.task)
+
+    def baseline(self, name: str, workload: Workload) -> Candidate:
+        """Return what a candidate must beat, as a candidate itself.
+
+        `eager`, `compile` and `compile-max-autotune` are the reference in language `torch`; `start` is the
+        kernel that the task starts from.
+
+        Raises:
+            InputError: the name is none of these, or the task has no start.
+        """
+        if name == "start" and (start := self.start()) is not None:
+            return start
+        if name not in _BASELINES:
+            raise InputError(f"baseline {name!r} is unknown; expected one of {', '.join(_BASELINES)}")
+        reference = self.sources(workload)
+        return Candidate(
+            sources=reference.files,
+            language="torch",
+            entry=reference.entry,
+            style=reference.style,
+            flags=_BASELINES[name],
+            proposer="baseline",
+            reason=f"the reference, {name}",
+        )
+
+    def _names(self, workload: Workload) -> list[str]:
+        return [s.name for s in workload.arguments]
+
+    def _state_model(self, workload: Workload) -> StateModel:
+        source = self.sources(workload)
+        key = source.key
+        if key not in self._states:
+            while len(self._states) >= _MOST_STATES:
+                del self._states[next(iter(self._states))]
+            entry, init = resolve(source), self.init_arguments
+            self._states[key] = StateModel(lambda: entry(*init(workload)))
+        return self._states[key]
+
+    def _run_float32(
+        self,
+        workload: Workload,
+        inputs: Sequence[Argument],
+        state: Mapping[str, torch.Tensor],
+        names: list[str],
+    ) -> Outcome:
+        reference = self.reference(workload, state)
+        wider = [narrow_to_float32(v) for v in inputs]
+        if isinstance(reference, torch.nn.Module):
+            reference.float()
+        try:
+            found = _call(reference, copy_of(wider), wider, names)
+        except (RuntimeError, TypeError):
+            found = self.run_reference(workload, inputs, state)
+        return Outcome(_widened(found.outputs), found.mutated, found.state, "float32")
+
+
+def _call(
+    reference: Callable[..., Any], arguments: list[Argument], before: Sequence[Argument], names: list[str]
+) -> Outcome:
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(_REFERENCE_SEED)
+        outputs = flatten(reference(*arguments))
+    mutated = {
+        name: new for name, new, old in zip(names, arguments, before, strict=True)
+        if isinstance(new, torch.Tensor) and not _same(new, old)
+    }  # fmt: skip
+    state = reference.state_dict() if isinstance(reference, torch.nn.Module) else {}
+    return Outcome(outputs, mutated, {k: v.detach() for k, v in state.items()})
+
+
+def _same(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Tell whether the values are the same bit for bit as far as equality goes, NaN equal to NaN."""
+    if new.shape != old.shape:
+        return False
+    return torch.equal(new, old) or torch.allclose(new, old, rtol=0, atol=0, equal_nan=True)
+
+
+def _widened(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(t.double() if t.is_floating_point() else t for t in outputs)

@@ -1,0 +1,123 @@
+"""Record the ATen ops that run on real values: the way to a graph where torch.export has none."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from ._graph import Argument, Node, Ref, plain
+
+Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
+CONSTANT_ELEMENTS = 16
+"""Constants up to this size keep their values in the graph."""
+
+
+def record(
+    function: Callable[..., object],
+    tensors: Sequence[tuple[str, str, torch.Tensor]],
+    decompositions: Decompositions,
+) -> tuple[list[Node], list[str], list[tuple[str, str]]]:
+    """Run a function on real tensors and write down what it does.
+
+    In-place changes are made functional first, so that the record is a pure graph.
+
+    Args:
+        function: Called with the tensors, in order.
+        tensors: Name, op (`input` or `state`) and value of each.
+        decompositions: What to write down in parts.
+
+    Returns:
+        The nodes, the names of the flattened results, and what changed with its new value.
+    """
+    recorder = _Recorder(decompositions)
+    values = [value.detach().clone() for _, _, value in tensors]
+    for (name, op, _), value in zip(tensors, values, strict=True):
+        recorder.know(value, name, op)
+    functional = torch.func.functionalize(function, remove="mutations")
+    with torch.no_grad(), recorder:
+        results = functional(*values)
+    leaves = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
+    return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], recorder.mutations
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
+    """Every op that reaches the dispatcher becomes a node; every tensor met keeps alive and has a name."""
+
+    def __init__(self, decompositions: Decompositions) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
+        self.nodes: list[Node] = []
+        self.mutations: list[tuple[str, str]] = []
+        self._decompositions = decompositions
+        self._names: dict[int, str] = {}
+        self._alive: list[torch.Tensor] = []
+        self._external: set[str] = set()
+
+    def know(self, tensor: torch.Tensor, name: str, op: str) -> None:
+        """Take a tensor that comes from outside."""
+        self._external.add(name)
+        self._append(Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor)), tensor)
+
+    def ref(self, tensor: torch.Tensor) -> Ref:
+        """Name a tensor; one never met is a constant."""
+        if id(tensor) not in self._names:
+            self._append(constant(f"constant_{len(self.nodes)}", tensor), tensor)
+        return Ref(self._names[id(tensor)])
+
+    def __torch_dispatch__(  # type: ignore[no-untyped-def]
+        self, func, types, args=(), kwargs=None
+    ):
+        """Run the op, or its decomposition, and write it down."""
+        kwargs = kwargs or {}
+        if func in self._decompositions:
+            with self:
+                result = self._decompositions[func](*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func is torch.ops.aten.copy_.default and self.ref(args[0]).name in self._external:
+            self.mutations.append((self.ref(args[0]).name, self.ref(args[1]).name))
+            return func(*args, **kwargs)
+        noted_args = tuple(self._argument(a) for a in args)
+        noted_kwargs = tuple((k, self._argument(v)) for k, v in kwargs.items())
+        result = func(*args, **kwargs)
+        self._note(str(func), noted_args, noted_kwargs, result)
+        return result
+
+    def _argument(self, value: object) -> Argument:
+        mapped = tree_map(lambda v: self.ref(v) if isinstance(v, torch.Tensor) else v, value)
+        return plain(mapped)
+
+    def _note(
+        self, op: str, args: tuple[Argument, ...], kwargs: tuple[tuple[str, Argument], ...], result: object
+    ) -> None:
+        name = f"{op.split('.')[1].strip('_')}_{len(self.nodes)}"
+        if isinstance(result, torch.Tensor):
+            self._append(Node(name, op, args, kwargs, tuple(result.shape), dtype_name(result)), result)
+        elif isinstance(result, list | tuple):
+            self.nodes.append(Node(name, op, args, kwargs))
+            for i, part in enumerate(result):
+                if isinstance(part, torch.Tensor):
+                    self._append(getitem(f"{name}_{i}", name, i, part), part)
+
+    def _append(self, node: Node, tensor: torch.Tensor) -> None:
+        self.nodes.append(node)
+        self._names[id(tensor)] = node.name
+        self._alive.append(tensor)
+
+
+def getitem(name: str, source: str, index: int, value: torch.Tensor) -> Node:
+    """Make the node of one result of several."""
+    return Node(name, "getitem", (Ref(source), index), (), tuple(value.shape), dtype_name(value))
+
+
+def constant(name: str, value: torch.Tensor) -> Node:
+    """Make the node of a tensor that the reference holds itself, with its values where it is small."""
+    kwargs: tuple[tuple[str, Argument], ...] = ()
+    if value.numel() <= CONSTANT_ELEMENTS and not torch._subclasses.fake_tensor.is_fake(value):
+        kwargs = (("value", plain(value.flatten().tolist())),)
+    return Node(name, "constant", (), kwargs, tuple(value.shape), dtype_name(value))
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """Return torch's name of the dtype without the prefix."""
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,119 @@
+"""What the user points at → Task."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from ..errors import TaskError
+from ..records import Contract, Task, Workload
+from ._draw import bytes_of
+from ._source import read_text, run_source
+from .forms import definition, existing, kernelbench, own
+
+_COPIES = 3
+"""Times that a workload's tensors are held at once: inputs, a copy, the oracle's."""
+
+
+def load_task(
+    target: str | Path | Callable[..., Any],
+    *,
+    max_elements: int | None = None,
+    contract: Contract | None = None,
+    kernel: str | None = None,
+    fixed: tuple[str, ...] = (),
+) -> Task:
+    """Load a task from a file, a function in a file, a definition, or a folder.
+
+    Args:
+        target: `file.py` (KernelBench form, or the own form if one function is under `@kw.task`),
+            `file.py:symbol`, `definition.json`, a folder with one of these, or a function under `@kw.task`.
+        max_elements: most elements of inputs, parameters and outputs together; the KernelBench form's
+            integer constants are shrunk to fit.
+        contract: used in the place of the task's own.
+        kernel: path of an existing kernel to start from.
+        fixed: KernelBench form: constants that no derived workload may change.
+
+    Raises:
+        TaskError: the target cannot be used; the message says why and what to do.
+
+    Example:
+        >>> load_task("examples/swiglu.py").name
+        'swiglu'
+    """
+    if callable(target):
+        target = f"{_file_of(target)}:{target.__name__}"
+    path, _, symbol = _split(str(target))
+    if path.is_dir():
+        path, kernel = existing.inside(path, kernel)
+    with _one_thread():
+        task = _load(path, symbol, max_elements, contract, fixed)
+    if kernel is not None:
+        task = existing.with_kernel(task, Path(kernel))
+    _check_memory(task)
+    return task
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run what loading tries, small as it is, without a team of threads, which a busy machine starves."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _load(
+    path: Path, symbol: str, max_elements: int | None, contract: Contract | None, fixed: tuple[str, ...]
+) -> Task:
+    text = read_text(path)
+    if path.suffix == ".json":
+        return definition.load(path, text, max_elements=max_elements, contract=contract)
+    if path.suffix != ".py":
+        raise TaskError(f"{str(path)!r} is no task; expected a .py or .json file, or a task's folder")
+    module = run_source(text, str(path))
+    names = own.tasks_in(module)
+    if symbol and symbol not in names and symbol != "Model":
+        known = ", ".join([*names, *(["Model"] if hasattr(module, "Model") else [])]) or "none"
+        raise TaskError(f"{path} has no task {symbol!r}; tasks in it: {known}")
+    if symbol in names or (not symbol and len(names) == 1):
+        return own.load(path, text, symbol or names[0], max_elements=max_elements, contract=contract)
+    if not symbol and len(names) > 1:
+        raise TaskError(
+            f"{path} has {len(names)} tasks; name one: " + ", ".join(f"{path}:{n}" for n in names)
+        )
+    return kernelbench.load(path, text, max_elements=max_elements, contract=contract, fixed=fixed)
+
+
+def _split(target: str) -> tuple[Path, str, str]:
+    head, colon, symbol = target.rpartition(":")
+    if colon and head.endswith((".py", ".json")) and symbol:
+        return Path(head), colon, symbol
+    return Path(target), "", ""
+
+
+def _file_of(function: Callable[..., Any]) -> str:
+    file = inspect.getsourcefile(function)
+    if file is None or not Path(file).is_file():
+        raise TaskError(f"{function.__name__}() is not in a file; save it to a .py file and pass that")
+    return file
+
+
+def _check_memory(task: Task) -> None:
+    largest = max(task.workloads, key=_bytes)
+    needed, free = _bytes(largest) * _COPIES, psutil.virtual_memory().available
+    if needed > free:
+        raise TaskError(
+            f"{task.name}: workload {largest.name!r} needs about {needed / 1e9:.1f} GB and "
+            f"{free / 1e9:.1f} GB are free; pass --max-elements (such as 4e6) or declare smaller sizes"
+        )
+
+
+def _bytes(workload: Workload) -> int:
+    return bytes_of((*workload.arguments, *workload.state, *workload.outputs))

@@ -1,0 +1,183 @@
+"""The KernelBench form: a file with `Model`, `get_inputs` and, as a rule, `get_init_inputs`.
+
+Taken as it is; what changes from workload to workload are the integer constants in its text.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...errors import TaskError
+from ...records import Contract, Reference, SourceFile, Split, Task, Workload
+from .._constants import constants, substitute, used_by_init
+from .._probe import Probe, check_form, init_of, inputs_of, probe
+from .._shrink import Shrinker
+from .._source import run_source
+from ..splits import Plan, derive
+
+_MOST_CHECKED = 1 << 24
+
+
+def load(
+    path: Path, text: str, *, max_elements: int | None, contract: Contract | None, fixed: Sequence[str] = ()
+) -> Task:
+    """Make a task of the file; `fixed` names constants that keep their value in every workload."""
+    file = _File(path, text)
+    check_form(run_source(text, str(path)), str(path))
+    shrunk = file.shrunk(max_elements) if max_elements is not None else {}
+    found = file.probe(shrunk)
+    free = file.free(shrunk, frozenset(fixed))
+    axes = {n: file.values[n] for group in free for n in group} | shrunk
+    plan = Plan(make=lambda a: file.workload(a, file.probe(a)), free=free)
+    task = Task(
+        name=path.stem,
+        form="kernelbench",
+        reference=file.reference({}),
+        workloads=(file.workload(axes, found),),
+        contract=contract or Contract(),
+        notes=tuple(f"shrunk {n}: {file.values[n]:,} → {v:,}" for n, v in shrunk.items()),
+    )
+    return derive(task, plan)
+
+
+class Live:
+    """Runs the file with a workload's constants in its text."""
+
+    def __init__(self, task: Task) -> None:
+        self._reference = task.reference
+
+    def reference(self, workload: Workload) -> Reference:
+        """Return the file with the workload's constants."""
+        return with_constants(self._reference, workload.axes)
+
+    def init_arguments(self, workload: Workload) -> tuple[Any, ...]:
+        """Return what `get_init_inputs` returns."""
+        reference = self.reference(workload)
+        with seeded(0):
+            return init_of(run_source(reference.files[0].text, reference.origin), reference.origin)
+
+    def given(self, workload: Workload, seed: int) -> list[Any]:
+        """Return what `get_inputs` returns under the seed."""
+        reference = self.reference(workload)
+        with seeded(seed):
+            return inputs_of(run_source(reference.files[0].text, reference.origin), reference.origin)
+
+
+def with_constants(reference: Reference, values: Mapping[str, int]) -> Reference:
+    """Return the reference with the constants in its first file set."""
+    first, *rest = reference.files
+    text = substitute(first.text, values, reference.origin)
+    return reference.model_copy(update={"files": (first.model_copy(update={"text": text}), *rest)})
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch, numpy and random inside; put their states back after."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+class _File:
+    """One KernelBench file and its constants."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._text = path, text
+        self._probes: dict[tuple[tuple[str, int], ...], Probe] = {}
+        self.values = {c.name: c.value for c in constants(text, str(path)).values()}
+
+    def reference(self, values: Mapping[str, int]) -> Reference:
+        plain = Reference(
+            files=(SourceFile(path=self._path.name, text=self._text),), entry=f"{self._path.name}:Model",
+            style="module", origin=str(self._path),
+        )  # fmt: skip
+        return with_constants(plain, values)
+
+    def probe(self, values: Mapping[str, int]) -> Probe:
+        key = tuple(sorted((self.values | dict(values)).items()))
+        if key not in self._probes:
+            self._probes[key] = probe(self.reference(values))
+        return self._probes[key]
+
+    def workload(self, axes: Mapping[str, int], found: Probe) -> Workload:
+        name = ",".join(f"{k}={v}" for k, v in axes.items()) or "as-declared"
+        return Workload(
+            name=name, split=Split.SEARCH, axes=dict(axes), arguments=found.arguments, state=found.state,
+            outputs=found.outputs,
+        )  # fmt: skip
+
+    def shrunk(self, limit: int) -> dict[str, int]:
+        """Return the constants that change so that everything fits the limit, coupled ones together."""
+        tied = used_by_init(self._text, str(self._path))
+        failed: TaskError | None = None
+        for joint in (False, True):
+            shrinker = Shrinker(lambda v: self.probe(v).elements, tied, joint)
+            try:
+                values = shrinker.shrink(self.values, limit)
+                self._run_for_real(values)
+            except TaskError as error:
+                failed = failed or error
+                continue
+            return {k: v for k, v in values.items() if v != self.values[k]}
+        raise TaskError(f"{self._path}: cannot be shrunk to {limit:,} elements: {failed}")
+
+    def free(self, shrunk: Mapping[str, int], fixed: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+        """Group the constants that the inputs' shapes depend on; those that must move together are one group."""
+        values = self.values | dict(shrunk)
+        shapes = self._input_shapes(values)
+        names = [
+            n for n, v in values.items()
+            if v >= 1 and n not in fixed and self._input_shapes(values | {n: 2 * v}) not in (None, shapes)
+        ]  # fmt: skip
+        groups: list[tuple[str, ...]] = []
+        for name in names:
+            if any(name in group for group in groups):
+                continue
+            equal = tuple(n for n in values if values[n] == values[name] and n not in fixed)
+            if self._fits(values | {name: 2 * values[name]}):
+                groups.append((name,))
+            elif len(equal) > 1 and self._fits(values | {n: 2 * values[n] for n in equal}):
+                groups.append(equal)
+        return tuple(groups)
+
+    def _fits(self, values: Mapping[str, int]) -> bool:
+        try:
+            self.probe(values)
+        except TaskError:
+            return False
+        return True
+
+    def _input_shapes(self, values: Mapping[str, int]) -> list[tuple[int, ...]] | None:
+        reference = self.reference(values)
+        try:
+            module = run_source(reference.files[0].text, reference.origin)
+            with torch.device("meta"):
+                made = inputs_of(module, reference.origin)
+        except TaskError:
+            return None
+        return [tuple(t.shape) if isinstance(t, torch.Tensor) else () for t in made]
+
+    def _run_for_real(self, values: Mapping[str, int]) -> None:
+        """Run once where that is cheap: an index out of range does not show on the meta device."""
+        if self.probe(values).elements > _MOST_CHECKED:
+            return
+        reference = self.reference(values)
+        module = run_source(reference.files[0].text, reference.origin)
+        with seeded(0), torch.no_grad():
+            inputs = inputs_of(module, reference.origin)
+            try:
+                module.Model(*init_of(module, reference.origin))(*inputs)
+            except Exception as error:
+                raise TaskError(f"Model raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,247 @@
+"""The own form: a plain function under `@kw.task`, its arguments declared over symbolic axes.
+
+    @kw.task(
+        x="float32[rows, dim]",
+        weight="float32[dim]",
+        workloads=[{"rows": 2048, "dim": 1024}, {"rows": 16, "dim": 8192}],
+    )
+    def rmsnorm(x, weight, eps: float = 1e-6):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+An argument is declared as `dtype[sizes] words`. Sizes are arithmetic over axes. Words are a layout
+(`transposed`, `strided`) and a distribution: `normal(scale)`, `uniform(low, high)`, `integers(low, high)`,
+`index(n)`, `bernoulli(p)`, `constant(v)`, `sorted(low, high)`, `permutation`, `probabilities`,
+`triangular(scale)`. Floats are normal unless told otherwise. Arguments not declared keep their defaults,
+or are given workload by workload, as are dtypes: `x="dtype[rows]"` with `{"rows": 8, "dtype": "bfloat16"}`.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from ...errors import TaskError
+from ...records import Contract, Reference, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
+from .._draw import draw, elements_of, generator
+from .._expression import declared
+from .._probe import called, output_specs
+from .._shrink import fit_axes
+from .._source import run_source
+from ..regimes import REGIMES
+from ..splits import Plan, derive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Sizes = Mapping[str, int | float | str | bool]
+"""One workload: a value for each axis, and for scalars and dtypes that differ between workloads."""
+_MARK = "__kernelwright_task__"
+_MOST_REAL = 1 << 24
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What `@kw.task` was told."""
+
+    arguments: Mapping[str, str]
+    workloads: tuple[Sizes, ...]
+    contract: Contract
+    hidden: tuple[Sizes, ...] | None
+    confirm: tuple[Sizes, ...] | None
+    fixed: tuple[str, ...]
+    regimes: tuple[str, ...]
+
+
+def task(
+    *,
+    workloads: Sequence[Sizes],
+    contract: Contract | None = None,
+    hidden: Sequence[Sizes] | None = None,
+    confirm: Sequence[Sizes] | None = None,
+    fixed: Sequence[str] = (),
+    regimes: Sequence[str] | None = None,
+    **arguments: str,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a function to be a task; it stays the function it was.
+
+    Args:
+        workloads: one mapping of axes to sizes for each search workload.
+        contract: what a kernel must keep to; the default contract if none.
+        hidden: sizes of the hidden workloads; derived if none, `[]` forbids them.
+        confirm: sizes of the confirm workloads beside the search ones; derived if none.
+        fixed: axes that hidden and confirm workloads must not change.
+        regimes: value regimes that may be laid over (`tasks.regimes`); all that the reference takes if none.
+        **arguments: a declaration for each tensor, `dtype[sizes] words` (module docstring).
+
+    Raises:
+        TaskError: no workloads, or an unknown regime.
+
+    Example:
+        >>> import kernelwright as kw
+        >>> @kw.task(x="float32[rows, dim]", workloads=[{"rows": 4, "dim": 8}])
+        ... def double(x):
+        ...     return x * 2
+        >>> double(21)
+        42
+    """
+    if not workloads:
+        raise TaskError("@kw.task was given no workloads; expected at least one, such as [{'rows': 1024}]")
+    unknown = [r for r in regimes or () if r not in REGIMES]
+    if unknown:
+        raise TaskError(f"@kw.task: regime {unknown[0]!r} is unknown; expected some of {', '.join(REGIMES)}")
+    declaration = Declaration(
+        arguments=arguments, workloads=tuple(workloads), contract=contract or Contract(),
+        hidden=None if hidden is None else tuple(hidden), confirm=None if confirm is None else tuple(confirm),
+        fixed=tuple(fixed), regimes=tuple(REGIMES) if regimes is None else tuple(regimes),
+    )  # fmt: skip
+
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        setattr(function, _MARK, declaration)
+        return function
+
+    return mark
+
+
+def tasks_in(module: ModuleType) -> list[str]:
+    """Name the functions of the module that are under `@kw.task`."""
+    return [n for n, v in vars(module).items() if hasattr(v, _MARK) and v.__module__ == module.__name__]
+
+
+def load(
+    path: Path, text: str, symbol: str, *, max_elements: int | None = None, contract: Contract | None = None
+) -> Task:
+    """Make a task of the function `symbol` in the file."""
+    function = getattr(run_source(text, str(path)), symbol, None)
+    declaration = getattr(function, _MARK, None)
+    if function is None or not isinstance(declaration, Declaration):
+        raise TaskError(f"{path} has no function {symbol!r} under @kw.task")
+    maker = _Maker(function, declaration)
+    if any(a == b for a, b in itertools.combinations(declaration.workloads, 2)):
+        raise TaskError(f"{path}:{symbol}: two workloads are the same; expected each to differ")
+    fitted = [maker.search(sizes, max_elements) for sizes in declaration.workloads]
+    searches = {workload.name: workload for workload, _ in fitted}  # shrinking may make two alike
+    loaded = Task(
+        name=symbol,
+        form="own",
+        reference=Reference(
+            files=(SourceFile(path=path.name, text=text),), entry=f"{path.name}:{symbol}", style="function",
+            origin=str(path),
+        ),
+        workloads=tuple(searches.values()),
+        contract=contract or declaration.contract,
+        notes=tuple(dict.fromkeys(note for _, notes in fitted for note in notes)),
+    )  # fmt: skip
+    return derive(loaded, maker.plan())
+
+
+class Live:
+    """A function is the same on every workload."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def reference(self, workload: Workload) -> Reference:  # noqa: ARG002  the same for all
+        """Return the file as it is."""
+        return self._task.reference
+
+    def init_arguments(self, workload: Workload) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return nothing: a function is not made."""
+        return ()
+
+    def given(self, workload: Workload, seed: int) -> list[Any]:  # noqa: ARG002
+        """Raise: every argument of this form is declared."""
+        raise TaskError(f"{self._task.name}: the own form declares every argument; none can be 'given'")
+
+
+class _Maker:
+    """Instantiates workloads of one declared function."""
+
+    def __init__(self, function: Callable[..., Any], declaration: Declaration) -> None:
+        self._function, self._declaration = function, declaration
+        self._parameters = inspect.signature(function).parameters
+        stray = [n for n in declaration.arguments if n not in self._parameters]
+        if stray:
+            raise TaskError(
+                f"@kw.task declares {stray[0]!r}, which {function.__name__}() does not take; "
+                f"it takes {', '.join(self._parameters)}"
+            )
+
+    def search(self, sizes: Sizes, most: int | None) -> tuple[Workload, tuple[str, ...]]:
+        """Instantiate a declared workload, with its axes shrunk to `most` elements if need be."""
+        axes = {k: int(sizes[k]) for k in self._axes(sizes)}
+        rest = {k: v for k, v in sizes.items() if k not in axes}
+        return fit_axes(lambda changed: self.make(rest | changed), axes, most)
+
+    def plan(self) -> Plan:
+        """Say how other workloads are made."""
+        declaration, base = self._declaration, self._declaration.workloads[0]
+        free = tuple((n,) for n in self._axes(base) if n not in declaration.fixed)
+        extra = {k: v for k, v in base.items() if k not in self._axes(base)}
+        pinned = (declaration.hidden, declaration.confirm)
+        hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
+        return Plan(
+            make=lambda axes: self.make(extra | dict(axes)), free=free, regimes=declaration.regimes,
+            hidden=hidden, confirm=confirm,
+        )  # fmt: skip
+
+    def make(self, sizes: Sizes) -> Workload:
+        """Instantiate a workload of these sizes; the outputs come from a meta or a small real run."""
+        names = {k: v for k, v in sizes.items() if isinstance(v, int | str) and not isinstance(v, bool)}
+        arguments = tuple(self._argument(name, names, sizes) for name in self._parameters)
+        return Workload(
+            name=",".join(f"{k}={v}" for k, v in sizes.items()),
+            split=Split.SEARCH,
+            axes={k: sizes[k] for k in self._axes(sizes)},
+            arguments=arguments,
+            outputs=self._outputs(arguments),
+        )
+
+    def _axes(self, sizes: Sizes) -> list[str]:
+        whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]
+        return [k for k in whole if k not in self._parameters]
+
+    def _argument(self, name: str, names: Mapping[str, int | str], sizes: Sizes) -> TensorSpec | ScalarSpec:
+        if name in self._declaration.arguments:
+            return declared(name, self._declaration.arguments[name], names)
+        value = sizes.get(name, self._parameters[name].default)
+        if value is inspect.Parameter.empty:
+            raise TaskError(
+                f"{self._function.__name__}() takes {name!r}, which is neither declared in @kw.task, nor in "
+                "the workload, nor has a default"
+            )
+        if not isinstance(value, Scalar | tuple):
+            raise TaskError(
+                f"argument {name!r} defaults to a {type(value).__name__}; expected a number or text"
+            )
+        return ScalarSpec(name=name, value=value)
+
+    def _outputs(self, arguments: tuple[TensorSpec | ScalarSpec, ...]) -> tuple[TensorSpec, ...]:
+        what = f"{self._function.__name__}()"
+        try:
+            return self._run(arguments, what, real=False)
+        except TaskError:
+            if elements_of(arguments) > _MOST_REAL:
+                raise
+            return self._run(arguments, what, real=True)
+
+    def _run(
+        self, arguments: Sequence[TensorSpec | ScalarSpec], what: str, *, real: bool
+    ) -> tuple[TensorSpec, ...]:
+        values = [
+            s.value if isinstance(s, ScalarSpec) else draw(s, generator(0, s.name)) if real else _meta(s)
+            for s in arguments
+        ]  # fmt: skip
+        with torch.no_grad():
+            return output_specs(called(self._function, what, *values))
+
+
+def _meta(spec: TensorSpec) -> torch.Tensor:
+    return torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+
+
+def _integers(sizes: Sizes) -> dict[str, int]:
+    return {k: v for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)}

@@ -1,0 +1,205 @@
+"""Candidates whose truth is written in them, and a judge that reads it: the search without a machine."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..languages import Availability, Kernel
+from ..records import (
+    Build,
+    BuildStatus,
+    Candidate,
+    CheckStatus,
+    Configuration,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Interval,
+    Reference,
+    Scalar,
+    SourceFile,
+    Space,
+    Task,
+    TensorSpec,
+    Verdict,
+    Workload,
+)  # fmt: skip
+
+BASELINE_US = 100.0
+"""What the native op takes in the planted world."""
+
+
+def planted_task(name: str = "planted") -> Task:
+    """Return a task that no judge of ours needs to run."""
+    tensor = TensorSpec(name="x", shape=(4,), dtype="float32")
+    reference = SourceFile(path="reference.py", text="def run(x):\n    return x\n")
+    return Task(
+        name=name,
+        form="own",
+        reference=Reference(files=(reference,), entry="reference.py:run", style="function"),
+        workloads=(Workload(name="n=4", arguments=(tensor,), outputs=(tensor,)),),
+    )
+
+
+def planted_candidate(
+    time_us: float, *, fault: str = "", language: str = "planted", parameters: dict[str, Scalar] | None = None
+) -> Candidate:
+    """Return a candidate that takes `time_us`, or fails at `build`, `verify`, `vet` or `accept`.
+
+    Example:
+        >>> planted_candidate(50.0).sources[0].text
+        '50.0  '
+    """
+    named = " ".join(f"{k}={v}" for k, v in (parameters or {}).items())
+    return Candidate(
+        sources=(SourceFile(path="planted.txt", text=f"{time_us} {fault} {named}"),),
+        language=language,
+        entry="planted.txt:run",
+        parameters=parameters or {},
+        proposer="planted",
+    )
+
+
+class PlantedLanguage:
+    """A language whose builds are instant and fail where the candidate says so."""
+
+    name = "planted"
+
+    def __init__(self, toolchain: str = "planted 1", build_s: float = 0.0) -> None:
+        self._toolchain = toolchain
+        self._build_s = build_s
+        self.builds = 0
+
+    def available(self) -> Availability:
+        """Always here."""
+        return Availability(True, self._toolchain)
+
+    def toolchain(self) -> str:
+        """Return what was given."""
+        return self._toolchain
+
+    def timeable(self, device: str) -> bool:
+        """Tell that times mean something."""
+        del device
+        return True
+
+    def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
+        """Fail where the candidate's fault is `build`."""
+        del deadline_s
+        self.builds += 1
+        time.sleep(self._build_s)
+        if _fault(candidate) == "build":
+            return Build(status=BuildStatus.FAILED, diagnostics="planted.txt:1: error: as planted")
+        return Build(status=BuildStatus.OK, artefact="planted", toolchain=self._toolchain)
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Return a kernel that hands its arguments back."""
+        del candidate, artefact, outputs
+        return lambda *arguments: arguments
+
+
+class PlantedJudge:
+    """Screens and accepts by what is written in the candidate; counts how often it was asked."""
+
+    harness = "planted 1"
+
+    def __init__(self, *, screen_s: float = 0.0, device_s: float = 0.5, bound_us: float = 10.0) -> None:
+        self._screen_s = screen_s
+        self._device_s = device_s
+        self._bound_us = bound_us
+        self.screened: list[str] = []
+        self.vetted: list[str] = []
+        self.accepted: list[str] = []
+
+    def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Verify and time it as planted; a gain is `inconclusive` until it is accepted."""
+        del deadline_s
+        time.sleep(self._screen_s)
+        self.screened.append(candidate.key)
+        return self._evaluation(candidate, build, "screen")
+
+    def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Reject a candidate whose fault is `vet` or `accept` and time nothing."""
+        del deadline_s
+        self.vetted.append(candidate.key)
+        return self._evaluation(candidate, build, "full")
+
+    def accept(
+        self, candidate: Candidate, build: Build, *, tried: int = 1, deadline_s: float = math.inf
+    ) -> Evaluation:
+        """Accept what is faster, unless its fault is `accept`."""
+        del tried, deadline_s
+        self.accepted.append(candidate.key)
+        return self._evaluation(candidate, build, "full")
+
+    def _evaluation(self, candidate: Candidate, build: Build, stage: str) -> Evaluation:
+        fault = _fault(candidate)
+        failed = fault == "verify" or (fault in {"vet", "accept"} and stage == "full")
+        finding = Finding(check="correct", status=CheckStatus.FAIL if failed else CheckStatus.PASS)
+        verdict = Verdict(
+            candidate=candidate.key, findings=(finding,), failure="correct" if failed else "", seeds=(1,)
+        )
+        return Evaluation(
+            candidate=candidate,
+            build=build,
+            verdict=verdict,
+            decision=self._decision(candidate, stage, failed),
+            stage="verify" if failed and stage == "screen" else stage,
+            device_s=self._device_s,
+            time_s=self._device_s,
+        )
+
+    def _decision(self, candidate: Candidate, stage: str, failed: bool) -> Decision:
+        if failed:
+            return Decision(
+                candidate=candidate.key, status=DecisionStatus.REJECTED, reason="correct: as planted"
+            )
+        time_us = float(candidate.sources[0].text.split()[0])
+        ratio = BASELINE_US / time_us
+        better = DecisionStatus.IMPROVED if stage == "full" else DecisionStatus.INCONCLUSIVE
+        return Decision(
+            candidate=candidate.key,
+            status=better if ratio > 1.02 else DecisionStatus.SLOWER,
+            reason="as planted",
+            baseline="eager",
+            speedup=Interval(median=ratio, low=ratio * 0.99, high=ratio * 1.01),
+            time_us=time_us,
+            bound_us=self._bound_us,
+            confirmed=stage == "full",
+        )
+
+
+class PlantedTemplate:
+    """A template over a space whose costs are a function of the configuration; none means a failure."""
+
+    language = "planted"
+
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        cost_us: Callable[[Configuration], float | None],
+        default: Configuration,
+    ) -> None:
+        self.name = name
+        self.space = space
+        self._cost_us = cost_us
+        self._default = default
+
+    def render(self, configuration: Configuration) -> Candidate:
+        """Return the candidate of one configuration."""
+        cost = self._cost_us(configuration)
+        fault = "build" if cost is None else ""
+        candidate = planted_candidate(cost or 0.0, fault=fault, parameters=dict(configuration))
+        return candidate.model_copy(update={"template": self.name})
+
+    def default(self) -> Configuration:
+        """Return the configuration to try first."""
+        return self._default
+
+
+def _fault(candidate: Candidate) -> str:
+    words = candidate.sources[0].text.split()[1:2]
+    return words[0] if words and "=" not in words[0] else ""

@@ -1,0 +1,79 @@
+"""Admission: does the task itself refuse wrong answers? What it lets pass makes every win worthless."""
+
+from ..records import CheckStatus, Finding, Record, Split, Workload
+from ..tasks import Problem
+from ._case import Case, Oracle, Seeds
+from ._error import error_against
+from ._mutants import Material, mutants
+
+ADMISSION = "admission"
+"""Name of the check that `Admission.finding` reports."""
+
+
+class Admission(Record):
+    """Which wrong answers a task refuses."""
+
+    task: str
+    """The task's name."""
+    caught: dict[str, bool]
+    """By mutant: whether some search workload refuses it."""
+    cases: int
+    """Workloads and seeds tried."""
+    unusable: tuple[str, ...] = ()
+    """Workloads on which the native op itself does not meet the contract."""
+
+    @property
+    def passing(self) -> tuple[str, ...]:
+        """The wrong answers that nothing refuses."""
+        return tuple(name for name, caught in self.caught.items() if not caught)
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether no win on the task can count."""
+        return bool(self.passing) or not self.caught
+
+    @property
+    def finding(self) -> Finding:
+        """The admission as a finding to put into verdicts: unknown where the task is degenerate."""
+        if not self.degenerate:
+            return Finding(check=ADMISSION, status=CheckStatus.PASS)
+        what = ", ".join(self.passing) or "nothing could be tried"
+        return Finding(check=ADMISSION, status=CheckStatus.UNKNOWN, message=f"the task is degenerate: {what}")
+
+
+def admit(problem: Problem, *, oracle: Oracle | None = None, seeds: Seeds | None = None) -> Admission:
+    """Try every mutant on the search workloads, with the same comparison that candidates meet.
+
+    A mutant that equals the right answer on a case (a stale output of a constant task) counts as not caught
+    there. A task is degenerate where a mutant is caught on no search workload.
+
+    Args:
+        problem: The task.
+        oracle: Expected values to share.
+        seeds: Where seeds come from; secret by default.
+    """
+    oracle, seeds = oracle or Oracle(problem), seeds or Seeds()
+    caught: dict[str, bool] = {}
+    unusable: list[str] = []
+    cases = 0
+    for workload in problem.task.split(Split.SEARCH):
+        case = oracle.case(workload, seeds.draw())
+        if not case.usable:
+            unusable.append(workload.name)
+            continue
+        cases += 1
+        for name, outputs in mutants(_material(problem, workload, case)):
+            caught[name] = caught.get(name, False) or any(
+                not error_against(o, r, case.tensors).ok for o, r in zip(outputs, case.outputs, strict=True)
+            )
+    return Admission(task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable))
+
+
+def _material(problem: Problem, workload: Workload, case: Case) -> Material:
+    other = case.seed + 1
+    stale = problem.run_reference(workload, problem.inputs(workload, other), case.state)
+    changed = any(t.is_floating_point() for t in case.state.values())
+    weights = None
+    if changed:
+        weights = problem.run_reference(workload, case.inputs, problem.state(workload, other)).outputs
+    return Material(tuple(r.output for r in case.outputs), stale.outputs, weights, case.tensors)

@@ -1,0 +1,249 @@
+"""A case: one workload with one seed, its inputs, its state and what is right on it.
+
+The oracle runs in the judge's process. Nothing of a case but its inputs and state ever enters a worker.
+"""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..records import Task, TensorSpec, Workload
+from ..tasks import Problem
+from ._error import Comparison, Yardstick, error_against, loosened, yardstick
+
+_KEPT_BYTES = 1 << 30
+"""Bytes of expected values kept; the least recently used case goes first."""
+_CHEAP_BYTES = 4 << 20
+"""Input bytes up to which the sensitivity is averaged over two perturbations instead of one."""
+_STEPS = (1 << 16) + 1
+"""Random steps of a perturbation; a larger tensor meets them again."""
+_INTEGER_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything the judge knows about one workload under one seed."""
+
+    workload: Workload
+    seed: int
+    inputs: tuple[object, ...]
+    """Arguments in order, tensors and scalars."""
+    state: dict[str, torch.Tensor]
+    """Parameters and buffers before the call."""
+    outputs: tuple[Yardstick, ...]
+    """What is expected of each output."""
+    mutated: dict[str, Yardstick]
+    """What is expected of each argument that the reference changes, by name."""
+    state_after: dict[str, Yardstick]
+    """What is expected of each state tensor that the reference changes, by name."""
+    own: tuple[Comparison, ...]
+    """Where the native op itself does not meet the yardsticks."""
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """The tensor arguments, in order."""
+        return tuple(a for a in self.inputs if isinstance(a, torch.Tensor))
+
+    @property
+    def usable(self) -> bool:
+        """Whether the native op meets its own standard here, so that a candidate can be held to it."""
+        return not self.own
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, yardsticks included."""
+        rulers = (*self.outputs, *self.mutated.values(), *self.state_after.values())
+        held = [t for r in rulers for t in (r.truth, r.native, r.unit, r.allowed) if t is not None]
+        return sum(t.nbytes for t in (*held, *self.tensors, *self.state.values()))
+
+
+class Seeds:
+    """Secret seeds, drawn when asked for and recorded; or the recorded ones again, for a replay."""
+
+    def __init__(self, replay: Iterable[int] | None = None) -> None:
+        self._replay = None if replay is None else iter(replay)
+        self.drawn: list[int] = []
+
+    def draw(self) -> int:
+        """Return the next seed; a replay that is used up goes on with new ones."""
+        seed = next(self._replay, None) if self._replay is not None else None
+        self.drawn.append(secrets.randbits(48) if seed is None else seed)
+        return self.drawn[-1]
+
+
+class Oracle:
+    """Makes cases and keeps them, so that many candidates are held to the same expected values.
+
+    Covers: reuse of expected values between candidates of a search, under seeds that no worker has seen.
+    Does not cover: acceptance; that draws fresh seeds for every candidate.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._cases: OrderedDict[tuple[str, int], Case] = OrderedDict()
+        self._screen_seed = secrets.randbits(48)
+
+    @property
+    def task(self) -> Task:
+        """The task whose answers these are."""
+        return self.problem.task
+
+    @property
+    def screen_seed(self) -> int:
+        """The seed that all screenings of this session share."""
+        return self._screen_seed
+
+    def case(self, workload: Workload, seed: int) -> Case:
+        """Return the case of a workload and a seed, made at most once while it is kept."""
+        key = (workload.name, seed)
+        if key not in self._cases:
+            inputs = self.problem.inputs(workload, seed)
+            self._cases[key] = self.make(workload, seed, inputs, self.problem.state(workload, seed))
+            self._forget()
+        self._cases.move_to_end(key)
+        return self._cases[key]
+
+    def make(
+        self,
+        workload: Workload,
+        seed: int,
+        inputs: Sequence[object],
+        state: dict[str, torch.Tensor],
+        *,
+        near: Case | None = None,
+    ) -> Case:
+        """Work out what is right on given inputs and state; not kept.
+
+        Args:
+            workload: What is called.
+            seed: Where the inputs came from.
+            inputs: The arguments, in order.
+            state: Parameters and buffers.
+            near: A case that differs in a few elements only, whose sensitivity then serves here too.
+        """
+        native = self.problem.run_reference(workload, inputs, state)
+        truth = self.problem.run_oracle(workload, inputs, state)
+        noise = (
+            self._sensitivity(workload, inputs, state, truth.outputs, seed)
+            if near is None
+            else [r.sensitivity for r in near.outputs]
+        )
+        contract, exact = self.task.contract, workload.regime == "small-integers"
+        outputs = tuple(
+            yardstick(t, n, contract, sensitivity=s, exact=exact)
+            for t, n, s in zip(truth.outputs, native.outputs, noise, strict=True)
+        )
+        changed = {
+            name: yardstick(truth.state[name], after, contract)
+            for name, after in native.state.items()
+            if name in state and not same_bits(after, state[name])
+        }
+        tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
+        return Case(
+            workload=workload,
+            seed=seed,
+            inputs=tuple(inputs),
+            state=state,
+            outputs=outputs,
+            mutated={k: yardstick(truth.mutated.get(k, v), v, contract) for k, v in native.mutated.items()},
+            state_after=changed,
+            own=tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
+        )
+
+    def again(self, case: Case, seed: int) -> Case:
+        """Return a case of the same workload and state with other inputs; kept like any other."""
+        key = (case.workload.name, seed)
+        if key not in self._cases:
+            inputs = self.problem.inputs(case.workload, seed)
+            self._cases[key] = self.follow(case, seed, inputs, case.state)
+            self._forget()
+        return self._cases[key]
+
+    def follow(self, case: Case, seed: int, inputs: Sequence[object], state: dict[str, torch.Tensor]) -> Case:
+        """Work out what is right on other values of a case that a candidate was right on already.
+
+        The native output stands for the truth, and each element may be as far from it, relative to its row,
+        as the case allows anywhere: enough to see an answer to other values, at a fifth of the cost. Where the
+        native op jumps, or is not finite, the whole is worked out.
+        """
+        if any(r.contested is not None or not r.finite for r in case.outputs):
+            return self.make(case.workload, seed, inputs, state)
+        native = self.problem.run_reference(case.workload, inputs, state)
+        if native.mutated or not all(_finite(o) for o in native.outputs):
+            return self.make(case.workload, seed, inputs, state)
+        outputs = tuple(loosened(o, r) for o, r in zip(native.outputs, case.outputs, strict=True))
+        return Case(case.workload, seed, tuple(inputs), state, outputs, {}, {}, ())
+
+    def _sensitivity(
+        self,
+        workload: Workload,
+        inputs: Sequence[object],
+        state: dict[str, torch.Tensor],
+        truth: Sequence[torch.Tensor],
+        seed: int,
+    ) -> list[torch.Tensor | None]:
+        """Measure how far each output moves when the float inputs move by their own rounding error."""
+        if not any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in inputs):
+            return [None] * len(truth)
+        size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
+        times = 2 if size <= _CHEAP_BYTES else 1
+        squares: list[torch.Tensor | None] = [None] * len(truth)
+        random = torch.Generator().manual_seed(seed % (1 << 63))
+        for _ in range(times):
+            moved = [_nudge(a, random) for a in inputs]
+            for i, output in enumerate(self.problem.run_oracle(workload, moved, state).outputs):
+                if output.is_floating_point() and output.shape == truth[i].shape:
+                    step = (output.double() - truth[i].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
+                    known = squares[i]
+                    squares[i] = step if known is None else known + step
+        return [None if s is None else s.div_(times).sqrt_() for s in squares]
+
+    def _forget(self) -> None:
+        while len(self._cases) > 1 and sum(c.nbytes for c in self._cases.values()) > _KEPT_BYTES:
+            self._cases.popitem(last=False)
+
+
+def _own(ruler: Yardstick, tensors: Sequence[torch.Tensor]) -> Comparison:
+    """Hold the native op to its own standard; by its making it meets it where nothing is odd."""
+    if ruler.plain:
+        return Comparison(True)
+    return error_against(ruler.output, ruler, tensors)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Tell whether two tensors hold the same bits, NaN payloads and signed zeros included.
+
+    Example:
+        >>> same_bits(torch.tensor([0.0]), torch.tensor([-0.0]))
+        False
+    """
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.is_complex:
+        return same_bits(torch.view_as_real(a), torch.view_as_real(b))
+    kind = _INTEGER_OF[a.dtype.itemsize]
+    return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
+
+
+def tensor_specs(workload: Workload) -> tuple[TensorSpec, ...]:
+    """Return the specs of a workload's tensor arguments, in order."""
+    return tuple(s for s in workload.arguments if isinstance(s, TensorSpec))
+
+
+def _nudge(value: object, random: torch.Generator) -> object:
+    """Move a float tensor by half an epsilon of its dtype times a standard normal number, in float64."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    steps = torch.randn(min(value.numel(), _STEPS), generator=random, dtype=torch.float64)
+    steps.mul_(torch.finfo(value.dtype).eps / 2).add_(1)
+    moved = value.to(torch.float64, memory_format=torch.contiguous_format, copy=True)
+    for part in torch.split(moved.view(-1), _STEPS):
+        part.mul_(steps[: part.numel()])
+    return moved

@@ -1,0 +1,159 @@
+"""A candidate on trial: its workers, where its inputs lie, and the calls made of it.
+
+Covers: one worker for each set of constructor arguments, deadlines on every request, state set anew.
+Does not cover: judging; it only hands back what was seen.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import cast
+
+import torch
+
+from ..records import Build, Candidate, Workload
+from ..sandbox import Arena, Argument, Audit, FailureKind, Fetched, Payload, Pool, Slot, Worker, WorkerFailure
+from ..tasks import Problem
+from ._case import Case, Oracle, Seeds
+
+_CALL_LIMIT_S = 20.0
+"""Seconds that one request may take at most."""
+_SLACK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A case laid out in the arena and bound in its worker."""
+
+    case: Case
+    worker: Worker
+    number: int
+    """The worker's name for this set of arguments."""
+    slots: tuple[Slot, ...]
+    """Where the tensor arguments lie, in order."""
+
+
+class Trial:
+    """Holds the workers of one candidate while it is verified."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        candidate: Candidate,
+        build: Build,
+        pool: Pool,
+        *,
+        deadline_s: float,
+        seeds: Seeds,
+    ) -> None:
+        self.oracle = oracle
+        self.candidate = candidate
+        self.seeds = seeds
+        self._build, self._pool = build, pool
+        self._end = time.monotonic() + deadline_s
+        self._workers: dict[str, Worker] = {}
+        self._audits: dict[str, Audit] = {}
+        self._arena: Arena = pool.arena
+        self._own_arena: Arena | None = None
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+        if self._own_arena is not None:
+            self._own_arena.close()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the candidate claims to solve."""
+        return self.oracle.problem
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left of the deadline, never negative."""
+        return max(0.0, self._end - time.monotonic())
+
+    def limit_s(self) -> float:
+        """Return the seconds that the next request may take."""
+        return min(_CALL_LIMIT_S, self.remaining_s)
+
+    def worker(self, workload: Workload) -> Worker:
+        """Return the worker for the workload, started and loaded where there is none yet."""
+        init = self.problem.init_arguments(workload) if self.candidate.style == "module" else ()
+        key = repr((init, [(s.name, s.shape, s.dtype) for s in workload.state]))
+        if key not in self._workers:
+            payload = Payload(
+                candidate=self.candidate,
+                artefact=self._build.artefact,
+                init=tuple(init),
+                outputs=workload.outputs,
+                mode=self.problem.task.contract.mode,
+            )
+            self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
+            self._audits[key] = self._workers[key].audit()
+        return self._workers[key]
+
+    def audits(self) -> list[tuple[Audit, Audit]]:
+        """Return each worker's audit just after loading and now."""
+        return [(self._audits[key], worker.audit()) for key, worker in self._workers.items()]
+
+    def place(self, *cases: Case) -> list[Placed]:
+        """Lay out cases of one workload side by side, in a clean arena, with the first one's state."""
+        worker = self.worker(cases[0].workload)
+        worker.release()
+        self._make_room(cases)
+        if cases[0].state:
+            worker.set_state(cases[0].state, deadline_s=self.limit_s())
+        return [self._bind(worker, case) for case in cases]
+
+    def call(self, placed: Sequence[Placed]) -> list[Fetched]:
+        """Call the candidate on each placed case in one request, then fetch every output."""
+        worker = placed[0].worker
+        reply = worker.call([p.number for p in placed], deadline_s=self.limit_s())
+        return [worker.fetch(reply.first + i, deadline_s=self.limit_s()) for i in range(len(placed))]
+
+    def refill(self, placed: Placed, case: Case) -> Placed:
+        """Put other content into the same storage, under the same binding."""
+        for slot, tensor in zip(placed.slots, case.tensors, strict=True):
+            self._arena.refill(slot, tensor)
+        return Placed(case, placed.worker, placed.number, placed.slots)
+
+    def arguments(self, placed: Placed) -> tuple[torch.Tensor, ...]:
+        """Return the judge's views of the tensor arguments as they are now."""
+        return tuple(self._arena.view(slot) for slot in placed.slots)
+
+    def guards_intact(self) -> bool:
+        """Tell whether the bytes between the tensors are as they were."""
+        return self._arena.guards_intact()
+
+    def _bind(self, worker: Worker, case: Case) -> Placed:
+        arguments: list[Argument] = []
+        slots: list[Slot] = []
+        for value in case.inputs:
+            if isinstance(value, torch.Tensor):
+                slots.append(self._arena.place(value))
+                arguments.append(slots[-1])
+            else:
+                arguments.append(cast(Argument, value))
+        number = worker.bind(tuple(arguments), case.workload.outputs)
+        return Placed(case, worker, number, tuple(slots))
+
+    def _make_room(self, cases: Sequence[Case]) -> None:
+        needed = _SLACK_BYTES + sum(2 * t.nbytes + 3 * (1 << 14) for case in cases for t in case.tensors)
+        if needed > self._arena.size_bytes:
+            if self._own_arena is not None:
+                self._own_arena.close()
+            self._arena = self._own_arena = self._pool.new_arena(needed)
+        self._arena.reset()
+
+
+def describe(failure: WorkerFailure) -> str:
+    """Put a worker's failure in one sentence for people and proposers."""
+    last = failure.output.strip().splitlines()
+    told = f" ({last[-1][:200]})" if last and failure.kind is not FailureKind.PROTOCOL else ""
+    return f"{failure.kind.value}: {failure.message}{told}"

@@ -1,0 +1,189 @@
+"""Run the checks in order, cheapest first, and stop at the first that is violated."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import WorkerError
+from ..records import Build, Candidate, CheckStatus, Finding, Split, TensorSpec, Verdict, Workload
+from ..sandbox import FailureKind, Pool, WorkerFailure
+from ..tasks import Problem
+from ._case import Case, Oracle, Seeds
+from ._protocol import Depth, Observation, failed, passed, unknown
+from ._trial import Trial, describe
+from .checks import CHECKS, PROBES
+
+LOADS, RUNS, SUPPORTED, FINISHED = "loads", "runs", "supported", "finished"
+"""Checks of the driver itself; they cannot be switched off."""
+_PLACES = {Split.SEARCH: "", Split.HIDDEN: "on a hidden workload: ", Split.CONFIRM: "on a hidden workload: "}
+
+
+@dataclass
+class _Ledger:
+    """Findings so far, one a check, the worst figures kept."""
+
+    findings: dict[str, Finding] = field(default_factory=dict)
+    unsupported: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        return any(f.status is CheckStatus.FAIL for f in self.findings.values())
+
+    def add(self, found: Finding) -> None:
+        known = self.findings.get(found.check)
+        if known is not None and known.status is CheckStatus.UNKNOWN and found.status is CheckStatus.PASS:
+            return
+        if known is not None and known.status is found.status is CheckStatus.PASS:
+            figures = {k: max(v, known.figures.get(k, v)) for k, v in found.figures.items()}
+            found = found.model_copy(update={"figures": {**known.figures, **figures}})
+        self.findings[found.check] = found
+
+
+def verify(
+    problem: Problem,
+    candidate: Candidate,
+    build: Build,
+    *,
+    pool: Pool,
+    depth: Depth = "full",
+    seeds: Sequence[int] | None = None,
+    deadline_s: float = 60.0,
+    oracle: Oracle | None = None,
+    disabled: frozenset[str] = frozenset(),
+) -> Verdict:
+    """Find out whether a built candidate is right and honest.
+
+    Args:
+        problem: What it claims to compute.
+        candidate: What is on trial.
+        build: Its build, status ok.
+        pool: Where workers come from.
+        depth: `screen` for the search workloads and the cheap probes under seeds shared by a session;
+            `full` for every split and every probe under fresh seeds.
+        seeds: The seeds of an earlier verdict, to replay it; drawn secretly after loading by default.
+        deadline_s: Seconds for the whole; what is not done by then is unknown.
+        oracle: Expected values to share between calls on the same problem.
+        disabled: Names of checks to leave out, for tests of the harness itself.
+    """
+    oracle = oracle or Oracle(problem)
+    drawn = Seeds(seeds if seeds is not None or depth == "full" else [oracle.screen_seed])
+    ledger = _Ledger()
+    with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
+        for found in _examine(trial, depth, disabled, ledger):
+            ledger.add(found)
+            if ledger.over:
+                break
+    findings = tuple(ledger.findings.values())
+    failure = next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
+    return Verdict(
+        candidate=candidate.key,
+        findings=findings,
+        unsupported=tuple(ledger.unsupported),
+        failure=failure,
+        seeds=tuple(drawn.drawn),
+    )
+
+
+def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledger) -> Iterator[Finding]:
+    """Yield findings in order; the caller stops at the first violation."""
+    task = trial.problem.task
+    search = _by_size(task.split(Split.SEARCH))
+    try:
+        trial.worker(search[0])
+    except WorkerError as error:
+        yield unknown(LOADS, str(error))
+        return
+    except WorkerFailure as failure:
+        yield failed(LOADS, describe(failure))
+        return
+    yield passed(LOADS)
+    seed = trial.seeds.draw()
+    first: Case | None = None
+    for workload in search:
+        case = trial.oracle.case(workload, seed)
+        yield from _calls(trial, case, disabled, ledger)
+        if first is None and case.usable:
+            first = case
+            yield from _probes(trial, case, depth, disabled)
+    if first is None:
+        yield unknown("correct", "the native op itself is not accurate enough on any search workload")
+    if depth == "full":
+        for workload in _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM))):
+            yield from _calls(trial, trial.oracle.case(workload, trial.seeds.draw()), disabled, ledger)
+    yield passed(FINISHED)
+
+
+def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) -> Iterator[Finding]:
+    """Call the candidate once on a case and let every check look."""
+    workload = case.workload
+    if not case.usable:
+        return
+    if trial.remaining_s <= 0:
+        yield unknown(FINISHED, "the deadline of the verification came first")
+        return
+    try:
+        seen = _observe(trial, case)
+    except WorkerFailure as failure:
+        if failure.kind is FailureKind.UNSUPPORTED and workload.split is not Split.SEARCH:
+            ledger.unsupported.append(workload.name)
+            return
+        yield _placed(_failure(trial, failure), workload)
+        return
+    yield passed(RUNS)
+    for check in CHECKS:
+        if check.name not in disabled:
+            yield _placed(check.examine(seen), workload)
+
+
+def _observe(trial: Trial, case: Case) -> Observation:
+    placed = trial.place(case)
+    fetched = trial.call(placed)[0]
+    return Observation(
+        case=case,
+        contract=trial.problem.task.contract,
+        fetched=fetched,
+        arguments_after=trial.arguments(placed[0]),
+        state_after=placed[0].worker.state(deadline_s=trial.limit_s()) if case.state else None,
+        guards_intact=trial.guards_intact(),
+    )
+
+
+def _probes(trial: Trial, case: Case, depth: Depth, disabled: frozenset[str]) -> Iterator[Finding]:
+    for probe in PROBES:
+        if probe.name in disabled or (probe.depth == "full" and depth == "screen"):
+            continue
+        if trial.remaining_s <= 0:
+            yield unknown(probe.name, "the deadline of the verification came first")
+            continue
+        try:
+            yield probe.probe(trial, case)
+        except WorkerFailure as failure:
+            yield failed(probe.name, describe(failure))
+            return
+
+
+def _failure(trial: Trial, failure: WorkerFailure) -> Finding:
+    """Turn a worker's failure into a finding: who is to blame for the missing answer?"""
+    if failure.kind is FailureKind.UNSUPPORTED:
+        return failed(SUPPORTED, describe(failure))
+    if failure.kind is FailureKind.TIMEOUT and trial.remaining_s <= 0:
+        return unknown(FINISHED, "the deadline of the verification came first")
+    return failed(RUNS, describe(failure))
+
+
+def _placed(found: Finding, workload: Workload) -> Finding:
+    """Say where it was found, without telling what a hidden workload is."""
+    if found.status is CheckStatus.PASS:
+        return found
+    name = workload.name if workload.split is Split.SEARCH else workload.split.value
+    return found.model_copy(update={"workload": name, "message": _PLACES[workload.split] + found.message})
+
+
+def _by_size(workloads: Sequence[Workload]) -> list[Workload]:
+    """Sort by elements in and out, so that a wrong candidate dies on the cheapest."""
+
+    def size(workload: Workload) -> int:
+        specs = (*workload.arguments, *workload.outputs)
+        return sum(math.prod(s.shape) for s in specs if isinstance(s, TensorSpec))
+
+    return sorted(workloads, key=size)

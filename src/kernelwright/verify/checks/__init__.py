@@ -1,0 +1,33 @@
+"""The checks, one file each, in the order they run: cheapest first.
+
+`CHECKS` look at every observed call. `PROBES` make calls of their own.
+"""
+
+from .._protocol import Check, Probe
+from .aliasing import Aliasing
+from .correct import Correct
+from .earlier_outputs import EarlierOutputs
+from .fresh_content import FreshContent
+from .guards import Guards
+from .inputs import InputsUnchanged
+from .layout import Layout
+from .one_element import OneElement
+from .process import ProcessClean
+from .repeatable import Repeatable
+from .returns import Returns
+from .state import StateUnchanged
+from .weights import WeightsFollowed
+
+__all__ = ["CHECKS", "PROBES", "check_names"]
+
+CHECKS: tuple[Check, ...] = (
+    Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
+)  # fmt: skip
+PROBES: tuple[Probe, ...] = (
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), ProcessClean(),
+)  # fmt: skip
+
+
+def check_names() -> tuple[str, ...]:
+    """Name every check that can be switched off, in the order they run."""
+    return (*(c.name for c in CHECKS), *(p.name for p in PROBES))

@@ -1,0 +1,37 @@
+"""The values are right: near the float64 truth, in units that the native op's own error defines."""
+
+from ...records import Finding
+from ...sandbox import Fetched
+from .._case import Case
+from .._error import error_against
+from .._protocol import Observation, failed, passed
+
+
+class Correct:
+    """Hold each output against its yardstick."""
+
+    name = "correct"
+
+    def examine(self, seen: Observation) -> Finding:
+        """Fail on the first output that is further from the truth than allowed."""
+        return compare_outputs(self.name, seen.fetched, seen.case)
+
+
+def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") -> Finding:
+    """Compare what was fetched with what the case expects; `when` is put before the message.
+
+    Outputs that do not fit the case's shapes and dtypes fail without a look at their values.
+    """
+    if len(fetched.outputs) != len(case.outputs):
+        return failed(check, f"{when}{len(fetched.outputs)} outputs, expected {len(case.outputs)}")
+    worst = norm = 0.0
+    for i, (output, ruler) in enumerate(zip(fetched.outputs, case.outputs, strict=True)):
+        if output.shape != ruler.output.shape or output.dtype != ruler.output.dtype:
+            return failed(check, f"{when}output {i} does not have the expected shape and dtype")
+        found = error_against(output, ruler, case.tensors)
+        if not found.ok:
+            where = f"output {i}: " if len(case.outputs) > 1 else ""
+            figures = {k: v for k, v in (("error", found.error), ("norm", found.norm)) if v < float("inf")}
+            return failed(check, f"{when}{where}{found.message}", **figures)
+        worst, norm = max(worst, found.error), max(norm, found.norm)
+    return passed(check, error=worst, norm=norm)

@@ -1,0 +1,40 @@
+"""One element changed in the same storage shows in the answer."""
+
+import torch
+
+from ...records import Finding
+from .._case import Case
+from .._protocol import Depth, passed
+from .._trial import Trial
+from .correct import compare_outputs
+
+
+class OneElement:
+    """Change one element at a secret place of each float argument; fingerprints over samples miss it."""
+
+    name = "one-element"
+    depth: Depth = "full"
+
+    def probe(self, trial: Trial, case: Case) -> Finding:
+        """Fail where the answer is not right for the changed content."""
+        if case.state_after or case.mutated:
+            return passed(self.name)
+        inputs = tuple(_poked(value, case.seed + i) for i, value in enumerate(case.inputs))
+        other = trial.oracle.make(case.workload, case.seed, inputs, case.state, near=case)
+        if not other.usable:
+            return passed(self.name)
+        placed = trial.place(case)[0]
+        trial.call([placed])
+        fetched = trial.call([trial.refill(placed, other)])[0]
+        return compare_outputs(self.name, fetched, other, "with one element changed, ")
+
+
+def _poked(value: object, seed: int) -> object:
+    """Return a copy with one element doubled, or made one where it was zero."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+        return value
+    place = int(torch.randint(value.numel(), (), generator=torch.Generator().manual_seed(seed)))
+    copy = torch.empty_like(value).copy_(value)
+    index = torch.unravel_index(torch.tensor(place), copy.shape)
+    copy[index] = torch.where(copy[index] == 0, torch.ones_like(copy[index]), copy[index] * 2)
+    return copy

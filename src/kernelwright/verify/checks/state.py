@@ -1,0 +1,28 @@
+"""Parameters and buffers are as they were, or changed as the reference changes them."""
+
+from ...records import Finding
+from .._case import same_bits
+from .._error import error_against
+from .._protocol import Observation, failed, passed
+
+
+class StateUnchanged:
+    """Compare the state after the call with the reference's, running statistics included."""
+
+    name = "state-unchanged"
+
+    def examine(self, seen: Observation) -> Finding:
+        """Fail on the first tensor that holds something else."""
+        case = seen.case
+        if seen.state_after is None or not case.state:
+            return passed(self.name)
+        for name, before in case.state.items():
+            after = seen.state_after.get(name)
+            if after is None or after.shape != before.shape or after.dtype != before.dtype:
+                return failed(self.name, f"state {name!r} is gone or has another shape or dtype")
+            if name in case.state_after:
+                if not error_against(after, case.state_after[name]).ok:
+                    return failed(self.name, f"state {name!r} is not updated as the reference updates it")
+            elif not same_bits(before, after):
+                return failed(self.name, f"state {name!r} was changed, which the reference does not do")
+        return passed(self.name)

@@ -1,0 +1,122 @@
+"""Puts an exploit through the real pipeline: build, verify in full, and the bench where it is still in the running."""
+
+import secrets
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from kernelwright.config import Settings
+from kernelwright.devices import detect
+from kernelwright.languages import get_language
+from kernelwright.measure import CANDIDATE, Bench
+from kernelwright.records import Build, BuildStatus, CheckStatus, Finding, Split, Timing
+from kernelwright.sandbox import Pool
+from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import Oracle, _trial, check_names, verify
+
+from .exploit import TASKS, Exploit
+
+NO_GAIN = "no-gain"
+"""Not a check: the attack on the clock gained nothing, as the judge's clock is elsewhere."""
+MEASURED = ("timed-calls", "timed-outputs", "deferred-work", "two-clocks", NO_GAIN)
+_GAIN = 1.1
+_STALL_S = 3.0
+"""Seconds that a call of an exploit that stalls is waited for, so that the tests stay short."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one exploit."""
+
+    caught_by: str
+    """Name of the check that failed first; empty where none did."""
+    message: str
+    time_s: float
+    """Seconds from after the build to the verdict."""
+    unknown: tuple[str, ...] = ()
+    """Checks that could not run."""
+
+
+class Judge:
+    """Holds one pool, and one problem and bench a task, for many exploits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = Settings.from_environment(
+            {"KERNELWRIGHT_CACHE": str(folder), "KERNELWRIGHT_STORE": str(folder)}
+        )
+        self.pool = Pool(self.settings, arena_bytes=16 << 20)
+        self._oracles: dict[str, Oracle] = {}
+        self._benches: dict[str, Bench] = {}
+        self._seeds = [secrets.randbits(48) for _ in range(64)]
+
+    def __enter__(self) -> "Judge":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bench in self._benches.values():
+            bench.close()
+        self.pool.close()
+
+    def build(self, exploit: Exploit) -> Build:
+        language = get_language(exploit.candidate().language)
+        build = type(language)(self.settings).build(exploit.candidate())
+        assert build.status is BuildStatus.OK, build.diagnostics
+        return build
+
+    def judge(self, exploit: Exploit, disabled: frozenset[str] = frozenset()) -> Outcome:
+        """Run everything until the first failure; `disabled` leaves checks out."""
+        build, candidate = self.build(exploit), exploit.candidate()
+        oracle = self._oracle(exploit.task)
+        begun = time.monotonic()
+        limit_s = _STALL_S if exploit.naive == "stalls" else _trial._CALL_LIMIT_S
+        with mock.patch.object(_trial, "_CALL_LIMIT_S", limit_s):
+            verdict = verify(
+                oracle.problem, candidate, build, pool=self.pool, seeds=self._seeds, deadline_s=60.0,
+                oracle=oracle, disabled=disabled,
+            )  # fmt: skip
+        findings = list(verdict.findings)
+        if not _failures(findings):
+            findings += self._measured(exploit, build, disabled)
+        found = _failures(findings)
+        return Outcome(
+            caught_by=found[0].check if found else "",
+            message=found[0].message if found else "",
+            time_s=time.monotonic() - begun,
+            unknown=tuple(f.check for f in findings if f.status is CheckStatus.UNKNOWN),
+        )
+
+    def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
+        problem = self._oracle(exploit.task).problem
+        if exploit.task not in self._benches:
+            self._benches[exploit.task] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
+        bench = self._benches[exploit.task]
+        timing, findings = bench.measure(
+            exploit.candidate(), build, phase="measure" if exploit.expect & {"timed-outputs", NO_GAIN} else "screen",
+            workloads=problem.task.split(Split.SEARCH), deadline_s=20.0,
+        )  # fmt: skip
+        findings = [f for f in findings if f.check not in disabled]
+        if NO_GAIN not in disabled and NO_GAIN in exploit.expect and (speedup := _speedup(timing)) < _GAIN:
+            message = f"{speedup:.2f} times the native op's speed"
+            findings.append(Finding(check=NO_GAIN, status=CheckStatus.FAIL, message=message))
+        return findings
+
+    def _oracle(self, task: str) -> Oracle:
+        if task not in self._oracles:
+            self._oracles[task] = Oracle(Problem(load_task(str(TASKS / f"{task}.py"))))
+        return self._oracles[task]
+
+
+def removable() -> tuple[str, ...]:
+    """Name every check that the matrix removes."""
+    return (*check_names(), *(n for n in MEASURED if n != NO_GAIN))
+
+
+def _failures(findings: list[Finding]) -> list[Finding]:
+    return [f for f in findings if f.status is CheckStatus.FAIL]
+
+
+def _speedup(timing: Timing) -> float:
+    ratios = [b.times_us["eager"] / b.times_us[CANDIDATE] for b in timing.blocks if "eager" in b.times_us]
+    return statistics.median(ratios) if ratios else 0.0

@@ -1,0 +1,27 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.first = nn.Linear(dim, dim, bias=False)
+        self.second = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+rows = 48
+dim = 64
+
+
+def get_inputs():
+    return [torch.randn(rows, dim)]
+
+
+def get_init_inputs():
+    return [dim]
+
+
+NAIVE_SIZES = {"rows": 512, "dim": 512}

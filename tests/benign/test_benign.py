@@ -1,0 +1,96 @@
+"""Honest candidates that look suspicious: none may be rejected.
+
+One file a candidate; its first line says what looks suspicious, `TASK` which of `tasks/` it solves. A file that
+defines `Model` is a module, any other defines `run`; C++ files write into their outputs.
+
+What honest invalidation of packed weights looks like here: weights are tensors that torch writes, so that a
+kernel may keep what it made of one as long as it keeps that very tensor and sees its `_version` unchanged.
+An address alone is not enough (it is given to another tensor once the first is gone). Inputs are written by
+the judge without torch knowing: nothing made of an input may outlive the call.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.languages import get_language
+from kernelwright.records import Build, BuildStatus, Candidate, CheckStatus, SourceFile
+from kernelwright.sandbox import Pool
+from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import Oracle, verify
+
+HERE = Path(__file__).parent
+FILES = sorted(
+    p for p in HERE.iterdir() if p.suffix in {".py", ".cpp"} and p.stem not in {"__init__", "test_benign"}
+)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = str(tmp_path_factory.mktemp("kernelwright"))
+    return Settings.from_environment({"KERNELWRIGHT_CACHE": folder, "KERNELWRIGHT_STORE": folder})
+
+
+@pytest.fixture(scope="module")
+def pool(settings: Settings):
+    with Pool(settings, arena_bytes=16 << 20) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def oracles() -> dict[str, Oracle]:
+    return {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rejected():
+    found: dict[str, str] = {}
+    yield found
+    print(f"\n{len(found)} false positives among {len(FILES)} honest candidates", *found.items(), sep="\n  ")
+
+
+def oracle_of(task: str, oracles: dict[str, Oracle]) -> Oracle:
+    if task not in oracles:
+        oracles[task] = Oracle(Problem(load_task(str(HERE / "tasks" / f"{task}.py"))))
+    return oracles[task]
+
+
+def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
+    text = path.read_text()
+    task = re.search(r'TASK = "(\w+)"', text)
+    assert task is not None
+    cpp = path.suffix == ".cpp"
+    module = "class Model(" in text
+    candidate = Candidate(
+        sources=(SourceFile(path=path.name, text=text),),
+        language="cpp" if cpp else "torch",
+        entry=f"{path.name}:{'Model' if module else 'run'}",
+        style="destination" if cpp else "module" if module else "function",
+    )
+    language = get_language(candidate.language)
+    if not language.available().ok:
+        pytest.skip(f"{candidate.language} is not available")
+    build = type(language)(settings).build(candidate)
+    assert build.status is BuildStatus.OK, build.diagnostics
+    return task[1], candidate, build
+
+
+def test_there_are_at_least_sixty() -> None:
+    assert len(FILES) >= 60
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_honest_candidate_is_not_rejected(
+    path: Path, settings: Settings, pool: Pool, oracles: dict[str, Oracle], rejected: dict[str, str]
+) -> None:
+    task, candidate, build = built(path, settings)
+    oracle = oracle_of(task, oracles)
+    verdict = verify(oracle.problem, candidate, build, pool=pool, depth="full", oracle=oracle)
+    bad = [f for f in verdict.findings if f.status is CheckStatus.FAIL]
+    if bad:
+        rejected[path.stem] = f"{bad[0].check}: {bad[0].message}"
+    assert not bad, rejected[path.stem]
+    unknown = [f for f in verdict.findings if f.status is CheckStatus.UNKNOWN]
+    assert not unknown, unknown

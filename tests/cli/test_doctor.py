@@ -1,0 +1,41 @@
+"""The doctor: whatever a probe meets is a fact with a remedy."""
+
+import pytest
+
+import kernelwright.devices
+import kernelwright.languages
+from kernelwright.cli._common import Common
+from kernelwright.cli.doctor import examine
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken driver"), OSError(13, "Permission denied")])
+def test_a_failing_probe_is_a_fact_and_the_others_go_on(monkeypatch, tmp_path, error):
+    def broken():
+        raise error
+
+    monkeypatch.setattr(kernelwright.devices, "devices", broken)
+    facts = list(examine(Common(store=tmp_path)))
+    failed = [f for f in facts if f.area in {"device", "peaks"}]
+    assert len(failed) == 2 and not any(f.ok for f in failed)
+    assert all(str(error) in f.what and f.remedy for f in failed)
+    assert [f.ok for f in facts if f.area == "store"] == [True]
+
+
+def test_one_broken_language_does_not_hide_the_others(monkeypatch, tmp_path):
+    real = kernelwright.languages.get_language
+
+    def broken(name):
+        if name == "cuda":
+            raise ValueError("nvcc says something new")
+        return real(name)
+
+    monkeypatch.setattr(kernelwright.languages, "get_language", broken)
+    facts = {f.name: f for f in examine(Common(store=tmp_path)) if f.area == "language"}
+    assert not facts["cuda"].ok and "nvcc says something new" in facts["cuda"].what
+    assert facts["torch"].ok
+
+
+def test_a_store_that_cannot_be_opened_is_a_fact(tmp_path):
+    (tmp_path / "file").write_text("")
+    (store,) = [f for f in examine(Common(store=tmp_path / "file" / "store")) if f.area == "store"]
+    assert not store.ok and "--store" in store.remedy

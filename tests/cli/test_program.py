@@ -1,0 +1,147 @@
+"""The real program in a process of its own: help, wrong input, exit codes, JSON lines."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = (
+    "optimize", "judge", "bound", "doctor", "runs", "show", "resume", "report", "export", "decide", "admit",
+)  # fmt: skip
+
+
+@pytest.fixture
+def program(tmp_path):
+    def call(*arguments, **environment):
+        command = [sys.executable, "-m", "kernelwright", *map(str, arguments)]
+        variables = {**os.environ, "KERNELWRIGHT_STORE": str(tmp_path / "store"), **environment}
+        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=120)
+
+    return call
+
+
+def test_help_names_every_command(program):
+    done = program("--help")
+    assert done.returncode == 0
+    assert all(f" {command} " in done.stdout for command in COMMANDS)
+    assert program().stdout == done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command(program, command):
+    done = program(command, "--help")
+    assert done.returncode == 0
+    assert "--store" in done.stdout and "--json" in done.stdout
+    assert done.stderr == ""
+
+
+def test_version(program):
+    done = program("--version")
+    assert done.returncode == 0 and done.stdout.strip()[0].isdigit()
+
+
+TASK = """
+import kernelwright as kw
+
+@kw.task(x="float32[rows, columns]", workloads=[{"rows": 4, "columns": 16}])
+def double(x):
+    return x * 2
+"""
+
+WRONG = {
+    "missing file": (("optimize", "nosuch.py"), "nosuch.py"),
+    "not a task": (("optimize", "{empty}"), "empty.py"),
+    "not a kind of file": (("optimize", "{text}"), "notes.txt"),
+    "unknown language": (("optimize", "{task}", "--language", "nosuch"), "nosuch"),
+    "unknown proposer": (("optimize", "{task}", "--proposer", "nosuch"), "nosuch"),
+    "unknown device": (("optimize", "{task}", "--device", "nosuch"), "nosuch"),
+    "unknown tuner": (("optimize", "{task}", "--tuner", "nosuch"), "nosuch"),
+    "unknown baseline": (("optimize", "{task}", "--baseline", "nosuch"), "nosuch"),
+    "negative budget": (("optimize", "{task}", "--evaluations", "-1"), "-1"),
+    "no time": (("optimize", "{task}", "--minutes", "0"), "minutes"),
+    "not a number": (("optimize", "{task}", "--evaluations", "many"), "many"),
+    "unknown flag": (("optimize", "{task}", "--nosuch"), "--nosuch"),
+    "no target": (("optimize",), "target"),
+    "unknown command": (("nosuch",), "nosuch"),
+    "unknown run": (("show", "nosuch"), "nosuch"),
+    "no such run to resume": (("resume", "nosuch"), "nosuch"),
+    "no such run to export": (("export", "nosuch", "--to", "here"), "nosuch"),
+    "no candidate": (("judge", "{task}", "nosuch.py"), "nosuch.py"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_one_sentence_and_exit_code_2(program, tmp_path, case):
+    files = {"empty": tmp_path / "empty.py", "text": tmp_path / "notes.txt", "task": tmp_path / "double.py"}
+    for name, file in files.items():
+        file.write_text(TASK if name == "task" else "")
+    arguments, named = WRONG[case]
+    done = program(*(a.format(**files) for a in arguments))
+    assert done.returncode == 2, done.stderr
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("kernelwright: ") and named in sentence
+    assert done.stdout == ""
+
+
+def test_errors_are_events_too(program):
+    done = program("resume", "nosuch", "--json")
+    (line,) = done.stdout.splitlines()
+    event = json.loads(line)
+    assert event["event"] == "error" and event["exit_code"] == done.returncode == 2
+    assert "nosuch" in event["message"]
+
+
+def test_a_store_where_none_can_be(program, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = program("runs", "--store", tmp_path / "file" / "store")
+    assert done.returncode == 1
+    assert "--store" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_tool_that_is_missing_is_exit_code_4(program, tmp_path):
+    (tmp_path / "double.py").write_text(TASK)
+    done = program("optimize", tmp_path / "double.py", "--language", "cpp", KERNELWRIGHT_CXX="/nosuch/g++")
+    assert done.returncode == 4, done.stderr
+    assert "cpp" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_doctor_says_what_is_here(program):
+    done = program("doctor", "--json")
+    assert done.returncode == 0
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    areas = {e["area"] for e in events[:-1]}
+    assert areas == {"python", "package", "device", "peaks", "language", "sandbox", "store"}
+    assert events[-1]["event"] == "result"
+    assert all(e["remedy"] for e in events[:-1] if not e["ok"])
+
+
+def test_doctor_says_how_to_get_a_compiler(program):
+    done = program("doctor", KERNELWRIGHT_CXX="/nosuch/g++")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    (at,) = (i for i, line in enumerate(lines) if "language  cpp" in line)
+    assert lines[at].startswith("missing") and "to have it:" in lines[at + 1]
+
+
+def test_runs_of_an_empty_store(program):
+    assert "no runs" in program("runs").stdout
+    assert json.loads(program("runs", "--json").stdout) == {"event": "result", "runs": 0}
+
+
+def test_bound_names_the_binding_term(program, tmp_path):
+    (tmp_path / "double.py").write_text(TASK)
+    done = program("bound", tmp_path / "double.py", "--json")
+    assert done.returncode == 0, done.stderr
+    *bounds, result = [json.loads(line) for line in done.stdout.splitlines()]
+    assert result["bounds"] == {b["workload"]: b["time_us"] for b in bounds}
+    assert all(b["binding"] in {t["name"] for t in b["terms"]} for b in bounds)
+
+
+def test_admit_shows_the_mutants(program, tmp_path):
+    (tmp_path / "double.py").write_text(TASK)
+    done = program("admit", tmp_path / "double.py", "--json")
+    *mutants, result = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert {"zeros", "stale"} <= {m["mutant"] for m in mutants} and not result["degenerate"]

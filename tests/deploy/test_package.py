@@ -1,0 +1,272 @@
+"""Export a kernel, then use the package as a stranger would: in a fresh process without Kernelwright."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelwright.deploy import Claim, Kernel, Variant, package
+from kernelwright.errors import InputError
+from kernelwright.languages import get_language
+from kernelwright.languages.cpp import header
+from kernelwright.records import (
+    Build,
+    BuildStatus,
+    Candidate,
+    Contract,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Reference,
+    ScalarSpec,
+    SourceFile,
+    Task,
+    TensorSpec,
+    Workload,
+)
+
+KERNEL = """
+#include "kernelwright.h"
+KW_KERNEL(scale_shift) {
+  auto x = args.tensor<const float>(0);
+  const float a = static_cast<float>(args.real(1));
+  auto b = args.tensor<const float>(2);
+  auto out = args.tensor<float>(3);
+  if (x.shape(0) == 5) KW_UNSUPPORTED("five rows");
+  const float *px = x.data(), *pb = b.data();
+  float* po = out.data();
+  const int64_t rows = x.shape(0), columns = x.shape(1);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) po[r * columns + c] = px[r * columns + c] * a + pb[c];
+}
+"""
+REFERENCE = "def scale_shift(x, a, b):\n    return x * a + b\n"
+MODULE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.b = torch.nn.Parameter(torch.randn(columns))
+    def forward(self, x, a):
+        return x * a + self.b
+"""
+
+
+def workload(rows: int, module: bool = False) -> Workload:
+    x = TensorSpec(name="x", shape=(rows, 16), dtype="float32")
+    b = TensorSpec(name="b", shape=(16,), dtype="float32")
+    out = TensorSpec(name="out", shape=(rows, 16), dtype="float32")
+    a = ScalarSpec(name="a", value=2.5)
+    return Workload(
+        name=f"rows={rows}",
+        arguments=(x, a) if module else (x, a, b),
+        state=(b,) if module else (),
+        outputs=(out,),
+    )
+
+
+def make_task(module: bool = False) -> Task:
+    text, entry = (MODULE, "ref.py:Model") if module else (REFERENCE, "ref.py:scale_shift")
+    return Task(
+        name="scale-shift",
+        form="own",
+        reference=Reference(
+            files=(SourceFile(path="ref.py", text=text),),
+            entry=entry,
+            style="module" if module else "function",
+        ),
+        workloads=(workload(4, module), workload(8, module)),
+    )
+
+
+CANDIDATE = Candidate(
+    sources=(SourceFile(path="kernel.cpp", text=KERNEL), header()),
+    language="cpp",
+    entry="kernel.cpp:scale_shift",
+    style="destination",
+)
+
+
+def variant(task: Task, candidate: Candidate = CANDIDATE) -> Variant:
+    decision = Decision(candidate=candidate.key, status=DecisionStatus.IMPROVED, reason="planted")
+    evaluation = Evaluation(candidate=candidate, build=Build(status=BuildStatus.OK), decision=decision)
+    return Variant(evaluation, task.workloads)
+
+
+def claim(task: Task) -> Claim:
+    return Claim(
+        task=task.name,
+        task_key=task.key,
+        run="r1",
+        reproduce="kernelwright optimize ref.py",
+        decisions=(),
+        contract=Contract(),
+        environment={"torch": "here"},
+        verified=("rows=4",),
+        not_tested=("gradients",),
+    )
+
+
+def export(folder: Path, module: bool = False) -> Kernel:
+    task = make_task(module)
+    return package(task, [variant(task)], claim(task), folder, init=(16,) if module else ())
+
+
+def run(folder: Path, code: str) -> str:
+    blocked = "import sys; sys.modules['kernelwright'] = None\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", blocked + code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+needs_compiler = pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+
+
+@needs_compiler
+def test_kernel_inside_the_guard_native_outside(tmp_path: Path) -> None:
+    export(tmp_path / "out")
+    code = """
+import torch
+from scale_shift import scale_shift, dispatcher
+b = torch.randn(16)
+for rows, want in ((4, "cpp"), (6, "cpp"), (8, "cpp"), (3, "native"), (9, "native")):
+    x = torch.randn(rows, 16)
+    assert dispatcher.choose(x, 2.5, b).startswith(want), rows
+    assert torch.allclose(scale_shift(x, 2.5, b), x * 2.5 + b)
+x = torch.randn(4, 16)
+assert dispatcher.choose(x, 2.0, b) == "native"
+assert dispatcher.choose(x.double(), 2.5, b) == "native"
+assert dispatcher.choose(torch.randn(16, 4).t(), 2.5, b) == "native"
+assert torch.equal(scale_shift(x.double(), 2.5, b.double()), x.double() * 2.5 + b.double())
+w = b.clone().requires_grad_()
+scale_shift(x, 2.5, w).sum().backward()
+assert torch.equal(w.grad, torch.full((16,), 4.0))
+five = torch.randn(5, 16)  # inside the guard, but the kernel declines
+assert torch.allclose(scale_shift(five, 2.5, b), five * 2.5 + b)
+print("fine")
+"""
+    assert run(tmp_path / "out", code) == "fine\n"
+
+
+@needs_compiler
+def test_the_kernel_itself_serves(tmp_path: Path) -> None:
+    """With the native op broken, calls inside the guard still work: the kernel answers, not the fallback."""
+    export(tmp_path / "out")
+    code = """
+import torch
+from scale_shift import dispatcher
+x, b = torch.randn(4, 16), torch.randn(16)
+want = dispatcher(x, 2.5, b)
+dispatcher.native = None
+assert torch.allclose(dispatcher(x, 2.5, b), x * 2.5 + b)
+"""
+    run(tmp_path / "out", code)
+
+
+@needs_compiler
+def test_the_op_is_sound_for_torch_compile(tmp_path: Path) -> None:
+    export(tmp_path / "out")
+    code = """
+import torch
+from scale_shift import op, scale_shift
+x, b = torch.randn(4, 16), torch.randn(16)
+torch.library.opcheck(op, (x, 2.5, b), test_utils=("test_schema", "test_faketensor"))
+got = torch.compile(lambda x, b: scale_shift(x, 2.5, b) + 1, backend="aot_eager", fullgraph=True)(x, b)
+assert torch.allclose(got, x * 2.5 + b + 1)
+"""
+    run(tmp_path / "out", code)
+
+
+@needs_compiler
+def test_a_module_keeps_its_state(tmp_path: Path) -> None:
+    export(tmp_path / "out", module=True)
+    code = """
+import torch
+from scale_shift import Module, dispatcher
+m = Module(16)
+x = torch.randn(8, 16)
+with torch.no_grad():
+    assert torch.allclose(m(x, 2.5), x * 2.5 + m.b)
+    m.b.fill_(7)
+    assert torch.allclose(m(x, 2.5), x * 2.5 + 7)
+    assert dispatcher.choose(x, 2.5, m.b).startswith("cpp")
+    other = Module(8)
+    assert torch.allclose(other(x[:, :8], 2.5), x[:, :8] * 2.5 + other.b)
+"""
+    run(tmp_path / "out", code)
+
+
+@needs_compiler
+def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:
+    kernel = export(tmp_path / "out")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        ".",
+    ]
+    good = subprocess.run(command, cwd=kernel.folder, capture_output=True, text=True)
+    assert good.returncode == 0, good.stdout
+    source = kernel.folder / kernel.name / "variants" / kernel.variants[0] / "kernel.cpp"
+    source.write_text(source.read_text().replace("* a + pb[c]", "* a"))
+    bad = subprocess.run(command, cwd=kernel.folder, capture_output=True, text=True)
+    assert bad.returncode == 1, bad.stdout
+
+
+def test_without_a_compiler_the_native_op_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(tmp_path / "out")
+    code = """
+import os, warnings, torch
+os.environ["PATH"] = ""
+os.environ.pop("CXX", None)
+from scale_shift import scale_shift
+x, b = torch.randn(4, 16), torch.randn(16)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    assert torch.equal(scale_shift(x, 2.5, b), x * 2.5 + b)
+assert any("no C++ compiler" in str(w.message) for w in seen)
+"""
+    run(tmp_path / "out", code)
+
+
+def test_a_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        export(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
+    export(tmp_path / "out")
+    (tmp_path / "out" / "scale_shift" / "stale.py").write_text("")
+    export(tmp_path / "out")
+    assert not (tmp_path / "out" / "scale_shift" / "stale.py").exists()
+    assert json.loads((tmp_path / "out" / "claim.json").read_text())["run"] == "r1"
+
+
+def test_nothing_accepted_nothing_exported(tmp_path: Path) -> None:
+    task = make_task()
+    with pytest.raises(InputError, match="no accepted kernel"):
+        package(task, [], claim(task), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_sheet_says_what_was_not_tested(tmp_path: Path) -> None:
+    kernel = export(tmp_path / "out")
+    text = (kernel.folder / "CLAIM.md").read_text()
+    assert "gradients" in text
+    assert "kernelwright optimize ref.py" in text

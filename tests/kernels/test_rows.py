@@ -1,0 +1,215 @@
+"""Row programs: every family, on shapes with tails, of one, prime, wide and tall, with special values."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .harness import Function, build, check, check_template, templates
+
+SHAPES = [(33, 65), (1, 1), (7, 16), (3, 1000), (1, 40011), (2003, 12)]
+CUBES = [(2, 5, 7), (3, 64, 33), (1, 1, 1), (1, 300, 130)]
+
+
+def draw(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    return [torch.rand(shape) + 0.1 if len(shape) == 1 else torch.randn(shape) + 0.05 for shape in shapes]
+
+
+def cases(*per_shape: str, shapes: list[tuple[int, ...]] = SHAPES) -> list[list[torch.Tensor]]:
+    """Draw for each shape one tensor an entry: `full`, `row` (last axis), `column` (all but the last)."""
+    torch.manual_seed(0)
+    of = {"full": lambda s: s, "row": lambda s: s[-1:], "column": lambda s: (*s[:-1], 1)}
+    return [draw(*(of[kind](shape) for kind in per_shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"),
+    [
+        (lambda x, y: F.gelu(x + 2 * y), ("full", "full")),
+        (lambda x, w, c: F.silu(x * w) - torch.sigmoid(c) / (1 + x.abs()), ("full", "row", "column")),
+        (lambda x: (x.clamp(-1, 1), torch.where(x > 0, x, x.expm1()), x > 0.5), ("full",)),
+    ],
+)
+def test_pointwise(function: Function, kinds: tuple[str, ...]) -> None:
+    check_template(function, cases(*kinds), family="pointwise")
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x: (x.mean(-1), x.amax(-1), x.var(-1), x.argmin(-1)), SHAPES[:1] + SHAPES[2:]),
+        (lambda x: (x.square().sum(0), x.amin(0), x.argmax(0)), SHAPES),
+        (lambda x: (x.square().mean(), x.argmax()), SHAPES),
+        (lambda x: x.std((0, 2)), CUBES[:2] + CUBES[3:]),
+        (lambda x: (x.amax(1), (x > 1).any(1), (x > -2).all(1)), CUBES),
+        (lambda x: F.gelu(x.square().mean((1, 2), keepdim=True) + 1) * x, CUBES),
+        (lambda x: x / torch.linalg.vector_norm(x, dim=-1, keepdim=True), SHAPES),
+        (lambda x: torch.max(x, 1), SHAPES),
+    ],
+)
+def test_reduce(function: Function, shapes: list[tuple[int, ...]]) -> None:
+    check_template(function, cases("full", shapes=shapes), family="reduce")
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x: torch.softmax(x * 3, -1), SHAPES),
+        (lambda x: F.log_softmax(x, 1), CUBES),
+        (lambda x: torch.logsumexp(x, 0), SHAPES),
+    ],
+)
+def test_softmax(function: Function, shapes: list[tuple[int, ...]]) -> None:
+    check_template(function, cases("full", shapes=shapes), family="softmax")
+
+
+def rms_norm(x: torch.Tensor, residual: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    h = x + residual
+    return h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w, h
+
+
+def test_rms_norm_with_residual() -> None:
+    check_template(rms_norm, cases("full", "full", "row"), family="norm")
+
+
+@pytest.mark.parametrize(
+    ("module", "shapes"),
+    [
+        (nn.LayerNorm(65), [(33, 65), (1, 65), (2003, 65)]),
+        (nn.Sequential(nn.GroupNorm(4, 8), nn.SiLU()), [(2, 8, 3, 5), (1, 8, 2, 1), (3, 8, 31, 17)]),
+        (nn.InstanceNorm2d(8, affine=True), [(2, 8, 3, 5), (3, 8, 9, 2)]),
+        (nn.BatchNorm2d(8).eval(), [(2, 8, 3, 5), (1, 8, 1, 1), (3, 8, 31, 17)]),
+    ],
+)
+def test_norm_modules(module: nn.Module, shapes: list[tuple[int, ...]]) -> None:
+    torch.manual_seed(0)
+    for tensor in module.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.uniform_(0.5, 1.5)
+    check_template(module, [draw(shape) for shape in shapes], family="norm")
+
+
+def labelled(shapes: list[tuple[int, ...]]) -> list[list[torch.Tensor]]:
+    torch.manual_seed(0)
+    drawn = [[torch.randn(s), torch.randint(0, s[1], (s[0], *s[2:]))] for s in shapes]
+    drawn[0][1].view(-1)[0] = -100
+    return drawn
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(reduction: str) -> None:
+    def function(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, target, reduction=reduction)
+
+    check_template(function, labelled(SHAPES), family="loss")
+
+
+def test_cross_entropy_over_pixels() -> None:
+    check_template(F.cross_entropy, labelled([(2, 5, 3, 7), (1, 33, 8, 20)]), family="loss")
+
+
+def test_tasks_loss_of_all_rows() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (1 - F.cosine_similarity(x, y, dim=1)).mean()
+
+    check_template(function, cases("full", "full"), family="reduce")
+
+
+def test_special_values() -> None:
+    x = torch.randn(9, 70)
+    x[0, 3], x[1, 5], x[2, 69], x[3] = float("nan"), float("inf"), float("-inf"), float("-inf")
+    for function in (lambda t: torch.softmax(t, -1), lambda t: torch.logsumexp(t, -1), lambda t: t.amax(-1)):
+        template = templates(function, [x])[0]
+        for configuration in (template.default(), list(template.space.configurations())[-1]):
+            check(build(template, configuration), function, [x])
+
+
+def test_long_sums_stay_accurate() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(3_000_017)
+    template = templates(torch.sum, [x])[0]
+    total = build(template, template.default())((x.sum(),), x)
+    assert isinstance(total, torch.Tensor)
+    assert abs(total.item() / x.double().sum().item() - 1) < 2e-7
+
+
+def test_streaming_of_unaligned_rows() -> None:
+    """Outputs beyond the threshold go past the caches; rows of odd length begin off the boundary."""
+    torch.manual_seed(0)
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + w)
+
+    inputs = [torch.randn(1201, 1103), torch.randn(1103)]
+    template = templates(function, inputs)[0]
+    kernel = build(template, {**template.default(), "stream_from_mib": 4})
+    check(kernel, function, inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(5, 71).to(dtype), torch.randn(71).to(dtype)]
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * w
+
+    template = templates(function, inputs)[0]
+    check(build(template, template.default()), function, inputs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.t() + x,  # permuted
+        lambda x: x @ x,  # not a row program
+        lambda x: x.cumsum(0).softmax(-1),
+        lambda x: x.double() + 1,  # float64
+        lambda x: x.add_(1),  # changes its input
+        lambda x: x.sum(0, keepdim=True) + x.sum(1, keepdim=True),  # two directions
+    ],
+)
+def test_what_does_not_match(function: Function) -> None:
+    found = [
+        t.name
+        for t in templates(function, [torch.randn(8, 8)])
+        if t.name in ("pointwise", "reduce", "softmax")
+    ]
+    assert found == []
+
+
+def test_other_shapes_are_declined() -> None:
+    inputs = [torch.randn(4, 8), torch.randn(4, 8)]
+    template = templates(torch.add, inputs)[0]
+    kernel = build(template, template.default())
+    with pytest.raises(RuntimeError, match="Unsupported: the shape of"):
+        kernel((inputs[0],), inputs[0], torch.randn(1, 8))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_costly_values_are_computed_once(dim: int) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x)
+        return torch.softmax(y - y.mean(dim, keepdim=True), dim) * y
+
+    inputs = draw((70, 131))
+    template = templates(function, inputs)[0]
+    kept, again = (template.render({**template.default(), "keep": keep}) for keep in (True, False))
+    calls = [
+        c.sources[0].text.count("kw::tanh(") + c.sources[0].text.count("kw::exp(") for c in (kept, again)
+    ]
+    assert calls[0] == 2 < calls[1]
+    for keep in (True, False):
+        check(build(template, {**template.default(), "keep": keep}), function, inputs)
+
+
+def test_factors_of_a_channel_are_computed_once_a_row() -> None:
+    inputs = [*draw((2, 3, 40, 5), (3,)), torch.rand(3) + 0.5]
+
+    def function(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+        return F.batch_norm(x, mean, variance)
+
+    template = templates(function, inputs)[0]
+    text = template.render(template.default()).sources[0].text
+    assert text.index("kw::rsqrt(") < text.index("// Pass 1")
+    check(build(template, template.default()), function, inputs)

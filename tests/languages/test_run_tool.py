@@ -1,0 +1,59 @@
+import os
+import sys
+import time
+from pathlib import Path
+
+from kernelwright.languages._process import OUTPUT_LIMIT, run_tool
+
+LEAVE_A_CHILD = """
+import pathlib, subprocess
+p = subprocess.Popen(["sleep", "60"])
+pathlib.Path({mark!r}).write_text(str(p.pid))
+"""
+
+
+def test_output_and_exit_code_are_kept():
+    done = run_tool([sys.executable, "-c", "print('said'); raise SystemExit(3)"], deadline_s=30)
+    assert (done.returncode, done.output, done.timed_out) == (3, "said\n", False)
+
+
+def test_a_hanging_tool_is_killed_with_its_children(tmp_path):
+    mark = tmp_path / "pid"
+    code = LEAVE_A_CHILD.format(mark=str(mark)) + "p.wait()\n"
+    started = time.monotonic()
+    done = run_tool([sys.executable, "-c", code], deadline_s=1.5)
+    assert done.timed_out
+    assert time.monotonic() - started < 10
+    assert not _lives(int(mark.read_text()))
+
+
+def test_children_left_behind_by_a_finished_tool_are_killed(tmp_path):
+    mark = tmp_path / "pid"
+    done = run_tool([sys.executable, "-c", LEAVE_A_CHILD.format(mark=str(mark))], deadline_s=30)
+    assert not done.timed_out
+    assert not _lives(int(mark.read_text()))
+
+
+def test_endless_output_is_cut_and_does_not_block():
+    done = run_tool([sys.executable, "-c", "print('x' * 5_000_000)"], deadline_s=30)
+    assert done.returncode == 0
+    assert len(done.output) == OUTPUT_LIMIT
+
+
+def test_a_tool_that_eats_memory_fails_alone():
+    done = run_tool([sys.executable, "-c", "bytearray(1 << 40)"], deadline_s=30)
+    assert done.returncode != 0
+    assert "MemoryError" in done.output
+
+
+def _lives(pid: int) -> bool:
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    os.kill(pid, 9)
+    return True

@@ -1,0 +1,83 @@
+"""The bench in real workers, on a task small enough for a test."""
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.devices import detect
+from kernelwright.languages import get_language
+from kernelwright.measure import Bench
+from kernelwright.records import Candidate, SourceFile, Split
+from kernelwright.sandbox import Pool
+from kernelwright.tasks import Problem, load_task
+
+TASK = """
+import torch
+import torch.nn as nn
+
+rows, dim = 32, 64
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+
+def get_inputs():
+    return [torch.randn(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "softmax.py").write_text(TASK)
+    problem = Problem(load_task(str(folder / "softmax.py")))
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(folder)})
+    with (
+        Pool(settings, arena_bytes=8 << 20) as pool,
+        Bench(problem, pool, detect("cpu"), baselines=("eager",)) as made,
+    ):
+        yield made
+
+
+def measure(bench, body, phase="screen"):
+    candidate = Candidate(
+        sources=(SourceFile(path="c.py", text=f"import torch\n{body}"),), language="torch", entry="c.py:run"
+    )
+    build = get_language("torch").build(candidate)
+    return bench.measure(
+        candidate, build, phase=phase, workloads=bench.problem.task.split(Split.SEARCH), deadline_s=20
+    )
+
+
+def test_blocks_hold_every_leg_and_the_proof_of_what_ran(bench):
+    timing, findings = measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n")
+    assert {f.check for f in findings} == {"timed-calls", "timed-outputs", "deferred-work", "two-clocks"}
+    assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
+    assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
+    assert len({leg.worker for leg in timing.legs}) == 2
+    for block in timing.blocks:
+        assert set(block.times_us) == set(block.order) == {"candidate", "eager"}
+        assert block.calls > 1
+        assert block.phase == "screen"
+
+
+def test_the_baseline_stays_warm_and_the_candidate_is_fresh(bench):
+    body = "def run(x):\n    return torch.softmax(x, -1)\n"
+    first, second = ({leg.name: leg.worker for leg in measure(bench, body)[0].legs} for _ in range(2))
+    assert first["eager"] == second["eager"]
+    assert first["candidate"] != second["candidate"]
+
+
+def test_wrong_outputs_of_timed_calls_are_found(bench):
+    _, findings = measure(bench, "def run(x):\n    return torch.softmax(x.half(), -1).float()\n")
+    assert next(f.check for f in findings if f.status == "fail") == "timed-outputs"
+
+
+def test_a_crash_in_a_timed_call_is_a_finding(bench):
+    count = "import os\nn = 0\ndef run(x):\n    global n\n    n += 1\n    n < 30 or os._exit(1)\n"
+    body = f"{count}    return torch.softmax(x, -1)\n"
+    _, findings = measure(bench, body)
+    assert findings[0].check == "timed-calls"
+    assert findings[0].status == "fail"

@@ -1,0 +1,169 @@
+"""What follows from blocks, verdict, bounds and contract."""
+
+import math
+
+import pytest
+
+from kernelwright.measure import decide
+from kernelwright.records import (
+    Block,
+    Bound,
+    BoundTerm,
+    CheckStatus,
+    Contract,
+    Finding,
+    Timing,
+    Verdict,
+)
+
+CONTRACT = Contract()
+
+
+def verdict(status=CheckStatus.PASS):
+    return Verdict(candidate="c", findings=(Finding(check="correct", status=status, message="off by far"),))
+
+
+def blocks(ratios, n=12, workload="w", phase="measure", base=1000.0, repeated=False):
+    """Blocks in which each baseline takes `ratio` times the candidate's time, with a little jitter."""
+    return [
+        Block(
+            workload=workload,
+            order=("candidate", *ratios),
+            calls=1,
+            phase=phase,
+            repeated=repeated,
+            times_us={"candidate": base, **{k: base * r * (1 + 0.001 * (i % 5)) for k, r in ratios.items()}},
+        )
+        for i in range(n)
+    ]
+
+
+def timing(*groups):
+    return Timing(legs=(), blocks=tuple(b for g in groups for b in g), cache="warm", device="d")
+
+
+def bound(time_us, workload="w"):
+    term = BoundTerm(name="dram", amount=time_us, unit="bytes", peak=1e6, source="test")
+    return Bound(workload=workload, device="d", terms=(term,))
+
+
+def test_faster_and_confirmed_is_improved_against_the_faster_baseline():
+    fast = {"eager": 1.5, "compile": 1.3}
+    found = decide(timing(blocks(fast)), verdict(), [], CONTRACT, confirmation=timing(blocks(fast)))
+    assert (found.status, found.baseline, found.confirmed) == ("improved", "compile", True)
+    assert found.speedup.low > 1.29
+    assert found.blocks == 12
+
+
+def test_without_confirmation_nothing_is_improved():
+    found = decide(timing(blocks({"eager": 1.5})), verdict(), [], CONTRACT)
+    assert found.status == "inconclusive"
+    assert not found.confirmed
+
+
+def test_a_confirmation_that_disagrees_stops_it():
+    first, again = timing(blocks({"eager": 1.5})), timing(blocks({"eager": 1.0}))
+    assert decide(first, verdict(), [], CONTRACT, confirmation=again).status == "inconclusive"
+
+
+def test_one_baseline_that_is_not_beaten_is_enough_to_refuse():
+    found = decide(
+        timing(blocks({"eager": 2.0, "compile": 1.0})), verdict(), [], CONTRACT,
+        confirmation=timing(blocks({"eager": 2.0, "compile": 1.0})),
+    )  # fmt: skip
+    assert found.status == "equal"
+
+
+def test_one_slow_workload_prevents_an_improvement():
+    both = timing(blocks({"eager": 2.0}), blocks({"eager": 0.9}, workload="v"))
+    found = decide(both, verdict(), [], CONTRACT, confirmation=both)
+    assert found.status == "slower"
+    assert "v" in found.reason
+
+
+def test_slow_confirm_workloads_are_named_for_the_guard():
+    first = timing(blocks({"eager": 2.0}))
+    groups = [blocks({"eager": r}, workload=w) for w, r in (("w", 2.0), ("a", 2.0), ("b", 0.8))]
+    found = decide(first, verdict(), [], CONTRACT, confirmation=timing(*groups))
+    assert found.status == "improved"
+    assert "b" in found.reason
+    assert {w.workload for w in found.workloads} == {"w", "a", "b"}
+
+
+def test_faster_than_physics_is_an_alarm():
+    fast = timing(blocks({"eager": 2.0}, base=100.0))
+    found = decide(fast, verdict(), [bound(200.0)], CONTRACT, confirmation=fast)
+    assert found.status == "unknown"
+    assert found.alarms == ("faster-than-physics",)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
+def test_impossible_times_are_an_alarm(value):
+    broken = timing(
+        blocks({"eager": 2.0}),
+        [blocks({"eager": 2.0})[0].model_copy(update={"times_us": {"candidate": value}})],
+    )
+    assert decide(broken, verdict(), [], CONTRACT, confirmation=broken).alarms == ("impossible-time",)
+
+
+@pytest.mark.parametrize(
+    ("status", "decided"), [(CheckStatus.FAIL, "rejected"), (CheckStatus.UNKNOWN, "unknown")]
+)
+def test_the_verdict_comes_first(status, decided):
+    fast = timing(blocks({"eager": 2.0}))
+    found = decide(fast, verdict(status), [], CONTRACT, confirmation=fast)
+    assert found.status == decided
+    assert "off by far" in found.reason
+
+
+def test_three_blocks_disturbed_by_load_do_not_stop_a_candidate():
+    """Each ratio is bad, but by load on the candidate's visits: its quietest is as fast as the baseline."""
+    times = ((1000.0, 2000.0), (1400.0, 2800.0), (700.0, 1300.0))
+    found = tuple(
+        Block(workload="w", order=("eager", "candidate"), calls=1, times_us={"eager": e, "candidate": c})
+        for e, c in times
+    )
+    assert decide(timing(found), verdict(), [], CONTRACT).status == "inconclusive"
+
+
+@pytest.mark.parametrize("slack, status", [(0.1, "unknown"), (0.5, "improved")])
+def test_the_bound_says_how_much_is_forgiven(slack, status):
+    fast = timing(blocks({"eager": 2.0}))
+    least = bound(1500.0).model_copy(update={"slack": slack})
+    assert decide(fast, verdict(), [least], CONTRACT, confirmation=fast).status == status
+
+
+def test_clearly_slower_needs_three_blocks_only():
+    assert decide(timing(blocks({"eager": 0.5}, n=3)), verdict(), [], CONTRACT).status == "slower"
+    assert decide(timing(blocks({"eager": 0.5}, n=2)), verdict(), [], CONTRACT).status == "inconclusive"
+
+
+def test_repeated_blocks_do_not_count():
+    odd = blocks({"eager": 9.0}, repeated=True)
+    kept = blocks({"eager": 1.0})
+    assert decide(timing(kept, odd), verdict(), [], CONTRACT).speedup.median < 1.01
+
+
+def test_best_of_many_needs_more():
+    few = timing(blocks({"eager": 1.5}, n=8))
+    assert decide(few, verdict(), [], CONTRACT, confirmation=few).status == "improved"
+    assert decide(few, verdict(), [], CONTRACT, tried=1000, confirmation=few).status == "inconclusive"
+
+
+def test_the_same_records_give_the_same_decision_from_the_store():
+    fast = timing(blocks({"eager": 1.5}))
+    stored = timing(blocks({"eager": 1.5}), blocks({"eager": 1.5}, phase="confirm"))
+    again = Timing.from_json(stored.to_json())
+    assert (
+        decide(again, verdict(), [], CONTRACT).to_json()
+        == decide(fast, verdict(), [], CONTRACT, confirmation=fast).to_json()
+    )
+
+
+def test_too_few_blocks_have_a_median_and_no_limits():
+    found = decide(timing(blocks({"eager": 1.5}, n=3)), verdict(), [], CONTRACT)
+    assert found.status == "inconclusive"
+    assert found.speedup.median == pytest.approx(1.5, rel=0.01)
+    assert found.speedup.low is None
+    assert '"low":null' in found.to_json()
+    assert "no limits yet" in found.reason

@@ -1,0 +1,61 @@
+"""What raw blocks give away."""
+
+from kernelwright.measure import gates
+from kernelwright.measure._noise import Noise
+from kernelwright.records import Block, Timing
+
+
+def timing(candidate_us, fetch_us, cpu_us, n=12):
+    return Timing(
+        legs=(), cache="warm", device="d",
+        blocks=tuple(
+            Block(
+                workload="w", order=("candidate", "eager"), calls=1,
+                times_us={"candidate": candidate_us, "eager": 1000.0 + i},
+                fetch_us={"candidate": fetch_us, "eager": 100.0},
+                cpu_us={"candidate": cpu_us, "eager": 1000.0},
+            )
+            for i in range(n)
+        ),
+    )  # fmt: skip
+
+
+def status(found, check):
+    return next(f.status for f in found if f.check == check)
+
+
+def test_honest_gain_passes():
+    found = gates(timing(500.0, 100.0, 500.0), cores=2)
+    assert {f.status for f in found} == {"pass"}
+
+
+def test_work_that_comes_back_at_the_fetch_fails():
+    assert status(gates(timing(100.0, 1000.0, 100.0), cores=2), "deferred-work") == "fail"
+
+
+def test_more_cpu_than_cores_fails():
+    assert status(gates(timing(10_000.0, 100.0, 50_000.0), cores=2), "two-clocks") == "fail"
+
+
+def test_microsecond_kernels_raise_no_alarm_by_the_channel_s_own_cpu_time():
+    found = gates(timing(5.0, 5.0, 40.0), cores=2)
+    assert status(found, "two-clocks") == "pass"
+
+
+def test_cpu_time_that_cannot_be_read_is_unknown():
+    assert status(gates(timing(5000.0, 100.0, 0.0), cores=2), "two-clocks") == "unknown"
+
+
+def test_a_disturbed_block_is_repeated_whichever_leg_was_hit():
+    for leg in ("candidate", "eager"):
+        noise = Noise()
+        usual = {"candidate": 100.0, "eager": 100.0}
+        assert not any(noise.disturbed(usual) for _ in range(10))
+        assert noise.disturbed({**usual, leg: 500.0})
+
+
+def test_repeats_are_limited():
+    noise = Noise()
+    for _ in range(10):
+        noise.disturbed({"candidate": 100.0})
+    assert sum(noise.disturbed({"candidate": 500.0}) for _ in range(20)) <= 6

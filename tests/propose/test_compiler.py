@@ -1,0 +1,83 @@
+"""Inductor's code, cut out and joined again, must compute what the reference computes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright.languages import get_language
+from kernelwright.propose._inductor import Generated, HarvestError, harvest, rewrite
+from kernelwright.records import Build, BuildStatus, Candidate, Split
+from kernelwright.tasks import Problem, load_task
+
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, 24)
+    def forward(self, x):
+        return torch.softmax(self.linear(x), dim=-1), torch.cumsum(x, dim=1)
+
+rows = 6
+width = 40
+def get_inputs(): return [torch.randn(rows, width)]
+def get_init_inputs(): return [width]
+"""
+
+needs_compiler = pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    path = tmp_path_factory.mktemp("task") / "linear_softmax.py"
+    path.write_text(TASK)
+    return Problem(load_task(str(path)))
+
+
+@pytest.fixture(scope="module")
+def built(problem: Problem) -> tuple[Candidate, Build]:
+    workloads = problem.task.split(Split.SEARCH)
+    candidate = rewrite(
+        [harvest(problem.task, w, "default") for w in workloads], problem.task.name, "default"
+    )
+    return candidate, get_language("cpp").build(candidate)
+
+
+@needs_compiler
+def test_it_stands_alone_and_is_right(problem: Problem, built: tuple[Candidate, Build]) -> None:
+    candidate, build = built
+    assert build.status is BuildStatus.OK, build.diagnostics
+    assert build.artefact is not None
+    assert any(s.path.endswith(".cpp") for s in candidate.sources)
+    workload = problem.task.split(Split.SEARCH)[0]
+    run = get_language("cpp").load(candidate, Path(build.artefact), workload.outputs)
+    inputs, state = problem.inputs(workload, 5), problem.state(workload, 5)
+    for got, want in zip(
+        run(*inputs, *state.values()), problem.run_oracle(workload, inputs, state).outputs, strict=True
+    ):
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_other_sizes_are_declined(problem: Problem, built: tuple[Candidate, Build]) -> None:
+    candidate, build = built
+    assert build.artefact is not None
+    workload = problem.task.split(Split.SEARCH)[0]
+    run = get_language("cpp").load(candidate, Path(build.artefact), workload.outputs)
+    state = problem.state(workload, 5)
+    with pytest.raises(NotImplementedError, match=r"^Unsupported:"):
+        run(torch.randn(7, 40), *state.values())
+
+
+def test_code_of_an_unknown_form_is_refused() -> None:
+    strange = Generated(code="def other(): pass", flags=(), inputs=())
+    with pytest.raises(HarvestError, match="function `call`"):
+        rewrite([strange], "t", "default")
+
+
+def test_a_slow_compiler_is_ended(problem: Problem) -> None:
+    with pytest.raises(HarvestError, match=r"no code after 0.2 s"):
+        harvest(problem.task, problem.task.split(Split.SEARCH)[0], "default", deadline_s=0.2)

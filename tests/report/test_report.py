@@ -1,0 +1,70 @@
+import dataclasses
+import html.parser
+import re
+
+from kernelwright.report import Story, render
+
+
+class Collector(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in {"src", "href"} and value]
+
+
+def parse(text: str) -> Collector:
+    collector = Collector()
+    collector.feed(text)
+    return collector
+
+
+def test_the_page_loads_nothing_and_runs_nothing(story: Story) -> None:
+    page = parse(render(story))
+    assert page.links == []
+    assert "script" not in page.tags
+    assert "@import" not in render(story)
+    assert "url(" not in render(story)
+
+
+def test_hostile_source_is_shown_as_text(story: Story) -> None:
+    text = render(story)
+    assert "<script>" not in text
+    assert "alert" in text
+
+
+def test_headline_states_the_decision(story: Story) -> None:
+    text = render(story)
+    assert "1.98×" in text
+    assert "1.92 to 2.04" in text
+    assert "77 %" in text  # 700 of 910 µs
+
+
+def test_a_run_without_a_winner_says_so(story: Story) -> None:
+    text = render(dataclasses.replace(story, best=None))
+    assert "Nothing better found" in text
+    assert "1.98×</span>" not in text
+
+
+def test_an_empty_run_can_be_reported(story: Story) -> None:
+    text = render(dataclasses.replace(story, best=None, evaluations=[], finished_s=[]))
+    assert "0 candidates were evaluated" in text
+
+
+def test_failures_are_counted_by_kind(story: Story) -> None:
+    assert story.failures() == [("correct", 1), ("inputs-unchanged", 1)]
+
+
+def test_every_timed_candidate_is_on_the_time_axis(story: Story) -> None:
+    drawing = re.search(r'aria-label="Every timed candidate.*?</svg>', render(story), re.DOTALL)
+    assert drawing is not None
+    assert drawing.group().count("<circle") == 4
+
+
+def test_the_diff_is_against_the_parent(story: Story) -> None:
+    text = render(story)
+    assert "two passes" in text
+    assert "Change against the parent" in text

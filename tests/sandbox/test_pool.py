@@ -1,0 +1,198 @@
+"""Pools: layers, zygotes, and that nothing is left behind."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from kernelwright.config import Settings
+from kernelwright.errors import InputError, MissingToolError
+from kernelwright.sandbox import Arena, Pool, WorkerFailure, _pool
+from kernelwright.sandbox._layers import active_layers
+
+from .conftest import KINDS, payload, vector
+
+IDENTITY = "def run(x): return x + 0\n"
+
+
+def test_layers_name_what_holds_in_each_kind(any_pool: Pool) -> None:
+    always = {"process-group", "rlimits", "environment"}
+    closed = {"read-only", "no-network", "seccomp", "no-capabilities"}
+    layers = set(any_pool.layers)
+    assert always <= layers
+    if any_pool.isolation == "none":
+        assert not layers & {"bubblewrap", "landlock", "read-only", "no-network", "seccomp"}
+    else:
+        assert closed | {any_pool.isolation} <= layers
+
+
+def test_a_layer_that_does_not_hold_is_not_named(pools: object) -> None:
+    pool = pools("none")  # type: ignore[operator]
+    with pool.worker(payload(IDENTITY)) as worker:
+        assert "landlock" not in active_layers(worker, "landlock")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_workers_leave_nothing(kind: str, pools: object) -> None:
+    pool = pools(kind)  # type: ignore[operator]
+    with pool.worker(payload(IDENTITY)):
+        pass
+    slot = pool.arena.place(torch.ones(4))
+    before = _belongings()
+    for number in range(100 if kind == KINDS[0] else 10):
+        text = "import os\nos._exit(1)\n" if number % 10 == 9 else IDENTITY
+        try:
+            with pool.worker(payload(text)) as worker:
+                worker.call([worker.bind((slot,), vector())])
+                worker.fetch()
+        except WorkerFailure:
+            assert number % 10 == 9
+    assert _belongings() == before
+    assert list(pool._staging.iterdir()) == []
+
+
+def test_a_dead_zygote_is_replaced(tmp_path: Path) -> None:
+    environ = {"KERNELWRIGHT_SANDBOX": KINDS[0], "KERNELWRIGHT_CACHE": str(tmp_path)}
+    with Pool(Settings.from_environment(environ)) as pool:
+        with pool.worker(payload(IDENTITY)) as worker:
+            psutil.Process(worker.pid).parent().kill()
+            with pytest.raises(WorkerFailure):
+                for _ in range(100):
+                    worker.audit()
+                    time.sleep(0.01)
+        with pool.worker(payload(IDENTITY)) as worker:
+            worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])
+
+
+@pytest.mark.parametrize("kind", {KINDS[0], "none"})
+def test_killing_the_judge_kills_its_workers(kind: str, tmp_path: Path) -> None:
+    script = tmp_path / "judge.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import time
+            from kernelwright.config import Settings
+            from kernelwright.records import Candidate, SourceFile
+            from kernelwright.sandbox import Payload, Pool
+
+            text = "import os, time\\nif os.fork() == 0:\\n    os.setsid()\\n    time.sleep(999)\\ndef run(x): ..."
+            source = SourceFile(path="k.py", text=text)
+            pool = Pool(Settings.from_environment({{"KERNELWRIGHT_SANDBOX": "{kind}"}}))
+            worker = pool.worker(Payload(Candidate(sources=(source,), language="torch", entry="k.py:run")))
+            worker.audit()
+            print(worker.pid, flush=True)
+            time.sleep(1000)
+            """
+        )
+    )
+    judge = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert judge.stdout is not None
+        worker = int(judge.stdout.readline())
+        family = psutil.Process(judge.pid).children(recursive=True)
+        assert worker in {p.pid for p in family} and len(family) >= 3
+    finally:
+        judge.send_signal(signal.SIGKILL)
+        judge.wait()
+        judge.stdout.close()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive, [p.cmdline() for p in alive]
+
+
+def test_a_trusted_baseline_compiles_with_a_cache_that_candidates_do_not_see(pools: object) -> None:
+    pool = pools(KINDS[0])  # type: ignore[operator]
+    cache = pool._settings.cache / "baselines"
+    text = (
+        "import os\n"
+        "def run(x):\n"
+        "    open(os.environ['TORCHINDUCTOR_CACHE_DIR'] + '/seen', 'w').close()\n"
+        "    return x\n"
+    )
+    with pool.worker(payload(text, trusted=True)) as worker:
+        worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])
+    assert (cache / "seen").is_file()
+    if pool.isolation != "none":
+        for folder in (str(cache), "/cache"):
+            text = f"def run(x): return x + len(open({folder + '/seen'!r}).read())\n"
+            with pool.worker(payload(text)) as worker:
+                number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+                with pytest.raises(WorkerFailure, match="No such file"):
+                    worker.call([number])
+
+
+@pytest.mark.slow
+def test_torch_compile_works_in_a_trusted_worker(pools: object) -> None:
+    pool = pools(KINDS[0])  # type: ignore[operator]
+    text = "import torch\n@torch.compile(dynamic=False)\ndef run(x): return (x * 2 + 1).relu()\n"
+    with pool.worker(payload(text, trusted=True)) as worker:
+        reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
+        assert worker.fetch(reply.first).outputs[0].tolist() == [3.0] * 4
+
+
+def test_an_unknown_or_missing_kind_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="expected auto, bubblewrap, landlock, none"):
+        Pool(Settings.from_environment({"KERNELWRIGHT_SANDBOX": "jail"}))
+    monkeypatch.setattr(_pool, "bubblewrap", lambda: None)
+    monkeypatch.setattr(_pool, "landlock_version", lambda: 0)
+    for kind in ("bubblewrap", "landlock"):
+        with pytest.raises(MissingToolError, match=kind):
+            Pool(Settings.from_environment({"KERNELWRIGHT_SANDBOX": kind}))
+    assert Pool(Settings.from_environment({})).isolation == "none"
+
+
+def test_automatic_choice_falls_back_where_bubblewrap_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.sandbox._bubblewrap.bubblewrap", lambda: "/bin/false")
+    monkeypatch.setattr(_pool, "bubblewrap", lambda: "/bin/false")
+    with Pool(Settings.from_environment({})) as pool:
+        with pool.worker(payload(IDENTITY)) as worker:
+            worker.audit()
+        assert pool.isolation != "bubblewrap" and "bubblewrap" not in pool.layers
+
+
+def test_slots_of_a_foreign_arena_are_refused(pool: Pool) -> None:
+    with Arena(1 << 16) as arena, pool.worker(payload(IDENTITY)) as worker:
+        slot = arena.place(torch.ones(4))
+        with pytest.raises(InputError, match="new_arena"):
+            worker.bind((slot,), vector())
+        assert worker.alive
+
+
+def test_workers_can_have_arenas_of_their_own(pool: Pool) -> None:
+    with (
+        pool.new_arena(1 << 16) as one,
+        pool.new_arena(1 << 16) as two,
+        pool.worker(payload(IDENTITY)) as worker,
+    ):
+        sets = [worker.bind((a.place(torch.full((4,), v)),), vector()) for a, v in ((one, 1.0), (two, 2.0))]
+        worker.call(sets)
+        assert [worker.fetch(i).outputs[0][0].item() for i in (0, 1)] == [1.0, 2.0]
+
+
+def test_an_artefact_that_is_no_folder_is_explained(pool: Pool) -> None:
+    with pytest.raises(InputError, match="not a folder"):
+        pool.worker(payload(IDENTITY, artefact="/nowhere"))
+
+
+def test_starting_a_worker_and_a_round_trip_are_quick(pool: Pool) -> None:
+    starts = []
+    for _ in range(5):
+        start = time.perf_counter()
+        with pool.worker(payload("def run(x): return x\n")) as worker:
+            starts.append(time.perf_counter() - start)
+            number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+            trips = sorted(worker.call([number]).time_us for _ in range(50))
+    assert min(starts) < 0.1
+    assert trips[5] < 1000
+
+
+def _belongings() -> tuple[int, int]:
+    processes = psutil.Process().children(recursive=True)
+    return len(list(Path("/proc/self/fd").iterdir())), sum(
+        p.status() != psutil.STATUS_ZOMBIE for p in processes
+    )

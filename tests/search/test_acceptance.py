@@ -1,0 +1,109 @@
+"""The acceptance from end to end in real workers: a faster kernel, an equal one, a wrong one."""
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.devices import detect
+from kernelwright.languages import get_language
+from kernelwright.measure import decide
+from kernelwright.records import Bound, BoundTerm, Candidate, Evaluation, SourceFile
+from kernelwright.search import acceptance
+from kernelwright.search.acceptance import Acceptance
+from kernelwright.tasks import Problem, load_task
+
+SLOW = """
+import torch
+import torch.nn as nn
+
+rows, dim = 64, 128
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        for _ in range(200):
+            y = y + x
+        return y
+
+def get_inputs():
+    return [torch.randn(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("acceptance")
+    (folder / "slow_sum.py").write_text(SLOW)
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(folder)})
+    problem = Problem(load_task(str(folder / "slow_sum.py")))
+    with Acceptance(problem, detect("cpu"), (), ("eager",), settings=settings) as judge:
+        judge.problem = problem
+        yield judge
+
+
+def made(body):
+    candidate = Candidate(
+        sources=(SourceFile(path="c.py", text=f"import torch\n{body}"),), language="torch", entry="c.py:run"
+    )
+    return candidate, get_language("torch").build(candidate)
+
+
+FAST = made("def run(x):\n    return (x.double() * 200).float()\n")
+SAME = made(
+    "def run(x):\n    y = torch.zeros_like(x)\n    for _ in range(200):\n        y = y + x\n    return y\n"
+)
+WRONG = made("def run(x):\n    return x * 199\n")
+
+
+def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
+    found = judge.accept(*FAST)
+    assert found.decision.status == "improved", (found.decision, found.verdict.findings)
+    assert found.decision.confirmed
+    assert found.decision.speedup.low > 2
+    assert {"verify", "admit", "measure", "confirm"} <= set(found.stages_s)
+    stored = Evaluation.from_json(found.to_json())
+    again = decide(stored.timing, stored.verdict, [], judge.problem.task.contract)
+    assert again == found.decision
+    legs = {leg.name: leg.content for leg in found.timing.legs}
+    assert legs["candidate"] == FAST[0].key
+
+
+def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch):
+    name = judge.problem.task.workloads[0].name
+    planted, right = (
+        Bound(
+            workload=name,
+            device="d",
+            terms=(BoundTerm(name="dram", amount=us, unit="bytes", peak=1e6, source="planted"),),
+        )
+        for us in (1e9, 1e-3)
+    )
+    asked = []
+    monkeypatch.setattr(acceptance, "peaks_of", lambda *_, refresh: asked.append(refresh))
+    monkeypatch.setattr(acceptance, "bound", lambda *_: right)
+    monkeypatch.setattr(judge, "_bounds", (planted,))
+    found = judge.accept(*FAST)
+    assert asked == [True]
+    assert found.decision.alarms == ()
+    assert found.decision.status == "improved", found.decision
+
+
+def test_the_same_work_is_not_improved(judge):
+    assert judge.screen(*SAME).decision.status != "improved"
+    assert judge.accept(*SAME).decision.status in {"equal", "inconclusive", "slower"}
+
+
+def test_a_wrong_kernel_is_rejected_before_it_is_timed(judge):
+    found = judge.accept(*WRONG)
+    assert found.decision.status == "rejected"
+    assert found.timing is None
+    assert found.verdict.failure == "correct"
+
+
+def test_a_kernel_that_is_wrong_in_timed_calls_only_is_rejected(judge):
+    body = "n = 0\ndef run(x):\n    global n\n    n += 1\n    return x * 200 if n < 60 else x * 0\n"
+    found = judge.screen(*made(body))
+    later = judge.accept(*made(body)) if found.decision.status != "rejected" else found
+    assert later.decision.status == "rejected"

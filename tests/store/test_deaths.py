@@ -1,0 +1,116 @@
+"""A process killed at random moments, a disk that fills up: nothing lost, nothing counted twice."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelwright.errors import StoreError
+from kernelwright.store import DeviceLock, RunLock, Store
+
+WRITER = """
+import sys
+from kernelwright.records import Budget
+from kernelwright.store import EvaluationKey, Store
+from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
+
+folder, limit = sys.argv[1], int(sys.argv[2])
+if limit:
+    import resource, signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+store = Store(folder)
+run = store.runs()[0] if store.runs() else store.create_run(
+    planted_task(), device="cpu-1", budget=Budget(evaluations=10**6), seed=0)
+judge, language = PlantedJudge(), PlantedLanguage()
+print("ready", len(store.evaluations(run.id)), flush=True)
+for number in range(len(store.evaluations(run.id)), 10**6):
+    candidate = planted_candidate(1.0 + number)
+    evaluation = judge.screen(candidate, language.build(candidate))
+    key = EvaluationKey(candidate.key, run.task, run.device, "1", "1")
+    store.save_evaluation(run.id, key, evaluation, elapsed_s=float(number))
+    print(number, flush=True)
+"""
+
+
+def start_writer(folder, limit=0):
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), str(limit)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_killed_at_random_moments(tmp_path):
+    moments = random.Random(0)
+    said = -1
+    for _ in range(5):
+        writer = start_writer(tmp_path)
+        assert writer.stdout.readline().startswith("ready")
+        time.sleep(moments.uniform(0.01, 0.2))
+        os.kill(writer.pid, signal.SIGKILL)
+        numbers = [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
+        writer.communicate()
+        with Store(tmp_path) as store:
+            (run,) = store.runs()
+            evaluations = store.evaluations(run.id)
+            times = [e.decision.time_us for e in evaluations]
+            said = max([said, *numbers])
+            # Everything it said was saved is there; one more may have been saved and not said.
+            assert len(evaluations) - 1 in (said, said + 1)
+            assert times == [1.0 + n for n in range(len(times))]
+            assert store.spent(run.id).evaluations == len(times)
+            said = len(evaluations) - 1
+    assert said > 5
+
+
+def test_full_disk_loses_nothing_that_was_saved(tmp_path):
+    Store(tmp_path).close()
+    writer = start_writer(tmp_path, limit=150_000)
+    out, err = writer.communicate(timeout=60)
+    assert writer.returncode == 1
+    last = err.strip().splitlines()[-1]
+    assert "StoreError" in last and "free some space" in last
+    saved = int(out.split()[-1])
+    with Store(tmp_path) as store:
+        assert len(store.evaluations(store.run("last").id)) == saved + 1
+
+
+def test_run_lock_dies_with_its_process(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from kernelwright.store import RunLock\n"
+        "with RunLock(Path(sys.argv[1]), 'r1').hold(): print('held', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    lock = RunLock(tmp_path, "r1")
+    assert holder.stdout.readline() == "held\n"
+    assert lock.held()
+    with pytest.raises(StoreError, match=f"process {holder.pid}"), lock.hold():
+        pass
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.communicate()
+    assert not lock.held()
+    with lock.hold():
+        assert RunLock(tmp_path, "r1").held()
+
+
+def test_device_lock_takes_turns_and_says_so(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from kernelwright.store import DeviceLock\n"
+        "with DeviceLock(Path(sys.argv[1]), 'cpu-1').hold(): print('held', flush=True); time.sleep(0.4)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    lock, said = DeviceLock(tmp_path, "cpu-1"), []
+    with lock.hold(said.append), lock.hold(said.append):
+        pass
+    holder.communicate()
+    assert len(said) == 1 and f"process {holder.pid}" in said[0]
+    assert lock.waited_s > 0.1
+    with DeviceLock(tmp_path, "cpu-2").hold(said.append):
+        assert len(said) == 1

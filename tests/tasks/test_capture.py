@@ -1,0 +1,222 @@
+import time
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kernelwright.records import ScalarSpec, TensorSpec, Workload
+from kernelwright.tasks.capture import Graph, Node, Ref, capture
+
+
+class FakeProblem:
+    """As much of a problem as capture needs."""
+
+    def __init__(self, reference: Callable[..., object]) -> None:
+        self._reference = reference
+
+    def reference(self, workload: Workload) -> Callable[..., object]:
+        return self._reference
+
+    def inputs(self, workload: Workload, seed: int) -> list[object]:
+        generator = torch.Generator().manual_seed(seed)
+        return [
+            a.value
+            if isinstance(a, ScalarSpec)
+            else torch.randn(a.shape, generator=generator).to(getattr(torch, a.dtype))
+            for a in workload.arguments
+        ]
+
+
+def graph_of(reference: Callable[..., object], *arguments: TensorSpec | ScalarSpec) -> Graph:
+    return capture(FakeProblem(reference), Workload(name="w", arguments=arguments))
+
+
+def tensor(name: str, *shape: int, dtype: str = "float32", layout: str = "contiguous") -> TensorSpec:
+    return TensorSpec(name=name, shape=shape, dtype=dtype, layout=layout)
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op.removeprefix("aten.") for node in graph.ops]
+
+
+def test_text_names_the_tasks_own_arguments() -> None:
+    graph = graph_of(lambda x, y: torch.softmax(x + y, -1), tensor("x", 2, 3), tensor("y", 3))
+    assert str(graph) == (
+        "x: float32[2, 3] = input\n"
+        "y: float32[3] = input\n"
+        "add: float32[2, 3] = aten.add.Tensor(x, y)\n"
+        "softmax: float32[2, 3] = aten._softmax.default(add, -1, False)\n"
+        "return softmax"
+    )
+    assert graph.how == "export"
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "expected"),
+    [
+        (lambda x: F.log_softmax(x, 1), [(4, 6)], ["_log_softmax.default"]),
+        (lambda x, w: F.layer_norm(x, (6,), w), [(4, 6), (6,)], ["native_layer_norm.default"]),
+        (lambda x: F.group_norm(x, 2), [(2, 6, 5)], ["native_group_norm.default"]),
+        (lambda x, w: F.conv2d(x, w), [(1, 3, 8, 8), (4, 3, 3, 3)], ["convolution.default"]),
+        (lambda x: F.max_pool2d(x, 2), [(1, 3, 8, 8)], ["max_pool2d_with_indices.default"]),
+        (lambda x: torch.cumsum(x, 1), [(4, 6)], ["cumsum.default"]),
+        (lambda x: torch.logsumexp(x, 1), [(4, 6)], ["logsumexp.default"]),
+        (lambda a, b: torch.tril(a @ b), [(4, 4), (4, 4)], ["mm.default", "tril.default"]),
+        (lambda x: F.silu(x), [(4, 6)], ["sigmoid.default", "mul.Tensor"]),
+        (
+            lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
+            [(1, 2, 4, 8)],
+            ["scaled_dot_product_attention.default"],
+        ),
+    ],
+)
+def test_structured_ops_stay_whole(
+    reference: Callable[..., object], shapes: list[tuple[int, ...]], expected: list[str]
+) -> None:
+    graph = graph_of(reference, *(tensor(f"a{i}", *shape) for i, shape in enumerate(shapes)))
+    assert ops(graph) == expected
+
+
+def test_rms_norm_has_one_form_however_it_is_written() -> None:
+    def by_hand(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+    arguments = (tensor("x", 4, 8), tensor("w", 8))
+    library = graph_of(lambda x, w: F.rms_norm(x, (8,), w, 1e-6), *arguments)
+    assert [n.op.split(".")[1] for n in library.ops] == ["pow", "mean", "add", "rsqrt", "mul", "mul"]
+    assert [n.op.split(".")[1] for n in graph_of(by_hand, *arguments).ops] == [
+        n.op.split(".")[1] for n in library.ops
+    ]
+
+
+def test_state_has_the_names_and_order_of_the_state_dictionary() -> None:
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(inplace=True), nn.LayerNorm(5))
+    graph = graph_of(module, tensor("x", 3, 4))
+    assert graph.state == tuple(module.state_dict())
+    assert graph.node("0.weight").shape == (5, 4)
+    assert ops(graph) == ["permute.default", "addmm.default", "relu.default", "native_layer_norm.default"]
+    assert graph.mutations == ()
+
+
+def test_unused_state_is_kept_and_dead_code_is_not() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unused = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.exp(x)
+            return x.view(2, 3) + 1
+
+    graph = graph_of(Model(), tensor("x", 2, 3))
+    assert graph.state == ("unused",)
+    assert ops(graph) == ["add.Tensor"]
+    assert graph.users("unused") == ()
+
+
+def test_batch_norm_in_training_shows_what_it_changes() -> None:
+    graph = graph_of(nn.BatchNorm1d(5), tensor("x", 4, 5))
+    assert {old for old, _ in graph.mutations} == {"running_mean", "running_var", "num_batches_tracked"}
+    assert len(graph.outputs) == 1
+    assert graph.node(graph.outputs[0]).shape == (4, 5)
+
+
+def test_changed_inputs_show() -> None:
+    graph = graph_of(lambda x: x.add_(1), tensor("x", 4))
+    assert graph.mutations == (("x", "add"),)
+    assert graph.outputs == ("add",)
+
+
+def test_scalars_become_literals_and_keep_their_place() -> None:
+    graph = graph_of(
+        lambda x, dim, y: torch.cumsum(x, dim) + y,
+        tensor("x", 4, 6), ScalarSpec(name="dim", value=1), tensor("y", 6),
+    )  # fmt: skip
+    assert graph.inputs == ("x", None, "y")
+    assert graph.node("cumsum").args == (Ref("x"), 1)
+
+
+def test_small_constants_keep_their_values() -> None:
+    graph = graph_of(lambda x: x * torch.tensor([1.0, 2.0, 3.0]), tensor("x", 2, 3))
+    (held,) = (node for node in graph.nodes if node.op == "constant")
+    assert dict(held.kwargs)["value"] == (1.0, 2.0, 3.0)
+    assert ops(graph) == ["mul.Tensor"]
+
+
+def test_several_results_go_through_getitem() -> None:
+    graph = graph_of(lambda x: {"v": x.sort(-1), "x": x}, tensor("x", 4, 6))
+    assert [graph.node(name).op for name in graph.outputs] == ["getitem", "getitem", "input"]
+    assert graph.node(graph.outputs[1]).dtype == "int64"
+    assert graph.node("sort").dtype == "tuple"
+
+
+def test_signature_ignores_sizes_and_sees_dataflow() -> None:
+    def reference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x - y).view(-1).exp()
+
+    small = graph_of(reference, tensor("x", 2, 3), tensor("y", 2, 3))
+    large = graph_of(reference, tensor("x", 20, 30), tensor("y", 20, 30))
+    swapped = graph_of(lambda x, y: reference(y, x), tensor("x", 2, 3), tensor("y", 2, 3))
+    assert small.signature() == large.signature() != swapped.signature()
+
+
+def test_control_flow_on_values_is_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[0] = 0
+        return torch.softmax(x, -1) if x.sum() > -1e9 else x
+
+    graph = graph_of(reference, tensor("x", 4, 6))
+    assert graph.how == "dispatch"
+    assert "_softmax.default" in ops(graph)
+    assert "select_scatter.default" in ops(graph), "the change in place must be in the dataflow"
+    assert capsys.readouterr().err == ""
+
+
+def test_recording_knows_state_and_mutations() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(6))
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            return x * self.scale if bool(x.abs().sum() > 0) else x
+
+    model = Model()
+    graph = graph_of(model, tensor("x", 4, 6))
+    assert (graph.how, graph.state) == ("dispatch", ("scale", "count"))
+    assert [old for old, _ in graph.mutations] == ["count"]
+    assert ops(graph) == ["mul.Tensor", "add.Tensor"] or ops(graph) == ["add.Tensor", "mul.Tensor"]
+    assert model.count.item() == 0, "capture must not change the reference"
+
+
+def test_sizes_that_depend_on_values_are_recorded() -> None:
+    graph = graph_of(lambda x: x[x > 0].sum(), tensor("x", 50))
+    assert graph.how == "dispatch"
+    assert ops(graph)[0] == "gt.Scalar"
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided"])
+def test_layouts_do_not_change_the_graph(layout: str) -> None:
+    graph = graph_of(lambda x: x.exp(), tensor("x", 4, 6, layout=layout))
+    assert str(graph).splitlines()[0] == "x: float32[4, 6] = input"
+
+
+def test_large_workloads_cost_nothing_and_nobody_is_warned() -> None:
+    reference = nn.LSTM(16, 16).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph_of(reference, tensor("x", 3, 2, 16))
+        began = time.process_time()
+        graph_of(lambda x: torch.softmax(x.exp(), -1), tensor("x", 1 << 20, 1 << 14))
+    assert time.process_time() - began < 2.0
+
+
+def test_arguments_fill_in_the_schemas_defaults() -> None:
+    node = Node("s", "aten.mean.dim", (Ref("x"), (-1,), True), (), (4, 1), "float32")
+    assert node.arguments() == {"self": Ref("x"), "dim": (-1,), "keepdim": True, "dtype": None}

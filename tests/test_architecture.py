@@ -1,0 +1,116 @@
+"""The house keeps its shape: who may import whom, how long a module is, what start-up costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernelwright
+
+HOME = Path(kernelwright.__file__).parent
+MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
+
+ROOT = {"errors", "config", "records"}
+SERVICES = {"devices", "languages", "sandbox", "store", "tasks"}
+STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
+EVERYTHING = {"*"}
+
+ALLOWED = {
+    "__init__": EVERYTHING,
+    "__main__": {"cli"},
+    "errors": set(),
+    "config": {"errors"},
+    "records": set(),
+    "tasks": ROOT,
+    "devices": ROOT,
+    "languages": ROOT,
+    "sandbox": ROOT | {"languages"},
+    "store": ROOT,
+    **{stage: ROOT | SERVICES for stage in STAGES},
+    "propose": ROOT | SERVICES | {"kernels"},
+    "kernels": ROOT | {"tasks"},
+    "search": (EVERYTHING, {"cli", "report", "flow"}),
+    "flow": (EVERYTHING, {"cli", "report"}),
+    "testing": EVERYTHING,
+    "report": EVERYTHING,
+    "cli": EVERYTHING,
+}
+"""What `docs/architecture.md` says, package by package; a pair is everything less something."""
+
+APART = {"deploy/runtime", "deploy/templates"}
+"""Folders that are copied into exported packages and import nothing of ours."""
+
+
+def package_of(module: Path) -> str:
+    return module.parts[0].removesuffix(".py")
+
+
+def imports_of(module: Path) -> set[str]:
+    """Name the packages of ours that a module imports, anywhere in it."""
+    found = set()
+    home = ("kernelwright", *module.parts[:-1])
+    for node in ast.walk(ast.parse((HOME / module).read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = list(home[: len(home) - node.level + 1]) if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {stem} if stem != "kernelwright" else {f"{stem}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("kernelwright.")}
+
+
+def is_allowed(package: str, imported: str) -> bool:
+    rule = ALLOWED[package]
+    allowed, denied = rule if isinstance(rule, tuple) else (rule, set())
+    if imported in {package, "__version__"}:
+        return True
+    return imported not in denied and (allowed == EVERYTHING or imported in allowed)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.parent.as_posix() not in APART], ids=str)
+def test_imports_keep_to_the_table(module):
+    package = package_of(module)
+    assert package in ALLOWED, f"{package} is not in the table of docs/architecture.md"
+    wrong = {name for name in imports_of(module) if not is_allowed(package, name)}
+    assert not wrong, f"{module} imports {', '.join(sorted(wrong))}; see docs/architecture.md"
+
+
+def test_the_table_would_catch_a_stage_that_imports_a_stage():
+    assert not is_allowed("verify", "measure")
+    assert not is_allowed("store", "search")
+    assert not is_allowed("records", "errors")
+    assert not is_allowed("search", "cli")
+    assert imports_of(Path("search/_search.py")) >= {"devices", "languages", "propose", "records", "store"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_no_module_is_too_long(module):
+    lines = (HOME / module).read_text().count("\n")
+    assert lines <= (150 if module == Path("flow.py") else 600)
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    code = (
+        "import sys\n"
+        f"{arguments[0]}\n"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_after("import kernelwright").isdisjoint({"torch", "pydantic", "cyclopts", "rich", "numpy"})
+
+
+def test_help_does_not_load_torch():
+    loaded = loaded_after("from kernelwright.cli import main; main(['--help'])")
+    assert "cyclopts" in loaded
+    assert loaded.isdisjoint({"torch", "pydantic", "numpy"})
+
+
+@pytest.mark.parametrize("command", ["runs", "show", "doctor", "optimize"])
+def test_help_of_a_command_does_not_load_torch(command):
+    assert "torch" not in loaded_after(f"from kernelwright.cli import main; main(['{command}', '--help'])")

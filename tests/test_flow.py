@@ -1,0 +1,219 @@
+"""The flow with planted candidates on a real task: what is called, what is kept, what is given back."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+import kernelwright as kw
+from kernelwright import flow
+from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
+from kernelwright.languages import Availability
+from kernelwright.records import Budget, DecisionStatus, Parameter, RunStatus, Space, Split
+from kernelwright.search import _packaging, _search
+from kernelwright.store import Store
+from kernelwright.tasks import load_task
+from kernelwright.testing import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_candidate
+
+TASK = """
+import kernelwright as kw
+
+@kw.task(x="float32[rows, columns]", workloads=[{"rows": 4, "columns": 16}])
+def double(x):
+    return x * 2
+"""
+
+
+class World:
+    """A planted judge, language and proposer; each can be changed by a test."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = folder / "double.py"
+        self.file.write_text(TASK)
+        self.judge, self.language = PlantedJudge(), PlantedLanguage()
+        self.proposals, self.requests, self.events, self.packaged = [], [], [], []
+
+    name = "planted"
+
+    def propose(self, request):
+        self.requests.append(request)
+        yield from self.proposals
+
+    @contextmanager
+    def open_judge(self, setting, problem, bounds):
+        yield self.judge
+
+    def package(self, task, run, evaluation, folder, about):
+        self.packaged.append((run.id, evaluation.candidate.key))
+        return folder
+
+    @property
+    def store(self):
+        return self.folder / "store"
+
+    def optimize(self, target=None, **options):
+        chosen = {
+            "languages": ("planted",),
+            "proposers": ("planted",),
+            "budget": Budget(evaluations=5),
+            **options,
+        }
+        return kw.optimize(target or self.file, store=self.store, on_event=self.events.append, **chosen)
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    world = World(tmp_path)
+    monkeypatch.setattr(_search, "get_language", lambda name: world.language)
+    monkeypatch.setattr(_search, "make_proposers", lambda names: [world])
+    monkeypatch.setattr(flow, "open_judge", world.open_judge)
+    monkeypatch.setattr(_packaging, "package_accepted", world.package)
+    return world
+
+
+def test_the_best_is_accepted_packaged_and_kept(world):
+    world.proposals = [
+        planted_candidate(80.0),
+        planted_candidate(40.0),
+        planted_candidate(10.0, fault="verify"),
+    ]
+    result = world.optimize()
+    assert result.decision is DecisionStatus.IMPROVED
+    assert result.speedup.median == 2.5 and result.baseline == "eager"
+    assert result.fraction_of_bound == pytest.approx(0.25)
+    assert (result.evaluations, result.cached, result.failures) == (3, 0, {"correct": 1})
+    assert world.packaged == [(result.run, planted_candidate(40.0).key)]
+    assert result.kernel == str(world.store / "kernels" / result.run)
+    with Store(world.store) as store:
+        assert store.run(result.run).status is RunStatus.FINISHED
+        assert store.result(result.run) == result.model_dump(mode="json")
+
+
+def test_the_result_line_is_as_documented(world):
+    world.proposals = [planted_candidate(50.0)]
+    line = json.loads(world.optimize().line())
+    assert list(line) == [
+        "event", "run", "task", "decision", "speedup", "baseline", "bound_us", "time_us", "fraction_of_bound",
+        "kernel", "evaluations", "cached", "failures",
+    ]  # fmt: skip
+    assert line["event"] == "result" and set(line["speedup"]) == {"median", "low", "high"}
+
+
+def test_stages_speak_in_order_and_the_log_is_kept(world):
+    world.proposals = [planted_candidate(50.0)]
+    result = world.optimize()
+    names = [e.event for e in world.events]
+    assert names == ["run", "profile", "bound", "lessons", "evaluation", "explored", "accept", "accepted"]
+    with Store(world.store) as store:
+        assert [e["event"] for e in store.events(result.run)] == names
+
+
+def test_proposers_are_told_task_device_bounds_and_seed(world):
+    world.optimize(seed=11)
+    (request,) = world.requests
+    assert request.problem.task.name == "double" and request.seed == 11
+    assert request.languages == ("planted",) and request.device.kind == "cpu"
+    assert [b.workload for b in request.bounds] == [w.name for w in load_task(world.file).split(Split.SEARCH)]
+
+
+def test_nothing_better_found_is_a_result(world):
+    world.proposals = [planted_candidate(130.0)]
+    result = world.optimize()
+    assert result.decision is DecisionStatus.SLOWER and result.kernel is None and world.packaged == []
+
+
+def test_a_second_run_evaluates_nothing_again(world):
+    world.proposals = [planted_candidate(80.0), planted_candidate(40.0)]
+    world.optimize()
+    again = world.optimize()
+    assert (again.evaluations, again.cached) == (0, 2)
+    assert again.decision is DecisionStatus.IMPROVED
+    assert len(world.judge.screened) == 2 and len(world.judge.accepted) == 1
+
+
+def test_tasks_and_functions_are_targets_too(world):
+    namespace = {}
+    exec(compile(TASK, str(world.file), "exec"), namespace)
+    for target in (load_task(world.file), namespace["double"], f"{world.file}:double", str(world.file)):
+        assert world.optimize(target).task == "double"
+
+
+def test_interrupt_is_raised_after_everything_is_kept(world):
+    class Dying(PlantedJudge):
+        def screen(self, candidate, build, **limits):
+            if self.screened:
+                raise KeyboardInterrupt
+            return super().screen(candidate, build, **limits)
+
+    world.proposals = [planted_candidate(50.0), planted_candidate(40.0), planted_candidate(30.0)]
+    honest, world.judge = world.judge, Dying()
+    with pytest.raises(KeyboardInterrupt):
+        world.optimize()
+    with Store(world.store) as store:
+        run = store.run("last")
+        assert run.status is RunStatus.INTERRUPTED
+        assert len(store.evaluations(run.id)) == 1
+    world.judge = honest
+    result = flow.resume("last", store=world.store)
+    assert (result.run, result.evaluations) == (run.id, 3)
+    assert result.decision is DecisionStatus.IMPROVED and len(honest.screened) == 2
+
+
+def test_resuming_a_finished_run_gives_its_result_again(world):
+    world.proposals = [planted_candidate(50.0)]
+    result = world.optimize()
+    assert flow.resume(result.run, store=world.store) == result
+    assert len(world.judge.screened) == 1
+
+
+def test_judge_gives_verdict_and_decision(world):
+    accepted = kw.judge(world.file, planted_candidate(50.0), store=world.store)
+    assert (accepted.verdict, accepted.decision) == ("accepted", "improved")
+    rejected = kw.judge(world.file, planted_candidate(50.0, fault="accept"), store=world.store)
+    assert (rejected.verdict, rejected.decision) == ("rejected", "rejected")
+    assert [f.status for f in rejected.findings] == ["fail"]
+    unbuilt = kw.judge(world.file, planted_candidate(50.0, fault="build"), store=world.store)
+    assert unbuilt.verdict == "rejected" and unbuilt.findings[0].check == "build"
+    with pytest.raises(InputError, match="judge it again"):
+        flow.resume("last", store=world.store)
+
+
+def test_a_run_of_another_device_is_not_resumed(world):
+    with Store(world.store) as store:
+        options = {"device": "cpu", "languages": ("planted",), "proposers": ("planted",), "tuner": "local"}
+        task = load_task(world.file)
+        store.create_run(task, device="cpu-elsewhere", budget=Budget(evaluations=1), seed=0, options=options)
+    with pytest.raises(InputError, match="start a new run"):
+        flow.resume("last", store=world.store)
+
+
+def test_wrong_names_are_told_before_anything_is_done(world, monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(NotFoundError, match="nosuch"):
+        world.optimize(proposers=("nosuch",), languages=())
+    with pytest.raises(NotFoundError, match="nosuch"):
+        world.optimize(languages=("nosuch",), proposers=("library",))
+    with pytest.raises(NotFoundError, match="nosuch"):
+        world.optimize(device="nosuch", languages=(), proposers=("library",))
+    with pytest.raises(TaskError):
+        world.optimize(world.folder / "nosuch.py", languages=(), proposers=("library",))
+    assert not world.store.exists()
+
+
+def test_a_language_without_its_tools_says_how_to_get_them(world):
+    world.language.available = lambda: Availability(False, "no compiler", "apt install planted")
+    with pytest.raises(MissingToolError, match="apt install planted"):
+        world.optimize()
+
+
+def test_a_run_begins_with_what_earlier_runs_teach_unless_told_not_to(world):
+    space = Space(parameters=(Parameter(name="tile", values=(1, 2, 4)),))
+    template = PlantedTemplate("tiles", space, lambda c: 80.0 / c["tile"], {"tile": 1})
+    world.proposals = [template]
+    world.optimize()
+    for learn, expected in ((True, 3), (False, 0)):
+        world.events.clear()
+        world.optimize(learn=learn)
+        (said,) = [e for e in world.events if e.event == "lessons"]
+        assert len(said.data["lessons"]) == expected

@@ -1,0 +1,120 @@
+"""Candidates in real workers: right ones are accepted, wrong ones die of the expected check."""
+
+import pytest
+
+from kernelwright.verify import Oracle, admit, verify
+
+RIGHT = "def run(x, weight):\n    return torch.softmax(x, -1) * weight\n"
+WRONG = {
+    "zeros": ("correct", "def run(x, weight):\n    return torch.zeros_like(x)\n"),
+    "half": ("correct", "def run(x, weight):\n    return (x.half().softmax(-1) * weight.half()).float()\n"),
+    "shape": ("returns", "def run(x, weight):\n    return (x.softmax(-1) * weight)[:-1]\n"),
+    "dtype": ("returns", "def run(x, weight):\n    return (x.softmax(-1) * weight).double()\n"),
+    "lazy": ("layout", "def run(x, weight):\n    return (x.softmax(-1) * weight)[:1].expand_as(x)\n"),
+    "view": ("aliasing", "def run(x, weight):\n    return x\n"),
+    "scratch": (
+        "inputs-unchanged",
+        "def run(x, weight):\n    y = x.softmax(-1) * weight\n    x.zero_()\n    return y\n",
+    ),
+    "one buffer": (
+        "earlier-outputs",
+        "buffers = {}\ndef run(x, weight):\n    y = buffers.setdefault(x.shape, torch.empty(x.shape))\n"
+        "    torch.mul(x.softmax(-1), weight, out=y)\n    return y\n",
+    ),
+    "by pointer": (
+        "fresh-content",
+        "kept = {}\ndef run(x, weight):\n    key = (x.data_ptr(), x.shape)\n    if key not in kept or RESET:\n"
+        "        kept[key] = x.softmax(-1) * weight\n    return kept[key].clone()\n".replace(" or RESET", ""),
+    ),
+    "stale weights": (
+        "weights-followed",
+        "kept = {}\ndef run(x, weight):\n    w = kept.setdefault(float(x.sum()), weight.clone())\n"
+        "    return x.softmax(-1) * w\n",
+    ),
+    "raises": ("runs", "def run(x, weight):\n    raise ValueError('no')\n"),
+    "exits": ("runs", "import os\ndef run(x, weight):\n    os._exit(0)\n"),
+    "unsupported here": (
+        "supported", "def run(x, weight):\n    raise NotImplementedError('Unsupported: never')\n",
+    ),
+    "does not load": ("loads", "raise RuntimeError('at import')\ndef run(x, weight): ...\n"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def oracle(problem):
+    return Oracle(problem)
+
+
+def test_a_right_candidate_is_accepted_in_full(problem, pool, make, oracle):
+    found = verify(problem, *make(RIGHT), pool=pool, depth="full", oracle=oracle)
+    assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
+    assert {"correct", "earlier-outputs", "one-element", "repeatable", "process-clean"} <= {
+        f.check for f in found.findings
+    }
+    assert len(found.seeds) > 1
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_candidate_dies_of_the_expected_check(name, problem, pool, make, oracle):
+    check, body = WRONG[name]
+    found = verify(problem, *make(body), pool=pool, depth="screen", oracle=oracle)
+    assert (found.status, found.failure) == ("rejected", check), found.findings
+
+
+@pytest.mark.parametrize("name", ["one buffer", "by pointer", "stale weights", "scratch"])
+def test_each_check_carries_its_weight(name, problem, pool, make, oracle):
+    check, body = WRONG[name]
+    found = verify(
+        problem, *make(body), pool=pool, depth="screen", oracle=oracle, disabled=frozenset({check})
+    )
+    assert found.failure != check
+
+
+def test_a_candidate_may_decline_hidden_workloads_only(problem, pool, make, oracle):
+    body = (
+        "def run(x, weight):\n    if x.shape != (24, 48):\n"
+        "        raise NotImplementedError('Unsupported: other shapes')\n    return x.softmax(-1) * weight\n"
+    )
+    found = verify(problem, *make(body), pool=pool, depth="full", oracle=oracle)
+    assert found.status == "accepted"
+    assert found.unsupported
+
+
+def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool, make, oracle):
+    body = "def run(x, weight):\n    y = x.softmax(-1) * weight\n    return y if len(x) == 24 else y * 1.01\n"
+    found = verify(problem, *make(body), pool=pool, depth="full", oracle=oracle)
+    assert found.failure == "correct"
+    failed = next(f for f in found.findings if f.status == "fail")
+    assert failed.workload in {"hidden", "confirm"}
+    assert "hidden workload" in failed.message
+
+
+def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle):
+    found = verify(problem, *make(RIGHT), pool=pool, depth="full", oracle=oracle, deadline_s=0.0)
+    assert found.status != "accepted"
+
+
+def test_a_replay_uses_the_recorded_seeds(problem, pool, make, oracle):
+    first = verify(problem, *make(RIGHT), pool=pool, depth="screen", oracle=oracle)
+    again = verify(problem, *make(RIGHT), pool=pool, depth="screen", seeds=first.seeds)
+    assert again.seeds == first.seeds
+
+
+def test_an_honest_task_refuses_every_wrong_answer(problem, oracle):
+    found = admit(problem, oracle=oracle)
+    assert not found.degenerate
+    assert {"zeros", "stale", "float16", "input-0", "other-weights"} <= set(found.caught)
+
+
+def test_a_constant_task_is_degenerate(tmp_path):
+    from kernelwright.tasks import Problem, load_task
+
+    path = tmp_path / "nothing.py"
+    path.write_text(
+        "import torch\nimport torch.nn as nn\nn = 32\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        return (x - x).clamp(min=0)\n"
+        "def get_inputs():\n    return [torch.randn(n, n)]\ndef get_init_inputs():\n    return []\n"
+    )
+    found = admit(Problem(load_task(str(path))))
+    assert "zeros" in found.passing
+    assert found.finding.status == "unknown"
