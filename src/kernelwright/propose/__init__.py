@@ -1,5 +1,5 @@
 """Request → Candidates and Templates: what should be tried next. One file a proposer."""
 
-from ._protocol import Proposal, Proposer, Request, Template
+from ._protocol import Editor, Move, Proposal, Proposer, Reply, Request, Template
 
-__all__ = ["Proposal", "Proposer", "Request", "Template"]
+__all__ = ["Editor", "Move", "Proposal", "Proposer", "Reply", "Request", "Template"]

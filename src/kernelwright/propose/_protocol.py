@@ -1,9 +1,15 @@
-"""What a proposer must do: turn a task and what is known of it into candidates and templates."""
+"""What a proposer must do: turn a task and what is known of it into candidates and templates.
+
+A proposer starts a search from the task alone. An editor goes on from what was found: a strategy chooses
+a move (which parents, which operator) and an editor carries it out.
+"""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+from pydantic import JsonValue
 
 from ..devices import Device
 from ..records import Bound, Candidate, Configuration, Evaluation, Space
@@ -55,4 +61,49 @@ class Proposer(Protocol):
 
     def propose(self, request: Request) -> Iterable[Proposal]:
         """Yield proposals, best first; yields nothing where it has none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Move:
+    """What a strategy asks of an editor, once."""
+
+    number: int
+    """Serial within the run, from 0; with the run's seed it fixes all that is random in the move."""
+    operator: str
+    """What to do: `draft`, `improve`, `repair`, `merge`, `plan`, `critique`, or another that the editor lists."""
+    parents: tuple[Evaluation, ...] = ()
+    """What to change, the main one first; none to start from the task."""
+    inspirations: tuple[Evaluation, ...] = ()
+    """What to show beside the parents."""
+    goal: str = ""
+    """What the strategy wants of it, in words: a hypothesis, a cell to fill, an action of a plan."""
+    model: str = ""
+    """The model to ask, where the strategy chooses among several; the editor's own otherwise."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a move."""
+
+    proposals: tuple[Proposal, ...] = ()
+    """New candidates or templates; none where the move asks for words only, or failed."""
+    notes: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What else was said, by name: `hypotheses`, `critique`, `features`, `rating` ...; strategies read it."""
+    usd: float = 0.0
+    """What it cost."""
+    failure: str = ""
+    """Why there is no proposal where one was asked for, in one line; a failure is data, not an exception."""
+
+
+@runtime_checkable
+class Editor(Protocol):
+    """Carries out moves; several at once, from several threads. A proposer's file may hold one too."""
+
+    name: str
+    operators: Sequence[str]
+    """The operators it knows."""
+
+    def edit(self, move: Move, request: Request) -> Reply:
+        """Carry out one move; never raises for what a model or a tool said, only for what the user must mend."""
         ...
