@@ -13,7 +13,7 @@ HOME = Path(kernelwright.__file__).parent
 MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
 
 ROOT = {"errors", "config", "records"}
-SERVICES = {"devices", "languages", "sandbox", "store", "tasks"}
+SERVICES = {"devices", "languages", "llm", "sandbox", "store", "tasks"}
 STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
 EVERYTHING = {"*"}
 
@@ -28,6 +28,7 @@ ALLOWED = {
     "languages": ROOT,
     "sandbox": ROOT | {"languages"},
     "store": ROOT,
+    "llm": ROOT | {"store"},
     **{stage: ROOT | SERVICES for stage in STAGES},
     "propose": ROOT | SERVICES | {"kernels"},
     "kernels": ROOT | {"tasks"},
@@ -35,6 +36,7 @@ ALLOWED = {
     "flow": (EVERYTHING, {"cli", "report"}),
     "testing": EVERYTHING,
     "report": EVERYTHING,
+    "server": (EVERYTHING, {"cli"}),
     "cli": EVERYTHING,
 }
 """What `docs/architecture.md` says, package by package; a pair is everything less something."""
