@@ -5,24 +5,36 @@ a move (which parents, which operator) and an editor carries it out.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from ..devices import Device
-from ..records import Bound, Candidate, Configuration, Evaluation, Space
+from ..records import Bound, Candidate, Configuration, Evaluation, Record, Space
 from ..tasks import Problem
+from ._template import SourceTemplate
 
 
 @runtime_checkable
 class Template(Protocol):
     """A parametric kernel: a space and the source for each of its configurations."""
 
-    name: str
-    language: str
-    space: Space
+    @property
+    def name(self) -> str:
+        """For people and for the records."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """Name of the `Language` that builds it."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """The parameters, their values and constraints."""
+        ...
 
     def render(self, configuration: Configuration) -> Candidate:
         """Return the candidate of one configuration; the same source for the same configuration."""
@@ -51,6 +63,8 @@ class Request:
     seed: int = 0
     left_s: Callable[[], float] = lambda: math.inf
     """Wall seconds left to propose and try; what takes longer is not worth starting."""
+    cancelled: Callable[[], bool] = lambda: False
+    """Whether the run was interrupted: an editor that waits for something asks now and then, and gives up."""
 
 
 @runtime_checkable
@@ -80,15 +94,16 @@ class Move:
     """What the strategy wants of it, in words: a hypothesis, a cell to fill, an action of a plan."""
     model: str = ""
     """The model to ask, where the strategy chooses among several; the editor's own otherwise."""
+    tried: tuple[str, ...] = ()
+    """What was made of the same parents before, a line each with what came of it: not to be made again."""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What came of a move."""
+class Reply(Record):
+    """What came of a move; kept on disk before anything in it is evaluated."""
 
-    proposals: tuple[Proposal, ...] = ()
+    proposals: tuple[Candidate | SourceTemplate, ...] = ()
     """New candidates or templates; none where the move asks for words only, or failed."""
-    notes: Mapping[str, JsonValue] = field(default_factory=dict)
+    notes: dict[str, JsonValue] = {}
     """What else was said, by name: `hypotheses`, `critique`, `features`, `rating` ...; strategies read it."""
     usd: float = 0.0
     """What it cost."""
@@ -98,7 +113,10 @@ class Reply:
 
 @runtime_checkable
 class Editor(Protocol):
-    """Carries out moves; several at once, from several threads. A proposer's file may hold one too."""
+    """Carries out moves; several at once, from several threads. `kernelwright.editors` entry point.
+
+    A proposer's file may hold one too.
+    """
 
     name: str
     operators: Sequence[str]
