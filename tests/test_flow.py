@@ -104,7 +104,7 @@ def test_stages_speak_in_order_and_the_log_is_kept(world):
     world.proposals = [planted_candidate(50.0)]
     result = world.optimize()
     names = [e.event for e in world.events]
-    assert names == ["run", "profile", "bound", "lessons", "evaluation", "explored", "accept", "accepted"]
+    assert names == ["run", "profile", "bound", "hints", "evaluation", "explored", "accept", "accepted"]
     with Store(world.store) as store:
         assert [e["event"] for e in store.events(result.run)] == names
 
@@ -215,5 +215,5 @@ def test_a_run_begins_with_what_earlier_runs_teach_unless_told_not_to(world):
     for learn, expected in ((True, 3), (False, 0)):
         world.events.clear()
         world.optimize(learn=learn)
-        (said,) = [e for e in world.events if e.event == "lessons"]
-        assert len(said.data["lessons"]) == expected
+        (said,) = [e for e in world.events if e.event == "hints"]
+        assert len(said.data["hints"]) == expected

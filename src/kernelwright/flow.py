@@ -14,7 +14,7 @@ from .bound import bound
 from .devices import detect
 from .devices.peaks import peaks_of
 from .errors import InputError
-from .learn import lessons_of
+from .learn import hints_of
 from .profile import profile
 from .records import Bound, Budget, Candidate, Run, RunStatus, Scalar, Split, Task
 from .search import (
@@ -118,8 +118,8 @@ def judge(
 
 def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
     with _staged(store, run, on_event) as (setting, problem, bounds, judging):
-        lessons = lessons_of(store, run) if run.options.get("learn", True) else ()
-        outcome = search(setting, proposals_of(setting, problem, bounds), judging, lessons)
+        hints = hints_of(store, run) if run.options.get("learn", True) else ()
+        outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
         result = result_of(run, outcome, setting.meter, package_outcome(setting, outcome))
         store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
     if outcome.status is RunStatus.INTERRUPTED:

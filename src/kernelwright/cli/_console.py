@@ -67,12 +67,12 @@ def describe(event: "Event") -> str:
             return f"accepting {data['candidate']} ({place}), {speedup_text(data['speedup'])} so far"
         case "accepted" | "not-accepted":
             return f"{event.event}: {data['candidate']}, {data['decision']}: {data['reason']}"
-        case "lessons":
-            taught = len({(one["template"], one["language"]) for one in data["lessons"]})
+        case "hints":
+            taught = len({(one["template"], one["language"]) for one in data["hints"]})
             return (
                 f"earlier runs say where to begin with {taught} templates"
                 if taught
-                else "no lessons from earlier runs"
+                else "earlier runs say nothing of where to begin"
             )
         case "explored":
             return f"explored {data['evaluations']} candidates; stopped by {data['stopped_by']}"
@@ -220,7 +220,7 @@ _PHASES = {
     "run": "profiling",
     "profile": "bounding",
     "bound": "proposing",
-    "lessons": "proposing",
+    "hints": "proposing",
     "explored": "accepting",
     "accept": "accepting {rank} of {of}",
     "accepted": "packaging",

@@ -1,5 +1,5 @@
-"""Runs → lessons: what carries over from earlier runs to the next one."""
+"""Runs → hints: what carries over from earlier runs to the next one."""
 
-from ._lessons import Lesson, lessons_of
+from ._hints import Hint, hints_of
 
-__all__ = ["Lesson", "lessons_of"]
+__all__ = ["Hint", "hints_of"]

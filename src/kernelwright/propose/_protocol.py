@@ -5,14 +5,15 @@ a move (which parents, which operator) and an editor carries it out.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from ..devices import Device
-from ..records import Bound, Candidate, Configuration, Evaluation, Record, Space
+from ..records import Bound, Candidate, Configuration, Evaluation, Record, Scalar, Space
 from ..tasks import Problem
 from ._template import SourceTemplate
 
@@ -65,6 +66,18 @@ class Request:
     """Wall seconds left to propose and try; what takes longer is not worth starting."""
     cancelled: Callable[[], bool] = lambda: False
     """Whether the run was interrupted: an editor that waits for something asks now and then, and gives up."""
+    options: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+    """The run's options, for what a proposer lets its user choose: `agent`, `models` ..."""
+    store: Path | None = None
+    """Folder of the store, for transcripts and costs; open it where it is used, for a connection belongs to its
+    thread. None outside a run."""
+    run: str = ""
+    """The run's id in the store."""
+    lessons: Sequence[str] = ()
+    """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
+    judge: Callable[[Candidate], Evaluation] | None = None
+    """Screens a candidate now, as one of the run's evaluations and on its budget; from any thread. None where
+    nothing can be judged while proposing."""
 
 
 @runtime_checkable

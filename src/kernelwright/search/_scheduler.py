@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..learn import Lesson
+from ..learn import Hint
 from ..propose import Proposal, Template
 from ..records import Candidate, Configuration, Evaluation, Space
 from .tuners import Observation, Tuner
@@ -57,11 +57,11 @@ class Scheduler:
         proposals: Iterator[Proposal],
         make_tuner: MakeTuner,
         *,
-        lessons: Sequence[Lesson] = (),
+        hints: Sequence[Hint] = (),
         patience: int = 12,
         tolerance: int = 4,
     ) -> None:
-        self._lessons = lessons
+        self._hints = hints
         self._proposals = proposals
         self._make_tuner = make_tuner
         self._patience = patience
@@ -75,7 +75,7 @@ class Scheduler:
             return Trial(proposal)
         if proposal is not None:
             arm = Arm(proposal, self._make_tuner(proposal.space))
-            arm.tuner.warm_start(self._hints(proposal))
+            arm.tuner.warm_start(self._seen(proposal))
             self.arms.append(arm)
             return self._trial(arm, proposal.default())
         while (promising := self._most_promising()) is not None:
@@ -101,13 +101,13 @@ class Scheduler:
             arm.best_us = min(cost_us, arm.best_us or cost_us)
         self._close_if_done(arm, evaluation)
 
-    def _hints(self, template: Template) -> list[Observation]:
+    def _seen(self, template: Template) -> list[Observation]:
         """Return what earlier runs say of a template, as if its best had taken 100 microseconds there."""
         name = template.name, template.language
         return [
-            Observation(lesson.configuration, 100.0 * lesson.cost)
-            for lesson in self._lessons
-            if (lesson.template, lesson.language) == name
+            Observation(hint.configuration, 100.0 * hint.cost)
+            for hint in self._hints
+            if (hint.template, hint.language) == name
         ]
 
     def _trial(self, arm: Arm, configuration: Configuration) -> Trial:

@@ -9,7 +9,7 @@ from ..config import Settings
 from ..devices import Device
 from ..errors import InputError, KernelwrightError, MissingToolError, NotFoundError
 from ..languages import get_language, language_names
-from ..learn import Lesson
+from ..learn import Hint
 from ..propose import Proposal, Proposer, Request
 from ..records import Bound, Candidate, Run, RunStatus, Space, Task
 from ..store import DeviceLock, Store
@@ -92,21 +92,21 @@ class Search:
 
 
 def search(
-    setting: Search, proposals: Iterable[Proposal], judge: Judge, lessons: Sequence[Lesson] = ()
+    setting: Search, proposals: Iterable[Proposal], judge: Judge, hints: Sequence[Hint] = ()
 ) -> Outcome:
-    """Search within the run's budget and return what it came to; `lessons` say what to try first.
+    """Search within the run's budget and return what it came to; `hints` say what to try first.
 
     A run that was interrupted goes on where it stood: what it evaluated is asked for again, answered from
     the store, and not counted again.
     """
     run, meter = setting.run, setting.meter
-    setting.say("lessons", lessons=[lesson.model_dump(mode="json") for lesson in lessons])
+    setting.say("hints", hints=[hint.model_dump(mode="json") for hint in hints])
     languages = {name: get_language(name) for name in setting.names("languages")}
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
     usable = (p for p in proposals if p.language in languages)
     tuner = str(run.options["tuner"])
-    scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), lessons=lessons)
+    scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), hints=hints)
     evaluator = Evaluator(run, setting.store, judge, languages, meter)
     with Builder(languages, width=width, overlap=not on_cpu) as builder:
         return Session(scheduler, builder, evaluator, meter, setting.say).run()
@@ -188,6 +188,7 @@ def proposals_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> 
     request = Request(
         problem, setting.device, bounds, setting.names("languages"),
         seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
+        options=setting.run.options, store=setting.store.folder, run=setting.run.id,
     )  # fmt: skip
     seen: set[str] = set()
     for proposer in make_proposers(setting.names("proposers")):

@@ -1,8 +1,8 @@
-"""Lessons on planted runs: they bring the best forward, and only order what is tried."""
+"""Hints on planted runs: they bring the best forward, and only order what is tried."""
 
 import pytest
 
-from kernelwright.learn import Lesson, lessons_of
+from kernelwright.learn import Hint, hints_of
 from kernelwright.records import Budget, Parameter, Space
 from kernelwright.search._budget import Meter
 from kernelwright.search._builder import Builder
@@ -37,13 +37,13 @@ def store(tmp_path):
         yield opened
 
 
-def search(store, proposal, *, task="one", device="cpu-1", evaluations, lessons=(), tuner="random"):
+def search(store, proposal, *, task="one", device="cpu-1", evaluations, hints=(), tuner="random"):
     run = store.create_run(
         planted_task(task), device=device, budget=Budget(evaluations=evaluations), seed=1, options={}
     )
     meter, judge = Meter(run.budget, store.spent(run.id)), PlantedJudge()
     scheduler = Scheduler(
-        iter([proposal]), lambda space: make_tuner(tuner, space, run.seed), lessons=lessons, patience=1000
+        iter([proposal]), lambda space: make_tuner(tuner, space, run.seed), hints=hints, patience=1000
     )
     with Builder(LANGUAGES, width=1, overlap=False) as builder:
         evaluator = Evaluator(run, store, judge, LANGUAGES, meter)
@@ -56,27 +56,25 @@ def begun(store, task="two", device="cpu-1"):
 
 def test_an_earlier_run_brings_the_best_forward(store):
     search(store, template(40.0), evaluations=100)
-    lessons = lessons_of(store, begun(store))
-    assert lessons == tuple(sorted(lessons, key=lambda one: one.cost))
+    hints = hints_of(store, begun(store))
+    assert hints == tuple(sorted(hints, key=lambda one: one.cost))
     _, without = search(store, template(50.0), task="three", evaluations=4)
-    _, taught = search(store, template(50.0), task="four", evaluations=4, lessons=lessons)
+    _, taught = search(store, template(50.0), task="four", evaluations=4, hints=hints)
     assert taught.best.decision.time_us < 0.9 * without.best.decision.time_us
 
 
-def test_lessons_only_order_what_is_tried(store):
+def test_hints_only_order_what_is_tried(store):
     wrong = [
-        Lesson(
-            template="tiles", language="planted", configuration={"tile": 1, "unroll": 8}, cost=1.0, runs=9
-        ),
-        Lesson(
+        Hint(template="tiles", language="planted", configuration={"tile": 1, "unroll": 8}, cost=1.0, runs=9),
+        Hint(
             template="tiles", language="planted", configuration={"tile": 999, "unroll": 1}, cost=1.0, runs=9
         ),
-        Lesson(template="tiles", language="planted", configuration={"other": 1}, cost=1.0, runs=9),
-        Lesson(
+        Hint(template="tiles", language="planted", configuration={"other": 1}, cost=1.0, runs=9),
+        Hint(
             template="another", language="planted", configuration={"tile": 2, "unroll": 1}, cost=1.0, runs=9
         ),
     ]
-    _, misled = search(store, template(40.0), evaluations=128, lessons=wrong)
+    _, misled = search(store, template(40.0), evaluations=128, hints=wrong)
     tried = [tuple(e.candidate.parameters.values()) for e in misled.evaluations]
     assert len(tried) == len(set(tried)) == 128
     assert misled.accepted and misled.best.candidate.parameters == {"tile": 29, "unroll": 4}
@@ -86,21 +84,19 @@ def test_failures_rank_last_and_a_near_device_counts_more(store):
     search(store, PlantedTemplate("tiles", SPACE, lambda c: None, {"tile": 1, "unroll": 1}), evaluations=3)
     search(store, template(40.0, at=5), task="there", device="gpu-1", evaluations=128)
     search(store, template(40.0, at=29), task="here", device="cpu-1", evaluations=128)
-    lessons = lessons_of(store, begun(store))
-    assert lessons[0].configuration["tile"] > 17 and lessons[0].runs == 2
-    assert all(one.configuration != {"tile": 1, "unroll": 1} for one in lessons)
+    hints = hints_of(store, begun(store))
+    assert hints[0].configuration["tile"] > 17 and hints[0].runs == 2
+    assert all(one.configuration != {"tile": 1, "unroll": 1} for one in hints)
 
 
-def test_a_resumed_run_keeps_the_lessons_it_began_with(store):
+def test_a_resumed_run_keeps_the_hints_it_began_with(store):
     search(store, template(40.0, at=5), evaluations=60)
     run = begun(store)
-    first = lessons_of(store, run)
-    store.append_event(
-        run.id, {"event": "lessons", "lessons": [one.model_dump(mode="json") for one in first]}
-    )
+    first = hints_of(store, run)
+    store.append_event(run.id, {"event": "hints", "hints": [one.model_dump(mode="json") for one in first]})
     search(store, template(40.0, at=29), task="later", evaluations=60)
-    assert lessons_of(store, run) == first != lessons_of(store, begun(store, "afresh"))
+    assert hints_of(store, run) == first != hints_of(store, begun(store, "afresh"))
 
 
 def test_a_store_without_runs_teaches_nothing(store):
-    assert lessons_of(store, begun(store)) == ()
+    assert hints_of(store, begun(store)) == ()

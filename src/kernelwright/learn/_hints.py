@@ -1,7 +1,7 @@
 """Order a template's configurations by how they did in earlier runs of the store.
 
 Covers: templates seen before, on the same task or another, on this device or another.
-Does not cover: what is right or faster: a lesson only says what to try first, and every candidate is
+Does not cover: what is right or faster: a hint only says what to try first, and every candidate is
 verified and measured as if there were none.
 """
 
@@ -25,10 +25,10 @@ from ..records import (
 )  # fmt: skip
 from ..store import Store
 
-EVENT = "lessons"
-"""The event that holds the lessons of a run."""
+EVENT = "hints"
+"""The event that holds the hints of a run."""
 _MOST_RUNS = 20
-_MOST_LESSONS = 8
+_MOST_HINTS = 8
 """Of one template."""
 _FAILED = math.log(4.0)
 """A failure counts as four times slower than the best."""
@@ -39,7 +39,7 @@ _SIZE_SCALE = 3.0
 """Factors of e in size over which similarity falls by e."""
 
 
-class Lesson(Record):
+class Hint(Record):
     """How one configuration of a template did in earlier runs."""
 
     template: str
@@ -54,14 +54,14 @@ class Lesson(Record):
     """How many runs tried it."""
 
 
-def lessons_of(store: Store, run: Run) -> tuple[Lesson, ...]:
+def hints_of(store: Store, run: Run) -> tuple[Hint, ...]:
     """Return what earlier runs teach a run, for each template the best first.
 
-    A run that was begun before keeps the lessons it began with, whatever was learnt since.
+    A run that was begun before keeps the hints it began with, whatever was learnt since.
     """
-    begun = [e["lessons"] for e in store.events(run.id) if e["event"] == EVENT]
+    begun = [e["hints"] for e in store.events(run.id) if e["event"] == EVENT]
     if begun and isinstance(begun[0], list):
-        return tuple(Lesson.model_validate(lesson) for lesson in begun[0])
+        return tuple(Hint.model_validate(hint) for hint in begun[0])
     elements = _elements(store.task(run.task))
     seen: dict[str, list[_Trace]] = defaultdict(list)
     for earlier in [r for r in store.runs() if r.id != run.id][:_MOST_RUNS]:
@@ -69,7 +69,7 @@ def lessons_of(store: Store, run: Run) -> tuple[Lesson, ...]:
         weight = math.exp(-distance / _SIZE_SCALE) * (1.0 if earlier.device == run.device else _OTHER_DEVICE)
         for evaluation, cost in _relative(store.evaluations(earlier.id)):
             seen[_name(evaluation.candidate)].append(_Trace(evaluation.candidate, weight, cost))
-    return _best(_lesson(traces) for traces in seen.values())
+    return _best(_hint(traces) for traces in seen.values())
 
 
 class _Trace(NamedTuple):
@@ -100,11 +100,11 @@ def _cost(evaluation: Evaluation) -> float | None:
     return -math.log(decision.speedup.median)
 
 
-def _lesson(traces: Sequence[_Trace]) -> Lesson:
+def _hint(traces: Sequence[_Trace]) -> Hint:
     weight = sum(t.weight for t in traces)
     mean = (sum(t.weight * t.log_cost for t in traces) + _DOUBT * _FAILED / 2) / (weight + _DOUBT)
     candidate = traces[0].candidate
-    return Lesson(
+    return Hint(
         template=candidate.template or "",
         language=candidate.language,
         configuration=candidate.parameters,
@@ -113,11 +113,11 @@ def _lesson(traces: Sequence[_Trace]) -> Lesson:
     )
 
 
-def _best(lessons: Iterable[Lesson]) -> tuple[Lesson, ...]:
-    by_template: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
-    for lesson in sorted(lessons, key=lambda one: one.cost):
-        by_template[lesson.template, lesson.language].append(lesson)
-    return tuple(lesson for group in by_template.values() for lesson in group[:_MOST_LESSONS])
+def _best(hints: Iterable[Hint]) -> tuple[Hint, ...]:
+    by_template: dict[tuple[str, str], list[Hint]] = defaultdict(list)
+    for hint in sorted(hints, key=lambda one: one.cost):
+        by_template[hint.template, hint.language].append(hint)
+    return tuple(hint for group in by_template.values() for hint in group[:_MOST_HINTS])
 
 
 def _name(candidate: Candidate) -> str:
