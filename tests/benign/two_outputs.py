@@ -1,8 +1,11 @@
-"""Honest: several outputs from one function."""
+"""Honest: several outputs from one operator, whose running mean meets infinities otherwise than a sum does."""
+
+import torch
 
 
 def run(x):
-    return x.mean(-1), x.var(-1)
+    variance, mean = torch.var_mean(x, -1)
+    return mean, variance
 
 
 TASK = "moments"

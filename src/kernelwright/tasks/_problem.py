@@ -14,6 +14,7 @@ from ._oracle import in_float64, narrow_to_float32, widen
 from ._probe import flatten
 from ._source import resolve
 from ._state import StateModel, construct
+from ._wary import Wary
 from .regimes import draw_in
 
 Argument = Any
@@ -128,6 +129,14 @@ class Problem:
         except (RuntimeError, NotImplementedError, TypeError):
             return self._run_float32(workload, inputs, state, names)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")
+
+    def run_wary(
+        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
+    ) -> tuple[Outcome, Outcome]:
+        """Call reference and oracle with every infinite sum read as NaN: what another order may make of it."""
+        with Wary():  # type: ignore[no-untyped-call]
+            native = self.run_reference(workload, inputs, state)
+            return native, self.run_oracle(workload, inputs, state)
 
     def start(self) -> Candidate | None:
         """Return the kernel that a kernel-to-kernel task starts from; none for other tasks."""

@@ -132,16 +132,18 @@ class Oracle:
             else [r.sensitivity for r in near.outputs]
         )
         contract, exact = self.task.contract, workload.regime == "small-integers"
+        tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
+        finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
+        wary = () if finite else self.problem.run_wary(workload, inputs, state)
         outputs = tuple(
-            yardstick(t, n, contract, sensitivity=s, exact=exact)
-            for t, n, s in zip(truth.outputs, native.outputs, noise, strict=True)
+            yardstick(t, n, contract, sensitivity=s, exact=exact, doubts=[w.outputs[i] for w in wary])
+            for i, (t, n, s) in enumerate(zip(truth.outputs, native.outputs, noise, strict=True))
         )
         changed = {
-            name: yardstick(truth.state[name], after, contract)
+            name: yardstick(truth.state[name], after, contract, doubts=[w.state[name] for w in wary])
             for name, after in native.state.items()
             if name in state and not same_bits(after, state[name])
         }
-        tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         return Case(
             workload=workload,
             seed=seed,

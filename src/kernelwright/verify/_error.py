@@ -1,8 +1,8 @@
 """How wrong an output may be: error against a float64 truth, in units that the native op defines.
 
 Covers: each element against the scale of its row; the whole tensor in norm, in units of each element's own
-size and sensitivity; NaN and infinity by place and sign; integer and boolean outputs exactly; ties of
-index-returning reductions by the value at the index.
+size and sensitivity; NaN and infinity by place and, where no order of summation changes it, by kind; integer
+and boolean outputs exactly; ties of index-returning reductions by the value at the index.
 Does not cover: one tiny element that is wrong beside large ones in the same row (it is below the noise that
 the declared dtype has on that row); several of them show in norm.
 """
@@ -74,7 +74,7 @@ class Yardstick:
     norm_limit: float
     """Root mean square units allowed."""
     finite: bool
-    """Whether truth and native are finite everywhere."""
+    """Whether truth, native and doubts are finite everywhere."""
     exact: bool
     """Whether the output must equal the truth."""
     forbid_nonfinite: bool
@@ -83,6 +83,8 @@ class Yardstick:
     """Whether the native op is finite and within what is allowed everywhere, so that it need not be compared."""
     is_complex: bool = False
     """Whether real and imaginary parts stand in a last axis of two."""
+    doubtful: torch.Tensor | None = None
+    """Where another order of summation may give NaN; none where nothing is infinite."""
 
     @property
     def sensitivity(self) -> torch.Tensor | None:
@@ -106,6 +108,7 @@ def yardstick(
     *,
     sensitivity: torch.Tensor | None = None,
     exact: bool = False,
+    doubts: Sequence[torch.Tensor] = (),
 ) -> Yardstick:
     """Work out what is allowed at each element of one output.
 
@@ -116,6 +119,8 @@ def yardstick(
         sensitivity: How far the truth moves when the inputs move by their own rounding, float64, same
             shape. It keeps cancellation from making a fair kernel look wrong.
         exact: Whether the values were chosen so that exact arithmetic is possible.
+        doubts: The output with infinite sums read as NaN (`Problem.run_wary`), same shape; needed only where
+            something is not finite.
 
     Example:
         >>> y = torch.linspace(1, 2, 64, dtype=torch.float64)
@@ -129,8 +134,9 @@ def yardstick(
     if is_complex := native.dtype.is_complex:
         truth, native = torch.view_as_real(truth), torch.view_as_real(native)
         sensitivity = None if sensitivity is None else torch.view_as_real(sensitivity)
+        doubts = [torch.view_as_real(d) for d in doubts]
     truth, native = truth.to(torch.float64).contiguous(), native.detach()
-    finite = _finite(truth) and _finite(native)
+    finite = _finite(truth) and _finite(native) and all(map(_finite, doubts))
     y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
     info = torch.finfo(native.dtype)
     noise = (
@@ -153,6 +159,7 @@ def yardstick(
         forbid,
         finite and beyond == 0,
         is_complex,
+        None if finite else torch.stack([d.isnan() for d in doubts]).any(0) if doubts else None,
     )
 
 
@@ -260,7 +267,8 @@ def _tally(total: _Tally, output: torch.Tensor, ruler: Yardstick, part: slice) -
     native = ruler.native.reshape(-1)[part]
     difference = (numbers - truth).abs_()
     if not ruler.finite or not math.isfinite(float(difference.sum())):
-        total.misplaced += _misplaced(numbers, truth, native, ruler.forbid_nonfinite)
+        doubtful = None if ruler.doubtful is None else ruler.doubtful.reshape(-1)[part]
+        total.misplaced += _misplaced(numbers, truth, native, doubtful, forbid=ruler.forbid_nonfinite)
         difference.nan_to_num_(0.0, 0.0, 0.0)
         difference[~torch.isfinite(native)] = 0.0
     if ruler.contested is not None:
@@ -309,8 +317,19 @@ def _both_zeroed(x: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, to
     return torch.where(fine, x, 0.0), torch.where(fine, other, 0.0)
 
 
-def _misplaced(numbers: torch.Tensor, truth: torch.Tensor, native: torch.Tensor, forbid: bool) -> int:
-    """Count elements whose kind (finite, NaN, +inf, -inf) is neither the native op's nor the truth's."""
+def _misplaced(
+    numbers: torch.Tensor,
+    truth: torch.Tensor,
+    native: torch.Tensor,
+    doubtful: torch.Tensor | None,
+    *,
+    forbid: bool,
+) -> int:
+    """Count elements whose kind (finite, NaN, +inf, -inf) no right evaluation has.
+
+    Right are the native op's kind, the truth's where the native op is not finite, and NaN where it hangs on
+    the order of summation. Where only the native op's own sum overflowed, any overflow is as good as another.
+    """
     if forbid:
         return int((~torch.isfinite(numbers)).sum())
     native = native.to(torch.float64)
@@ -318,6 +337,9 @@ def _misplaced(numbers: torch.Tensor, truth: torch.Tensor, native: torch.Tensor,
     beyond = ~torch.isfinite(native)
     fine = _same_kind(numbers, native) | (beyond & near)
     fine |= beyond & ~torch.isfinite(truth) & _same_kind(numbers, truth)
+    if doubtful is not None:
+        fine |= doubtful & numbers.isnan()
+        fine |= doubtful & beyond & truth.isfinite() & ~numbers.isfinite()
     return int((~fine).sum())
 
 

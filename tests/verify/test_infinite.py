@@ -1,0 +1,129 @@
+"""NaN and infinity: demanded where every order of summation gives them, not where one of them does."""
+
+import math
+
+import pytest
+import torch
+
+from kernelwright.records import Contract
+from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks._wary import Wary
+from kernelwright.verify import Oracle, error_against, yardstick
+from kernelwright.verify.checks.layout import is_dense
+
+INF, NAN = math.inf, math.nan
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.mean(-1), torch.relu(x)
+
+rows = 24
+dim = 48
+
+def get_inputs():
+    return [torch.randn(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def values(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers)
+
+
+@pytest.mark.parametrize(
+    ("operation", "row"),
+    [
+        (lambda x: x.sum(-1), [1.0, INF]),
+        (lambda x: x.cumsum(-1), [INF, 1.0]),
+        (lambda x: x @ torch.ones(2, 2), [-INF, 1.0]),
+        (lambda x: x.add_(x.mean()), [INF, 1.0]),
+    ],
+)
+def test_an_infinite_sum_is_doubted(operation, row):
+    with Wary():
+        doubted = operation(values(*row).view(1, 2))
+    assert not torch.isinf(doubted.flatten()[-1])
+    assert torch.isnan(doubted).any()
+
+
+@pytest.mark.parametrize(
+    "operation", [torch.exp, torch.relu, lambda x: x.amax(-1), lambda x: x.logsumexp(-1), lambda x: x.t() + 1]
+)
+def test_what_no_order_changes_is_not_doubted(operation):
+    x = values(1.0, INF, -INF, NAN, 2.0).view(1, 5)[:, [0, 1, 4]]
+    with Wary():
+        assert torch.equal(operation(x), operation(x.clone()))
+
+
+def test_running_statistics_are_doubted_where_they_are_kept():
+    norm = torch.nn.BatchNorm1d(2)
+    with Wary(), torch.no_grad():
+        norm(torch.tensor([[1.0, INF], [2.0, 1.0]]))
+    assert norm.running_mean is not None
+    assert torch.isfinite(norm.running_mean[0])
+    assert torch.isnan(norm.running_mean[1])
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    path = tmp_path_factory.mktemp("task") / "means.py"
+    path.write_text(TASK)
+    problem = Problem(load_task(str(path)))
+    workload = next(w for w in problem.task.workloads if w.regime == "special")
+    return Oracle(problem).case(workload, 7)
+
+
+def test_a_running_mean_may_be_nan_where_the_sum_is_infinite(case):
+    x, (means, _) = case.tensors[0], case.outputs
+    running = torch.var_mean(x.double(), -1)[1].float()
+    plain = x.mean(-1)
+    assert bool((plain.isinf() & running.isnan()).any()), "the seed should draw a row with one infinity"
+    assert error_against(plain, means).ok
+    assert error_against(running, means).ok
+
+
+def test_elementwise_infinities_and_their_signs_are_demanded(case):
+    _, activated = case.outputs
+    right = activated.output
+    assert bool(right.isinf().any())
+    assert error_against(right, activated).ok
+    for wrong in (
+        right.nan_to_num(nan=NAN, posinf=NAN),
+        right.nan_to_num(nan=0.0, posinf=INF),
+        right.abs().neg(),
+    ):
+        assert error_against(wrong, activated).kind == "nonfinite"
+
+
+def test_a_mean_that_swallows_what_is_not_finite_is_wrong(case):
+    means, _ = case.outputs
+    finite = case.tensors[0].nan_to_num(0.0, 0.0, 0.0).mean(-1)
+    assert error_against(finite, means).kind == "nonfinite"
+    flipped = torch.where(means.output.isinf(), -means.output, means.output)
+    assert error_against(flipped, means).kind == "nonfinite"
+
+
+def test_without_the_doubt_the_running_mean_is_rejected(case):
+    means, _ = case.outputs
+    strict = yardstick(means.truth, means.native, Contract())
+    running = torch.var_mean(case.tensors[0].double(), -1)[1].float()
+    assert error_against(running, strict).kind == "nonfinite"
+
+
+def test_where_the_native_sum_overflows_any_overflow_or_the_truth_serves():
+    truth, native, doubt = values(1e30).double(), values(INF), [values(NAN)]
+    ruler = yardstick(truth, native, Contract(), doubts=doubt)
+    for right in (1e30, INF, -INF, NAN):
+        assert error_against(values(right), ruler).ok
+    assert not error_against(values(3e30), ruler).ok
+
+
+def test_dense_is_any_order_of_axes_without_gaps():
+    x = torch.empty(2, 3, 4)
+    assert all(is_dense(v.shape, v.stride()) for v in (x, x.permute(2, 0, 1), x[:1], torch.empty(0, 3)))
+    assert not any(is_dense(v.shape, v.stride()) for v in (x[..., ::2], x[:, :1].expand(2, 3, 4), x[:, 1:]))
