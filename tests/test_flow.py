@@ -44,8 +44,8 @@ class World:
     def open_judge(self, setting, problem, bounds):
         yield self.judge
 
-    def package(self, task, run, evaluation, folder, about):
-        self.packaged.append((run.id, evaluation.candidate.key))
+    def package(self, task, run, accepted, folder, about):
+        self.packaged.append((run.id, *(e.candidate.key for e in accepted)))
         return folder
 
     @property
@@ -104,7 +104,17 @@ def test_stages_speak_in_order_and_the_log_is_kept(world):
     world.proposals = [planted_candidate(50.0)]
     result = world.optimize()
     names = [e.event for e in world.events]
-    assert names == ["run", "profile", "bound", "hints", "evaluation", "explored", "accept", "accepted"]
+    assert names == [
+        "run",
+        "profile",
+        "bound",
+        "hints",
+        "evaluation",
+        "explored",
+        "accept",
+        "accepted",
+        "serves",
+    ]
     with Store(world.store) as store:
         assert [e["event"] for e in store.events(result.run)] == names
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.deploy import Claim, Kernel, Variant, package
+from kernelwright.deploy import Claim, Kernel, Variant, package, ranges
 from kernelwright.errors import InputError
 from kernelwright.languages import get_language
 from kernelwright.languages.cpp import header
@@ -241,6 +241,49 @@ with warnings.catch_warnings(record=True) as seen:
 assert any("no C++ compiler" in str(w.message) for w in seen)
 """
     run(tmp_path / "out", code)
+
+
+def test_the_first_variant_that_admits_a_call_serves(tmp_path: Path) -> None:
+    """One kernel for all sizes, another that is better on eight rows: both behind one guard, the native op beyond."""
+    task = make_task()
+    every, eight = (
+        Candidate(
+            sources=(SourceFile(path="k.py", text=f"def run(x, a, b):\n    return {text}\n"),),
+            language="torch",
+            entry="k.py:run",
+        )
+        for text in ("x * a + b", "b + x * a")
+    )
+    small, large = task.workloads
+    kept = [
+        Variant(variant(task, eight).evaluation, (large,)),
+        Variant(variant(task, every).evaluation, (small, large)),
+    ]
+    package(task, kept, claim(task), tmp_path / "out")
+    code = f"""
+import torch
+from scale_shift import dispatcher
+b = torch.randn(16)
+for rows, want in ((4, "{every.key}"), (6, "{every.key}"), (8, "{eight.key}"), (9, "native")):
+    x = torch.randn(rows, 16)
+    assert dispatcher.choose(x, 2.5, b).endswith(want), rows
+    assert torch.allclose(dispatcher(x, 2.5, b), x * 2.5 + b)
+"""
+    run(tmp_path / "out", code)
+
+
+def test_workloads_of_several_dtypes_have_ranges_of_their_own() -> None:
+    single = workload(4)
+    double = single.model_copy(
+        update={
+            "name": "double",
+            "arguments": tuple(
+                a.model_copy(update={"dtype": "float64"}) if isinstance(a, TensorSpec) else a
+                for a in single.arguments
+            ),
+        }
+    )
+    assert ranges([single, double], [workload(8)]) == [(single,), (double,)]
 
 
 def test_a_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.records import Budget, Interval, Workload, WorkloadDecision
+from kernelwright.records import Budget, Interval, WorkloadDecision
 from kernelwright.search import _packaging
 from kernelwright.store import Store
 from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
@@ -22,20 +22,55 @@ def timed(workload, ratio):
     )
 
 
-def test_workloads_that_are_slower_or_not_served_stay_outside_the_guard(tmp_path, packaged):
-    one = planted_task()
-    names = ("fast", "slow", "unserved")
-    workloads = tuple(Workload(**{**one.workloads[0].model_dump(), "name": n}) for n in names)
-    task, candidate = one.model_copy(update={"workloads": workloads}), planted_candidate(50.0)
+def accepted(times, slower=()):
+    """A candidate accepted on the workloads of `times`, slower than the native op on some."""
+    candidate = planted_candidate(times)
     found = PlantedJudge().accept(candidate, PlantedLanguage().build(candidate))
-    decision = found.decision.model_copy(
-        update={"workloads": (timed("fast", 2.0), timed("slow", 0.8), timed("unserved", 2.0))}
-    )
-    verdict = found.verdict.model_copy(update={"unsupported": ("unserved",)})
-    evaluation = found.model_copy(update={"decision": decision, "verdict": verdict})
-    with Store(tmp_path / "store") as store:
-        run = store.create_run(task, device="cpu-1", budget=Budget(evaluations=1), seed=0)
-    _packaging.package_accepted(task, run, evaluation, tmp_path, {})
-    ((_, variants, claim, _),) = packaged
-    assert [w.name for w in variants[0].workloads] == ["fast"]
-    assert "slow, unserved" in claim.not_tested[0] and "native op runs" in claim.not_tested[0]
+    rows = tuple(timed(n, 0.8) if n in slower else timed(n, 100 / t) for n, t in times.items())
+    return found.model_copy(update={"decision": found.decision.model_copy(update={"workloads": rows})})
+
+
+@pytest.fixture
+def pack(tmp_path, packaged):
+    def pack(task, *evaluations):
+        with Store(tmp_path / "store") as store:
+            run = store.create_run(task, device="cpu-1", budget=Budget(evaluations=1), seed=0)
+        _packaging.package_accepted(task, run, evaluations, tmp_path, {})
+        ((_, variants, claim, _),) = packaged
+        return [(v.evaluation, [w.name for w in v.workloads]) for v in variants], claim
+
+    return pack
+
+
+def test_workloads_that_are_slower_or_not_served_stay_outside_the_guard(pack):
+    task = planted_task(workloads={"fast": 4, "slow": 8, "unserved": 16})
+    evaluation = accepted({"fast": 50.0, "slow": 50.0, "unserved": 50.0}, slower={"slow"})
+    verdict = evaluation.verdict.model_copy(update={"unsupported": ("unserved",)})
+    variants, claim = pack(task, evaluation.model_copy(update={"verdict": verdict}))
+    assert [names for _, names in variants] == [["fast"]]
+    assert "slow" in claim.native
+    assert "no kernel was accepted there" in claim.to_markdown()
+
+
+def test_a_slower_size_between_two_faster_ones_parts_the_range(pack):
+    task = planted_task(workloads={"a": 4, "b": 8, "c": 16, "d": 32})
+    variants, claim = pack(task, accepted({"a": 50.0, "b": 50.0, "c": 50.0, "d": 50.0}, slower={"c"}))
+    assert [names for _, names in variants] == [["a", "b"], ["d"]]
+    assert claim.native == ("c",)
+
+
+def test_each_workload_goes_to_the_kernel_that_is_fastest_on_it(pack):
+    task = planted_task(workloads={"a": 4, "b": 8, "c": 16})
+    every, large = accepted({"a": 50.0, "b": 50.0, "c": 50.0}), accepted({"c": 25.0})
+    variants, claim = pack(task, every, large)
+    assert variants == [(large, ["c"]), (every, ["a", "b", "c"]), (large, ["c"])]
+    assert claim.serves == dict.fromkeys("ab", every.candidate.key) | {"c": large.candidate.key}
+    assert claim.decisions == (every.decision, large.decision)
+
+
+def test_a_kernel_that_serves_nothing_is_left_out(pack):
+    task = planted_task(workloads={"a": 4})
+    fast, slow = accepted({"a": 40.0}), accepted({"a": 80.0})
+    variants, claim = pack(task, slow, fast)
+    assert variants == [(fast, ["a"])]
+    assert claim.decisions == (fast.decision,)

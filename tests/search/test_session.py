@@ -45,12 +45,15 @@ def store(tmp_path):
 class Rig:
     """One planted run."""
 
-    def __init__(self, store, proposals, *, run=None, judge=None, overlap=False, clock=None, **budget):
+    def __init__(
+        self, store, proposals, *, run=None, judge=None, overlap=False, clock=None, workloads=None, **budget
+    ):
         self.store, self.events = store, []
         self.judge = judge or PlantedJudge()
         self.language = PlantedLanguage()
         limits = Budget(**budget) if budget else Budget(evaluations=20)
-        self.run = run or store.create_run(planted_task(), device="cpu-1", budget=limits, seed=3)
+        task = planted_task(workloads=workloads)
+        self.run = run or store.create_run(task, device="cpu-1", budget=limits, seed=3)
         spent = store.spent(self.run.id)
         self.meter = Meter(self.run.budget, spent, **({"clock": clock} if clock else {}))
         self.languages = {"planted": self.language}
@@ -259,8 +262,8 @@ def test_a_template_that_is_wrong_on_hidden_workloads_is_left_early(store):
 class Hurried(PlantedJudge):
     """Runs out of time while it accepts."""
 
-    def accept(self, candidate, build, *, tried=1, deadline_s=1e9):
-        done = super().accept(candidate, build, tried=tried)
+    def accept(self, candidate, build, **given):
+        done = super().accept(candidate, build, **given)
         decision = done.decision.model_copy(update={"status": DecisionStatus.INCONCLUSIVE})
         return done.model_copy(update={"decision": decision, "stage": "screen"})
 
@@ -279,10 +282,65 @@ def test_the_judge_is_told_how_long_it_has(store):
     given = []
 
     class Asking(PlantedJudge):
-        def accept(self, candidate, build, *, tried=1, deadline_s=1e9):
-            given.append(deadline_s)
-            return super().accept(candidate, build, tried=tried)
+        def accept(self, candidate, build, **named):
+            given.append(named["deadline_s"])
+            return super().accept(candidate, build, **named)
 
     ticks = itertools.count(0.0, 1.0)
     Rig(store, [planted_candidate(50.0)], judge=Asking(), minutes=1.0, clock=lambda: next(ticks)).go()
     assert given and all(0 < seconds < 60 for seconds in given)
+
+
+SIZES = {"small": 4, "large": 8}
+
+
+def test_each_workload_is_accepted_for_who_is_best_on_it(store):
+    """The second is better on one workload by far; there it is put to acceptance too, and serves it."""
+    even, special = (
+        planted_candidate({"small": 50.0, "large": 60.0}),
+        planted_candidate({"small": 300.0, "large": 40.0}),
+    )
+    rig = Rig(store, [even, special], workloads=SIZES)
+    outcome = rig.go()
+    assert {name: e.candidate for name, e in outcome.served.items()} == {"small": even, "large": special}
+    assert rig.judge.asked == [(even.key, ("small", "large"), 4), (special.key, ("large",), 4)]
+    assert rig.result.decision is DecisionStatus.IMPROVED
+    assert rig.result.speedup.median == pytest.approx((2 * 2.5) ** 0.5)
+    assert rig.result.time_us == pytest.approx((50 * 40) ** 0.5)
+
+
+def test_a_workload_that_stays_native_counts_as_one(store):
+    only = planted_candidate({"small": 25.0, "large": 400.0})
+    rig = Rig(store, [only], workloads=SIZES)
+    outcome = rig.go()
+    assert list(outcome.served) == ["small"] and rig.judge.asked[0][1] == ("small",)
+    assert rig.result.decision is DecisionStatus.IMPROVED
+    assert rig.result.speedup.median == pytest.approx(2.0)
+    assert rig.result.speedup.low < 2.0 < rig.result.speedup.high
+
+
+def test_a_second_kernel_must_promise_more_than_noise(store):
+    first, second = (
+        planted_candidate({"small": 50.0, "large": 50.0}),
+        planted_candidate({"small": 70.0, "large": 49.0}),
+    )
+    rig = Rig(store, [first, second], workloads=SIZES)
+    rig.go()
+    assert rig.judge.accepted == [first.key]
+
+
+def test_where_the_best_fails_another_serves_its_workloads(store):
+    liar = planted_candidate({"small": 20.0, "large": 20.0}, fault="accept")
+    honest = planted_candidate({"small": 60.0, "large": 110.0})
+    rig = Rig(store, [liar, honest], workloads=SIZES)
+    assert {name: e.candidate for name, e in rig.go().served.items()} == {"small": honest}
+
+
+def test_kernels_of_an_earlier_run_are_put_together_again(store):
+    pair = [
+        planted_candidate({"small": 50.0, "large": 60.0}),
+        planted_candidate({"small": 300.0, "large": 40.0}),
+    ]
+    first, again = (Rig(store, pair, workloads=SIZES) for _ in range(2))
+    assert first.go().served.keys() == again.go().served.keys() == SIZES.keys()
+    assert again.judge.screened == [] and again.result.speedup == first.result.speedup

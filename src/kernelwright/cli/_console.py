@@ -67,6 +67,9 @@ def describe(event: "Event") -> str:
             return f"accepting {data['candidate']} ({place}), {speedup_text(data['speedup'])} so far"
         case "accepted" | "not-accepted":
             return f"{event.event}: {data['candidate']}, {data['decision']}: {data['reason']}"
+        case "serves":
+            served = [f"{kernel} serves {name}" for name, kernel in data["kernels"].items()]
+            return "; ".join([*served, *(f"the native op stays on {name}" for name in data["native"])])
         case "hints":
             taught = len({(one["template"], one["language"]) for one in data["hints"]})
             return (

@@ -24,7 +24,7 @@ def export(run: str, *, to: Path, common: Common | None = None) -> int:
         about = started.get("environment")
         accepted = accepted_of(store, record)
         task = store.task(record.task)
-    if accepted is None:
+    if not accepted:
         raise NotFoundError(f"run {record.id} accepted no kernel, so there is nothing to export")
     named = {k: str(v) for k, v in about.items()} if isinstance(about, dict) else {}
     folder = package_accepted(task, record, accepted, to, named)

@@ -31,7 +31,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         evaluations=evaluations,
         finished_s=[finished.get(e.candidate.key, 0.0) for e in evaluations],
         bounds=bounds_of(events),
-        best=accepted.candidate.key if accepted else None,
+        best=accepted[0].candidate.key if accepted else None,
         environment={k: str(v) for k, v in _pairs(started.get("environment"))},
         reproduce=str(started.get("reproduce", "")),
     )

@@ -16,6 +16,10 @@ class Claim(Record):
     """The command that repeats the search and the decision."""
     decisions: tuple[Decision, ...]
     """One for each variant."""
+    serves: dict[str, str] = {}
+    """Which candidate serves each search workload, by names."""
+    native: tuple[str, ...] = ()
+    """Search workloads that stay with the native op, because no kernel was accepted on them."""
     contract: Contract
     """What the kernels were held to."""
     environment: dict[str, str]
@@ -43,6 +47,11 @@ class Claim(Record):
                 "|---|---|---|---|---|---|---|",
                 *rows,
                 "",
+                *(
+                    [f"The native op runs on {', '.join(self.native)}: no kernel was accepted there.", ""]
+                    if self.native
+                    else []
+                ),
                 f"Intervals are at {c.confidence:.0%}; a gain counts from {c.least_effect:.0%}. Errors are held "
                 f"against float64: at most {c.error_factor:g} times the native op's own, or {c.error_floor:g} "
                 f"epsilon of the output's scale, and never above {c.error_cap:g} of it.",

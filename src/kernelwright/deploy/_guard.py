@@ -22,11 +22,6 @@ class Variant:
         """The folder's name: language and content hash."""
         return f"{self.evaluation.candidate.language}-{self.evaluation.candidate.key}"
 
-    @property
-    def elements(self) -> int:
-        """Tensor elements in the arguments of the largest workload."""
-        return max(sum(_count(a) for a in (*w.arguments, *w.state)) for w in self.workloads)
-
 
 def guard(workloads: Sequence[Workload], device: str) -> list[Rule]:
     """Return one rule an argument: equal scalars, dtypes and ranks; sizes within the timed ones.
@@ -46,6 +41,39 @@ def guard(workloads: Sequence[Workload], device: str) -> list[Rule]:
     return [_rule(list(column), device) for column in columns]
 
 
+def ranges(served: Sequence[Workload], others: Sequence[Workload]) -> list[tuple[Workload, ...]]:
+    """Part the workloads that a kernel serves so that no part's range spans one that it does not serve.
+
+    Workloads that differ in more than sizes get ranges of their own.
+
+    Example:
+        >>> def rows(n):
+        ...     x = TensorSpec(name="x", shape=(n, 8), dtype="float32")
+        ...     return Workload(name=f"rows={n}", arguments=(x,))
+        >>> [[w.name for w in part] for part in ranges([rows(2), rows(4), rows(16)], [rows(8)])]
+        [['rows=2', 'rows=4'], ['rows=16']]
+    """
+    parts: list[tuple[Workload, ...]] = []
+    for workload in sorted(served, key=_elements):
+        grown = ((i, (*part, workload)) for i, part in enumerate(parts))
+        place, part = next(((i, p) for i, p in grown if _is_clean(p, others)), (len(parts), (workload,)))
+        parts[place : place + 1] = [part]
+    return parts
+
+
+def _is_clean(part: Sequence[Workload], others: Sequence[Workload]) -> bool:
+    """Tell whether one range can hold the workloads, and none of the others."""
+    rules = _range(part)
+    return rules is not None and all(_range([*part, other]) != rules for other in others)
+
+
+def _range(workloads: Sequence[Workload]) -> list[Rule] | None:
+    try:
+        return guard(workloads, "")
+    except ValueError:
+        return None
+
+
 def _rule(column: list[TensorSpec | ScalarSpec], device: str) -> Rule:
     first = column[0]
     if isinstance(first, ScalarSpec):
@@ -58,6 +86,10 @@ def _rule(column: list[TensorSpec | ScalarSpec], device: str) -> Rule:
         raise ValueError(f"argument {first.name!r} differs in kind, dtype or rank between workloads")
     sizes = [[min(axis), max(axis)] for axis in zip(*(c.shape for c in tensors), strict=True)]
     return {"dtype": first.dtype, "device": device, "sizes": sizes}
+
+
+def _elements(workload: Workload) -> int:
+    return sum(_count(spec) for spec in (*workload.arguments, *workload.state))
 
 
 def _count(spec: TensorSpec | ScalarSpec) -> int:

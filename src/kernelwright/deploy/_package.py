@@ -43,7 +43,8 @@ def package(
 
     Args:
         task: The task; its reference becomes the native op.
-        variants: Accepted candidates; of two that admit a call the one nearer in size serves.
+        variants: Accepted candidates with the workloads they serve, several of one candidate perhaps; of those
+            that admit a call the first serves.
         claim: The claim sheet.
         folder: Where to; made if missing, and replaced if it holds an earlier export.
         device: Device type in the guard: `cpu` or `cuda`.
@@ -72,7 +73,7 @@ def package(
         (folder / path).write_text(text)
     (folder / "claim.json").write_text(claim.to_json())
     (folder / "CLAIM.md").write_text(claim.to_markdown())
-    return Kernel(name, folder, tuple(v.name for v in variants))
+    return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in variants)))
 
 
 def _check_exportable(variant: Variant) -> None:
@@ -98,7 +99,6 @@ def _table_row(variant: Variant, device: str) -> dict[str, object]:
         "entry": candidate.entry,
         "flags": [*CPP_FLAGS, *candidate.flags] if candidate.language == "cpp" else [],
         "parameters": candidate.parameters,
-        "elements": variant.elements,
         "guard": guard(variant.workloads, device),
     }
 

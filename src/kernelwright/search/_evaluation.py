@@ -1,5 +1,7 @@
 """Candidate → Evaluation: from the store where it is known, else from the judge, and then kept."""
 
+from collections.abc import Sequence
+
 from ..languages import Language
 from ..records import (
     Build,
@@ -9,11 +11,13 @@ from ..records import (
     DecisionStatus,
     Evaluation,
     Run,
+    Split,
     VerdictStatus,
 )
 from ..store import EvaluationKey, Store
 from ._budget import Meter
 from ._protocol import Judge
+from ._variants import overall
 
 
 class Evaluator:
@@ -29,6 +33,8 @@ class Evaluator:
         self._meter = meter
         self.evaluations = {e.candidate.key: e for e in store.evaluations(run.id)}
         """As far as each candidate of the run went, in the order first seen."""
+        self.workloads = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
+        """Names of the search workloads."""
 
     def known(self, candidate: Candidate) -> Evaluation | None:
         """Return what this run or an earlier one found; the latter is linked to this run."""
@@ -53,9 +59,10 @@ class Evaluator:
         vetted = self._judge.vet(candidate, build, deadline_s=self._meter.left_s())
         return self._keep(vetted) if vetted.decision.status is DecisionStatus.REJECTED else known
 
-    def accept(self, candidate: Candidate, build: Build) -> Evaluation:
-        """Put a screened candidate through the whole of the acceptance.
+    def accept(self, candidate: Candidate, build: Build, workloads: Sequence[str] = ()) -> Evaluation:
+        """Put a screened candidate through the whole of the acceptance, on all search workloads or some.
 
+        It counts as picked from every candidate that was timed, once for each workload it might serve.
         One that time ran out on is returned with stage `screen` and not kept: it is known as it was.
         """
         known = self.evaluations.get(candidate.key)
@@ -63,8 +70,11 @@ class Evaluator:
             return known
         if build.status is not BuildStatus.OK:
             return self._keep(_unbuilt(candidate, build))
-        tried = max(1, sum(e.decision.speedup is not None for e in self.evaluations.values()))
-        accepted = self._judge.accept(candidate, build, tried=tried, deadline_s=self._meter.left_s())
+        timed = sum(e.decision.speedup is not None for e in self.evaluations.values())
+        tried = max(1, timed) * (len(self.workloads) if workloads else 1)
+        accepted = self._judge.accept(
+            candidate, build, workloads=workloads, tried=tried, deadline_s=self._meter.left_s()
+        )
         if accepted.stage == "screen" and known is not None:
             self._meter.charge(accepted, again=True)
             return accepted
@@ -91,7 +101,7 @@ class Evaluator:
         )
 
 
-def cost_us(evaluation: Evaluation, reference_us: float) -> float | None:
+def cost_us(evaluation: Evaluation, reference_us: float, workloads: Sequence[str] = ()) -> float | None:
     """Return what a tuner is told: none where the candidate did not work.
 
     Where it was paired with the baseline the ratio is what counts, because a machine's drift cancels in
@@ -103,7 +113,7 @@ def cost_us(evaluation: Evaluation, reference_us: float) -> float | None:
     if decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
         return None
     if decision.speedup is not None and reference_us:
-        return reference_us / decision.speedup.median
+        return reference_us / overall(evaluation, workloads)
     return decision.time_us or None
 
 

@@ -1,15 +1,17 @@
-"""The accepted candidate of a run → a package with its claim."""
+"""The accepted candidates of a run → one package with its claims."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..deploy import Claim, Variant, package
+from ..deploy import Claim, Variant, package, ranges
 from ..errors import InputError
-from ..records import Evaluation, Run, Task
+from ..records import Evaluation, Run, Split, Task, Workload
 from ..store import Store
 from ..tasks import Problem
 from ._about import environment, reproduce
 from ._search import Search
-from ._session import Outcome, best_of, is_accepted
+from ._session import Outcome
+from ._variants import is_accepted, serving, speedups
 
 _NOT_TESTED = (
     "sizes, dtypes and layouts outside the guard: there the native op runs",
@@ -18,50 +20,89 @@ _NOT_TESTED = (
 )
 
 
-def accepted_of(store: Store, run: Run) -> Evaluation | None:
-    """Return the evaluation that a run accepted, if it accepted one."""
-    best = best_of(tuple(store.evaluations(run.id)))
-    return best if best is not None and is_accepted(best) else None
+def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
+    """Return the evaluations that a run accepted, the one that serves most first."""
+    names = [w.name for w in store.task(run.task).split(Split.SEARCH)]
+    serves = [e.candidate.key for e in serving(store.evaluations(run.id), names).values()]
+    accepted = {e.candidate.key: e for e in store.evaluations(run.id) if e.candidate.key in serves}
+    return tuple(sorted(accepted.values(), key=lambda e: -serves.count(e.candidate.key)))
 
 
 def package_outcome(setting: Search, outcome: Outcome) -> str | None:
     """Package what a run accepted into its store; return the folder, or none where there is none."""
-    if not outcome.accepted or outcome.best is None:
+    if not outcome.accepted:
         return None
     run, store = setting.run, setting.store
     folder = store.folder / "kernels" / run.id
+    accepted = [e for e in outcome.evaluations if is_accepted(e)]
+    served = outcome.served
+    setting.say(
+        "serves",
+        kernels={name: e.candidate.key for name, e in served.items()},
+        native=[name for name in outcome.workloads if name not in served],
+    )
     try:
-        return str(
-            package_accepted(store.task(run.task), run, outcome.best, folder, environment(setting.device))
-        )
+        return str(package_accepted(store.task(run.task), run, accepted, folder, environment(setting.device)))
     except InputError as error:
-        setting.say("not-packaged", candidate=outcome.best.candidate.key, message=str(error))
+        setting.say("not-packaged", message=str(error))
         return None
 
 
 def package_accepted(
-    task: Task, run: Run, evaluation: Evaluation, folder: Path, about: dict[str, str]
+    task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, about: dict[str, str]
 ) -> Path:
-    """Write the package of an accepted candidate and return its folder."""
-    decision, verdict = evaluation.decision, evaluation.verdict
-    unsupported = set(verdict.unsupported) if verdict else set()
-    slower = {w.workload for w in decision.workloads if w.speedup.median < 1}
-    left_out = unsupported | slower
-    timed = {w.workload for w in decision.workloads} - left_out
-    workloads = tuple(w for w in task.workloads if w.name in timed)
-    native = f"{', '.join(sorted(left_out))}: the kernel is slower or does not serve them, the native op runs"
+    """Write the package of what a run accepted and return its folder."""
+    names = [w.name for w in task.split(Split.SEARCH)]
+    served = serving(accepted, names)
+    used = [e for e in accepted if any(s is e for s in served.values())]
+    variants = list(_variants(task, used, served))
+    native = [name for name in names if name not in served]
+    declined = sorted(set().union(*(e.verdict.unsupported for e in used if e.verdict)))
     claim = Claim(
         task=task.name,
         task_key=task.key,
         run=run.id,
         reproduce=reproduce(task, run),
-        decisions=(decision,),
+        decisions=tuple(e.decision for e in used),
+        serves={name: e.candidate.key for name, e in served.items()},
+        native=tuple(native),
         contract=task.contract,
-        environment={**about, "toolchain": evaluation.build.toolchain},
-        verified=tuple(w.name for w in task.workloads if w.name not in unsupported),
-        not_tested=((native,) if left_out else ()) + _NOT_TESTED,
+        environment={**about, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
+        verified=tuple(w.name for w in task.workloads if w.name not in declined),
+        not_tested=_NOT_TESTED,
     )
-    init = Problem(task).init_arguments(workloads[0])
+    init = Problem(task).init_arguments(variants[0].workloads[0])
     kind = run.device.partition("-")[0]
-    package(task, [Variant(evaluation, workloads)], claim, folder, device=kind, init=init)
+    package(task, variants, claim, folder, device=kind, init=init)
     return folder
+
+
+def _variants(task: Task, used: Sequence[Evaluation], served: dict[str, Evaluation]) -> Iterator[Variant]:
+    """Yield variants in the order that the guard tries them.
+
+    First each workload that several kernels were accepted on goes to the one that serves it. Then each kernel has the
+    ranges between the sizes it was accepted on, unless a size on which it is not lies in between.
+    """
+    known = {w.name: w for w in task.workloads}
+    faster = {e.candidate.key: _faster_on(e, known) for e in used}
+    for name, server in served.items():
+        if sum(known[name] in workloads for workloads in faster.values()) > 1:
+            yield Variant(server, (known[name],))
+    for evaluation in used:
+        mine = faster[evaluation.candidate.key]
+        others = [w for w in _timed(evaluation, known) if w not in mine]
+        for workloads in ranges(mine, others):
+            yield Variant(evaluation, workloads)
+
+
+def _faster_on(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
+    """Return the workloads on which a kernel was timed and found faster, those of confirmation too."""
+    declined = set(evaluation.verdict.unsupported) if evaluation.verdict else set()
+    found = speedups(evaluation, [name for name in known if name not in declined])
+    return [known[name] for name, speedup in found.items() if speedup > 1]
+
+
+def _timed(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
+    """Return the workloads that a kernel's ranges must not span unless it was faster there."""
+    own = {w.workload for w in evaluation.decision.workloads}
+    return [w for w in known.values() if w.name in own or w.split is Split.SEARCH]

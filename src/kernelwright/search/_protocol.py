@@ -1,6 +1,7 @@
 """What the search needs of the judge."""
 
 import math
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from ..records import Build, Candidate, Evaluation
@@ -22,11 +23,18 @@ class Judge(Protocol):
         ...
 
     def accept(
-        self, candidate: Candidate, build: Build, *, tried: int = 1, deadline_s: float = math.inf
+        self,
+        candidate: Candidate,
+        build: Build,
+        *,
+        workloads: Sequence[str] = (),
+        tried: int = 1,
+        deadline_s: float = math.inf,
     ) -> Evaluation:
         """Verify it on hidden workloads, time it in full and confirm it in a fresh process.
 
-        `tried` says from how many candidates it was picked, which the decision allows for. Where the
-        deadline passed before it was decided, the evaluation's stage is `screen`: more time may decide it.
+        It is verified on all workloads and timed on the search workloads named, or on all of them. `tried`
+        says from how many it was picked, which the decision allows for. Where the deadline passed before
+        it was decided, the evaluation's stage is `screen`: more time may decide it.
         """
         ...

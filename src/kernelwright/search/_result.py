@@ -1,6 +1,9 @@
 """What a run gives back to its user."""
 
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 
 from ..records import (
     BuildStatus,
@@ -12,9 +15,11 @@ from ..records import (
     Record,
     Run,
     VerdictStatus,
+    WorkloadDecision,
 )  # fmt: skip
 from ._budget import Meter
 from ._session import Outcome, fraction_of_bound
+from ._variants import served_speedup
 
 
 class Result(Record):
@@ -27,13 +32,14 @@ class Result(Record):
     decision: DecisionStatus
     """`improved` where something may replace the native op; else the best candidate's decision."""
     speedup: Interval | None
-    """Against the faster baseline, geometric mean over workloads; none where nothing was timed."""
+    """Against the faster baseline, geometric mean over the search workloads, those that stay native counted
+    as 1; none where nothing was timed."""
     baseline: str | None
     """The faster baseline."""
     bound_us: float | None
-    """The least time that the device needs."""
+    """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
-    """The best candidate's time."""
+    """The kernel's or the best candidate's time, over the same workloads."""
     fraction_of_bound: float | None
     """`bound_us / time_us`."""
     kernel: str | None
@@ -93,12 +99,12 @@ def judgement_of(task_name: str, evaluation: Evaluation) -> Judgement:
 
 def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None) -> Result:
     """Sum a run up. Nothing counts as improved that the full acceptance did not accept."""
-    best = outcome.best
+    best, served = outcome.best, outcome.served
     decision = best.decision if best is not None else None
     status = decision.status if decision is not None else DecisionStatus.UNKNOWN
-    if status is DecisionStatus.IMPROVED and not outcome.accepted:
+    if status is DecisionStatus.IMPROVED and not served:
         status = DecisionStatus.INCONCLUSIVE
-    return Result(
+    result = Result(
         run=run.id,
         task=run.task_name,
         decision=status,
@@ -112,3 +118,22 @@ def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = Non
         cached=meter.cached,
         failures=outcome.failures,
     )
+    return _of_package(result, served, outcome.workloads) if served else result
+
+
+def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:
+    """Say what the kernels of a package do together."""
+    rows = [w for name, e in served.items() for w in e.decision.workloads if w.workload == name]
+    about = _times(rows) if rows else {}
+    return result.model_copy(update={"speedup": served_speedup(served, workloads), **about})
+
+
+def _times(rows: Sequence[WorkloadDecision]) -> dict[str, object]:
+    time_us = geometric_mean(w.time_us for w in rows)
+    bound_us = geometric_mean(w.bound_us for w in rows) if all(w.bound_us for w in rows) else None
+    return {
+        "baseline": Counter(w.baseline for w in rows).most_common(1)[0][0],
+        "time_us": time_us,
+        "bound_us": bound_us,
+        "fraction_of_bound": bound_us / time_us if bound_us else None,
+    }

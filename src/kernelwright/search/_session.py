@@ -1,17 +1,18 @@
 """One run: proposals → builds → screening, then the acceptance of the best, within the budget."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log
 
 from pydantic import JsonValue
 
-from ..records import DecisionStatus, Evaluation, RunStatus, VerdictStatus
+from ..records import DecisionStatus, Evaluation, RunStatus
 from ._budget import Meter
 from ._builder import Builder
 from ._evaluation import Evaluator, cost_us, failure_kind
 from ._scheduler import Scheduler, Trial
+from ._variants import Finalist, Finals, is_accepted, overall, serving
 
 Say = Callable[..., None]
 """`say(event, **data)`: report an event."""
@@ -32,6 +33,13 @@ class Outcome:
     """The budget that was used up, `nothing left to try`, or `interrupted`."""
     failures: dict[str, int]
     """Failures by kind."""
+    workloads: tuple[str, ...] = ()
+    """Names of the search workloads."""
+
+    @property
+    def served(self) -> dict[str, Evaluation]:
+        """Who serves each search workload in the place of the native op."""
+        return serving(self.evaluations, self.workloads)
 
     @property
     def status(self) -> RunStatus:
@@ -40,8 +48,8 @@ class Outcome:
 
     @property
     def accepted(self) -> bool:
-        """Whether the best replaces the native op."""
-        return self.best is not None and is_accepted(self.best)
+        """Whether something replaces the native op somewhere."""
+        return bool(self.served)
 
 
 class Session:
@@ -73,7 +81,9 @@ class Session:
         """Return what there is so far."""
         evaluations = tuple(self._evaluator.evaluations.values())
         kinds = Counter(kind for e in evaluations if (kind := failure_kind(e)) is not None)
-        return Outcome(best_of(evaluations), evaluations, self._stopped_by, dict(sorted(kinds.items())))
+        workloads = self._evaluator.workloads
+        best = best_of(evaluations, workloads)
+        return Outcome(best, evaluations, self._stopped_by, dict(sorted(kinds.items())), workloads)
 
     def _explore(self) -> None:
         exhausted = False
@@ -103,9 +113,12 @@ class Session:
             )
         self._reference_us = self._reference_us or _baseline_us(evaluation)
         evaluation = self._vetted(trial, evaluation)
-        self._scheduler.tell(trial, evaluation, cost_us(evaluation, self._reference_us))
+        self._scheduler.tell(trial, evaluation, self._cost_us(evaluation))
         self._told += 1
         self._say("evaluation", **self._progress(trial, evaluation))
+
+    def _cost_us(self, evaluation: Evaluation) -> float | None:
+        return cost_us(evaluation, self._reference_us, self._evaluator.workloads)
 
     def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
         """Verify a template's first good candidate in full, before more is spent on the template."""
@@ -117,27 +130,35 @@ class Session:
         return vetted
 
     def _conclude(self) -> None:
-        finalists = _finalists(self._evaluator.evaluations.values())[:_MOST_FINALISTS]
+        """Accept the best for all search workloads together, then whoever is better on some of them."""
+        finals = Finals.of(self._evaluator.evaluations.values(), self._evaluator.workloads)
         longest_s = 0.0
-        for rank, evaluation in enumerate(finalists, start=1):
+        for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
+            finalist = finals.next()
+            if finalist is None:
+                return
             if self._meter.over() or self._meter.left_s() < longest_s:
-                left = len(finalists) - rank + 1
-                self._say("budget", message=f"no budget left to accept {left} of {len(finalists)} finalists")
+                self._say("budget", message=f"no budget left to accept {1 + len(finals.waiting)} finalists")
                 return
-            candidate = evaluation.candidate
-            place = {"candidate": candidate.key, "rank": rank, "of": len(finalists)}
-            self._say("accept", **place, speedup=speedup_of(evaluation))
-            final = self._evaluator.accept(candidate, self._builder.build(candidate))
+            final = self._accept(finalist, rank, of=rank + len(finals.waiting))
             longest_s = max(longest_s, final.time_s)
-            decision = final.decision
             if final.stage != "full":
-                self._say("budget", message=f"time was up before {candidate.key} was confirmed")
+                message = f"time was up before {final.candidate.key} was confirmed"
+                self._say("budget", message=message)
                 return
-            outcome = {"decision": decision.status, "reason": decision.reason, "speedup": speedup_of(final)}
-            if is_accepted(final):
-                self._say("accepted", candidate=candidate.key, **outcome)
-                return
-            self._say("not-accepted", candidate=candidate.key, **outcome)
+            finals.settle(finalist, final)
+
+    def _accept(self, finalist: Finalist, rank: int, of: int) -> Evaluation:
+        candidate, workloads = finalist.evaluation.candidate, finalist.workloads
+        place = {"candidate": candidate.key, "rank": rank, "of": of, "workloads": list(workloads)}
+        self._say("accept", **place, speedup=speedup_of(finalist.evaluation))
+        final = self._evaluator.accept(candidate, self._builder.build(candidate), workloads)
+        decision = final.decision
+        outcome = {"decision": decision.status, "reason": decision.reason, "speedup": speedup_of(final)}
+        if final.stage == "full":
+            event = "accepted" if is_accepted(final) else "not-accepted"
+            self._say(event, candidate=candidate.key, **outcome)
+        return final
 
     def _progress(self, trial: Trial, evaluation: Evaluation) -> dict[str, JsonValue]:
         decision, outcome = evaluation.decision, self.outcome()
@@ -161,14 +182,9 @@ class Session:
         }
 
 
-def is_accepted(evaluation: Evaluation) -> bool:
-    """Whether a candidate went through the whole of the acceptance and came out faster."""
-    return evaluation.stage == "full" and evaluation.decision.status is DecisionStatus.IMPROVED
-
-
-def best_of(evaluations: tuple[Evaluation, ...]) -> Evaluation | None:
-    """Return the accepted candidate if there is one, else the best as far as is known."""
-    return max(evaluations, key=_merit, default=None)
+def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:
+    """Return the best accepted candidate if there is one, else the best as far as is known."""
+    return max(evaluations, key=lambda e: _merit(e, workloads), default=None)
 
 
 def speedup_of(evaluation: Evaluation) -> dict[str, JsonValue] | None:
@@ -183,25 +199,10 @@ def fraction_of_bound(evaluation: Evaluation) -> float | None:
     return decision.bound_us / decision.time_us if decision.time_us and decision.bound_us else None
 
 
-def _merit(evaluation: Evaluation) -> tuple[bool, bool, float]:
+def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, float]:
     status, speedup = evaluation.decision.status, evaluation.decision.speedup
     works = status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
-    return is_accepted(evaluation), works, speedup.median if speedup else 0.0
-
-
-def _finalists(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Return what may prove faster, best first."""
-    hopeful = [
-        e
-        for e in evaluations
-        if e.verdict is not None
-        and e.verdict.status is VerdictStatus.ACCEPTED
-        and e.decision.status in {DecisionStatus.IMPROVED, DecisionStatus.INCONCLUSIVE}
-        and e.decision.speedup is not None
-        and e.decision.speedup.median > 1
-        and (e.stage != "full" or is_accepted(e))
-    ]
-    return sorted(hopeful, key=_merit, reverse=True)
+    return is_accepted(evaluation), works, overall(evaluation, workloads) if speedup else 0.0
 
 
 def _baseline_us(evaluation: Evaluation) -> float:

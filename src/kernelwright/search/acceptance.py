@@ -43,7 +43,8 @@ _SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S = 20.0, 120.0, 40.0, 30.0
 _MOST_CONFIRM = 2
 """Confirm workloads that are timed; all of them are verified."""
 _LEAST_SHARE = 0.5
-"""Size of a confirm workload that is timed, against the smallest search workload: overheads rule small ones."""
+"""A confirm workload that is timed is at least this share of the smallest search workload, because overheads rule small
+ones; where only some search workloads are asked for, the largest of them is at least this share of it too."""
 
 
 @dataclass
@@ -149,12 +150,18 @@ class Acceptance:
         return _evaluation(candidate, build, verdict, None, decision, "full", stages)
 
     def accept(
-        self, candidate: Candidate, build: Build, *, tried: int = 1, deadline_s: float = math.inf
+        self,
+        candidate: Candidate,
+        build: Build,
+        *,
+        workloads: Sequence[str] = (),
+        tried: int = 1,
+        deadline_s: float = math.inf,
     ) -> Evaluation:
         """Put a candidate through everything: hidden workloads, full timing, confirmation, decision.
 
-        Where time is up before it could be decided, the evaluation's stage is `screen`, not `full`: more
-        time may decide it.
+        It is verified on every workload, and timed on the search workloads named, or on all. Where time is
+        up before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
         """
         stages, confirmation, timing = _Stages(deadline_s), None, None
         contract = self._problem.task.contract
@@ -163,10 +170,10 @@ class Acceptance:
             with stages("admit"):
                 verdict = _joined(verdict, [self.admission.finding])
         if verdict.status is VerdictStatus.ACCEPTED:
-            timing, verdict = self._measure(candidate, build, "measure", verdict, stages, tried)
+            timing, verdict = self._measure(candidate, build, "measure", verdict, stages, workloads, tried)
             hopeful = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=timing)
             if hopeful.confirmed and stages.left_s > 0:
-                confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages)
+                confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages, workloads)
         decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
         if "faster-than-physics" in decision.alarms and self._raised_bounds():
             decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
@@ -213,6 +220,7 @@ class Acceptance:
         phase: Phase,
         verdict: Verdict,
         stages: _Stages,
+        workloads: Sequence[str] = (),
         tried: int = 1,
     ) -> tuple[Timing, Verdict]:
         limit = {"screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[phase]
@@ -221,19 +229,22 @@ class Acceptance:
                 candidate,
                 build,
                 phase=phase,
-                workloads=self._workloads(phase, verdict),
+                workloads=self._workloads(phase, verdict, workloads),
                 deadline_s=stages.within(limit),
                 tried=tried,
             )
         return timing, _joined(verdict, findings)
 
-    def _workloads(self, phase: Phase, verdict: Verdict) -> list[Workload]:
+    def _workloads(self, phase: Phase, verdict: Verdict, asked: Sequence[str]) -> list[Workload]:
         task = self._problem.task
-        found = list(task.split(Split.SEARCH))
+        search = task.split(Split.SEARCH)
+        found = [w for w in search if not asked or w.name in asked]
         if phase == "confirm":
-            least = min(map(_elements, found), default=0) * _LEAST_SHARE
+            sizes = [_elements(w) for w in found] or [0]
+            least = min(sizes) * _LEAST_SHARE
+            most = max(sizes) / _LEAST_SHARE if len(found) < len(search) else math.inf
             served = [w for w in task.split(Split.CONFIRM) if w.name not in verdict.unsupported]
-            found += [w for w in served if _elements(w) >= least][:_MOST_CONFIRM]
+            found += [w for w in served if least <= _elements(w) <= most][:_MOST_CONFIRM]
         return found
 
 

@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 from ..languages import Availability, Kernel
 from ..records import (
@@ -25,36 +26,48 @@ from ..records import (
     TensorSpec,
     Verdict,
     Workload,
+    WorkloadDecision,
 )  # fmt: skip
 
 BASELINE_US = 100.0
 """What the native op takes in the planted world."""
 
 
-def planted_task(name: str = "planted") -> Task:
-    """Return a task that no judge of ours needs to run."""
-    tensor = TensorSpec(name="x", shape=(4,), dtype="float32")
+def planted_task(name: str = "planted", workloads: Mapping[str, int] | None = None) -> Task:
+    """Return a task that no judge of ours needs to run, its search workloads by name and size."""
     reference = SourceFile(path="reference.py", text="def run(x):\n    return x\n")
     return Task(
         name=name,
         form="own",
         reference=Reference(files=(reference,), entry="reference.py:run", style="function"),
-        workloads=(Workload(name="n=4", arguments=(tensor,), outputs=(tensor,)),),
+        workloads=tuple(_workload(n, size) for n, size in (workloads or {"n=4": 4}).items()),
     )
 
 
+def _workload(name: str, size: int) -> Workload:
+    tensor = TensorSpec(name="x", shape=(size,), dtype="float32")
+    return Workload(name=name, arguments=(tensor,), outputs=(tensor,))
+
+
 def planted_candidate(
-    time_us: float, *, fault: str = "", language: str = "planted", parameters: dict[str, Scalar] | None = None
+    time_us: float | Mapping[str, float],
+    *,
+    fault: str = "",
+    language: str = "planted",
+    parameters: dict[str, Scalar] | None = None,
 ) -> Candidate:
     """Return a candidate that takes `time_us`, or fails at `build`, `verify`, `vet` or `accept`.
+
+    Times may be given workload by workload.
 
     Example:
         >>> planted_candidate(50.0).sources[0].text
         '50.0  '
     """
     named = " ".join(f"{k}={v}" for k, v in (parameters or {}).items())
+    times = ",".join(f"{k}:{v}" for k, v in time_us.items()) if isinstance(time_us, Mapping) else str(time_us)
     return Candidate(
-        sources=(SourceFile(path="planted.txt", text=f"{time_us} {fault} {named}"),),
+        sources=(SourceFile(path="planted.txt", text=f"{times} {fault} {named}"),),
         language=language,
         entry="planted.txt:run",
         parameters=parameters or {},
@@ -112,6 +125,8 @@ class PlantedJudge:
         self.screened: list[str] = []
         self.vetted: list[str] = []
         self.accepted: list[str] = []
+        self.asked: list[tuple[str, tuple[str, ...], int]] = []
+        """Key, workloads and `tried` of every acceptance."""
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time it as planted; a gain is `inconclusive` until it is accepted."""
@@ -127,14 +142,23 @@ class PlantedJudge:
         return self._evaluation(candidate, build, "full")
 
     def accept(
-        self, candidate: Candidate, build: Build, *, tried: int = 1, deadline_s: float = math.inf
+        self,
+        candidate: Candidate,
+        build: Build,
+        *,
+        workloads: Sequence[str] = (),
+        tried: int = 1,
+        deadline_s: float = math.inf,
     ) -> Evaluation:
-        """Accept what is faster, unless its fault is `accept`."""
-        del tried, deadline_s
+        """Accept what is faster on the workloads, unless its fault is `accept`."""
+        del deadline_s
         self.accepted.append(candidate.key)
-        return self._evaluation(candidate, build, "full")
+        self.asked.append((candidate.key, tuple(workloads), tried))
+        return self._evaluation(candidate, build, "full", workloads)
 
-    def _evaluation(self, candidate: Candidate, build: Build, stage: str) -> Evaluation:
+    def _evaluation(
+        self, candidate: Candidate, build: Build, stage: str, workloads: Sequence[str] = ()
+    ) -> Evaluation:
         fault = _fault(candidate)
         failed = fault == "verify" or (fault in {"vet", "accept"} and stage == "full")
         finding = Finding(check="correct", status=CheckStatus.FAIL if failed else CheckStatus.PASS)
@@ -145,30 +169,43 @@ class PlantedJudge:
             candidate=candidate,
             build=build,
             verdict=verdict,
-            decision=self._decision(candidate, stage, failed),
+            decision=self._decision(candidate, stage, failed, workloads),
             stage="verify" if failed and stage == "screen" else stage,
             device_s=self._device_s,
             time_s=self._device_s,
         )
 
-    def _decision(self, candidate: Candidate, stage: str, failed: bool) -> Decision:
+    def _decision(self, candidate: Candidate, stage: str, failed: bool, asked: Sequence[str]) -> Decision:
         if failed:
             return Decision(
                 candidate=candidate.key, status=DecisionStatus.REJECTED, reason="correct: as planted"
             )
-        time_us = float(candidate.sources[0].text.split()[0])
-        ratio = BASELINE_US / time_us
+        text = candidate.sources[0].text.split()[0]
+        named = dict(part.split(":") for part in text.split(",")) if ":" in text else {}
+        times = {name: float(t) for name, t in named.items() if name in asked or not asked}
+        time_us = geometric_mean(times.values()) if times else float(text)
         better = DecisionStatus.IMPROVED if stage == "full" else DecisionStatus.INCONCLUSIVE
         return Decision(
             candidate=candidate.key,
-            status=better if ratio > 1.02 else DecisionStatus.SLOWER,
+            status=better if time_us < BASELINE_US / 1.02 else DecisionStatus.SLOWER,
             reason="as planted",
             baseline="eager",
-            speedup=Interval(median=ratio, low=ratio * 0.99, high=ratio * 1.01),
+            speedup=_speedup(time_us),
+            workloads=tuple(
+                WorkloadDecision(
+                    workload=name, speedup=_speedup(t), time_us=t, baseline_us=BASELINE_US, baseline="eager"
+                )
+                for name, t in times.items()
+            ),
             time_us=time_us,
             bound_us=self._bound_us,
             confirmed=stage == "full",
         )
+
+
+def _speedup(time_us: float) -> Interval:
+    ratio = BASELINE_US / time_us
+    return Interval(median=ratio, low=ratio * 0.99, high=ratio * 1.01)
 
 
 class PlantedTemplate:

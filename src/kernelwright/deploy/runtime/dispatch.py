@@ -40,14 +40,12 @@ class Dispatcher:
         return plan(*arguments)
 
     def choose(self, *arguments: Any) -> str:
-        """Name the variant that would serve these arguments, or `native`."""
+        """Name the variant that would serve these arguments, the first that admits them, or `native`."""
         chosen = self._choose(arguments)
         return str(chosen["name"]) if chosen else "native"
 
     def _choose(self, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
-        fits = [v for v in self.variants if _admits(v["guard"], arguments)]
-        elements = sum(a.numel() for a in arguments if isinstance(a, torch.Tensor))
-        return min(fits, key=lambda v: abs(v["elements"] - elements), default=None)
+        return next((v for v in self.variants if _admits(v["guard"], arguments)), None)
 
     def _plan(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         variant = self._choose(arguments)
