@@ -1,0 +1,54 @@
+"""Join the graphs of several workloads into one whose sizes are rules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ._size import fit
+
+
+class NotAlike(Exception):
+    """The workloads do not run the same operations, or a number follows no simple rule."""
+
+
+def join(
+    versions: Sequence[Any], symbols: Mapping[str, Sequence[int]], made: dict[tuple[int, ...], Any]
+) -> Any:
+    """Return one value that stands for all versions: integers that differ become `Size`.
+
+    Args:
+        versions: The same thing on each workload: nodes, tuples, numbers, names.
+        symbols: Name of a size → its value on each workload.
+        made: What was joined so far, by the identity of the versions.
+
+    Raises:
+        NotAlike: the versions differ in more than sizes.
+    """
+    first = versions[0]
+    if isinstance(first, bool | float | str | None):
+        if any(repr(v) != repr(first) for v in versions[1:]):
+            raise NotAlike(f"{first!r} differs between workloads")
+        return first
+    if isinstance(first, int):
+        if any(type(v) is not int for v in versions):
+            raise NotAlike("an integer here, something else there")
+        found = fit([int(v) for v in versions], symbols)
+        if found is None:
+            raise NotAlike(f"{tuple(versions)} follow no rule")
+        return found
+    if any(type(v) is not type(first) for v in versions):
+        raise NotAlike("another kind of operation")
+    if isinstance(first, tuple):
+        if any(len(v) != len(first) for v in versions):
+            raise NotAlike("another number of operands")
+        return tuple(join(parts, symbols, made) for parts in zip(*versions, strict=True))
+    if not is_dataclass(first):
+        raise NotAlike(f"{first!r} cannot be compared")
+    key = tuple(map(id, versions))
+    if key not in made:
+        names = [f.name for f in fields(first) if f.init]
+        made[key] = replace(
+            first,  # type: ignore[type-var]
+            **{n: join([getattr(v, n) for v in versions], symbols, made) for n in names},
+        )
+    return made[key]

@@ -1,0 +1,108 @@
+"""Graph: outputs, the inputs they come from, and how sizes follow from the arguments."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ....tasks.capture import Node as Captured
+from ._nodes import Input, Native, Node, Random, ordered, sources_of, with_sources
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """What a reference computes, on every workload that has these ranks and dtypes.
+
+    The printed form is one node a line:
+
+        x: float32[rows, dim] = Input(position=0)
+        exp: float32[rows, dim] = Point(x, op='exp')
+        return exp
+    """
+
+    inputs: tuple[Input, ...]
+    """Argument and state tensors in the order of the call, used or not."""
+    outputs: tuple[Node, ...]
+    """The flattened results."""
+    symbols: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Name of a size → position of the argument and dimension that gives it."""
+    scalars: tuple[tuple[int, object], ...] = ()
+    """Scalar arguments that are built in: position in the call, value."""
+    operations: tuple[Captured, ...] = ()
+    """The captured operations, sizes put in: what runs natively."""
+    values: Mapping[str, Node] = field(default_factory=dict)
+    """What each captured operation became, by its name: what a native call of another reads."""
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node that an output needs, sources first."""
+        return tuple(ordered(self.outputs))
+
+    @cached_property
+    def users(self) -> dict[Node, tuple[Node, ...]]:
+        """Who reads each node."""
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for source in dict.fromkeys(sources_of(node)):
+                found[source].append(node)
+        return {node: tuple(users) for node, users in found.items()}
+
+    @property
+    def natives(self) -> tuple[Node, ...]:
+        """The nodes that only torch can compute."""
+        return tuple(n for n in self.nodes if isinstance(n, Native | Random))
+
+    def rewritten(self, new: Mapping[Node, Node]) -> "Graph":
+        """Return the graph with nodes replaced; replacements may read nodes of this graph.
+
+        Source order and names are kept; a replaced node's users read the replacement.
+        """
+        made: dict[int, Node] = {}
+
+        def follow(root: Node) -> Node:
+            for node in ordered([root]):
+                if id(node) in made:
+                    continue
+                other = new.get(node)
+                if other is not None and other is not node:
+                    made[id(node)] = _rebuilt(other, made, new)
+                else:
+                    made[id(node)] = with_sources(node, [made[id(s)] for s in sources_of(node)])
+            return made[id(root)]
+
+        outputs = tuple(map(follow, self.outputs))
+        values = {name: made.get(id(node), node) for name, node in self.values.items()}
+        return replace(self, outputs=outputs, values=values)
+
+    def __str__(self) -> str:
+        return "\n".join([*_lines(self.nodes), "return " + ", ".join(o.name for o in self.outputs)])
+
+
+def _rebuilt(other: Node, made: dict[int, Node], new: Mapping[Node, Node]) -> Node:
+    """Rebuild a replacement over what its sources became."""
+    for node in ordered([other]):
+        if id(node) in made:
+            continue
+        known = new.get(node)
+        if known is None or known is other or known is node:
+            made[id(node)] = with_sources(node, [made[id(s)] for s in sources_of(node)])
+        else:
+            made[id(node)] = _rebuilt(known, made, new)
+    return made[id(other)]
+
+
+def _lines(nodes: Sequence[Node]) -> Iterator[str]:
+    from dataclasses import fields
+
+    for node in nodes:
+        sources = [s.name for s in sources_of(node)]
+        shown = []
+        for f in fields(node):
+            value = getattr(node, f.name)
+            own = not isinstance(value, Node) and not (
+                isinstance(value, tuple) and any(isinstance(v, Node) for v in value)
+            )
+            if f.name not in ("name", "shape", "dtype") and own and value != ():
+                shown.append(f"{f.name}={value!r}")
+        sizes = ", ".join(map(str, node.shape))
+        call = ", ".join([*sources, *shown])
+        yield f"{node.name}: {node.dtype}[{sizes}] = {type(node).__name__}({call})"

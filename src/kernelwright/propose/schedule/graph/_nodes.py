@@ -1,0 +1,272 @@
+"""The graph form: a small closed set of nodes that say what is computed, never how.
+
+A node holds the nodes it reads. Results of several tensors are several nodes. Nothing is implicit but the
+broadcasting of `Point`: a dimension of size one, or a missing leading one, stretches.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal, TypeAlias, cast
+
+Number: TypeAlias = bool | int | float
+Shape: TypeAlias = tuple[int, ...]
+Monoid = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "variance", "logsumexp"]
+"""How elements are combined. `argmax` and `argmin` give the position along the reduced axes, the first of
+equals; NaN wins in `max`, `min` and their positions. `variance` is the mean square distance from the mean
+(Welford), divided by `count - correction`; `logsumexp` keeps the largest apart."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """A tensor, and how it comes about."""
+
+    name: str
+    """A Python and C identifier, unique in its graph; an input has the argument's name."""
+    shape: Shape
+    """Sizes; those that differ between workloads are `Size`."""
+    dtype: str
+    """Torch's name without the prefix."""
+
+    @property
+    def elements(self) -> int:
+        """Count the elements on the first workload."""
+        count = 1
+        for size in self.shape:
+            count *= int(size)
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensor on the first workload."""
+        import torch
+
+        return self.elements * cast(int, getattr(torch, self.dtype).itemsize)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Input(Node):
+    """An argument or a state tensor."""
+
+    position: int
+    """Its place in the call: arguments, then state."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Constant(Node):
+    """The same number everywhere, or a small table of numbers."""
+
+    values: tuple[Number, ...]
+    """One number, or as many as there are elements, in row-major order."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ramp(Node):
+    """`start + step * i` along one dimension; what `arange` gives."""
+
+    dim: int
+    start: Number
+    step: Number
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Point(Node):
+    """One elementwise operation on broadcast operands."""
+
+    op: str
+    """ATen's bare name: `add`, `mul`, `exp`, `where` ... (see `pointwise.py`); `cast` converts to the dtype."""
+    args: tuple["Node | Number | None", ...]
+    """Operands; numbers stay numbers."""
+    options: tuple[tuple[str, "Number | str | None"], ...] = ()
+    """Keyword arguments: `alpha`, `approximate`, `rounding_mode` ..."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reshape(Node):
+    """The same elements in row-major order under another shape."""
+
+    source: Node
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Permute(Node):
+    """Dimensions in another order."""
+
+    source: Node
+    order: tuple[int, ...]
+    """Dimension `d` of the result is `order[d]` of the source."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Expand(Node):
+    """Broadcast to the shape: dimensions of size one stretch, leading ones appear."""
+
+    source: Node
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Slice(Node):
+    """`source[start + step * i]` in every dimension; steps may be negative (flip)."""
+
+    source: Node
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pad(Node):
+    """The source surrounded by a constant; its element zero lies at `low`. Negative `low` crops."""
+
+    source: Node
+    low: tuple[int, ...]
+    value: Number
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cat(Node):
+    """Tensors one after another along a dimension."""
+
+    sources: tuple[Node, ...]
+    dim: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Window(Node):
+    """Sliding windows: the last dimensions run within a window, one for each dimension of `dims`.
+
+    `result[..., i, ..., w] = source[..., stride * i + dilation * w, ...]`
+    """
+
+    source: Node
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gather(Node):
+    """Elements at computed positions along `dim`.
+
+    With `aligned`, index and result have the same shape (`torch.gather`). Without, the index's shape stands
+    where `dim` stood (`index_select`, `embedding`, one index tensor in brackets). Negative positions count
+    from the end.
+    """
+
+    source: Node
+    index: Node
+    dim: int
+    aligned: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scatter(Node):
+    """A copy of `base` into which updates are put, or combined, at computed positions along `dim`.
+
+    With `aligned`, index and updates have the same shape; without, the index is one-dimensional and counts
+    the updates along `dim` (`index_add`: a reduction by segment).
+    """
+
+    base: Node
+    index: Node
+    updates: Node
+    dim: int
+    aligned: bool
+    combine: Literal["set", "sum", "prod", "max", "min"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TypedLinear(Node):
+    """Rows times the matrix of their type: `result[i] = source[i] @ weights[types[i]]`."""
+
+    source: Node
+    weights: Node
+    types: Node
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reduce(Node):
+    """Combine all elements along dimensions, which disappear."""
+
+    source: Node
+    dims: tuple[int, ...]
+    monoid: Monoid
+    correction: float = 0.0
+    """Of `variance` only."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scan(Node):
+    """Combine all elements up to each one along a dimension."""
+
+    source: Node
+    dim: int
+    monoid: Monoid
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contract(Node):
+    """Multiply two tensors and sum over the labels that the result lacks, as `einsum` does.
+
+    Convolutions arrive as `Pad`, `Window` and this.
+    """
+
+    left: Node
+    right: Node
+    labels: tuple[str, str, str]
+    """One letter a dimension: of the left, of the right and of the result."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Random(Node):
+    """Random numbers; always native."""
+
+    sources: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Native(Node):
+    """What this form has no word for; torch computes it."""
+
+    sources: tuple[Node, ...]
+    op: str
+    """The operator's full name, for the report."""
+
+
+def sources_of(node: Node) -> tuple[Node, ...]:
+    """Return the nodes that a node reads, in order."""
+    found: list[Node] = []
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(v for v in value if isinstance(v, Node))
+    return tuple(found)
+
+
+def with_sources(node: Node, new: Sequence[Node]) -> Node:
+    """Return the node reading other nodes, in the order of `sources_of`; the node itself where none changed."""
+    if all(a is b for a, b in zip(sources_of(node), new, strict=True)):
+        return node
+    rest = iter(new)
+    changes: dict[str, object] = {}
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if isinstance(value, Node):
+            changes[f.name] = next(rest)
+        elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
+            changes[f.name] = tuple(next(rest) if isinstance(v, Node) else v for v in value)
+    return replace(node, **changes)  # type: ignore[arg-type]
+
+
+def ordered(roots: Sequence[Node]) -> Iterator[Node]:
+    """Yield every node behind the roots once, sources before users."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((s, False) for s in reversed(sources_of(node)))

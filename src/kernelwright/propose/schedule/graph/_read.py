@@ -1,0 +1,126 @@
+"""Problem → Graph: capture the reference on its workloads and read it in graph form."""
+
+from collections.abc import Sequence
+
+from ....records import ScalarSpec, Split, TensorSpec, Workload
+from ....tasks import Problem
+from ....tasks.capture import Graph as CapturedGraph
+from ....tasks.capture import capture
+from ._alike import NotAlike, join
+from ._graph import Graph
+from ._nodes import Input, Node, ordered
+from ._reader import Reader
+
+_MOST = 4
+"""Workloads that are captured to find how sizes follow from the arguments."""
+
+
+class NotSchedulable(Exception):
+    """The reference changes its arguments, or has no static graph."""
+
+
+def read(problem: Problem) -> Graph:
+    """Read the reference of a problem; sizes follow from the arguments where the workloads show how.
+
+    Covers: every reference that `tasks.capture` captures; what the form has no word for is a `Native` node.
+    Does not cover: references that change arguments or state in place (`NotSchedulable`). Only the *sizes*
+    of other workloads are looked at, to find rules such as `(height - 1) // 2`; no size but those of the
+    first workload, and no value, enters the graph. Where no rule is found the sizes are constants, and the
+    kernel serves these sizes only.
+    """
+    workloads = _chosen(problem)
+    first = _captured(problem, workloads[0])
+    for count in range(len(workloads), 1, -1):
+        try:
+            captured = [first, *(_captured(problem, w) for w in workloads[1:count])]
+            return _joined(captured, workloads[:count])
+        except (NotAlike, NotSchedulable):
+            continue
+    return from_captured(first, workloads[0])
+
+
+def from_captured(captured: CapturedGraph, workload: Workload) -> Graph:
+    """Read one captured graph; every size is a constant."""
+    reader = Reader(captured)
+    inputs, outputs = reader.read()
+    values = {name: found for name, found in reader.known.items() if isinstance(found, Node)}
+    return Graph(
+        inputs=inputs, outputs=outputs, scalars=_scalars(workload), operations=captured.nodes, values=values
+    )
+
+
+def _chosen(problem: Problem) -> list[Workload]:
+    """Return the first search workload and others of different sizes, the least alike first."""
+    task = problem.task
+    first = (task.split(Split.SEARCH) or task.workloads)[0]
+    found = [first]
+    for other in sorted(task.workloads, key=lambda w: -_differences(w, first)):
+        if (
+            len(found) < _MOST
+            and all(_differences(other, w) for w in found)
+            and _scalars(other) == _scalars(first)
+        ):
+            found.append(other)
+    return found
+
+
+def _differences(a: Workload, b: Workload) -> int:
+    """Count the sizes that differ; sizes of one tell little."""
+    return sum(
+        x != y and 1 not in (x, y)
+        for one, two in zip(_tensors(a), _tensors(b), strict=True)
+        for x, y in zip(one.shape, two.shape, strict=True)
+    )
+
+
+def _captured(problem: Problem, workload: Workload) -> CapturedGraph:
+    captured = capture(problem, workload)
+    if captured.mutations:
+        raise NotSchedulable(f"the reference changes {', '.join(old for old, _ in captured.mutations)}")
+    return captured
+
+
+def _joined(captured: Sequence[CapturedGraph], workloads: Sequence[Workload]) -> Graph:
+    graphs = [from_captured(c, w) for c, w in zip(captured, workloads, strict=True)]
+    symbols, places = _symbols(graphs, workloads)
+    made: dict[tuple[int, ...], Node] = {}
+    inputs: tuple[Input, ...] = join([g.inputs for g in graphs], symbols, made)
+    outputs = join([g.outputs for g in graphs], symbols, made)
+    if any(g.values.keys() != graphs[0].values.keys() for g in graphs):
+        raise NotAlike("other operations")
+    needed = {id(n) for g in graphs[:1] for n in (*ordered(g.outputs), *g.inputs)}
+    values = {
+        name: join([g.values[name] for g in graphs], symbols, made)
+        for name, node in graphs[0].values.items()
+        if id(node) in needed
+    }
+    operations = join([g.operations for g in graphs], symbols, {})
+    return Graph(inputs, outputs, places, graphs[0].scalars, operations, values)
+
+
+def _symbols(
+    graphs: Sequence[Graph], workloads: Sequence[Workload]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, int]]]:
+    """Name every size of an argument that differs between workloads, equal ones once."""
+    known: dict[tuple[int, ...], str] = {}
+    places: dict[str, tuple[int, int]] = {}
+    axes = {tuple(w.axes.get(name, 0) for w in workloads): name for name in workloads[0].axes}
+    for versions in zip(*(g.inputs for g in graphs), strict=True):
+        if any(len(v.shape) != len(versions[0].shape) for v in versions):
+            raise NotAlike("another number of dimensions")
+        for dim, sizes in enumerate(zip(*(v.shape for v in versions), strict=True)):
+            if len(set(sizes)) > 1 and sizes not in known:
+                wanted = axes.get(sizes, "")
+                plain = wanted.isidentifier() and wanted.lower() not in (n.lower() for n in places)
+                name = wanted.lower() if plain else f"{versions[0].name}_{dim}"
+                known[sizes] = name
+                places[name] = (versions[0].position, dim)
+    return {name: sizes for sizes, name in known.items()}, places
+
+
+def _tensors(workload: Workload) -> list[TensorSpec]:
+    return [*(a for a in workload.arguments if isinstance(a, TensorSpec)), *workload.state]
+
+
+def _scalars(workload: Workload) -> tuple[tuple[int, object], ...]:
+    return tuple((i, a.value) for i, a in enumerate(workload.arguments) if isinstance(a, ScalarSpec))

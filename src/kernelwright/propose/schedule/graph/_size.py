@@ -1,0 +1,193 @@
+"""Size: an integer that knows how it follows from the sizes of the arguments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations_with_replacement
+from typing import Any
+
+
+class Size(int):
+    """A size that differs between workloads: its value on the first one, and the rule for the others.
+
+    Arithmetic keeps the rule. Two sizes are `same` where they agree on every workload seen; the integer
+    itself is only the size on the first, so never compare two sizes by `==` to find out whether they mean
+    the same axis.
+
+    Example:
+        >>> rows = Size("rows", (8, 3))
+        >>> double = rows * 2
+        >>> int(double), double.text, double.values
+        (16, '(rows * 2)', (16, 6))
+    """
+
+    text: str
+    """Integer arithmetic over the symbols, as Python prints it (`//` divides)."""
+    values: tuple[int, ...]
+    """Its value on every workload seen, the first one first."""
+
+    def __new__(cls, text: str, values: Sequence[int]) -> "Size":
+        made = super().__new__(cls, values[0])
+        made.text, made.values = text, tuple(values)
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.text, self.values
+
+    def __repr__(self) -> str:
+        return self.text
+
+    __str__ = __repr__
+
+    def __add__(self, other: int) -> int:
+        return _combine("+", lambda a, b: a + b, self, other)
+
+    def __radd__(self, other: int) -> int:
+        return _combine("+", lambda a, b: a + b, other, self)
+
+    def __sub__(self, other: int) -> int:
+        return _combine("-", lambda a, b: a - b, self, other)
+
+    def __rsub__(self, other: int) -> int:
+        return _combine("-", lambda a, b: a - b, other, self)
+
+    def __mul__(self, other: int) -> int:
+        return _combine("*", lambda a, b: a * b, self, other)
+
+    def __rmul__(self, other: int) -> int:
+        return _combine("*", lambda a, b: a * b, other, self)
+
+    def __floordiv__(self, other: int) -> int:
+        return _combine("//", lambda a, b: a // b, self, other)
+
+
+def text_of(size: int) -> str:
+    """Print a size: its rule, or the number where it is the same on every workload."""
+    return size.text if isinstance(size, Size) else str(int(size))
+
+
+def values_of(size: int, count: int) -> tuple[int, ...]:
+    """Return a size on each of `count` workloads."""
+    return size.values if isinstance(size, Size) else (int(size),) * count
+
+
+def same(a: int, b: int) -> bool:
+    """Tell whether two sizes agree on every workload seen.
+
+    Example:
+        >>> same(Size("rows", (8, 3)), Size("cols", (8, 5))), same(8, 8), same(Size("rows", (8, 3)), 8)
+        (False, True, False)
+    """
+    count = max(len(s.values) if isinstance(s, Size) else 1 for s in (a, b))
+    return values_of(a, count) == values_of(b, count)
+
+
+def product(sizes: Sequence[int]) -> int:
+    """Multiply sizes, keeping the rule; 1 for none."""
+    found: int = 1
+    for size in sizes:
+        found = found * size
+    return found
+
+
+def _combine(sign: str, function: Callable[[int, int], int], a: int, b: int) -> int:
+    if sign == "*" and (_is(a, 1) or _is(b, 1)):
+        return b if _is(a, 1) else a
+    if (sign in "+-" and _is(b, 0)) or (sign == "//" and _is(b, 1)):
+        return a
+    count = max(len(s.values) if isinstance(s, Size) else 1 for s in (a, b))
+    pairs = zip(values_of(a, count), values_of(b, count), strict=True)
+    values = [function(x, y) for x, y in pairs]
+    if len(set(values)) == 1 and sign in ("-", "//"):
+        return values[0]
+    return Size(f"({text_of(a)} {sign} {text_of(b)})", values)
+
+
+def _is(size: int, value: int) -> bool:
+    return not isinstance(size, Size) and size == value
+
+
+def fit(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    """Find how a size follows from the symbols, from its values on several workloads; none where it does not.
+
+    The simplest rule that holds on all of them is taken: a symbol, one less or more a constant, a multiple,
+    a quotient, a product of two or three, or `(a + b) // c + d` as convolutions have it.
+
+    Example:
+        >>> symbols = {"n": (8, 13, 21), "d": (4, 7, 10)}
+        >>> fit((32, 91, 210), symbols), fit((3, 6, 10), symbols), fit((5, 5, 5), symbols)
+        ((n * d), ((n + -1) // 2), 5)
+    """
+    if len(set(values)) == 1:
+        return values[0]
+    for name, known in symbols.items():
+        if tuple(known) == tuple(values):
+            return Size(name, known)
+    for rule in (_offset, _multiple, _quotient, _products, _strided):
+        found = rule(values, symbols)
+        if found is not None and values_of(found, len(values)) == tuple(values):
+            return found
+    return None
+
+
+def _each(symbols: Mapping[str, Sequence[int]]) -> list[Size]:
+    return [Size(name, known) for name, known in symbols.items() if len(set(known)) > 1]
+
+
+def _offset(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    for s in _each(symbols):
+        gaps = {v - k for v, k in zip(values, s.values, strict=True)}
+        if len(gaps) == 1:
+            return s + gaps.pop()
+    return None
+
+
+def _multiple(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    for s in _each(symbols):
+        if s.values[0] and values[0] % s.values[0] == 0:
+            times = values[0] // s.values[0]
+            if all(v == k * times for v, k in zip(values, s.values, strict=True)):
+                return s * times
+    return None
+
+
+def _quotient(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    for s in _each(symbols):
+        if values[0] and s.values[0] % values[0] == 0:
+            by = s.values[0] // values[0]
+            if all(k == v * by for v, k in zip(values, s.values, strict=True)):
+                return s // by
+    return None
+
+
+def _products(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    known = _each(symbols)
+    for count in (2, 3):
+        for chosen in combinations_with_replacement(known, count):
+            whole = product(chosen)
+            of = values_of(whole, len(values))
+            if of == tuple(values):
+                return whole
+            if of[0] and values[0] % of[0] == 0:
+                times = values[0] // of[0]
+                if all(v == o * times for v, o in zip(values, of, strict=True)):
+                    return whole * times
+            if values[0] and of[0] % values[0] == 0:
+                by = of[0] // values[0]
+                if all(o == v * by for v, o in zip(values, of, strict=True)):
+                    return whole // by
+    return None
+
+
+_MOST_STRIDE = 16
+
+
+def _strided(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    """Fit `(s + b) // c + d` for strides up to 16: at least three workloads must agree."""
+    if len(values) < 3:
+        return None
+    for s in _each(symbols):
+        for stride in range(2, _MOST_STRIDE + 1):
+            for shift in range(-stride * 2, stride * 2):
+                gaps = {v - (k + shift) // stride for v, k in zip(values, s.values, strict=True)}
+                if len(gaps) == 1 and min(k + shift for k in s.values) >= 0:
+                    return (s + shift) // stride + gaps.pop()
+    return None

@@ -1,0 +1,82 @@
+"""The tile form: how a graph is computed, as loops over tiles; what every printer prints.
+
+A `Program` holds buffers (arguments, temporaries, outputs, all row-major) and steps that run one after
+another. A step is one of
+
+- `Kernel` (traversal and reduction): a tree of statements. `Loop` runs an axis; `Let` names a value; `Store`
+  writes one; `Begin` and `Update` fold into an accumulator whose monoid is one of `MONOIDS`, and `Result`
+  reads a part of its state after the loop. A row of a softmax:
+
+      Loop rows (parallel)
+        Begin top: max;    Loop columns (vector): Update top, x[rows, columns]
+        Begin total: sum;  Loop columns (vector): Update total, exp(x[rows, columns] - top)
+        Loop columns (vector): Store out[rows, columns] = exp(x[rows, columns] - top) / total
+
+- `Contraction` (matrix product): expressions for the left and right elements, an epilogue, and register and
+  cache tiles as attributes. `as_loops` turns it into a `Kernel` for printers without a form of their own.
+- `NativeCall`: a region that torch computes.
+
+A vector loop may lie around other loops: then every value in it is a vector, accumulators included, and inner
+loops are plain. Or it may be innermost and fold into an accumulator begun outside: then the accumulator is
+kept in lanes and folded at the end (`Monoid.merge`).
+
+Sizes are integers, or `Size` where they differ between calls: print `text_of(size)`, over the names in
+`Program.symbols` (argument position and dimension that give each). Elements of half precision compute in
+float32. `run_program` runs a program in Python, to test lowerings without a compiler.
+
+Covers: tails (every size may be anything from 0), broadcasting, windows, pads (`Guard`), computed indices.
+Does not cover: buffers that are not row-major; a kernel reads contiguous arguments.
+"""
+
+from ._expression import (
+    MONOIDS,
+    Arith,
+    Call,
+    Expression,
+    Extent,
+    Guard,
+    Kind,
+    Literal,
+    Load,
+    Monoid,
+    Position,
+    Result,
+    Variable,
+    arith,
+    number,
+    offset,
+    part_kind,
+    parts_of,
+    positions,
+    stride,
+    substitute,
+    walk,
+)  # fmt: skip
+from ._interpret import run_program
+from ._program import (
+    Axis,
+    Begin,
+    Buffer,
+    Contraction,
+    Kernel,
+    Let,
+    Loop,
+    NativeCall,
+    Program,
+    Statement,
+    Step,
+    Store,
+    Update,
+    as_loops,
+    expressions,
+    renamed,
+    statements,
+)  # fmt: skip
+
+__all__ = [
+    "MONOIDS", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction", "Expression", "Extent", "Guard",
+    "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid", "NativeCall", "Position", "Program",
+    "Result", "Statement", "Step", "Store", "Update", "Variable", "arith", "as_loops", "expressions",
+    "number", "offset", "part_kind", "parts_of", "positions", "renamed", "run_program", "statements",
+    "stride", "substitute", "walk",
+]  # fmt: skip

@@ -1,0 +1,225 @@
+"""Statements, kernels and programs of the tile form."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from ..graph import Node, product
+from ._expression import ZERO, Call, Expression, Kind, Position, Result, number, substitute
+
+
+@dataclass(frozen=True)
+class Let:
+    """Name a value for the statements that follow in the same block and within them."""
+
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write an element, rounded to the buffer's dtype.
+
+    `combine` folds it into what is there (`sum`, `prod`, `max`, `min`); no two iterations of a parallel or
+    vector loop write the same element.
+    """
+
+    buffer: str
+    index: tuple[Expression, ...]
+    value: Expression
+    combine: str = ""
+    stream: bool = False
+    """Past the caches, where the language can: what is written is not read again soon."""
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Start an accumulator: its state has the initial values of its monoid."""
+
+    name: str
+    monoid: str
+    kind: Kind = "float32"
+
+
+@dataclass(frozen=True)
+class Update:
+    """Fold an element into an accumulator; `position` counts the element where the monoid asks for it."""
+
+    name: str
+    value: Expression
+    position: Expression = ZERO
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Run the body for `begin <= axis < end`.
+
+    Iterations are independent, but for `Update` of accumulators begun outside: where the axis is `parallel`
+    or `vector` those may be folded in any order (partial states joined by the monoid's `merge`).
+    """
+
+    axis: str
+    end: Expression
+    body: tuple["Statement", ...]
+    begin: Expression = ZERO
+    parallel: bool = False
+    """Over threads, or over blocks and threads of a GPU; only outermost loops are."""
+    vector: bool = False
+    """Over lanes: the body may be computed for several iterations at once. At most one on each path."""
+    unroll: int = 1
+    """How many vectors (or iterations) are in flight."""
+    ordered: bool = False
+    """A scan: iterations run one after another, and results of accumulators are read within the loop."""
+
+
+Statement: TypeAlias = Let | Store | Begin | Update | Loop
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A contiguous, row-major tensor of the program."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    role: Choice["argument", "temporary", "output"]
+    position: int = -1
+    """Place in the call of an argument or output: arguments, state, outputs."""
+
+    @property
+    def elements(self) -> int:
+        """The number of elements, as a size."""
+        return product(self.shape)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A traversal: loops over elements with accumulators; everything fused is in one body."""
+
+    name: str
+    body: tuple[Statement, ...]
+    comment: str = ""
+    """What is computed and what it reads and writes, for the reader of the source."""
+
+    family = "traversal"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A named loop with its size."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
+
+    `left` is a function of batch, rows and inner positions, `right` of batch, columns and inner: what is fused
+    before is in them, window and pad indices included, so that packing a panel is the im2col. Several axes of
+    a role run as one, the last fastest.
+    """
+
+    name: str
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    left: Expression
+    right: Expression
+    accumulator: str
+    """Variable that holds the sum in the epilogue."""
+    epilogue: tuple[Let | Store, ...]
+    comment: str = ""
+    row_tile: int = 6
+    """Rows of the register tile."""
+    column_vectors: int = 2
+    """Vectors of columns of the register tile."""
+    depth: int = 256
+    """Inner elements of a panel: what stays in the first cache."""
+    row_block: int = 96
+    """Rows packed at once: what stays in the second cache."""
+
+    family = "contraction"
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A region that torch computes: one captured operation, from buffers to a buffer."""
+
+    name: str
+    """Name of the captured operation."""
+    reads: tuple[str, ...]
+    """Buffers by the names of the captured operations that they stand for."""
+    writes: str
+    node: Node
+
+
+Step: TypeAlias = Kernel | Contraction | NativeCall
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a candidate does in one call: kernels in sequence over buffers."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    symbols: Mapping[str, tuple[int, int]]
+    """Name of a size → argument position and dimension that gives it."""
+    scalars: tuple[tuple[int, object], ...] = ()
+    """Scalar arguments that are built in; a call with others is unsupported."""
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name."""
+        return next(b for b in self.buffers if b.name == name)
+
+    @property
+    def natives(self) -> tuple[NativeCall, ...]:
+        """The regions that torch computes."""
+        return tuple(s for s in self.steps if isinstance(s, NativeCall))
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Yield every statement, outer ones first."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Loop):
+            yield from statements(statement.body)
+
+
+def expressions(statement: Statement) -> Iterator[Expression]:
+    """Yield the expressions of one statement, without those of its body."""
+    match statement:
+        case Let(_, value):
+            yield value
+        case Store(_, index, value):
+            yield from (*index, value)
+        case Update(_, value, position):
+            yield from (value, position)
+        case Loop(_, end, _, begin):
+            yield from (begin, end)
+
+
+def as_loops(contraction: Contraction) -> Kernel:
+    """Print a contraction as plain loops: for languages without a form of their own for it."""
+    name = contraction.accumulator
+    term = Call("mul", (contraction.left, contraction.right), (), "float32")
+    inner: tuple[Statement, ...] = (Update(f"{name}_sum", term),)
+    for axis in reversed(contraction.inner):
+        inner = (Loop(axis.name, number(axis.size), inner),)
+    body: tuple[Statement, ...] = (
+        Begin(f"{name}_sum", "sum"), *inner, Let(name, Result(f"{name}_sum")), *contraction.epilogue,
+    )  # fmt: skip
+    axes = (*contraction.batch, *contraction.rows, *contraction.columns)
+    for place, axis in reversed(list(enumerate(axes))):
+        last = place == len(axes) - 1 and len(axes) > 1
+        body = (Loop(axis.name, number(axis.size), body, parallel=place == 0, vector=last),)
+    return Kernel(contraction.name, body, contraction.comment)
+
+
+def renamed(expression: Expression, axes: Mapping[str, Expression]) -> Expression:
+    """Put other positions in the place of axes."""
+    return substitute(expression, lambda e: axes.get(e.axis) if isinstance(e, Position) else None)
