@@ -57,6 +57,11 @@ def test_constants_of_init_are_found_through_other_names() -> None:
     assert used_by_init(text) == {"a", "b", "c", "get_init_inputs.0"}
 
 
+def test_of_a_tuple_only_the_names_that_are_read_count() -> None:
+    text = "batch, width, (heads, size) = 8, 64, (4, 3)\ndef get_init_inputs(): return [width, heads]\n"
+    assert used_by_init(text) == {"width", "heads"}
+
+
 @pytest.mark.parametrize("expression", ["2**100000", "1 << 99999"])
 def test_a_huge_power_is_no_constant(expression: str) -> None:
     assert constants(f"N = {expression}") == {}

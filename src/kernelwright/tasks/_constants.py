@@ -76,11 +76,11 @@ def used_by_init(text: str, origin: str = "task.py") -> frozenset[str]:
     """Name the constants that `get_init_inputs` reads, through other module-level names too."""
     tree = parse(text, origin)
     reads = {
-        name: _names(node.value) | {first for t in node.targets[:1] for first in _names(t)}
+        name: names
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
-        for name in _names(target)
+        for name, names in _reads(node.targets[0], target, node.value)
     }
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "get_init_inputs"]
     waiting = [name for f in functions for name in _names(f)]
@@ -92,6 +92,17 @@ def used_by_init(text: str, origin: str = "task.py") -> frozenset[str]:
             waiting.extend(reads.get(name, ()))
     own = {n for n in constants(text, origin) if n.startswith("get_init_inputs.") or n.split("[")[0] in seen}
     return frozenset(own)
+
+
+def _reads(first: ast.expr, target: ast.expr, value: ast.expr) -> Iterator[tuple[str, set[str]]]:
+    """Pair each name that is bound with those behind it: in its own value, and the first of a chain."""
+    parts = (first, target, value)
+    if all(isinstance(part, ast.Tuple) for part in parts):
+        for each in zip(*(part.elts for part in parts if isinstance(part, ast.Tuple)), strict=False):
+            yield from _reads(*each)
+    else:
+        for name in _names(target):
+            yield name, _names(value) | _names(first)
 
 
 def _bound(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr, int]]:

@@ -1,0 +1,23 @@
+"""The usual three by three filter."""
+
+import torch
+from torch import nn
+
+BATCH, IN_CHANNELS, OUT_CHANNELS, HEIGHT, WIDTH = 8, 32, 64, 56, 56
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=False)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_CHANNELS, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return [IN_CHANNELS, OUT_CHANNELS]

@@ -1,0 +1,24 @@
+"""A convolution, an activation and a bias of its own."""
+
+import torch
+from torch import nn
+
+BATCH, IN_CHANNELS, OUT_CHANNELS, HEIGHT, WIDTH = 8, 16, 32, 56, 56
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, 3)
+        self.bias = nn.Parameter(torch.randn(out_channels, 1, 1))
+
+    def forward(self, x):
+        return torch.relu(self.conv(x)) + self.bias
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_CHANNELS, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return [IN_CHANNELS, OUT_CHANNELS]

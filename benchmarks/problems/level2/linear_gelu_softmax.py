@@ -1,0 +1,24 @@
+"""The row of a product goes through GELU and softmax."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+ROWS, IN_FEATURES, OUT_FEATURES = 512, 512, 1024
+
+
+class Model(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return torch.softmax(F.gelu(self.linear(x)), dim=1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, IN_FEATURES)]
+
+
+def get_init_inputs():
+    return [IN_FEATURES, OUT_FEATURES]

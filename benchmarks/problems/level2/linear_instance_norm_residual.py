@@ -1,0 +1,25 @@
+"""Normalised rows, another added, multiplied by it."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+ROWS, IN_FEATURES, OUT_FEATURES = 512, 512, 1024
+
+
+class Model(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x, y):
+        normed = F.instance_norm(self.linear(x).unsqueeze(1)).squeeze(1)
+        return (normed + y) * y
+
+
+def get_inputs():
+    return [torch.randn(ROWS, IN_FEATURES), torch.randn(ROWS, OUT_FEATURES)]
+
+
+def get_init_inputs():
+    return [IN_FEATURES, OUT_FEATURES]
