@@ -1,7 +1,8 @@
 """Settings of this machine and user. The only file that reads environment variables."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -26,6 +27,11 @@ class Settings:
     """Most isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
     cuda_home: Path | None = None
     """Folder of the CUDA toolkit (`CUDA_HOME`)."""
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of model providers by name: `OPENAI_API_KEY` is that of `openai`. They go to that provider and
+    nowhere else: not into a worker, a compiler, the store or a report."""
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of model providers by name, where they are not the usual ones (`OPENAI_BASE_URL`)."""
 
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> "Settings":
@@ -41,4 +47,14 @@ class Settings:
             nvcc=env.get("KERNELWRIGHT_NVCC"),
             sandbox=env.get("KERNELWRIGHT_SANDBOX", "auto"),
             cuda_home=Path(env["CUDA_HOME"]) if env.get("CUDA_HOME") else None,
+            keys=_by_provider(env, "_API_KEY"),
+            base_urls=_by_provider(env, "_BASE_URL"),
         )
+
+
+def _by_provider(env: Mapping[str, str], suffix: str) -> dict[str, str]:
+    return {
+        name.removesuffix(suffix).lower(): value
+        for name, value in env.items()
+        if name.endswith(suffix) and value
+    }

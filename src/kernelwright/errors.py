@@ -8,6 +8,8 @@ machine's fault, and the message says what was given, what was expected and what
     │   ├── TaskError                2   a task file, symbol or definition cannot be used
     │   └── NotFoundError            2   no such run, candidate, language, proposer ...
     ├── MissingToolError             4   a compiler, package or device is not there
+    ├── ModelError                   1   a model gave no answer
+    │   └── SpentError               1   no money is left to ask one
     ├── StoreError                   1   the store cannot be read or written
     └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
 """
@@ -37,6 +39,14 @@ class MissingToolError(KernelwrightError):
     """A compiler, package or device is not there; the message says how to get it."""
 
     exit_code = 4
+
+
+class ModelError(KernelwrightError):
+    """A model gave no answer."""
+
+
+class SpentError(ModelError):
+    """No money is left to ask a model."""
 
 
 class StoreError(KernelwrightError):

@@ -22,11 +22,14 @@ class Database:
     happens; a flush at every commit would also survive power loss, and disturb what is being timed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, one_thread: bool = True) -> None:
+        """Open the file; without `one_thread` the caller lets one thread at a time in."""
         self.path = path
         with self._in_words():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=one_thread
+            )
             self._connection.row_factory = sqlite3.Row
             try:
                 self._connection.execute("PRAGMA journal_mode=WAL")

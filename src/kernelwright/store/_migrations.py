@@ -35,4 +35,14 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+def _calls(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE calls (
+            id INTEGER PRIMARY KEY, run TEXT NOT NULL REFERENCES runs(id), key TEXT NOT NULL, who TEXT NOT NULL,
+            purpose TEXT NOT NULL, created TEXT NOT NULL, reserved_usd REAL NOT NULL, usd REAL, usage TEXT,
+            request TEXT, reply TEXT)"""
+    )
+    connection.execute("CREATE INDEX calls_by_run ON calls(run, key)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _calls)

@@ -1,0 +1,141 @@
+"""The models that a run may ask, made once and shared by its threads."""
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from ..config import Settings
+from ..errors import InputError, ModelError, NotFoundError
+from ..records import Scalar
+from ..store import Calls
+from ._ledger import Ledger
+from ._model import Model
+from ._names import parse_name
+from ._prices import FREE, FlatPrice, Price, Usage
+from ._protocol import Provider
+from ._rate import Rate
+
+Options = Mapping[str, Scalar | tuple[Scalar, ...]]
+"""A run's options. Of these `models` (names, the first is asked unless another is named), `prices` (`IN,OUT`, or
+`NAME=IN,OUT` for one of several), `requests_per_minute` and `tokens_per_minute` are read here."""
+_GROUP = "kernelwright.providers"
+_ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+
+
+class Models:
+    """Models by name on one ledger.
+
+    Use it as a context, or close it: it holds a connection to the store.
+    """
+
+    def __init__(self, options: Options, calls: Calls, run: str, cap_usd: float | None) -> None:
+        self.names = names_of(options)
+        """What the run may ask, its first choice first."""
+        self.ledger = Ledger(calls, run, cap_usd)
+        """What the run spends."""
+        self._calls = calls
+        self._options = options
+        self._made: dict[str, Model] = {}
+        self._lock = Lock()
+
+    @classmethod
+    def of_run(cls, folder: Path, run: str, options: Options, cap_usd: float | None) -> Self:
+        """Open the models of a run in the store of that folder."""
+        return cls(options, Calls(folder), run, cap_usd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._calls.close()
+
+    def get(self, name: str = "") -> Model:
+        """Return the model of that name, or the run's first choice.
+
+        Raises:
+            ModelError: the run was given no model.
+            InputError: the name or its price is not known.
+            MissingToolError: its SDK or its key is not here.
+        """
+        if not name and not self.names:
+            raise ModelError("the run was given no model; name one with --model PROVIDER:MODEL")
+        wanted = name or self.names[0]
+        with self._lock:
+            if wanted not in self._made:
+                rate = Rate(
+                    _limit(self._options, "requests_per_minute"), _limit(self._options, "tokens_per_minute")
+                )
+                self._made[wanted] = Model(make_provider(wanted, self._options), self.ledger, rate=rate)
+            return self._made[wanted]
+
+
+def check_models(options: Options, cap_usd: float | None) -> None:
+    """See that every model of a run can be asked, before anything is spent.
+
+    Raises:
+        InputError: a name or a price is not known, or a model costs money and no cap is given.
+        MissingToolError: an SDK or a key is not here.
+    """
+    for name in names_of(options):
+        price = make_provider(name, options).price
+        if cap_usd is None and price.cost_usd(_ONE) > 0:
+            raise InputError(f"model {name!r} costs money; say how much it may spend with --usd")
+
+
+def names_of(options: Options) -> tuple[str, ...]:
+    """Return the names of a run's models."""
+    return _texts(options, "models")
+
+
+def make_provider(name: str, options: Options = {}, settings: Settings | None = None) -> Provider:  # noqa: B006
+    """Make the provider of a model.
+
+    Raises:
+        NotFoundError: no provider is registered under its name.
+    """
+    parsed = parse_name(name)
+    points = {point.name: point for point in entry_points(group=_GROUP)}
+    if parsed.provider not in points:
+        raise NotFoundError(
+            f"no provider is called {parsed.provider!r} (in model {name!r}); there are {', '.join(sorted(points))}"
+        )
+    make = points[parsed.provider].load()
+    provider: Provider = make(
+        parsed, settings or Settings.from_environment(), _price(name, _texts(options, "prices"))
+    )
+    return provider
+
+
+def _price(name: str, given: Sequence[str]) -> Price | None:
+    """Find the user's price of a model: its own, else the one for all."""
+    prices = {named: price for named, _, price in (text.rpartition("=") for text in given)}
+    text = prices.get(name, prices.get(""))
+    if text is None:
+        return None
+    try:
+        into, out = (float(part) for part in text.split(","))
+    except ValueError:
+        into = out = math.nan
+    if not (0 <= into < math.inf and 0 <= out < math.inf):
+        raise InputError(f"price {text!r} is none; expected IN,OUT in USD a million tokens, such as 3,15")
+    return FlatPrice(into, out) if into or out else FREE
+
+
+def _texts(options: Options, name: str) -> tuple[str, ...]:
+    value = options.get(name) or ()
+    return tuple(str(v) for v in value) if isinstance(value, tuple) else (str(value),)
+
+
+def _limit(options: Options, name: str) -> float:
+    value = options.get(name)
+    return float(value) if isinstance(value, int | float) and value else math.inf

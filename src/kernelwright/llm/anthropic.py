@@ -1,0 +1,118 @@
+"""Anthropic's messages: `anthropic:MODEL`, at Anthropic's own address or what `ANTHROPIC_BASE_URL` names.
+
+Covers: streaming, JSON schemas (left out where the model does not take them), prompt caching: what is marked
+stable is cached at the provider, and read from there by later calls that begin alike.
+Does not cover: tools, images, extended thinking's text.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..config import Settings
+from ..errors import MissingToolError
+from ._names import ModelName
+from ._prices import Price, Usage, price_of
+from ._protocol import Completion, Limits, Message, Schema, Stop
+from ._wire import SchemaWish, Watch, hide, in_words, sdk, timeout
+
+_URL = "https://api.anthropic.com"
+_STOPS: dict[str, Stop] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+def make_anthropic(name: ModelName, settings: Settings, price: Price | None) -> "Messages":
+    """Make a model of Anthropic's."""
+    known = price or price_of(str(name), "anthropic", name.model)
+    key = settings.keys.get("anthropic")
+    if not key:
+        raise MissingToolError(f"model {str(name)!r} needs a key; set ANTHROPIC_API_KEY in the environment")
+    url = name.base_url or settings.base_urls.get("anthropic", _URL)
+    return Messages(name, known, key=key, base_url=url)
+
+
+class Messages:
+    """One model behind one address."""
+
+    def __init__(
+        self,
+        name: ModelName,
+        price: Price,
+        *,
+        key: str,
+        base_url: str = _URL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = str(name)
+        self.price = price
+        self._model = name.model
+        self._key = key
+        self._base_url = base_url
+        self._clock = clock
+        self._wish = SchemaWish()
+        self._anthropic = sdk("anthropic")
+
+    def complete(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
+        """Ask once, streaming."""
+        return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._anthropic.Anthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
+
+    def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
+        watch = Watch(self.name, limits, self._clock)
+        asked: dict[str, Any] = {}
+        if schema is not None:
+            asked["output_config"] = {"format": {"type": "json_schema", "schema": dict(schema)}}
+        if system := [_block(m) for m in messages if m.role == "system"]:
+            asked["system"] = system
+        read: Any = None
+        written: int | None = None
+        stop = "max_tokens"  # an answer that breaks off was cut
+        with in_words(self._anthropic, self.name, self._key, limits):
+            stream = self._client.messages.create(
+                model=self._model,
+                max_tokens=limits.output_tokens,
+                messages=[{"role": m.role, "content": [_block(m)]} for m in messages if m.role != "system"],
+                stream=True,
+                timeout=timeout(self._anthropic, limits),
+                **asked,
+            )
+            with stream:
+                for event in stream:
+                    if event.type == "message_start":
+                        read = event.message.usage
+                    elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+                        watch.take(event.delta.text)
+                    elif event.type == "message_delta":
+                        stop = event.delta.stop_reason or stop
+                        written = event.usage.output_tokens
+                    watch.take()
+                    if watch.full:
+                        stop = "max_tokens"
+                        break
+            text = hide(watch.end(), self._key)
+            spent = _usage(read, len(text.encode()) if written is None else written)
+        return Completion(
+            text=text, usage=spent, cost_usd=self.price.cost_usd(spent), stop=_STOPS.get(stop, "end")
+        )
+
+
+def _block(message: Message) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "text", "text": message.text}
+    return block | ({"cache_control": {"type": "ephemeral"}} if message.stable else {})
+
+
+def _usage(read: Any, written: int) -> Usage:
+    cached, kept = read.cache_read_input_tokens or 0, read.cache_creation_input_tokens or 0
+    return Usage(
+        input_tokens=read.input_tokens + cached + kept,
+        cached_tokens=cached,
+        written_tokens=kept,
+        output_tokens=written,
+    )

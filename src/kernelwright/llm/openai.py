@@ -1,0 +1,147 @@
+"""OpenAI's chat completions, and every server that speaks them: vLLM, SGLang, Ollama, OpenRouter ...
+
+`openai:MODEL` is OpenAI's own, or what `OPENAI_BASE_URL` names; `openrouter:MODEL` is OpenRouter's;
+`local:MODEL@URL` is a server of one's own: it needs no key (one in `LOCAL_API_KEY` is sent) and costs nothing.
+
+Covers: streaming, JSON schemas (left out where the server does not take them), cached tokens as reported.
+Does not cover: the responses API, tools, images.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..config import Settings
+from ..errors import InputError, MissingToolError
+from ._names import ModelName
+from ._prices import FREE, Price, Usage, price_of
+from ._protocol import Completion, Limits, Message, Schema, Stop
+from ._wire import SchemaWish, Watch, hide, in_words, sdk, timeout
+
+_OPENROUTER = "https://openrouter.ai/api/v1"
+_STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
+_PAID_HOSTS = ("api.openai.com", "api.anthropic.com", "openrouter.ai")
+
+
+def make_openai(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
+    """Make a model of OpenAI's, or of a paid server that speaks its format."""
+    url = name.base_url or settings.base_urls.get("openai", "")
+    if price is None and url and not url.startswith("https://api.openai.com"):
+        raise InputError(
+            f"what model {str(name)!r} costs at {url} is not known; give it with --price IN,OUT in USD a million "
+            "tokens, or name it local:... where it is your own"
+        )
+    known = price or price_of(str(name), "openai", name.model)
+    return ChatCompletions(name, known, key=_key(name, settings), base_url=url or None)
+
+
+def make_openrouter(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
+    """Make a model of OpenRouter's."""
+    known = price or price_of(str(name), "openrouter", name.model)
+    return ChatCompletions(name, known, key=_key(name, settings), base_url=name.base_url or _OPENROUTER)
+
+
+def make_local(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
+    """Make a model on a server of one's own; it costs nothing unless a price is given."""
+    url = name.base_url or settings.base_urls.get("local", "")
+    if not url:
+        raise InputError(
+            f"model {str(name)!r} does not say where it is; expected local:MODEL@URL, such as "
+            f"local:{name.model}@http://127.0.0.1:8000/v1, or LOCAL_BASE_URL"
+        )
+    host = urlsplit(url).hostname or ""
+    if price is None and host.endswith(_PAID_HOSTS):
+        raise InputError(f"model {str(name)!r} is at {host}, which is not local; name its provider instead")
+    return ChatCompletions(name, price or FREE, key=settings.keys.get("local", ""), base_url=url)
+
+
+def _key(name: ModelName, settings: Settings) -> str:
+    key = settings.keys.get(name.provider)
+    if not key:
+        raise MissingToolError(
+            f"model {str(name)!r} needs a key; set {name.provider.upper()}_API_KEY in the environment"
+        )
+    return key
+
+
+class ChatCompletions:
+    """One model behind one address."""
+
+    def __init__(
+        self,
+        name: ModelName,
+        price: Price,
+        *,
+        key: str,
+        base_url: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = str(name)
+        self.price = price
+        self._model = name.model
+        self._key = key
+        self._base_url = base_url
+        self._clock = clock
+        self._wish = SchemaWish()
+        self._openai = sdk("openai")
+        # OpenAI's newer models take only the newer name; other servers know only the older.
+        self._most = "max_tokens" if base_url else "max_completion_tokens"
+
+    def complete(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
+        """Ask once, streaming."""
+        return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._openai.OpenAI(
+            api_key=self._key or "none", base_url=self._base_url or "https://api.openai.com/v1", max_retries=0
+        )
+
+    def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
+        watch = Watch(self.name, limits, self._clock)
+        asked: dict[str, Any] = {self._most: limits.output_tokens}
+        if schema is not None:
+            asked["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": dict(schema)},
+            }
+        usage, stop = None, "length"  # an answer that breaks off was cut
+        with in_words(self._openai, self.name, self._key, limits):
+            stream = self._client.chat.completions.create(
+                model=self._model,
+                messages=[{"role": m.role, "content": m.text} for m in messages],
+                stream=True,
+                stream_options={"include_usage": True},
+                timeout=timeout(self._openai, limits),
+                **asked,
+            )
+            with stream:
+                for chunk in stream:
+                    usage = chunk.usage or usage
+                    for choice in chunk.choices or ():
+                        watch.take(choice.delta.content or "")
+                        stop = choice.finish_reason or stop
+                    if watch.full:
+                        stop = "length"
+                        break
+            text = hide(watch.end(), self._key)
+            spent = _usage(usage) if usage is not None else counted(messages, text)
+        return Completion(
+            text=text, usage=spent, cost_usd=self.price.cost_usd(spent), stop=_STOPS.get(stop, "end")
+        )
+
+
+def _usage(reported: Any) -> Usage:
+    details = reported.prompt_tokens_details
+    return Usage(
+        input_tokens=reported.prompt_tokens or 0,
+        cached_tokens=getattr(details, "cached_tokens", 0) or 0,
+        output_tokens=reported.completion_tokens or 0,
+    )
+
+
+def counted(messages: Sequence[Message], text: str) -> Usage:
+    """Count the bytes where a server does not report tokens; there are never fewer of them."""
+    return Usage(input_tokens=sum(len(m.text.encode()) for m in messages), output_tokens=len(text.encode()))

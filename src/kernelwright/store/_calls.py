@@ -1,0 +1,158 @@
+"""What was asked of models and agents, and what it cost: charged before, settled after.
+
+A call is reserved by the most that it can cost, in the transaction that finds that the cap allows it, and
+settled once by what it did cost. What is reserved and not settled counts in full: that is a call under way, or
+one whose process died in the middle of it, which may or may not have been billed.
+
+Covers: threads and processes at once on one cap; a process killed at any moment; a resumed run.
+Does not cover: a provider that bills more than the most that was worked out.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from pydantic import JsonValue
+
+from ..errors import SpentError
+from ._blobs import Blobs
+from ._database import Database
+
+_CHARGED = "COALESCE(SUM(COALESCE(usd, reserved_usd)), 0)"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call, as it stands in the ledger."""
+
+    who: str
+    """The model or agent."""
+    purpose: str
+    """What it was asked for."""
+    reserved_usd: float
+    """The most that it could cost."""
+    usd: float | None
+    """What it cost; none while it is not settled."""
+    usage: Mapping[str, int]
+    """Tokens by kind."""
+
+    @property
+    def charged_usd(self) -> float:
+        """What counts against the cap."""
+        return self.reserved_usd if self.usd is None else self.usd
+
+
+class Calls:
+    """The ledger of a store, for any number of threads.
+
+    Example:
+        >>> import tempfile
+        >>> with Calls(Path(tempfile.mkdtemp())) as calls:
+        ...     calls.spent_usd("no-run")
+        0.0
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._database = Database(folder / "kernelwright.db", one_thread=False)
+        self._blobs = Blobs(folder / "blobs")
+        self._lock = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a second time does nothing."""
+        with self._lock:
+            self._database.close()
+
+    def reserve(
+        self,
+        run: str,
+        *,
+        key: str,
+        who: str,
+        purpose: str,
+        usd: float,
+        cap_usd: float | None,
+        request: str = "",
+    ) -> int:
+        """Charge the most that a call can cost and return its number.
+
+        Raises:
+            SpentError: with it the run would have spent more than `cap_usd`.
+        """
+        asked = self._blobs.put(request.encode()) if request else None
+        with self._lock, self._database.transaction() as connection:
+            spent = float(
+                connection.execute(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,)).fetchone()[0]
+            )
+            if cap_usd is not None and spent + usd > cap_usd:
+                raise SpentError(
+                    f"{who} could cost up to {usd:.4f} USD more, and {spent:.4f} of {cap_usd:.4f} USD are spent; "
+                    "allow more with --usd in a new run"
+                )
+            inserted = connection.execute(
+                "INSERT INTO calls (run, key, who, purpose, created, reserved_usd, request) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run, key, who, purpose, datetime.now(UTC).isoformat(timespec="seconds"), usd, asked),
+            )
+            return int(inserted.lastrowid or 0)
+
+    def settle(
+        self, call: int, usd: float, *, usage: Mapping[str, int] | None = None, reply: str | None = None
+    ) -> None:
+        """Write what a call cost and what came of it; a second time changes nothing."""
+        kept = None if reply is None else self._blobs.put(reply.encode())
+        with self._lock, self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE calls SET usd = ?, usage = ?, reply = ? WHERE id = ? AND usd IS NULL",
+                (usd, json.dumps(dict(usage or {})), kept, call),
+            )
+
+    def reply(self, run: str, key: str) -> str | None:
+        """Return what was answered to the same question in this run, or none."""
+        with self._lock:
+            rows = self._database.read(
+                "SELECT reply FROM calls WHERE run = ? AND key = ? AND reply IS NOT NULL LIMIT 1", (run, key)
+            )
+        return self._blobs.get(rows[0]["reply"]).decode() if rows else None
+
+    def spent_usd(self, run: str) -> float:
+        """Return what a run has spent, reservations that were never settled included."""
+        with self._lock:
+            return float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
+
+    def of_run(self, run: str) -> list[Call]:
+        """Return the calls of a run in order."""
+        with self._lock:
+            rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
+        return [
+            Call(r["who"], r["purpose"], r["reserved_usd"], r["usd"], json.loads(r["usage"] or "{}"))
+            for r in rows
+        ]
+
+    def transcript(self, run: str) -> list[dict[str, JsonValue]]:
+        """Return what was said in a run, in order: `who`, `purpose`, `request` and `reply` (none: no answer)."""
+        with self._lock:
+            rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
+        return [
+            {
+                "who": row["who"],
+                "purpose": row["purpose"],
+                **{n: self._text(row[n]) for n in ("request", "reply")},
+            }
+            for row in rows
+        ]
+
+    def _text(self, blob: str | None) -> str | None:
+        return None if blob is None else self._blobs.get(blob).decode()

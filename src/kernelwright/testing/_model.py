@@ -1,0 +1,289 @@
+"""A model server on this machine that answers as its script says, in the wire formats of real ones."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Says:
+    """An answer: streamed in pieces where the client asks for a stream."""
+
+    text: str
+    """What the model writes."""
+    input_tokens: int = 100
+    """Tokens reported as read."""
+    output_tokens: int = 50
+    """Tokens reported as written."""
+    cached_tokens: int = 0
+    """Of those read, from the cache."""
+    stop: str = "end"
+    """`end`, or `length` where it was cut off."""
+    pieces: int = 3
+    """Into how many pieces a stream is cut."""
+    breaks_off: bool = False
+    """Whether the connection is cut in the middle of the stream."""
+
+
+@dataclass(frozen=True)
+class Refuses:
+    """An HTTP error."""
+
+    status: int
+    """Its status."""
+    message: str = "as scripted"
+    """What the server says."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers, such as `retry-after`."""
+
+
+@dataclass(frozen=True)
+class Sends:
+    """Bytes as they are, under status 200: garbage."""
+
+    body: bytes
+    """The bytes."""
+    kind: str = "text/event-stream"
+    """The content type."""
+
+
+@dataclass(frozen=True)
+class Hangs:
+    """Nothing, until the server is closed."""
+
+
+Turn = str | Says | Refuses | Sends | Hangs
+"""What comes back for one request; a text is short for `Says(text)`."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    path: str
+    """`/v1/chat/completions` or `/v1/messages`."""
+    headers: Mapping[str, str]
+    """In lower case."""
+    body: Mapping[str, Any]
+    """The JSON."""
+
+    @property
+    def model(self) -> str:
+        """The model that was asked for."""
+        return str(self.body.get("model", ""))
+
+    @property
+    def text(self) -> str:
+        """Everything that was said to the model, system and all."""
+        turns = [*_system(self.body), *self.body.get("messages", ())]
+        return "\n".join(_text(turn.get("content", "")) for turn in turns)
+
+    @property
+    def last(self) -> str:
+        """The last thing that was said to it."""
+        return _text(self.body["messages"][-1]["content"])
+
+
+class ScriptedModel:
+    """A loopback server of OpenAI's chat completions and Anthropic's messages, streaming or not.
+
+    The script is a sequence of turns, the last repeated, or a function of the request.
+
+        with ScriptedModel(["hello", Refuses(429, headers={"retry-after": "3"}), "goodbye"]) as server:
+            name = server.name()        # local:scripted@http://127.0.0.1:PORT/v1
+            ...
+        assert "softmax" in server.asked[0].text
+
+    Covers: what real servers do on the wire, errors, cuts and silence included.
+    Does not cover: judging the request; a test reads `asked`.
+    """
+
+    def __init__(self, script: Sequence[Turn] | Callable[[Asked], Turn]) -> None:
+        self.asked: list[Asked] = []
+        """Every request, in the order they came."""
+        self._script = script
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """The server's address, without a path."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def name(self, model: str = "scripted") -> str:
+        """Return the model's name for `--model`: local, free of charge."""
+        return f"local:{model}@{self.url}/v1"
+
+    def turn(self, asked: Asked) -> Turn:
+        """Note a request and return what the script has for it."""
+        with self._lock:
+            number = len(self.asked)
+            self.asked.append(asked)
+        if callable(self._script):
+            return self._script(asked)
+        return self._script[min(number, len(self._script) - 1)]
+
+    def wait_closed(self) -> None:
+        """Wait until the server is closed."""
+        self._closed.wait()
+
+
+def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            turn = model.turn(Asked(self.path, headers, body))
+            self.close_connection = True
+            match turn:
+                case Hangs():
+                    model.wait_closed()
+                case Refuses():
+                    error = {"error": {"type": "scripted", "message": turn.message}}
+                    self._send(json.dumps(error).encode(), "application/json", turn.status, turn.headers)
+                case Sends():
+                    self._send(turn.body, turn.kind)
+                case _:
+                    self._say(turn if isinstance(turn, Says) else Says(turn), body)
+
+        def _say(self, turn: Says, body: Mapping[str, Any]) -> None:
+            chat = self.path.endswith("/chat/completions")
+            if not body.get("stream"):
+                whole = _chat_whole(turn, body) if chat else _message_whole(turn, body)
+                self._send(json.dumps(whole).encode(), "application/json")
+                return
+            data = "".join(_chat_stream(turn, body) if chat else _message_stream(turn, body)).encode()
+            # A cut: fewer bytes come than were promised.
+            promised = {"content-length": str(len(data))} if turn.breaks_off else {}
+            self._send(
+                data[: len(data) // 2] if turn.breaks_off else data, "text/event-stream", 200, promised
+            )
+
+        def _send(
+            self, data: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
+        ) -> None:
+            self.send_response(status)
+            for name, value in {
+                "content-length": str(len(data)),
+                "content-type": kind,
+                **(headers or {}),
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+def _chat_whole(turn: Says, body: Mapping[str, Any]) -> dict[str, Any]:
+    reason = "length" if turn.stop == "length" else "stop"
+    message = {"role": "assistant", "content": turn.text}
+    choice = {"index": 0, "message": message, "finish_reason": reason}
+    return {**_chat_head(body, "chat.completion"), "choices": [choice], "usage": _chat_usage(turn)}
+
+
+def _chat_stream(turn: Says, body: Mapping[str, Any]) -> Iterator[str]:
+    head = _chat_head(body, "chat.completion.chunk")
+    for piece in _cut(turn):
+        choice = {"index": 0, "delta": {"role": "assistant", "content": piece}, "finish_reason": None}
+        yield _event({**head, "choices": [choice], "usage": None})
+    reason = "length" if turn.stop == "length" else "stop"
+    yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": None})
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield _event({**head, "choices": [], "usage": _chat_usage(turn)})
+    yield "data: [DONE]\n\n"
+
+
+def _chat_head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    return {"id": "chatcmpl-scripted", "object": kind, "created": 0, "model": body["model"]}
+
+
+def _chat_usage(turn: Says) -> dict[str, Any]:
+    return {
+        "prompt_tokens": turn.input_tokens,
+        "completion_tokens": turn.output_tokens,
+        "total_tokens": turn.input_tokens + turn.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": turn.cached_tokens},
+    }
+
+
+def _message_whole(turn: Says, body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **_message_head(turn, body),
+        "content": [{"type": "text", "text": turn.text}],
+        "stop_reason": "max_tokens" if turn.stop == "length" else "end_turn",
+        "usage": {**_message_usage(turn), "output_tokens": turn.output_tokens},
+    }
+
+
+def _message_stream(turn: Says, body: Mapping[str, Any]) -> Iterator[str]:
+    yield _event({"type": "message_start", "message": _message_head(turn, body)}, "message_start")
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    yield _event(start, "content_block_start")
+    for piece in _cut(turn):
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+        yield _event(delta, "content_block_delta")
+    yield _event({"type": "content_block_stop", "index": 0}, "content_block_stop")
+    reason = "max_tokens" if turn.stop == "length" else "end_turn"
+    end = {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}}
+    yield _event({**end, "usage": {"output_tokens": turn.output_tokens}}, "message_delta")
+    yield _event({"type": "message_stop"}, "message_stop")
+
+
+def _message_head(turn: Says, body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": "msg_scripted", "type": "message", "role": "assistant", "model": body["model"], "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": _message_usage(turn),
+    }  # fmt: skip
+
+
+def _message_usage(turn: Says) -> dict[str, int]:
+    return {
+        "input_tokens": turn.input_tokens - turn.cached_tokens,
+        "cache_read_input_tokens": turn.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": 1,
+    }
+
+
+def _cut(turn: Says) -> Iterator[str]:
+    size = max(1, -(-len(turn.text) // turn.pieces))
+    yield from (turn.text[i : i + size] for i in range(0, len(turn.text), size))
+
+
+def _event(data: Mapping[str, Any], name: str = "") -> str:
+    return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n"
+
+
+def _system(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"content": body["system"]}] if "system" in body else []
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)
