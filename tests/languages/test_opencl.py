@@ -1,4 +1,5 @@
 import builtins
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from kernelwright.records import BuildStatus, Candidate
 
 from .conftest import one_file, spec
 
-needs_opencl = pytest.mark.skipif(
-    not OpenCL().available().ok, reason="no pyopencl with a driver (pocl-binary-distribution)"
-)
+FOUND = OpenCL().available()
+needs_opencl = pytest.mark.skipif(not FOUND.ok, reason=FOUND.what)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,16 @@ def test_without_pyopencl_it_says_how_to_get_it(fresh, monkeypatch):
     assert (said.ok, said.remedy) == (False, "pip install 'kernelwright[opencl]'")
     build = language.build(one_file("", "opencl", "k.cl:f", "destination"))
     assert build.status is BuildStatus.UNAVAILABLE
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyopencl") is None, reason="no pyopencl")
+def test_a_driver_that_builds_nothing_is_not_available(monkeypatch, fresh):
+    complaint = "error: unknown target CPU 'generic'"
+    monkeypatch.setattr("kernelwright.languages.opencl._complaint", lambda device: complaint)
+    said = OpenCL(fresh).available()
+    assert not said.ok
+    assert complaint in said.what
+    assert "OCL_ICD_VENDORS" in said.remedy
 
 
 @needs_opencl

@@ -45,6 +45,7 @@ from ._protocol import Availability, Kernel
 from .torch import split_entry
 
 _REMEDY = "pip install 'kernelwright[opencl]'"
+_NEWER = "install a driver that knows this CPU, and set OCL_ICD_VENDORS to the folder of its .icd file"
 _SCALARS: dict[str, type[np.generic]] = {
     "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32,
     "uint": np.uint32, "long": np.int64, "ulong": np.uint64, "float": np.float32, "double": np.float64,
@@ -67,6 +68,9 @@ class OpenCL:
             device = default_device()
         except MissingToolError as error:
             return Availability(False, str(error), _REMEDY)
+        complaint = _complaint(device)
+        if complaint:
+            return Availability(False, f"{device.platform.version} builds nothing here: {complaint}", _NEWER)
         return Availability(True, f"{device.platform.name} on {device.name}")
 
     def toolchain(self) -> str:
@@ -116,6 +120,19 @@ def default_device() -> Any:
     if not devices:
         raise MissingToolError("no OpenCL device")
     return next((d for d in devices if d.type & cl.device_type.CPU), devices[0])
+
+
+def _complaint(device: Any) -> str:
+    """Return what the driver says against the least kernel; a driver may be older than the CPU it is on."""
+    import pyopencl as cl
+
+    program = cl.Program(cl.Context([device]), "__kernel void nothing(__global float* x) {}")
+    try:
+        program.build(cache_dir=False)
+    except cl.Error as error:
+        said = program.get_build_info(device, cl.program_build_info.LOG).strip() or str(error)
+        return str(said).splitlines()[0]
+    return ""
 
 
 class _Program:

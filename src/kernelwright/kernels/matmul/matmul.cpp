@@ -120,7 +120,8 @@ static void dot_rows(const float* big, int64_t big_step, int64_t first, int64_t 
   }
 }
 
-// R rows by N vectors: adds A's rows times B's panel to `carry` (none: zero); the last panel finishes.
+// R rows by N vectors: adds A's rows times B's panel to `carry` (none: zero); the last panel finishes. Each
+// panel is summed from zero, so that no chain of roundings is longer than a panel.
 template <int R, int N>
 static void tile(const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t depth,
                  float* carry, int64_t carry_row, bool begins, bool ends, const Finish& finish, int64_t m, int64_t n,
@@ -128,7 +129,7 @@ static void tile(const float* a, int64_t a_row, int64_t a_column, const float* b
   F acc[R][N];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
-    for (int v = 0; v < N; ++v) acc[r][v] = begins ? splat(0.0f) : vload(carry + r * carry_row + v * W);
+    for (int v = 0; v < N; ++v) acc[r][v] = splat(0.0f);
   for (int64_t k = 0; k < depth; ++k) {
     F y[N];
     for (int v = 0; v < N; ++v) y[v] = vload(b + k * b_row + v * W);
@@ -138,6 +139,10 @@ static void tile(const float* a, int64_t a_row, int64_t a_column, const float* b
       for (int v = 0; v < N; ++v) acc[r][v] = fma(x, y[v], acc[r][v]);
     }
   }
+  if (!begins)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+      for (int v = 0; v < N; ++v) acc[r][v] += vload(carry + r * carry_row + v * W);
   if (!ends) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)

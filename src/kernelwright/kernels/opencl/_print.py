@@ -1,11 +1,11 @@
 """Print pointwise ATen operators as OpenCL C over floats."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...tasks.capture import Graph, Node
 from .._core.expression import Unprintable
-from .._shared import Printer, slots
+from .._shared import Dialect, Printer, slots
 
 TYPES = {"float32": "float", "bool": "uchar", "int64": "long", "int32": "int"}
 """Element types by dtype."""
@@ -14,7 +14,7 @@ _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
     "ge": ">=",
 }  # fmt: skip
-_UNARY = {
+_FORMS = {
     "neg": "(-{0})", "exp": "exp({0})", "expm1": "expm1({0})", "log": "log({0})", "log1p": "log1p({0})",
     "sqrt": "sqrt({0})", "abs": "fabs({0})", "rsqrt": "(1.0f / sqrt({0}))", "reciprocal": "(1.0f / {0})",
     "sin": "sin({0})", "cos": "cos({0})", "erf": "erf({0})", "relu": "({0} < 0.0f ? 0.0f : {0})",
@@ -44,33 +44,18 @@ def number(value: object) -> str:
     return f"{float(value)!r}f"
 
 
-def print_opencl(op: str, args: Sequence[str | float], kwargs: dict[str, object]) -> str:
-    """Print one operator over names of floats and numbers; raises `Unprintable`.
+OPENCL = Dialect("OpenCL", _INFIX, _FORMS, _GELU, _POWERS, "({0} != 0.0f ? {1} : {2})", number)
+"""OpenCL C over floats.
 
-    Example:
-        >>> print_opencl("aten.add.Tensor", ["x", 1], {})
-        '(x + 1.0f)'
-    """
-    name = op.split(".")[1] if op.startswith("aten.") else op
-    texts = [a if isinstance(a, str) else number(a) for a in args[:3] if a is not None]
-    if name in _INFIX and len(texts) == 2:
-        alpha = kwargs.get("alpha", 1)
-        right = texts[1] if alpha == 1 else f"{number(alpha)} * {texts[1]}"
-        return f"({texts[0]} {_INFIX[name]} {right})"
-    if name == "gelu":
-        return _GELU[str(kwargs.get("approximate", "none"))].format(texts[0])
-    if name == "pow" and not isinstance(args[1], str) and args[1] in _POWERS:
-        return _POWERS[args[1]].format(texts[0])
-    if name == "where" and len(texts) == 3:
-        return f"({texts[0]} != 0.0f ? {texts[1]} : {texts[2]})"
-    if name in _UNARY:
-        return _UNARY[name].format(texts[0])
-    raise Unprintable(f"no OpenCL form of {op}")
+Example:
+    >>> OPENCL.operator("aten.add.Tensor", ["x", 1], {})
+    '(x + 1.0f)'
+"""
 
 
 def opencl_printer(graph: Graph, special: Callable[[Printer, Node], str | None]) -> Printer:
     """Return a printer of OpenCL statements over floats."""
-    return Printer(graph, special, print_opencl, "float {name} = {text};")
+    return Printer(graph, special, OPENCL.operator, "float {name} = {text};")
 
 
 def parameters(graph: Graph) -> str:

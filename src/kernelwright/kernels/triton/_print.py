@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from ...tasks.capture import Graph, Node
 from .._core.expression import Unprintable
-from .._shared import Printer
+from .._shared import Dialect, Printer
 
 FLOATS = ("float32", "float16", "bfloat16")
 POINTERS = {"float32": "*fp32", "float16": "*fp16", "bfloat16": "*bf16", "int64": "*i64", "bool": "*i1"}
@@ -15,7 +15,7 @@ _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
     "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "logical_and": "&", "logical_or": "|",
 }  # fmt: skip
-_UNARY = {
+_FORMS = {
     "neg": "(-{0})", "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "tl.sqrt({0})", "abs": "tl.abs({0})",
     "rsqrt": "(1.0 / tl.sqrt({0}))", "reciprocal": "(1.0 / {0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})",
     "erf": "tl.erf({0})", "relu": "tl.where({0} < 0.0, 0.0, {0})", "square": "({0} * {0})",
@@ -48,28 +48,13 @@ def number(value: object) -> str:
     return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
 
 
-def print_triton(op: str, args: Sequence[str | float], kwargs: dict[str, object]) -> str:
-    """Print one operator over names of blocks and numbers; raises `Unprintable`.
+TRITON = Dialect("Triton", _INFIX, _FORMS, _GELU, _POWERS, "tl.where({0}, {1}, {2})", number)
+"""Triton over float32 blocks.
 
-    Example:
-        >>> print_triton("aten.add.Tensor", ["x", 1], {})
-        '(x + 1.0)'
-    """
-    name = op.split(".")[1] if op.startswith("aten.") else op
-    texts = [a if isinstance(a, str) else number(a) for a in args[:3] if a is not None]
-    if name in _INFIX and len(texts) == 2:
-        alpha = kwargs.get("alpha", 1)
-        right = texts[1] if alpha == 1 else f"{number(alpha)} * {texts[1]}"
-        return f"({texts[0]} {_INFIX[name]} {right})"
-    if name == "gelu":
-        return _GELU[str(kwargs.get("approximate", "none"))].format(texts[0])
-    if name == "pow" and not isinstance(args[1], str) and args[1] in _POWERS:
-        return _POWERS[args[1]].format(texts[0])
-    if name == "where" and len(texts) == 3:
-        return f"tl.where({', '.join(texts)})"
-    if name in _UNARY:
-        return _UNARY[name].format(texts[0])
-    raise Unprintable(f"no Triton form of {op}")
+Example:
+    >>> TRITON.operator("aten.add.Tensor", ["x", 1], {})
+    '(x + 1.0)'
+"""
 
 
 def block(lines: Sequence[str], indent: int = 1) -> str:
@@ -79,4 +64,4 @@ def block(lines: Sequence[str], indent: int = 1) -> str:
 
 def triton_printer(graph: Graph, special: Callable[[Printer, Node], str | None]) -> Printer:
     """Return a printer of Triton statements."""
-    return Printer(graph, special, print_triton, "{name} = {text}")
+    return Printer(graph, special, TRITON.operator, "{name} = {text}")

@@ -7,7 +7,7 @@ from ...tasks.capture import Graph
 from .._core import KernelTemplate, Rendered
 from .._core.expression import Term
 from ..rope import Dialect, Row, rows_of
-from ._print import block, print_triton
+from ._print import TRITON, block
 
 
 def template(graph: Graph) -> KernelTemplate | None:
@@ -41,7 +41,7 @@ def _dialect(neighbours: bool) -> Dialect:
         return f"tl.load(x{leaf} + {offset}, mask=inside, other=0.0)"
 
     def operator(op: str, args: list[Term | float], kwargs: dict[str, object]) -> str:
-        return print_triton(op, [a.text if isinstance(a, Term) else a for a in args], kwargs)
+        return TRITON.operator(op, [a.text if isinstance(a, Term) else a for a in args], kwargs)
 
     return Dialect(
         load_part, lambda leaf: f"tl.load(x{leaf} + j, mask=inside, other=0.0)", operator, "{name} = {text}"

@@ -8,8 +8,8 @@ from kernelwright.languages import get_language
 
 from .bench import Function, check_language
 
-if not get_language("opencl").available().ok:
-    pytest.skip("no OpenCL device", allow_module_level=True)
+if not (found := get_language("opencl").available()).ok:
+    pytest.skip(found.what, allow_module_level=True)
 
 Tensor = torch.Tensor
 
