@@ -23,16 +23,9 @@ def outcomes():
     return OUTCOMES
 
 
-_NAIVE_TRIES, _WIN = 4, 1.1
-
-
 @pytest.fixture(scope="session")
 def naive_results(request, judge):
-    """What the naive evaluator says of each exploit that was selected.
-
-    One that does not win is tried again, a few times: that it can win is what is shown, and a busy machine
-    must not hide it.
-    """
+    """What the naive evaluator says of each exploit that was selected."""
     wanted = {
         item.callspec.params["exploit"].name
         for item in request.session.items
@@ -40,14 +33,7 @@ def naive_results(request, judge):
         and "naive_results" in item.fixturenames
     }
     chosen = [e for e in exploits() if e.name in wanted]
-    orders = [(e, (judge.build(e).artefact or "") if e.cpp else "") for e in chosen]
-    results = {}
-    for _ in range(_NAIVE_TRIES):
-        results |= run_naive(orders)
-        orders = [o for o in orders if results[o[0].name].get("speedup", 0.0) < _WIN and o[0].naive == "wins"]
-        if not orders:
-            break
-    return results
+    return run_naive([(e, (judge.build(e).artefact or "") if e.cpp else "") for e in chosen])
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -14,6 +14,7 @@ import torch
 from kernelwright.config import Settings
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.sandbox import Arena, Pool, WorkerFailure, _pool
+from kernelwright.sandbox._bubblewrap import readable_paths
 from kernelwright.sandbox._layers import active_layers
 
 from .conftest import KINDS, payload, vector
@@ -153,6 +154,16 @@ def test_automatic_choice_falls_back_where_bubblewrap_does_not_start(monkeypatch
         with pool.worker(payload(IDENTITY)) as worker:
             worker.audit()
         assert pool.isolation != "bubblewrap" and "bubblewrap" not in pool.layers
+
+
+def test_packages_that_the_environment_takes_in_from_another_are_readable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "site-packages"
+    other.mkdir()
+    monkeypatch.syspath_prepend(str(other))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert str(other) in readable_paths() and str(tmp_path) not in readable_paths()
 
 
 def test_slots_of_a_foreign_arena_are_refused(pool: Pool) -> None:

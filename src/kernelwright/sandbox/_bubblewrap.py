@@ -21,6 +21,8 @@ _CONFIGURATION = (
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
     "/etc/OpenCL", "/etc/nsswitch.conf",
 )  # fmt: skip
+_PACKAGES = ("site-packages", "dist-packages")
+"""Folders of installed packages; an environment may take in those of another."""
 _DEVICES = ("/sys/devices/system", "/sys/fs/cgroup")
 _GPU_FILES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm", "/proc/driver/nvidia")
 
@@ -29,6 +31,7 @@ def readable_paths() -> tuple[str, ...]:
     """Name what a worker needs to read: the system, Python, its packages, and this package."""
     python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    python |= {path for path in sys.path if Path(path).name in _PACKAGES}
     package = str(Path(__file__).resolve().parents[1])
     return _present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
 
