@@ -85,6 +85,7 @@ class Oracle:
         self.problem = problem
         self._cases: OrderedDict[tuple[str, int], Case] = OrderedDict()
         self._screen_seed = secrets.randbits(48)
+        self._other_mode: Oracle | None = None
 
     @property
     def task(self) -> Task:
@@ -95,6 +96,12 @@ class Oracle:
     def screen_seed(self) -> int:
         """The seed that all screenings of this session share."""
         return self._screen_seed
+
+    def in_other_mode(self, workload: Workload) -> "Oracle":
+        """Return the oracle of the reference in the other mode, made once; `workload` shows its facts."""
+        if self._other_mode is None:
+            self._other_mode = Oracle(self.problem.in_other_mode(workload))
+        return self._other_mode
 
     def case(self, workload: Workload, seed: int) -> Case:
         """Return the case of a workload and a seed, made at most once while it is kept."""

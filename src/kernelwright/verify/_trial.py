@@ -82,6 +82,12 @@ class Trial:
         """Return the seconds that the next request may take."""
         return min(_CALL_LIMIT_S, self.remaining_s)
 
+    def beside(self, oracle: Oracle) -> "Trial":
+        """Return a trial of the same candidate on another problem, in workers of its own; a context manager."""
+        return Trial(
+            oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds
+        )
+
     def worker(self, workload: Workload) -> Worker:
         """Return the worker for the workload, started and loaded where there is none yet."""
         init = self.problem.init_arguments(workload) if self.candidate.style == "module" else ()

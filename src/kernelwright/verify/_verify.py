@@ -9,7 +9,8 @@ from ..records import Build, Candidate, CheckStatus, Finding, Split, TensorSpec,
 from ..sandbox import FailureKind, Pool, WorkerFailure
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
-from ._protocol import Depth, Observation, failed, passed, unknown
+from ._observe import observe
+from ._protocol import Depth, failed, passed, unknown
 from ._trial import Trial, describe
 from .checks import CHECKS, PROBES
 
@@ -122,7 +123,7 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
         yield unknown(FINISHED, "the deadline of the verification came first")
         return
     try:
-        seen = _observe(trial, case)
+        seen = observe(trial, case)
     except WorkerFailure as failure:
         if failure.kind is FailureKind.UNSUPPORTED and workload.split is not Split.SEARCH:
             ledger.unsupported.append(workload.name)
@@ -133,19 +134,6 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
     for check in CHECKS:
         if check.name not in disabled:
             yield _placed(check.examine(seen), workload)
-
-
-def _observe(trial: Trial, case: Case) -> Observation:
-    placed = trial.place(case)
-    fetched = trial.call(placed)[0]
-    return Observation(
-        case=case,
-        contract=trial.problem.task.contract,
-        fetched=fetched,
-        arguments_after=trial.arguments(placed[0]),
-        state_after=placed[0].worker.state(deadline_s=trial.limit_s()) if case.state else None,
-        guards_intact=trial.guards_intact(),
-    )
 
 
 def _probes(trial: Trial, case: Case, depth: Depth, disabled: frozenset[str]) -> Iterator[Finding]:

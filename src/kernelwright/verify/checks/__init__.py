@@ -11,6 +11,7 @@ from .fresh_content import FreshContent
 from .guards import Guards
 from .inputs import InputsUnchanged
 from .layout import Layout
+from .modes import Modes
 from .one_element import OneElement
 from .process import ProcessClean
 from .repeatable import Repeatable
@@ -24,7 +25,7 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Modes(), ProcessClean(),
 )  # fmt: skip
 
 
