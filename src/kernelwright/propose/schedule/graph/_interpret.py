@@ -86,7 +86,7 @@ def _point(node: Point, *given: torch.Tensor) -> torch.Tensor:
 
 def _constant(node: Constant) -> torch.Tensor:
     values = torch.tensor(node.values, dtype=_kind(node.dtype))
-    return values.expand(_sizes(node)) if len(node.values) == 1 else values.reshape(_sizes(node))
+    return values[0].expand(_sizes(node)) if len(node.values) == 1 else values.reshape(_sizes(node))
 
 
 def _ramp(node: Ramp) -> torch.Tensor:
