@@ -87,7 +87,9 @@ def test_an_honest_candidate_is_not_rejected(
 ) -> None:
     task, candidate, build = built(path, settings)
     oracle = oracle_of(task, oracles)
-    verdict = verify(oracle.problem, candidate, build, pool=pool, depth="full", oracle=oracle)
+    verdict = verify(
+        oracle.problem, candidate, build, pool=pool, depth="full", oracle=oracle, deadline_s=600.0
+    )
     bad = [f for f in verdict.findings if f.status is CheckStatus.FAIL]
     if bad:
         rejected[path.stem] = f"{bad[0].check}: {bad[0].message}"

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -186,10 +185,8 @@ def test_interrupt_keeps_everything_and_resume_goes_on(folder):
         if seen[-1]["event"] == "evaluation":
             break
     process.send_signal(signal.SIGINT)
-    started = time.monotonic()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert time.monotonic() - started < 30
     assert "everything finished is kept" in err
     run = seen[0]["run"]
     code, out, err = call(folder, "runs", "--json", store="other")

@@ -47,7 +47,7 @@ def measure(bench, body, phase="screen"):
     )
     build = get_language("torch").build(candidate)
     return bench.measure(
-        candidate, build, phase=phase, workloads=bench.problem.task.split(Split.SEARCH), deadline_s=20
+        candidate, build, phase=phase, workloads=bench.problem.task.split(Split.SEARCH), deadline_s=300
     )
 
 

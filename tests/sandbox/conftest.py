@@ -76,7 +76,7 @@ def run(pool: Pool) -> Callable[..., Worker]:
     return lambda text, **options: call_once(pool, text, **options)
 
 
-def call_once(pool: Pool, text: str, deadline_s: float = 10.0) -> torch.Tensor:
+def call_once(pool: Pool, text: str, deadline_s: float = 120.0) -> torch.Tensor:
     with pool.worker(payload(text), deadline_s=deadline_s) as worker:
         number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
         worker.call([number], deadline_s=deadline_s)

@@ -1,4 +1,7 @@
-"""Work put off until after the reply: the worker is stopped there, and its bytes are read while it is."""
+"""Work put off until after the reply: the worker is stopped there, and its bytes are read while it is.
+
+What is put off waits until the judge writes into the argument, which it does after the reply.
+"""
 
 import time
 
@@ -16,7 +19,7 @@ THREAD = HEAD + (
     "def run(x):\n"
     "    out = torch.zeros(4)\n"
     "    def later():\n"
-    "        time.sleep(0.2)\n"
+    "        while x[0] == 1: time.sleep(0.001)\n"
     "        out.copy_(x + 1)\n"
     "    threading.Thread(target=later).start()\n"
     "    return out\n"
@@ -29,7 +32,7 @@ PROCESS = HEAD + (
     "    out.zero_()\n"
     "    if os.fork() == 0:\n"
     "        os.setsid()\n"
-    "        time.sleep(0.2)\n"
+    "        while x[0] == 1: time.sleep(0.001)\n"
     "        for i in range(4): ctypes.c_float.from_buffer(shared, 4 * i).value = 2.0\n"
     "        os._exit(0)\n"
     "    return out\n"
@@ -44,7 +47,7 @@ PATCHED = HEAD + (
     "send = _inside.Worker._send\n"
     "def late(self, message):\n"
     "    send(self, message)\n"
-    "    time.sleep(0.2 * len(due))\n"
+    "    while due and due[0][1][0] == 1: time.sleep(0.001)\n"
     "    for out, x in due:\n"
     "        out.copy_(x + 1)\n"
     "    due.clear()\n"
@@ -70,9 +73,10 @@ AT_FETCH = HEAD + (
 def test_work_put_off_until_after_the_reply_does_not_count(any_pool: Pool, text: str) -> None:
     with any_pool.worker(payload(text)) as worker:
         assert worker.reads_frozen
-        reply = worker.call([worker.bind((any_pool.arena.place(torch.ones(4)),), vector())])
-        time.sleep(0.4)
-        assert reply.time_us < 200_000
+        slot = any_pool.arena.place(torch.ones(4))
+        reply = worker.call([worker.bind((slot,), vector())])
+        any_pool.arena.refill(slot, torch.full((4,), 2.0))
+        time.sleep(0.2)
         assert worker.fetch(reply.first).outputs[0].tolist() == [0.0] * 4
 
 
@@ -93,9 +97,10 @@ def test_a_worker_uses_no_processor_while_it_is_not_asked(any_pool: Pool) -> Non
         used = psutil.Process(worker.pid).cpu_times()
         time.sleep(0.1)
         assert psutil.Process(worker.pid).cpu_times() == used
-        before = worker.cpu_us()
-        time.sleep(0.1)
-        assert worker.cpu_us() - before > 5_000
+        before, limit = worker.cpu_us(), time.monotonic() + 60
+        while worker.cpu_us() - before <= 5_000:
+            assert time.monotonic() < limit, "let go on, its thread does not"
+            time.sleep(0.01)
 
 
 def test_a_worker_at_rest_cannot_touch_what_another_sees(any_pool: Pool) -> None:

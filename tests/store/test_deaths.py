@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -52,9 +51,9 @@ def test_killed_at_random_moments(tmp_path):
     for _ in range(5):
         writer = start_writer(tmp_path)
         assert writer.stdout.readline().startswith("ready")
-        time.sleep(moments.uniform(0.01, 0.2))
+        heard = [int(writer.stdout.readline()) for _ in range(moments.randrange(2, 30))]
         os.kill(writer.pid, signal.SIGKILL)
-        numbers = [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
+        numbers = heard + [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
         writer.communicate()
         with Store(tmp_path) as store:
             (run,) = store.runs()
@@ -101,16 +100,24 @@ def test_run_lock_dies_with_its_process(tmp_path):
 
 def test_device_lock_takes_turns_and_says_so(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from kernelwright.store import DeviceLock\n"
-        "with DeviceLock(Path(sys.argv[1]), 'cpu-1').hold(): print('held', flush=True); time.sleep(0.4)"
+        "import sys; from pathlib import Path; from kernelwright.store import DeviceLock\n"
+        "with DeviceLock(Path(sys.argv[1]), 'cpu-1').hold(): print('held', flush=True); sys.stdin.read()"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout.readline() == "held\n"
     lock, said = DeviceLock(tmp_path, "cpu-1"), []
-    with lock.hold(said.append), lock.hold(said.append):
+
+    def let_go(message: str) -> None:
+        said.append(message)
+        holder.stdin.close()
+
+    with lock.hold(let_go), lock.hold(let_go):
         pass
-    holder.communicate()
+    assert holder.wait() == 0
+    holder.stdout.close()
     assert len(said) == 1 and f"process {holder.pid}" in said[0]
-    assert lock.waited_s > 0.1
+    assert lock.waited_s > 0
     with DeviceLock(tmp_path, "cpu-2").hold(said.append):
         assert len(said) == 1

@@ -88,6 +88,11 @@ class Held:
         self._connection.freezer.thaw()
         return _outside.cpu_us(self.pid)
 
+    def running(self) -> bool:
+        """Tell whether a thread of it has a processor or waits for one, however busy the machine is."""
+        self._connection.freezer.thaw()
+        return _outside.running(self.pid)
+
     def probe(self, message: Message, *, deadline_s: float = 10.0) -> Message:
         """Let the worker try what its layers are to prevent; for `Pool.layers`."""
         return self._connection.ask({**message, "op": "probe"}, deadline_s)

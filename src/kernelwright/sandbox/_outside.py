@@ -1,6 +1,7 @@
 """What the judge can see of a worker without asking it: /proc and the process's CPU clock.
 
-Covers: CPU time of all threads to the nanosecond, threads, descendants, open descriptors, resident memory.
+Covers: CPU time of all threads to the nanosecond, threads and whether one of them runs, descendants, open
+descriptors, resident memory.
 Does not cover: CPU time of descendants that the worker started (they are counted, see `descendants`).
 """
 
@@ -30,6 +31,15 @@ def threads(pid: int) -> int:
         return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     except OSError:
         return 0
+
+
+def running(pid: int) -> bool:
+    """Tell whether a thread of the process has a processor or waits for one."""
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError, IndexError):
+            if task.read_text().rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def descriptors(pid: int) -> tuple[str, ...]:
