@@ -48,7 +48,7 @@ class Evaluator:
     def screen(self, candidate: Candidate, build: Build) -> Evaluation:
         """Verify and time a candidate on the search workloads, if it was built."""
         if build.status is not BuildStatus.OK:
-            return self._keep(_unbuilt(candidate, build))
+            return self._keep(unbuilt(candidate, build))
         return self._keep(self._judge.screen(candidate, build, deadline_s=self._meter.left_s()))
 
     def vet(self, candidate: Candidate, build: Build) -> Evaluation:
@@ -69,7 +69,7 @@ class Evaluator:
         if known is not None and (known.stage == "full" or known.decision.status is DecisionStatus.REJECTED):
             return known
         if build.status is not BuildStatus.OK:
-            return self._keep(_unbuilt(candidate, build))
+            return self._keep(unbuilt(candidate, build))
         timed = sum(e.decision.speedup is not None for e in self.evaluations.values())
         tried = max(1, timed) * (len(self.workloads) if workloads else 1)
         accepted = self._judge.accept(
@@ -138,7 +138,8 @@ def failure_kind(evaluation: Evaluation) -> str | None:
     return None
 
 
-def _unbuilt(candidate: Candidate, build: Build) -> Evaluation:
+def unbuilt(candidate: Candidate, build: Build) -> Evaluation:
+    """Sum up a candidate that has nothing to verify, because it was not built."""
     failed = build.status is BuildStatus.FAILED
     first = build.diagnostics.strip().splitlines()[0] if build.diagnostics.strip() else "no diagnostics"
     return Evaluation(

@@ -2,13 +2,15 @@
 
 from ..search.simulation import RecordedSpace, replay
 from ._conformance import TunerConformance
+from ._landscape import PlantedLandscape
 from ._model import Asked, Hangs, Refuses, Says, ScriptedModel, Sends
 from ._planted import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_candidate, planted_task
 from ._programs import RandomProgram, random_program
 from ._recorded import recorded_space, recorded_space_names
+from ._strategies import StrategyConformance
 
 __all__ = [
-    "Asked", "Hangs", "PlantedJudge", "PlantedLanguage", "PlantedTemplate", "RandomProgram", "RecordedSpace",
-    "Refuses", "Says", "ScriptedModel", "Sends", "TunerConformance", "planted_candidate", "planted_task",
-    "random_program", "recorded_space", "recorded_space_names", "replay",
+    "Asked", "Hangs", "PlantedJudge", "PlantedLandscape", "PlantedLanguage", "PlantedTemplate", "RandomProgram",
+    "RecordedSpace", "Refuses", "Says", "ScriptedModel", "Sends", "StrategyConformance", "TunerConformance",
+    "planted_candidate", "planted_task", "random_program", "recorded_space", "recorded_space_names", "replay",
 ]  # fmt: skip

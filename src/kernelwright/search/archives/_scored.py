@@ -1,0 +1,57 @@
+"""What a strategy is told of one candidate."""
+
+from dataclasses import dataclass
+
+from ...propose import Move
+from ...records import DecisionStatus, Evaluation, VerdictStatus
+
+_FAILED = frozenset({DecisionStatus.REJECTED, DecisionStatus.UNKNOWN})
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A candidate with its score and the move that made it."""
+
+    evaluation: Evaluation
+    """All that is known of it."""
+    score: float | None
+    """Speedup over the fastest baseline, higher is better; none where it did not build, verify or run."""
+    move: Move | None = None
+    """What it was made by; none for what a proposer started the search with."""
+    spread: float = 0.0
+    """Half the width of the score's confidence interval: how noisy it is."""
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, move: Move | None = None) -> "Scored":
+        """Score an evaluation: its speedup where it was verified and timed."""
+        decision, verdict = evaluation.decision, evaluation.verdict
+        speedup = decision.speedup
+        right = verdict is not None and verdict.status is VerdictStatus.ACCEPTED
+        if speedup is None or not right or decision.status in _FAILED:
+            return cls(evaluation, None, move)
+        known = speedup.low is not None and speedup.high is not None
+        spread = (speedup.at_most - speedup.at_least) / 2 if known else 0.0
+        return cls(evaluation, speedup.median, move, spread)
+
+    @property
+    def key(self) -> str:
+        """The candidate's key."""
+        return self.evaluation.candidate.key
+
+    @property
+    def works(self) -> bool:
+        """Whether it has a score."""
+        return self.score is not None
+
+    @property
+    def merit(self) -> float:
+        """The score, below every score where it failed: to sort by."""
+        return float("-inf") if self.score is None else self.score
+
+    @property
+    def family(self) -> str:
+        """What it is one of: itself, or the template that one move returned and a tuner explores."""
+        template = self.evaluation.candidate.template
+        if template is None:
+            return self.key
+        return f"{template} of {'the start' if self.move is None else self.move.number}"

@@ -1,0 +1,49 @@
+"""One elite for each way of doing it."""
+
+from ._scored import Scored
+from .behaviour import DIMENSIONS, Behaviour, behaviour_of
+
+
+class Grid:
+    """Cells of behaviours, each with the best candidate that behaves so.
+
+    Source: Mouret, Clune, "Illuminating search spaces by mapping elites", 2015, section 3.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[Behaviour, Scored] = {}
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    @property
+    def elites(self) -> tuple[Scored, ...]:
+        """The best of every cell, in the order in which the cells were first filled."""
+        return tuple(self._cells.values())
+
+    @property
+    def best(self) -> Scored | None:
+        """The best of all cells."""
+        return max(self._cells.values(), key=lambda e: e.merit, default=None)
+
+    def add(self, found: Scored) -> bool:
+        """Put a candidate into its cell if the cell is empty or its elite worse; tell whether it is in."""
+        if not found.works:
+            return False
+        cell = behaviour_of(found.evaluation)
+        elite = self._cells.get(cell)
+        if elite is not None and elite.merit >= found.merit:
+            return False
+        self._cells[cell] = found
+        return True
+
+    def empty_beside(self, elite: Scored) -> tuple[Behaviour, ...]:
+        """Return the empty cells that differ from an elite's in one dimension."""
+        cell = behaviour_of(elite.evaluation)
+        beside = (
+            cell.with_(name, value)
+            for name, values in DIMENSIONS.items()
+            for value in values
+            if value != getattr(cell, name)
+        )
+        return tuple(b for b in beside if b not in self._cells)

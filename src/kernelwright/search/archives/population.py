@@ -1,0 +1,51 @@
+"""A bounded list of the best, one of each family."""
+
+import random
+
+from ._scored import Scored
+
+
+class Population:
+    """The best candidates so far, best first; of a template only its best configuration.
+
+    Failures never enter. Ties keep the older one in front, so the order is that of the tells.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._members: list[Scored] = []
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def members(self) -> tuple[Scored, ...]:
+        """Everything in it, best first."""
+        return tuple(self._members)
+
+    @property
+    def best(self) -> Scored | None:
+        """The best so far."""
+        return self._members[0] if self._members else None
+
+    def add(self, found: Scored) -> bool:
+        """Take a candidate in if it is good enough; tell whether it is in."""
+        if not found.works:
+            return False
+        kin = next((m for m in self._members if m.family == found.family), None)
+        if kin is not None and kin.merit >= found.merit:
+            return False
+        kept = [m for m in self._members if m is not kin] + [found]
+        self._members = sorted(kept, key=lambda m: -m.merit)[: self._capacity]
+        return any(m is found for m in self._members)
+
+    def pick(self, dice: random.Random, *, pressure: float = 1.0) -> Scored:
+        """Draw one by rank: the r-th best with a weight of r to the power of minus `pressure`."""
+        weights = [(rank + 1) ** -pressure for rank in range(len(self._members))]
+        return dice.choices(self._members, weights)[0]
+
+    def others(self, dice: random.Random, than: Scored, most: int) -> tuple[Scored, ...]:
+        """Draw up to `most` members besides one, each once: the best of them, then any."""
+        rest = [m for m in self._members if m.family != than.family]
+        drawn = dice.sample(rest[1:], min(max(most - 1, 0), len(rest[1:])))
+        return tuple((rest[:1] + drawn)[:most])

@@ -1,0 +1,68 @@
+"""Populations on islands that now and then send their best to a neighbour.
+
+Source: AlphaEvolve, 2025; OpenEvolve (islands, ring migration, inspirations); ShinkaEvolve (power-law parents).
+"""
+
+from itertools import pairwise
+
+from ...propose import Move
+from ..archives import Population, Scored
+from ._numbered import NumberedStrategy
+from ._protocol import Means
+
+
+class Evolve(NumberedStrategy):
+    """Breed on each island in turn: a parent by rank, inspirations beside it, at times a second parent.
+
+    An island sees only what was born on it or came by migration, so lines of thought stay apart for a while.
+    After every `interval` births an island's best also goes to the next one in the ring.
+    """
+
+    def __init__(
+        self, means: Means, *, islands: int = 3, size: int = 12, interval: int = 6,
+        merging: float = 0.2, pressure: float = 1.0, inspirations: int = 2,
+    ) -> None:  # fmt: skip
+        """Begin with empty islands.
+
+        Args:
+            means: What may be asked for.
+            islands: How many.
+            size: Candidates on each.
+            interval: Births on an island between migrations.
+            merging: Probability of a second parent.
+            pressure: How much rank counts in the choice of a parent: 0 not at all.
+            inspirations: Candidates shown beside the parents.
+        """
+        super().__init__(means)
+        self.islands = tuple(Population(size) for _ in range(islands))
+        self._births = [0] * islands
+        self._starts = 0
+        self._interval, self._merging = interval, merging
+        self._pressure, self._inspirations = pressure, inspirations
+
+    def _next(self) -> Move | None:
+        island = self.islands[self.asked % len(self.islands)]
+        if not len(island):
+            return self.move("draft")
+        parent = island.pick(self.dice, pressure=self._pressure)
+        shown = island.others(self.dice, parent, self._inspirations)
+        if shown and self.dice.random() < self._merging:
+            return self.move("merge", parent, shown[0], inspirations=shown[1:])
+        return self.move("improve", parent, inspirations=shown)
+
+    def _learn(self, found: Scored) -> None:
+        if found.move is None:
+            home = self._starts % len(self.islands)
+            self._starts += 1
+        else:
+            home = found.move.number % len(self.islands)
+        self.islands[home].add(found)
+        self._births[home] += 1
+        if self._births[home] % self._interval == 0:
+            self._migrate(home)
+
+    def _migrate(self, home: int) -> None:
+        ring = [*self.islands, self.islands[0]]
+        source, target = list(pairwise(ring))[home]
+        if source.best is not None and target is not source:
+            target.add(source.best)

@@ -1,0 +1,60 @@
+"""Tree search over edits: deeper where edits paid, wider where little was tried.
+
+Source: Kocsis, Szepesvári, "Bandit based Monte-Carlo planning", 2006; OptiML (tree search after a generation
+stage); Kernel Forge, `core/mcts.py`.
+"""
+
+import math
+
+from ...propose import Move, Reply
+from ..archives import Node, Scored, Tree
+from ._numbered import NumberedStrategy
+from ._protocol import Means
+
+
+class TreeSearch(NumberedStrategy):
+    """Each node is a candidate, each child an edit of it; the root's children are drafts and starts.
+
+    A node's worth is the best reward below it: the logarithm of the speedup, squashed into 0 to 1, and 0 for
+    a failure. Edits under way count as visits that brought nothing, so several at once spread out.
+    """
+
+    def __init__(self, means: Means, *, exploration: float = 0.05, widening: float = 0.5) -> None:
+        """Begin with the task alone.
+
+        Args:
+            means: What may be asked for.
+            exploration: Weight of what is seldom visited, in units of reward.
+            widening: A node visited n times has up to n to this power children.
+        """
+        super().__init__(means)
+        self.tree = Tree(exploration=exploration, widening=widening)
+
+    def _next(self) -> Move | None:
+        node = self.tree.select()
+        self.tree.begin(node)
+        return self.move("draft") if node.found is None else self.move("improve", node.found)
+
+    def _listen(self, move: Move, reply: Reply) -> None:
+        del reply
+        self.tree.end(self._edited(move))
+
+    def _learn(self, found: Scored) -> None:
+        above = self.tree.root if found.move is None else self._edited(found.move)
+        node = self.tree.add(found, above)
+        if found.score is not None:
+            self.tree.reward(node, reward_of(found.score))
+
+    def _edited(self, move: Move) -> Node:
+        key = move.parents[0].candidate.key if move.parents else ""
+        return self.tree.node(key) or self.tree.root
+
+
+def reward_of(speedup: float) -> float:
+    """Return a reward from 0 to 1 that grows with the logarithm of the speedup.
+
+    Example:
+        >>> [round(reward_of(s), 2) for s in (0.25, 1.0, 4.0)]
+        [0.2, 0.5, 0.8]
+    """
+    return 1 / (1 + math.exp(-math.log(speedup)))

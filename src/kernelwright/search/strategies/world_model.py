@@ -1,0 +1,118 @@
+"""A decision tree of hypotheses, kept as a model of the task: what could be done, how good, how hard.
+
+Source: K-Search, "LLM kernel generation via a co-evolving intrinsic world model".
+"""
+
+from dataclasses import dataclass
+
+from ...propose import Move, Reply
+from ..archives import Scored
+from ._notes import Hypothesis, hypotheses_of, ratings_of
+from ._numbered import NumberedStrategy
+from ._protocol import Means
+
+
+@dataclass(eq=False)
+class Action:
+    """One hypothesis and how it has done."""
+
+    said: Hypothesis
+    """Idea, rating and difficulty, as last said."""
+    base: Scored | None
+    """What it goes on from; none for the task itself."""
+    best: Scored | None = None
+    """The best that came of it."""
+    tries: int = 0
+    under_way: int = 0
+    stale: int = 0
+    """Tries since it last got faster."""
+    open: bool = True
+
+    @property
+    def promise(self) -> float:
+        """Its rating, less where it is hard and for every try under way."""
+        return self.said.rating / (1 + 0.25 * (self.said.difficulty - 1)) / (1 + self.under_way)
+
+    def line(self) -> str:
+        """Say it in one line of a prompt."""
+        state = "open" if self.open else "closed"
+        gain = f"best {self.best.merit:.2f} times native" if self.best else "nothing that works yet"
+        return f"- {self.said.idea} (rated {self.said.rating:g}, {state}, {self.tries} tries, {gain})"
+
+
+class WorldModel(NumberedStrategy):
+    """Plan hypotheses, try the most promising open one until it stagnates, close it, and plan again.
+
+    An action is tried on what its parent in the tree came to, until `stagnation` tries in a row brought
+    nothing. Then the plan is refined: new actions hang below the best so far, and the open ones are rated
+    anew. Without an editor that plans there is one action, to improve freely.
+    """
+
+    def __init__(self, means: Means, *, stagnation: int = 5, gain: float = 0.01) -> None:
+        """Begin without hypotheses.
+
+        Args:
+            means: What may be asked for.
+            stagnation: Tries in a row without a gain that close an action.
+            gain: Least share that counts as faster.
+        """
+        super().__init__(means)
+        self.actions: list[Action] = []
+        self._stagnation, self._gain = stagnation, gain
+        self._best: Scored | None = None
+        self._trying: dict[int, Action] = {}
+        self._gained: set[int] = set()
+        self._stale_plan = "plan" in means.operators
+        self._planning = False
+
+    def _next(self) -> Move | None:
+        if self._stale_plan and not self._planning:
+            self._stale_plan, self._planning = False, True
+            parents = (self._best,) if self._best else ()
+            return self.move("plan", *parents, goal="\n".join(a.line() for a in self.actions))
+        action = max((a for a in self.actions if a.open), key=lambda a: a.promise, default=None)
+        if action is None:
+            if self._planning:
+                return None
+            action = Action(Hypothesis("", 5.0, 3.0), self._best)
+            self.actions.append(action)
+        action.under_way += 1
+        self._trying[self.asked] = action
+        on = action.best or action.base
+        goal = action.said.idea
+        return self.move("draft", goal=goal) if on is None else self.move("improve", on, goal=goal)
+
+    def _listen(self, move: Move, reply: Reply) -> None:
+        if move.number in self._trying:
+            return
+        self._planning = False
+        known = {a.said.idea for a in self.actions}
+        new = [h for h in hypotheses_of(reply.notes) if h.idea not in known]
+        self.actions += [Action(hypothesis, self._best) for hypothesis in new]
+        for idea, rating in ratings_of(reply.notes).items():
+            for action in (a for a in self.actions if a.said.idea == idea and a.open):
+                action.said = Hypothesis(idea, rating, action.said.difficulty)
+
+    def _learn(self, found: Scored) -> None:
+        action = self._trying.get(found.move.number) if found.move is not None else None
+        if found.works and (self._best is None or found.merit > self._best.merit):
+            self._best = found
+        if action is None or not found.works:
+            return
+        on = action.best or action.base
+        if on is None or found.merit > on.merit * (1 + self._gain):
+            assert found.move is not None, "an action is tried by a move"
+            self._gained.add(found.move.number)
+        if action.best is None or found.merit > action.best.merit:
+            action.best = found
+
+    def _settle(self, move: Move) -> None:
+        action = self._trying.get(move.number)
+        if action is None:
+            return
+        action.tries += 1
+        action.under_way -= 1
+        action.stale = 0 if move.number in self._gained else action.stale + 1
+        if action.open and action.stale >= self._stagnation:
+            action.open = False
+            self._stale_plan = "plan" in self.means.operators
