@@ -7,11 +7,13 @@ import pytest
 
 import kernelwright as kw
 from kernelwright import flow
+from kernelwright.config import Settings
+from kernelwright.devices import detect
 from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
 from kernelwright.languages import Availability
 from kernelwright.records import Budget, DecisionStatus, Parameter, RunStatus, Space, Split
-from kernelwright.search import _packaging, _search
-from kernelwright.store import Store
+from kernelwright.search import Meter, _packaging, _search
+from kernelwright.store import DeviceLock, Store
 from kernelwright.tasks import load_task
 from kernelwright.testing import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_candidate
 
@@ -227,3 +229,33 @@ def test_a_run_begins_with_what_earlier_runs_teach_unless_told_not_to(world):
         world.optimize(learn=learn)
         (said,) = [e for e in world.events if e.event == "hints"]
         assert len(said.data["hints"]) == expected
+
+
+def test_a_device_that_others_hold_is_not_waited_for_longer_than_the_minutes(world):
+    world.proposals = [planted_candidate(50.0)]
+    with others_hold_the_device():
+        result = world.optimize(budget=Budget(minutes=1e-6))
+    assert (result.decision, result.evaluations) == (DecisionStatus.UNKNOWN, 0)
+    assert "held the device" in next(e for e in world.events if e.event == "budget").data["message"]
+    with Store(world.store) as store:
+        assert store.run(result.run).status is RunStatus.FINISHED
+
+
+def test_what_was_accepted_before_is_packaged_though_the_device_is_held(world, monkeypatch):
+    world.proposals = [planted_candidate(50.0)]
+    finish = Store.finish_run
+    monkeypatch.setattr(Store, "finish_run", lambda *_: None)  # as if it had been killed at the end
+    run = world.optimize(budget=Budget(minutes=1e-2, evaluations=1)).run
+    monkeypatch.setattr(Store, "finish_run", finish)
+    monkeypatch.setattr(Meter, "left_s", lambda _: 0.0)
+    with others_hold_the_device():
+        result = flow.resume(run, store=world.store)
+    assert result.decision is DecisionStatus.IMPROVED
+    assert world.packaged[-1] == (run, planted_candidate(50.0).key)
+
+
+@contextmanager
+def others_hold_the_device():
+    lock = DeviceLock(Settings.from_environment().cache / "locks", detect("cpu").fingerprint)
+    with lock.hold():
+        yield

@@ -11,6 +11,7 @@ machine's fault, and the message says what was given, what was expected and what
     ├── ModelError                   1   a model gave no answer
     │   └── SpentError               1   no money is left to ask one
     ├── StoreError                   1   the store cannot be read or written
+    ├── BusyError                    1   others held the device until this run's time was up
     └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
 """
 
@@ -51,6 +52,10 @@ class SpentError(ModelError):
 
 class StoreError(KernelwrightError):
     """The store cannot be read or written."""
+
+
+class BusyError(KernelwrightError):
+    """Others held the device until this run's time was up."""
 
 
 class WorkerError(KernelwrightError):

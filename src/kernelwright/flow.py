@@ -13,7 +13,7 @@ from typing import Any
 from .bound import bound
 from .devices import detect
 from .devices.peaks import peaks_of
-from .errors import InputError
+from .errors import BusyError, InputError
 from .learn import hints_of
 from .profile import profile
 from .records import Bound, Budget, Candidate, Run, RunStatus, Scalar, Split, Task
@@ -32,6 +32,7 @@ from .search import (
     proposals_of,
     result_of,
     search,
+    so_far,
     usable_languages,
 )  # fmt: skip
 from .store import Store
@@ -110,16 +111,22 @@ def judge(
     }  # fmt: skip
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=_ONE, seed=0, options=options)
-        with _staged(kept, run, on_event) as (setting, _, _, judging):
+        setting = Search.of(kept, run, used, on_event)
+        with setting.going_on(), _staged(setting) as (_, _, judging):
             judgement = judge_one(setting, one, judging)
             kept.finish_run(run.id, RunStatus.FINISHED, judgement.model_dump(mode="json"))
             return judgement
 
 
 def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
-    with _staged(store, run, on_event) as (setting, problem, bounds, judging):
-        hints = hints_of(store, run) if run.options.get("learn", True) else ()
-        outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
+    setting = Search.of(store, run, detect(str(run.options["device"])), on_event)
+    with setting.going_on():
+        try:
+            with _staged(setting) as (problem, bounds, judging):
+                hints = hints_of(store, run) if run.options.get("learn", True) else ()
+                outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
+        except BusyError as error:
+            outcome = so_far(setting, str(error))
         result = result_of(run, outcome, setting.meter, package_outcome(setting, outcome))
         store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
     if outcome.status is RunStatus.INTERRUPTED:
@@ -128,21 +135,17 @@ def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
 
 
 @contextmanager
-def _staged(
-    store: Store, run: Run, on_event: OnEvent | None
-) -> Iterator[tuple[Search, Problem, Sequence[Bound], Judge]]:
-    device = detect(str(run.options["device"]))
-    setting = Search.of(store, run, device, on_event)
-    with setting.going_on():
-        problem = Problem(store.task(run.task))
-        with setting.timing():
-            peaks = peaks_of(device)
-            profiled = profile(problem, problem.task.split(Split.SEARCH)[0], device)
-        setting.say("profile", **profiled.model_dump(mode="json"))
-        bounds = [bound(problem, workload, device, peaks) for workload in problem.task.split(Split.SEARCH)]
-        setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
-        with open_judge(setting, problem, bounds) as judging:
-            yield setting, problem, bounds, judging
+def _staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
+    device, problem = setting.device, Problem(setting.store.task(setting.run.task))
+    searched = problem.task.split(Split.SEARCH)
+    with setting.timing():
+        peaks = peaks_of(device)
+        profiled = profile(problem, searched[0], device)
+    setting.say("profile", **profiled.model_dump(mode="json"))
+    bounds = [bound(problem, workload, device, peaks) for workload in searched]
+    setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
+    with open_judge(setting, problem, bounds) as judging:
+        yield problem, bounds, judging
 
 
 def _task(target: Target, max_elements: int | None) -> Task:

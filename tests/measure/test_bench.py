@@ -41,14 +41,15 @@ def bench(tmp_path_factory):
         yield made
 
 
-def measure(bench, body, phase="screen"):
+def measure(bench, body, phase="screen", **limits):
     candidate = Candidate(
         sources=(SourceFile(path="c.py", text=f"import torch\n{body}"),), language="torch", entry="c.py:run"
     )
     build = get_language("torch").build(candidate)
     return bench.measure(
-        candidate, build, phase=phase, workloads=bench.problem.task.split(Split.SEARCH), deadline_s=300
-    )
+        candidate, build, phase=phase, workloads=bench.problem.task.split(Split.SEARCH), deadline_s=300,
+        **limits,
+    )  # fmt: skip
 
 
 def test_blocks_hold_every_leg_and_the_proof_of_what_ran(bench):
@@ -81,3 +82,40 @@ def test_a_crash_in_a_timed_call_is_a_finding(bench):
     _, findings = measure(bench, body)
     assert findings[0].check == "timed-calls"
     assert findings[0].status == "fail"
+
+
+SOFTMAX = "def run(x):\n    return torch.softmax(x, -1)\n"
+
+
+def test_no_block_starts_after_the_end_and_no_baseline_is_given_up_for_it(bench):
+    bench._baselines.drop(bench.problem.task.workloads[0], "eager")
+    timing, findings = measure(bench, SOFTMAX, left_s=0.0)
+    assert timing.blocks == ()
+    assert {f.status for f in findings} == {"pass"}
+    assert bench.notes == {}
+    assert measure(bench, SOFTMAX)[0].blocks, "with time it goes on"
+
+
+def test_baselines_start_together_and_are_ready_then(bench):
+    workloads = bench.problem.task.split(Split.SEARCH)
+    bench._baselines.drop(workloads[0], "eager")
+    assert not bench.ready(workloads)
+    assert bench.start(workloads)
+    assert bench.ready(workloads)
+
+
+def test_a_screening_far_from_the_best_is_short(bench, monkeypatch):
+    name = bench.problem.task.workloads[0].name
+    monkeypatch.setattr(bench, "_best", {name: 1e9})
+    assert len(measure(bench, SOFTMAX)[0].blocks) == 2
+    assert bench._best[name] == 1e9
+    monkeypatch.setattr(bench, "_best", {})
+    assert len(measure(bench, SOFTMAX)[0].blocks) > 2
+    assert name in bench._best, "it is the best so far"
+
+
+def test_a_glance_has_the_first_baseline_alone(bench, monkeypatch):
+    monkeypatch.setattr(bench._baselines, "names", ("eager", "compile"))
+    timing, _ = measure(bench, SOFTMAX, phase="glance")
+    assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
+    assert {b.phase for b in timing.blocks} == {"glance"}

@@ -1,9 +1,12 @@
 """The acceptance from end to end in real workers: a faster kernel, an equal one, a wrong one."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from kernelwright.config import Settings
 from kernelwright.devices import detect
+from kernelwright.errors import BusyError
 from kernelwright.languages import get_language
 from kernelwright.measure import decide
 from kernelwright.records import Bound, BoundTerm, Candidate, Evaluation, SourceFile
@@ -108,3 +111,50 @@ def test_a_kernel_that_is_wrong_in_timed_calls_only_is_rejected(judge):
     found = judge.screen(*made(body))
     later = judge.accept(*made(body)) if found.decision.status != "rejected" else found
     assert later.decision.status == "rejected"
+
+
+def test_where_time_is_up_nothing_is_measured_and_nothing_held_against_it(judge):
+    found = judge.accept(*FAST, deadline_s=0.0)
+    assert (found.stage, found.timing) == ("screen", None)
+    assert judge._bench.notes == {}, "no baseline is given up for want of time"
+
+
+@contextmanager
+def busy():
+    raise BusyError("others have the device")
+    yield
+
+
+def test_a_device_that_others_hold_to_the_end_leaves_it_open(judge, monkeypatch):
+    monkeypatch.setattr(judge, "_timing", busy)
+    for judged in (judge.screen, judge.accept):
+        found = judged(*FAST)
+        assert (found.stage, found.timing, found.decision.status) == ("screen", None, "unknown")
+
+
+def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
+    def late(*_, **__):
+        raise TimeoutError
+
+    monkeypatch.setattr(judge, "_admission", None)
+    monkeypatch.setattr(acceptance, "admit", late)
+    found = judge.accept(*FAST)
+    assert (found.stage, found.timing) == ("screen", None)
+
+
+def test_the_first_candidate_is_shown_before_the_other_baselines_start(judge, monkeypatch):
+    said, start = [], judge._bench.start
+    monkeypatch.setattr(judge._bench, "ready", lambda _: False)
+    monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))
+    monkeypatch.setattr(judge._bench, "start", lambda *a, **k: said.append(("start", k)) or start(*a, **k))
+    found = judge.screen(*FAST)
+    names = [event for event, given in said if given.get("only") is None]
+    assert names[:2] == ["glance", "start"]
+    assert said[[e for e, _ in said].index("glance")][1]["baseline"] == "eager"
+    assert {"glance", "baselines", "screen"} <= set(found.stages_s)
+
+
+def test_a_candidate_is_timed_on_the_workloads_asked_for(judge):
+    found = judge.accept(*FAST, workloads=[judge.problem.task.workloads[0].name])
+    assert found.decision.status == "improved"
+    assert judge.accept(*FAST, workloads=["another"]).timing.blocks == ()

@@ -344,3 +344,16 @@ def test_kernels_of_an_earlier_run_are_put_together_again(store):
     first, again = (Rig(store, pair, workloads=SIZES) for _ in range(2))
     assert first.go().served.keys() == again.go().served.keys() == SIZES.keys()
     assert again.judge.screened == [] and again.result.speedup == first.result.speedup
+
+
+def test_no_build_is_given_longer_than_is_left(store):
+    given = []
+
+    class Asking(PlantedLanguage):
+        def build(self, candidate, *, deadline_s=120.0):
+            given.append(deadline_s)
+            return super().build(candidate, deadline_s=deadline_s)
+
+    with Builder({"planted": Asking()}, width=1, overlap=False, left_s=lambda: 7.0) as builder:
+        builder.build(planted_candidate(50.0))
+    assert given == [7.0]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kernelwright.errors import StoreError
+from kernelwright.errors import BusyError, StoreError
 from kernelwright.store import DeviceLock, RunLock, Store
 
 WRITER = """
@@ -121,3 +121,16 @@ def test_device_lock_takes_turns_and_says_so(tmp_path):
     assert lock.waited_s > 0
     with DeviceLock(tmp_path, "cpu-2").hold(said.append):
         assert len(said) == 1
+
+
+def test_waiting_for_the_device_ends_when_time_is_up(tmp_path):
+    left, said = iter([2.0, 1.0, 0.0]), []
+    with (
+        DeviceLock(tmp_path, "cpu-1").hold(),
+        pytest.raises(BusyError, match="resume"),
+        DeviceLock(tmp_path, "cpu-1").hold(said.append, left_s=lambda: next(left)),
+    ):
+        pass
+    assert len(said) == 1
+    with DeviceLock(tmp_path, "cpu-1").hold(left_s=lambda: 0.0):
+        pass  # nobody else has it: there is nothing to wait for

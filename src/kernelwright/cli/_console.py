@@ -62,6 +62,9 @@ def describe(event: "Event") -> str:
             return "bound " + ", ".join(bound_text(Bound.model_validate(b)) for b in data["bounds"])
         case "evaluation":
             return _evaluation_text(data)
+        case "glance":
+            against = f"against {data['baseline']} alone; the other baselines start now"
+            return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"
         case "accept":
             place = f"{data['rank']} of {data['of']}"
             return f"accepting {data['candidate']} ({place}), {speedup_text(data['speedup'])} so far"

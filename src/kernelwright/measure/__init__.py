@@ -8,8 +8,18 @@ Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 """
 
 from ._bench import Bench, Phase
-from ._decide import CANDIDATE, decide, settled
+from ._decide import CANDIDATE, decide, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
 
-__all__ = ["CANDIDATE", "Bench", "Limits", "Phase", "decide", "gates", "limits", "settled"]
+__all__ = [
+    "CANDIDATE",
+    "Bench",
+    "Limits",
+    "Phase",
+    "decide",
+    "gates",
+    "limits",
+    "settled",
+    "worth_confirming",
+]

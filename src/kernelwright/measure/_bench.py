@@ -1,12 +1,15 @@
 """Measure candidates against warm baselines in paired blocks."""
 
+import math
 import os
 import random
 import secrets
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, cast
+from statistics import median
+from typing import Literal
 
 import torch
 
@@ -22,17 +25,18 @@ from ..records import (
     Timing,
     Workload,
 )  # fmt: skip
-from ..sandbox import Argument, FailureKind, Fetched, Pool, Reply, Slot, WorkerFailure
+from ..sandbox import FailureKind, Fetched, Pool, Reply, WorkerFailure
 from ..tasks import Problem
 from ._content import Content
 from ._decide import CANDIDATE, confirmed, settled
 from ._gates import gates
+from ._layout import Layout
 from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
 from ._noise import Noise
 from ._outputs import Tolerance, difference, tolerance
-from ._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, LOOKS, SCREEN_BLOCKS, is_look
+from ._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, GLANCE_BLOCKS, LOOKS, SCREEN_BLOCKS, is_look
 
-Phase = Literal["screen", "measure", "confirm"]
+Phase = Literal["glance", "screen", "measure", "confirm"]
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
 _BLOCK_US = 1500.0
 """Microseconds that one leg of a block should take at least."""
@@ -41,8 +45,28 @@ _MOST_OUTPUT_BYTES = 64 << 20
 _CALL_LIMIT_S = 20.0
 _COMPILE_LIMIT_S = 180.0
 _SETTLE_S = 0.001
-_ROUNDS = {"screen": SCREEN_BLOCKS, "measure": LOOKS[-1], "confirm": CONFIRM_BLOCKS}
+_ROUNDS = {"glance": GLANCE_BLOCKS, "screen": SCREEN_BLOCKS, "measure": LOOKS[-1], "confirm": CONFIRM_BLOCKS}
 _FUTILE_ROUND = 3
+_FAR_ROUND, _FAR_SHARE = 2, 0.8
+"""A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """When a measurement ends, by `time.monotonic`."""
+
+    soft: float
+    """No new round starts after it."""
+    hard: float
+    """No new block starts after it."""
+
+    @property
+    def left_s(self) -> float:
+        return self.hard - time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        return self.left_s <= 0
 
 
 @dataclass
@@ -78,10 +102,10 @@ class Bench:
         self._baselines = Baselines(problem, pool, baselines)
         self._tolerances: dict[str, Tolerance] = {}
         self._contents: dict[str, Content] = {}
-        self._arena = pool.arena
-        self._laid: tuple[list[list[object]], list[tuple[Argument, ...]]] = ([], [])
-        self._flush: torch.Tensor | None = None
+        self._best: dict[str, float] = {}
+        """The best ratio to the first baseline that a screening has found, by workload."""
         self._random = random.Random(secrets.randbits(64))
+        self._layout = Layout(pool, device, self._random)
 
     def __enter__(self) -> "Bench":
         return self
@@ -104,6 +128,43 @@ class Bench:
             return self.problem.task.contract.cache == "cold"
         return _call_bytes(workload) > self.device.last_level_bytes / 2
 
+    def ready(self, workloads: Sequence[Workload]) -> bool:
+        """Tell whether every baseline runs on the workloads, or is known not to."""
+        return not any(self._baselines.missing(w) for w in workloads)
+
+    def start(
+        self, workloads: Sequence[Workload], *, left_s: float = math.inf, only: str | None = None
+    ) -> bool:
+        """Start every baseline that does not run yet, and let all of them make their first call at once.
+
+        The first call is what takes long: torch.compile compiles then. Nothing is timed meanwhile.
+
+        Args:
+            workloads: On which they will run.
+            left_s: Seconds of the run's time; what is not up by then is not waited for.
+            only: The one to start, if not all.
+
+        Returns:
+            Whether they are up; not where the time left came first.
+        """
+        end = time.monotonic() + left_s
+        self._baselines.make_room(workloads)
+        waiting = [(w, leg) for w in workloads for leg in self._baselines.started(w, end, only)]
+        sets = [self._content(w).draw() for w, _ in waiting]
+        numbers = []
+        for (workload, leg), bound in zip(waiting, self._layout.place(sets), strict=True):
+            self._give_state(workload, leg)
+            numbers.append(leg.worker.bind(bound, workload.outputs))
+        with ThreadPoolExecutor(self.pool.threads) as threads:
+            legs = [leg for _, leg in waiting]
+            failures = list(threads.map(lambda leg, number: _first_call(leg, number, end), legs, numbers))
+        for (workload, leg), failure in zip(waiting, failures, strict=True):
+            if failure and time.monotonic() < end:
+                self._baselines.give_up(workload, leg.name, failure)
+            elif failure:
+                self._baselines.drop(workload, leg.name)
+        return time.monotonic() < end
+
     def measure(
         self,
         candidate: Candidate,
@@ -112,6 +173,7 @@ class Bench:
         phase: Phase,
         workloads: Sequence[Workload],
         deadline_s: float = 30.0,
+        left_s: float = math.inf,
         tried: int = 1,
     ) -> tuple[Timing, list[Finding]]:
         """Measure one candidate in a fresh process.
@@ -119,24 +181,30 @@ class Bench:
         Args:
             candidate: What to measure.
             build: Its build.
-            phase: `screen`: a few blocks; `measure`: until the decision is sure; `confirm`: a fixed number.
+            phase: `glance`: a few blocks against the first baseline alone; `screen`: a few blocks, fewer where
+                it is far from the best; `measure`: until the decision is sure; `confirm`: a fixed number.
             workloads: On which workloads, in rounds.
             deadline_s: Seconds after which no new round starts; at least three rounds are tried.
+            left_s: Seconds after which no new block starts, whatever there is; the run's own end.
             tried: From how many candidates this one was picked.
 
         Returns:
-            The raw blocks, and what the timed calls gave away.
+            The raw blocks, and what the timed calls gave away; no blocks where time ended before the first.
         """
-        end = time.monotonic() + deadline_s
+        ends = _Ends(time.monotonic() + deadline_s, time.monotonic() + left_s)
         blocks: list[Block] = []
         legs: dict[tuple[str, int], Contestant] = {}
+        findings = [_good(TIMED_CALLS), _good(TIMED_OUTPUTS)]
         with candidate_legs(self.problem, self.pool, candidate, build) as own:
             try:
-                stations = self._set_up(own, workloads, phase, end)
+                stations = self._set_up(own, workloads, phase, ends)
                 for station in stations:
                     legs.update({(c.name, c.worker.pid): c for c in station.legs})
-                self._rounds(stations, phase, blocks, end, tried)
-                findings = [_good(TIMED_CALLS), _good(TIMED_OUTPUTS)]
+                self._rounds(stations, phase, blocks, ends, tried)
+                if phase == "screen":
+                    self._note_best(blocks)
+            except _OutOfTimeError:
+                pass
             except WorkerFailure as failure:
                 findings = [_bad(TIMED_CALLS, f"{failure.kind.value}: {failure.message}")]
             except _WrongOutputError as wrong:
@@ -151,33 +219,36 @@ class Bench:
         return timing, findings + (gates(timing, self.pool.threads) if blocks else [])
 
     def _set_up(
-        self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, end: float
+        self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, ends: _Ends
     ) -> list[_Station]:
         """Make every leg ready on every workload, warm it up, and choose how many calls make a block."""
+        only = self._baselines.names[0] if phase == "glance" else None
+        if phase == "confirm":
+            for workload in workloads:
+                self._baselines.drop(workload, "eager")
+        if not self.start(workloads, left_s=ends.left_s, only=only):
+            raise _OutOfTimeError
         stations = []
         for workload in workloads:
-            if phase == "confirm":
-                self._baselines.drop(workload, "eager")
             try:
-                mine = own.of(workload, max(5.0, end - time.monotonic()))
-                station = self._station(workload, mine)
+                mine = own.of(workload, max(5.0, ends.soft - time.monotonic()))
+                stations.append(self._station(workload, mine, only, ends))
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED and workload.split != "search":
                     continue
                 raise
-            stations.append(station)
         return stations
 
-    def _station(self, workload: Workload, mine: Contestant) -> _Station:
-        name = workload.name
-        if name not in self._contents:
-            self._contents[name] = Content(self.problem, workload)
-            self._tolerances[name] = tolerance(self.problem, workload, secrets.randbits(48))
-        station = _Station(workload, self._contents[name], self._tolerances[name], [mine], 1, Noise())
-        self._warm_up(station, mine)
-        for baseline in self._baselines.of(workload):
+    def _station(self, workload: Workload, mine: Contestant, only: str | None, ends: _Ends) -> _Station:
+        allowed = self._tolerances.get(workload.name)
+        if allowed is None:
+            allowed = tolerance(self.problem, workload, secrets.randbits(48))
+            self._tolerances[workload.name] = allowed
+        station = _Station(workload, self._content(workload), allowed, [mine], 1, Noise())
+        self._warm_up(station, mine, ends)
+        for baseline in self._baselines.of(workload, only):
             try:
-                self._warm_up(station, baseline)
+                self._warm_up(station, baseline, ends)
             except WorkerFailure as failure:
                 self._baselines.give_up(workload, baseline.name, f"{failure.kind.value}: {failure.message}")
                 continue
@@ -185,15 +256,24 @@ class Bench:
         station.calls = self._choose_calls(station)
         return station
 
-    def _warm_up(self, station: _Station, leg: Contestant) -> None:
-        """Give the leg a state and a random number of calls on content that is not timed."""
-        state = self.problem.state(station.workload, secrets.randbits(48))
+    def _content(self, workload: Workload) -> Content:
+        if workload.name not in self._contents:
+            self._contents[workload.name] = Content(self.problem, workload)
+        return self._contents[workload.name]
+
+    def _give_state(self, workload: Workload, leg: Contestant) -> None:
+        state = self.problem.state(workload, secrets.randbits(48))
         if state:
             leg.worker.set_state(state)
+
+    def _warm_up(self, station: _Station, leg: Contestant, ends: _Ends) -> None:
+        """Give the leg a state and a random number of calls on content that is not timed."""
+        self._give_state(station.workload, leg)
         for i in range(1 + self._random.randrange(3)):
-            reply, _ = self._visit(
-                station, leg, [station.content.draw()], 1, fetch=0, limit_s=_COMPILE_LIMIT_S
-            )
+            if ends.over:
+                raise _OutOfTimeError
+            sets = [station.content.draw()]
+            reply, _ = self._visit(station, leg, sets, 1, fetch=0, limit_s=_COMPILE_LIMIT_S)
             if i == 0 and not leg.first_call_us:
                 leg.first_call_us = reply.time_us
 
@@ -212,29 +292,50 @@ class Bench:
         return max(1, min(_MOST_CALLS, room, int(_BLOCK_US / max(1.0, min(times))) + 1))
 
     def _rounds(
-        self, stations: list[_Station], phase: Phase, blocks: list[Block], end: float, tried: int
+        self, stations: list[_Station], phase: Phase, blocks: list[Block], ends: _Ends, tried: int
     ) -> None:
         """Visit every workload once a round, in random order, until it is settled, over or late."""
-        contract = self.problem.task.contract
-        searched = {w.name for w in self.problem.task.split(Split.SEARCH)}
         for number in range(1, _ROUNDS[phase] + 1):
             for station in self._random.sample(stations, len(stations)):
-                state = self.problem.state(station.workload, secrets.randbits(48))
-                for leg in station.legs if state else ():
-                    leg.worker.set_state(state)
-                block = self._block(station, phase)
-                blocks.append(block)
-                while block.repeated:
-                    block = self._block(station, phase)
-                    blocks.append(block)
-            looking = phase == "measure" and is_look(number)
-            futile = phase != "confirm" and number == _FUTILE_ROUND
-            if (looking or futile) and settled(blocks, contract, tried):
+                repeated = True
+                while repeated:
+                    if ends.over:
+                        return
+                    self._give_states(station)
+                    blocks.append(self._block(station, phase))
+                    repeated = blocks[-1].repeated
+            if self._is_enough(number, phase, blocks, tried):
                 return
-            if phase == "confirm" and number in CONFIRM_LOOKS and confirmed(blocks, searched, contract):
+            if time.monotonic() > ends.soft and number >= _FUTILE_ROUND:
                 return
-            if time.monotonic() > end and number >= _FUTILE_ROUND:
-                return
+
+    def _is_enough(self, number: int, phase: Phase, blocks: list[Block], tried: int) -> bool:
+        """Tell whether the rounds so far say all that the phase asks for."""
+        contract = self.problem.task.contract
+        if phase == "confirm":
+            searched = {w.name for w in self.problem.task.split(Split.SEARCH)}
+            return number in CONFIRM_LOOKS and confirmed(blocks, searched, contract)
+        if phase == "screen" and number >= _FAR_ROUND and self._is_far(blocks):
+            return True
+        looking = phase == "measure" and is_look(number)
+        return (looking or number == _FUTILE_ROUND) and settled(blocks, contract, tried)
+
+    def _is_far(self, blocks: list[Block]) -> bool:
+        """Tell whether every block of a screening is far from the best that was screened on its workload."""
+        ratios = _ratios(blocks, self._baselines.names[0])
+        return bool(ratios) and all(
+            name in self._best and max(found) < _FAR_SHARE * self._best[name]
+            for name, found in ratios.items()
+        )
+
+    def _note_best(self, blocks: list[Block]) -> None:
+        for name, found in _ratios(blocks, self._baselines.names[0]).items():
+            self._best[name] = max(median(found), self._best.get(name, 0.0))
+
+    def _give_states(self, station: _Station) -> None:
+        state = self.problem.state(station.workload, secrets.randbits(48))
+        for leg in station.legs if state else ():
+            leg.worker.set_state(state)
 
     def _block(self, station: _Station, phase: Phase) -> Block:
         """Run every leg once on the same fresh bytes and compare what came out."""
@@ -268,44 +369,12 @@ class Bench:
     ) -> tuple[Reply, Fetched]:  # fmt: skip
         """Lay out the content anew, bind it, flush where asked, call, fetch the outputs of one call."""
         leg.worker.release()
-        if self._laid[0] is not sets:
-            self._lay_out(sets)
-        else:
-            self._refill(sets)
-        numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in self._laid[1]]
+        numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in self._layout.place(sets)]
         if self.cold(station.workload):
-            self._flush_caches()
+            self._layout.flush_caches()
         time.sleep(_SETTLE_S)
         reply = leg.worker.call([numbers[i % len(numbers)] for i in range(calls)], deadline_s=limit_s)
         return reply, leg.worker.fetch(reply.first + fetch, deadline_s=limit_s)
-
-    def _lay_out(self, sets: list[list[object]]) -> None:
-        """Place the content at addresses that differ from block to block."""
-        tensors = [v for values in sets for v in values if isinstance(v, torch.Tensor)]
-        needed = (1 << 20) + sum(2 * t.nbytes + (1 << 14) for t in tensors)
-        if needed > self._arena.size_bytes:
-            self._arena = self.pool.new_arena(needed)
-        self._arena.reset()
-        self._laid = (sets, [self._placed(values) for values in sets])
-
-    def _placed(self, values: Sequence[object]) -> tuple[Argument, ...]:
-        skew = 64 * self._random.randrange(64)
-        return tuple(
-            self._arena.place(v, skew) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values
-        )
-
-    def _refill(self, sets: list[list[object]]) -> None:
-        """Write the same bytes again, so that every leg finds them whole and equally near."""
-        for values, bound in zip(sets, self._laid[1], strict=True):
-            for value, slot in zip(values, bound, strict=True):
-                if isinstance(slot, Slot) and isinstance(value, torch.Tensor):
-                    self._arena.refill(slot, value)
-
-    def _flush_caches(self) -> None:
-        """Stream through twice the last level, so that neither inputs nor code's data stay cached."""
-        if self._flush is None:
-            self._flush = torch.zeros(max(1, 2 * self.device.last_level_bytes // 4), dtype=torch.int32)
-        self._flush.add_(1)
 
     def _compare(self, station: _Station, fetched: dict[str, Fetched]) -> None:
         """Hold the candidate's outputs against the first baseline's."""
@@ -318,8 +387,33 @@ class Bench:
             raise _WrongOutputError(f"in a timed call, {wrong}")
 
 
+class _OutOfTimeError(Exception):
+    """The run's time was up before the first block."""
+
+
 class _WrongOutputError(Exception):
     """A timed call gave something else than the baseline."""
+
+
+def _first_call(leg: Contestant, number: int, end: float) -> str:
+    """Make a baseline's first call; return what went wrong, or nothing."""
+    limit_s = max(0.0, min(_COMPILE_LIMIT_S, end - time.monotonic()))
+    try:
+        leg.first_call_us = leg.worker.call([number], deadline_s=limit_s).time_us
+        leg.worker.release()
+    except WorkerFailure as failure:
+        return f"{failure.kind.value}: {failure.message}"
+    return ""
+
+
+def _ratios(blocks: Sequence[Block], baseline: str) -> dict[str, list[float]]:
+    """Return the ratios of a baseline's times to the candidate's, by workload."""
+    found: dict[str, list[float]] = {}
+    for block in blocks:
+        if baseline in block.times_us and not block.repeated:
+            ratio = block.times_us[baseline] / block.times_us[CANDIDATE]
+            found.setdefault(block.workload, []).append(ratio)
+    return found
 
 
 def _good(check: str) -> Finding:
@@ -331,9 +425,9 @@ def _bad(check: str, message: str) -> Finding:
 
 
 def _bytes(specs: Sequence[object]) -> int:
-    from math import prod
-
-    return sum(prod(s.shape) * getattr(torch, s.dtype).itemsize for s in specs if isinstance(s, TensorSpec))
+    return sum(
+        math.prod(s.shape) * getattr(torch, s.dtype).itemsize for s in specs if isinstance(s, TensorSpec)
+    )
 
 
 def _call_bytes(workload: Workload) -> int:

@@ -109,6 +109,13 @@ def decide(
     )
 
 
+def worth_confirming(
+    timing: Timing | None, verdict: Verdict, bounds: Sequence[Bound], contract: Contract, *, tried: int = 1
+) -> bool:
+    """Tell whether a measurement is one that a confirmation like it would make `improved`."""
+    return decide(timing, verdict, bounds, contract, tried=tried, confirmation=timing).confirmed
+
+
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
     """Part a stored timing into measurement and confirmation."""
     first = tuple(b for b in timing.blocks if b.phase != "confirm")

@@ -1,6 +1,7 @@
 """The contestants: a fresh worker for the candidate, warm ones for the baselines."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..languages import get_language
@@ -36,15 +37,41 @@ class Baselines:
     """Baseline workers, warm across candidates; the least recently used goes first."""
 
     def __init__(self, problem: Problem, pool: Pool, names: tuple[str, ...]) -> None:
-        self._problem, self._pool, self._names = problem, pool, names
+        self._problem, self._pool = problem, pool
         self._warm: dict[tuple[str, str], Contestant] = {}
+        self.names = names
+        """All that were asked for, the one that every screening has first."""
         self.notes: dict[tuple[str, str], str] = {}
         """Why a baseline is absent, by its name and the workload's."""
 
-    def of(self, workload: Workload) -> list[Contestant]:
-        """Return the baselines that work on the workload, starting those that are not warm."""
-        found = [self._one(name, workload) for name in self._names if (name, workload.name) not in self.notes]
-        return [c for c in found if c is not None]
+    def missing(self, workload: Workload, only: str | None = None) -> list[str]:
+        """Name those that do not run on the workload and are not known to fail."""
+        return [
+            name
+            for name in self.names
+            if only in {None, name}
+            and (name, workload.name) not in self.notes
+            and not self._is_warm((name, workload.name))
+        ]
+
+    def started(self, workload: Workload, end: float, only: str | None = None) -> list[Contestant]:
+        """Start those that are missing, as far as time goes, and return them; none was called yet."""
+        found = [self._start(name, workload, end) for name in self.missing(workload, only)]
+        return [contestant for contestant in found if contestant is not None]
+
+    def make_room(self, workloads: Sequence[Workload]) -> None:
+        """End those that were not used for longest, but none of these workloads'."""
+        used = {w.name for w in workloads}
+        idle = [key for key in self._warm if key[1] not in used]
+        for name, workload in idle[: max(0, len(self._warm) - _MOST_WARM)]:
+            self._warm.pop((name, workload)).worker.kill()
+
+    def of(self, workload: Workload, only: str | None = None) -> list[Contestant]:
+        """Return those that run on the workload."""
+        keys = [(name, workload.name) for name in self.names if only in {None, name}]
+        for key in filter(self._is_warm, keys):
+            self._warm[key] = self._warm.pop(key)
+        return [self._warm[key] for key in keys if self._is_warm(key)]
 
     def drop(self, workload: Workload, name: str) -> None:
         """End one worker, so that the next use gets a fresh process."""
@@ -63,29 +90,31 @@ class Baselines:
             held.worker.kill()
         self._warm.clear()
 
-    def _one(self, name: str, workload: Workload) -> Contestant | None:
-        key = (name, workload.name)
-        held = self._warm.pop(key, None)
-        if held is None or not held.worker.alive:
-            candidate = self._problem.baseline(name, workload)
-            build = get_language(candidate.language).build(candidate)
-            payload = Payload(
-                candidate=candidate,
-                artefact=build.artefact,
-                init=self._problem.init_arguments(workload),
-                outputs=workload.outputs,
-                mode=self._problem.task.contract.mode,
-                trusted=True,
-            )
-            try:
-                held = Contestant(name, self._pool.worker(payload, deadline_s=_LOAD_S))
-            except WorkerFailure as failure:
-                self.notes[key] = f"{failure.kind.value}: {failure.message}"
-                return None
-        self._warm[key] = held
-        while len(self._warm) > _MOST_WARM:
-            self._warm.pop(next(iter(self._warm))).worker.kill()
-        return held
+    def _is_warm(self, key: tuple[str, str]) -> bool:
+        return key in self._warm and self._warm[key].worker.alive
+
+    def _start(self, name: str, workload: Workload, end: float) -> Contestant | None:
+        left_s = min(_LOAD_S, end - time.monotonic())
+        if left_s <= 0:
+            return None
+        candidate = self._problem.baseline(name, workload)
+        build = get_language(candidate.language).build(candidate)
+        payload = Payload(
+            candidate=candidate,
+            artefact=build.artefact,
+            init=self._problem.init_arguments(workload),
+            outputs=workload.outputs,
+            mode=self._problem.task.contract.mode,
+            trusted=True,
+        )
+        try:
+            contestant = Contestant(name, self._pool.worker(payload, deadline_s=left_s))
+        except WorkerFailure as failure:
+            if time.monotonic() < end:
+                self.notes[name, workload.name] = f"{failure.kind.value}: {failure.message}"
+            return None
+        self._warm[name, workload.name] = contestant
+        return contestant
 
 
 @contextmanager

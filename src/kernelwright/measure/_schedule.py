@@ -6,6 +6,8 @@ look that is sure keeps the whole within the contract's level, whatever the depe
 
 LOOKS = (8, 12, 18, 26, 40, 60)
 """Blocks a workload after which measurement may stop."""
+GLANCE_BLOCKS = 3
+"""Blocks a workload of a first look against one baseline."""
 SCREEN_BLOCKS = 5
 """Blocks a workload of a full screening."""
 CONFIRM_LOOKS = (8, 24)

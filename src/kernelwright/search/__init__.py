@@ -13,6 +13,7 @@ from ._search import (
     make_proposers,
     proposals_of,
     search,
+    so_far,
     usable_languages,
 )
 from ._session import Outcome
@@ -21,5 +22,5 @@ from .tuners import DEFAULT_TUNER, Tuner
 __all__ = [
     "DEFAULT_TUNER", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result", "Search", "Tuner",
     "accepted_of", "check_choices", "judge_one", "make_proposers", "open_judge", "package_accepted", "package_outcome",
-    "proposals_of", "recheck", "result_of", "search", "usable_languages",
+    "proposals_of", "recheck", "result_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

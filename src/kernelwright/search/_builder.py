@@ -1,6 +1,8 @@
 """Builds beside the judge: a few threads, each of which waits for one compiler."""
 
+import math
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -8,6 +10,9 @@ from typing import Self
 from ..languages import Language
 from ..records import Build, Candidate
 from ._scheduler import Trial
+
+_LEAST_S, _MOST_S = 1.0, 120.0
+"""Seconds that one build may take, whatever is left of the run's time."""
 
 
 class Builder:
@@ -18,12 +23,17 @@ class Builder:
     """
 
     def __init__(
-        self, languages: dict[str, Language], *, width: int, overlap: bool, deadline_s: float = 120.0
+        self,
+        languages: dict[str, Language],
+        *,
+        width: int,
+        overlap: bool,
+        left_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._languages = languages
         self._width = width
         self._overlap = overlap
-        self._deadline_s = deadline_s
+        self._left_s = left_s
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="build")
         self._queue: deque[tuple[Trial, Future[Build] | None]] = deque()
         self._filling = True
@@ -54,8 +64,7 @@ class Builder:
 
     def give(self, trial: Trial, *, known: bool) -> None:
         """Start building a trial; one whose evaluation is known needs none."""
-        language = self._languages[trial.candidate.language]
-        self._queue.append((trial, None if known else self._threads.submit(self._build, language, trial)))
+        self._queue.append((trial, None if known else self._threads.submit(self.build, trial.candidate)))
 
     def take(self) -> tuple[Trial, Build | None]:
         """Wait for the oldest trial and return it with its build."""
@@ -68,7 +77,5 @@ class Builder:
 
     def build(self, candidate: Candidate) -> Build:
         """Build one candidate now; mostly the build cache answers."""
-        return self._languages[candidate.language].build(candidate, deadline_s=self._deadline_s)
-
-    def _build(self, language: Language, trial: Trial) -> Build:
-        return language.build(trial.candidate, deadline_s=self._deadline_s)
+        deadline_s = max(_LEAST_S, min(_MOST_S, self._left_s()))
+        return self._languages[candidate.language].build(candidate, deadline_s=deadline_s)

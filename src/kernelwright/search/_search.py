@@ -11,7 +11,7 @@ from ..errors import InputError, KernelwrightError, MissingToolError, NotFoundEr
 from ..languages import get_language, language_names
 from ..learn import Hint
 from ..propose import Proposal, Proposer, Request
-from ..records import Bound, Candidate, Run, RunStatus, Space, Task
+from ..records import Bound, Candidate, Run, RunStatus, Space, Split, Task
 from ..store import DeviceLock, Store
 from ..tasks import Problem
 from ._about import opening
@@ -23,6 +23,7 @@ from ._protocol import Judge
 from ._result import Judgement, judgement_of
 from ._scheduler import Scheduler
 from ._session import Outcome, Session
+from .acceptance import BASELINES
 from .tuners import make_tuner
 
 _MOST_BUILDS = 4
@@ -62,8 +63,12 @@ class Search:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """Hold the device, saying so where another run has it first."""
-        with self.lock.hold(lambda message: self.say("wait", message=message)):
+        """Hold the device, saying so where another run has it first.
+
+        Raises:
+            BusyError: another run has it until this one's time is up.
+        """
+        with self.lock.hold(lambda message: self.say("wait", message=message), left_s=self.meter.left_s):
             yield
 
     @contextmanager
@@ -108,8 +113,16 @@ def search(
     tuner = str(run.options["tuner"])
     scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), hints=hints)
     evaluator = Evaluator(run, setting.store, judge, languages, meter)
-    with Builder(languages, width=width, overlap=not on_cpu) as builder:
+    with Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder:
         return Session(scheduler, builder, evaluator, meter, setting.say).run()
+
+
+def so_far(setting: Search, why: str) -> Outcome:
+    """Return what a run has come to that cannot go on because its time is up."""
+    setting.say("budget", message=why)
+    store, run = setting.store, setting.run
+    names = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
+    return Outcome.of(tuple(store.evaluations(run.id)), "minutes", names)
 
 
 def judge_one(setting: Search, candidate: Candidate, judge: Judge) -> Judgement:
@@ -173,7 +186,7 @@ def check_choices(
     make_proposers(proposers)
     if tuner:
         make_tuner(tuner, Space(), 0)
-    beaten = tuple(baselines) or (("eager", "compile", "start") if task.start else ("eager", "compile"))
+    beaten = tuple(baselines) or ((*BASELINES, "start") if task.start else BASELINES)
     for baseline in beaten:
         Problem(task).baseline(baseline, task.workloads[0])
     return beaten

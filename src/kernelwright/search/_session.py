@@ -36,6 +36,15 @@ class Outcome:
     workloads: tuple[str, ...] = ()
     """Names of the search workloads."""
 
+    @classmethod
+    def of(
+        cls, evaluations: tuple[Evaluation, ...], stopped_by: str, workloads: tuple[str, ...]
+    ) -> "Outcome":
+        """Sum up what there is."""
+        kinds = Counter(kind for e in evaluations if (kind := failure_kind(e)) is not None)
+        best = best_of(evaluations, workloads)
+        return cls(best, evaluations, stopped_by, dict(sorted(kinds.items())), workloads)
+
     @property
     def served(self) -> dict[str, Evaluation]:
         """Who serves each search workload in the place of the native op."""
@@ -80,10 +89,7 @@ class Session:
     def outcome(self) -> Outcome:
         """Return what there is so far."""
         evaluations = tuple(self._evaluator.evaluations.values())
-        kinds = Counter(kind for e in evaluations if (kind := failure_kind(e)) is not None)
-        workloads = self._evaluator.workloads
-        best = best_of(evaluations, workloads)
-        return Outcome(best, evaluations, self._stopped_by, dict(sorted(kinds.items())), workloads)
+        return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
 
     def _explore(self) -> None:
         exhausted = False

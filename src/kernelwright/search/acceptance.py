@@ -6,15 +6,14 @@ Does not cover: what to try next.
 """
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from ..bound import bound
 from ..config import Settings
 from ..devices import Device, peaks_of
-from ..measure import Bench, Phase, decide
+from ..errors import BusyError
+from ..measure import Bench, Phase, decide, worth_confirming
 from ..records import (
     Bound,
     Build,
@@ -34,6 +33,7 @@ from ..records import (
 from ..sandbox import Pool
 from ..tasks import Problem
 from ..verify import Admission, Depth, Oracle, admit, verify
+from ._stages import Stages
 
 HARNESS_VERSION = 1
 """Raised where a change of the judge makes earlier evaluations incomparable."""
@@ -45,32 +45,6 @@ _MOST_CONFIRM = 2
 _LEAST_SHARE = 0.5
 """A confirm workload that is timed is at least this share of the smallest search workload, because overheads rule small
 ones; where only some search workloads are asked for, the largest of them is at least this share of it too."""
-
-
-@dataclass
-class _Stages:
-    """Wall seconds by stage, and how many are left for all of them."""
-
-    deadline_s: float
-    seconds: dict[str, float] = field(default_factory=dict)
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def left_s(self) -> float:
-        """Seconds to the deadline; negative when it is past."""
-        return self.deadline_s - (time.monotonic() - self.begun)
-
-    def within(self, limit_s: float) -> float:
-        """Cut a stage's own limit to what is left; a second at least, so that it can say what it met."""
-        return max(1.0, min(limit_s, self.left_s))
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - begun
 
 
 class Acceptance:
@@ -92,6 +66,7 @@ class Acceptance:
         baselines: tuple[str, ...] = (),
         timing: Callable[[], AbstractContextManager[object]] = nullcontext,
         settings: Settings | None = None,
+        say: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         """Prepare; workers start when they are needed.
 
@@ -100,12 +75,14 @@ class Acceptance:
             device: What is timed.
             bounds: The least time by workload.
             baselines: What to beat; `eager` and `compile` by default.
-            timing: Made and entered around everything that is timed; holds the device's lock.
+            timing: Made and entered around everything that is timed; holds the device's lock, or raises
+                `BusyError` where others have it until time is up.
             settings: Sandbox and caches; from the environment by default.
+            say: Told what there is to see before the first evaluation is done.
         """
         names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
-        self._problem, self._bounds, self._timing = problem, tuple(bounds), timing
+        self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, say
         self._device, self._settings = device, settings or Settings.from_environment()
         self._peaks_again = False
         self._pool = Pool(self._settings)
@@ -121,30 +98,27 @@ class Acceptance:
         self._pool.close()
 
     @property
-    def admission(self) -> Admission:
-        """Whether the task refuses wrong answers; worked out when first asked for."""
-        if self._admission is None:
-            self._admission = admit(self._problem, oracle=self._oracle)
-        return self._admission
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Say which baselines are absent, and why."""
         return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
-        """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept."""
-        stages = _Stages(deadline_s)
-        verdict = self._verify(candidate, build, "screen", stages)
-        timing = None
+        """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept.
+
+        The first one is looked at against the first baseline alone, and that is said, before the others start.
+        """
+        stages = Stages(deadline_s)
+        verdict, timing = self._verify(candidate, build, "screen", stages), None
         if verdict.status is VerdictStatus.ACCEPTED:
+            if not self._bench.ready(self._problem.task.split(Split.SEARCH)):
+                self._glance(candidate, build, verdict, stages)
             timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
         decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
         return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify a candidate in full, hidden workloads included, and time nothing."""
-        stages = _Stages(deadline_s)
+        stages = Stages(deadline_s)
         verdict = self._verify(candidate, build, "full", stages)
         decision = decide(None, verdict, self._bounds, self._problem.task.contract)
         return _evaluation(candidate, build, verdict, None, decision, "full", stages)
@@ -163,45 +137,64 @@ class Acceptance:
         It is verified on every workload, and timed on the search workloads named, or on all. Where time is
         up before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
         """
-        stages, confirmation, timing = _Stages(deadline_s), None, None
+        stages, confirmation, timing = Stages(deadline_s), None, None
         contract = self._problem.task.contract
-        verdict = self._verify(candidate, build, "full", stages)
-        if verdict.status is VerdictStatus.ACCEPTED:
-            with stages("admit"):
-                verdict = _joined(verdict, [self.admission.finding])
-        if verdict.status is VerdictStatus.ACCEPTED:
+        verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
+        if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
             timing, verdict = self._measure(candidate, build, "measure", verdict, stages, workloads, tried)
-            hopeful = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=timing)
-            if hopeful.confirmed and stages.left_s > 0:
+            if worth_confirming(timing, verdict, self._bounds, contract, tried=tried) and not stages.over:
                 confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages, workloads)
         decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
         if "faster-than-physics" in decision.alarms and self._raised_bounds():
             decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
-        if timing is not None and confirmation is not None:
-            timing = timing.model_copy(
-                update={
-                    "legs": timing.legs + confirmation.legs,
-                    "blocks": timing.blocks + confirmation.blocks,
-                }
-            )
         open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
-        stage = "screen" if open_still and stages.left_s <= 0 else "full"
-        return _evaluation(candidate, build, verdict, timing, decision, stage, stages)
+        stage = "screen" if open_still and stages.over else "full"
+        joined = _together(timing, confirmation)
+        return _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+
+    def _glance(self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages) -> None:
+        """Say how the first candidate does against the first baseline, while the others are still to start."""
+        timing, _ = self._measure(candidate, build, "glance", verdict, stages)
+        seen = decide(timing, verdict, self._bounds, self._problem.task.contract)
+        if seen.speedup is not None:
+            self._say(
+                "glance",
+                candidate=candidate.key,
+                baseline=seen.baseline,
+                speedup=seen.speedup.model_dump(mode="json"),
+                time_us=seen.time_us,
+            )
+
+    def _admitted(self, verdict: Verdict, stages: Stages) -> Verdict:
+        """Add whether the task refuses wrong answers; worked out for the first candidate that asks."""
+        if verdict.status is not VerdictStatus.ACCEPTED:
+            return verdict
+        with stages("admit"):
+            try:
+                if self._admission is None:
+                    self._admission = admit(self._problem, oracle=self._oracle, deadline_s=stages.left_s)
+            except TimeoutError:
+                stages.over = True
+                return verdict
+        return _joined(verdict, [self._admission.finding])
 
     def _raised_bounds(self) -> bool:
         """Measure the device's peaks again, once, before an alarm is believed; tell whether a bound moved."""
         if self._peaks_again:
             return False
         self._peaks_again = True
-        with self._timing():
-            peaks = peaks_of(self._device, self._settings, refresh=True)
+        try:
+            with self._timing():
+                peaks = peaks_of(self._device, self._settings, refresh=True)
+        except BusyError:
+            return False
         known = {w.name: w for w in self._problem.task.workloads}
         new = tuple(bound(self._problem, known[b.workload], self._device, peaks) for b in self._bounds)
         moved = new != self._bounds
         self._bounds = new
         return moved
 
-    def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: _Stages) -> Verdict:
+    def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
         with stages("verify"):
             return verify(
                 self._problem,
@@ -219,20 +212,37 @@ class Acceptance:
         build: Build,
         phase: Phase,
         verdict: Verdict,
-        stages: _Stages,
+        stages: Stages,
         workloads: Sequence[str] = (),
         tried: int = 1,
-    ) -> tuple[Timing, Verdict]:
-        limit = {"screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[phase]
-        with self._timing(), stages(phase):
-            timing, findings = self._bench.measure(
-                candidate,
-                build,
-                phase=phase,
-                workloads=self._workloads(phase, verdict, workloads),
-                deadline_s=stages.within(limit),
-                tried=tried,
-            )
+    ) -> tuple[Timing | None, Verdict]:
+        """Measure one phase; none where time was up before it began, or others had the device until then."""
+        limit_s = {"glance": _SCREEN_S, "screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[
+            phase
+        ]
+        chosen = self._workloads(phase, verdict, workloads)
+        if phase != "glance":
+            with stages("baselines"):
+                stages.over = not self._bench.start(chosen, left_s=stages.left_s)
+        try:
+            with ExitStack() as held:
+                with stages("wait"):
+                    held.enter_context(self._timing())
+                if stages.over:
+                    return None, verdict
+                with stages(phase):
+                    timing, findings = self._bench.measure(
+                        candidate,
+                        build,
+                        phase=phase,
+                        workloads=chosen,
+                        deadline_s=limit_s,
+                        left_s=stages.left_s,
+                        tried=tried,
+                    )
+        except BusyError:
+            stages.over = True
+            return None, verdict
         return timing, _joined(verdict, findings)
 
     def _workloads(self, phase: Phase, verdict: Verdict, asked: Sequence[str]) -> list[Workload]:
@@ -246,6 +256,14 @@ class Acceptance:
             served = [w for w in task.split(Split.CONFIRM) if w.name not in verdict.unsupported]
             found += [w for w in served if least <= _elements(w) <= most][:_MOST_CONFIRM]
         return found
+
+
+def _together(timing: Timing | None, confirmation: Timing | None) -> Timing | None:
+    """Join measurement and confirmation; `Block.phase` tells them apart."""
+    if timing is None or confirmation is None:
+        return timing
+    legs, blocks = timing.legs + confirmation.legs, timing.blocks + confirmation.blocks
+    return timing.model_copy(update={"legs": legs, "blocks": blocks})
 
 
 def _joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
@@ -269,9 +287,9 @@ def _evaluation(
     timing: Timing | None,
     decision: Decision,
     stage: str,
-    stages: _Stages,
+    stages: Stages,
 ) -> Evaluation:
-    timed = sum(stages.seconds.get(s, 0.0) for s in ("screen", "measure", "confirm"))
+    timed = sum(stages.seconds.get(s, 0.0) for s in ("glance", "screen", "measure", "confirm"))
     return Evaluation(
         candidate=candidate,
         build=build,

@@ -1,13 +1,14 @@
 """Locks between processes, by `flock`: the kernel lets go of them however their holder dies."""
 
 import fcntl
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import StoreError
+from ..errors import BusyError, StoreError
 
 _POLL_S = 0.05
 
@@ -29,14 +30,27 @@ class DeviceLock:
         """Seconds spent waiting so far."""
 
     @contextmanager
-    def hold(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Hold the device; `on_wait` is told once, in a sentence, if another run has it."""
+    def hold(
+        self,
+        on_wait: Callable[[str], None] | None = None,
+        *,
+        left_s: Callable[[], float] = lambda: math.inf,
+    ) -> Iterator[None]:
+        """Hold the device.
+
+        Args:
+            on_wait: Told once, in a sentence, if another run has it.
+            left_s: Seconds left to wait, asked now and then.
+
+        Raises:
+            BusyError: another run has it, and no time is left.
+        """
         if self._depth:
             yield
             return
         file = _open(self.path)
         try:
-            self._take(file, on_wait)
+            self._take(file, on_wait, left_s)
             self._depth += 1
             try:
                 yield
@@ -45,13 +59,17 @@ class DeviceLock:
         finally:
             os.close(file)
 
-    def _take(self, file: int, on_wait: Callable[[str], None] | None) -> None:
+    def _take(self, file: int, on_wait: Callable[[str], None] | None, left_s: Callable[[], float]) -> None:
         start = time.monotonic()
         told = on_wait is None
         while not _try(file):
             if not told and on_wait is not None:
                 on_wait(f"another run (process {_holder(file)}) is timing on this device; waiting for it")
                 told = True
+            if left_s() <= 0:
+                raise BusyError(
+                    f"process {_holder(file)} held the device until the time was up; `kernelwright resume` goes on"
+                )
             time.sleep(_POLL_S)
         self.waited_s += time.monotonic() - start
         _sign(file)

@@ -1,5 +1,8 @@
 """Admission: does the task itself refuse wrong answers? What it lets pass makes every win worthless."""
 
+import math
+import time
+
 from ..records import CheckStatus, Finding, Record, Split, Workload
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
@@ -41,7 +44,13 @@ class Admission(Record):
         return Finding(check=ADMISSION, status=CheckStatus.UNKNOWN, message=f"the task is degenerate: {what}")
 
 
-def admit(problem: Problem, *, oracle: Oracle | None = None, seeds: Seeds | None = None) -> Admission:
+def admit(
+    problem: Problem,
+    *,
+    oracle: Oracle | None = None,
+    seeds: Seeds | None = None,
+    deadline_s: float = math.inf,
+) -> Admission:
     """Try every mutant on the search workloads, with the same comparison that candidates meet.
 
     A mutant that equals the right answer on a case (a stale output of a constant task) counts as not caught
@@ -51,12 +60,19 @@ def admit(problem: Problem, *, oracle: Oracle | None = None, seeds: Seeds | None
         problem: The task.
         oracle: Expected values to share.
         seeds: Where seeds come from; secret by default.
+        deadline_s: Seconds for the whole.
+
+    Raises:
+        TimeoutError: the deadline came first.
     """
+    end = time.monotonic() + deadline_s
     oracle, seeds = oracle or Oracle(problem), seeds or Seeds()
     caught: dict[str, bool] = {}
     unusable: list[str] = []
     cases = 0
     for workload in problem.task.split(Split.SEARCH):
+        if time.monotonic() >= end:
+            raise TimeoutError("the deadline of the admission came first")
         case = oracle.case(workload, seeds.draw())
         if not case.usable:
             unusable.append(workload.name)

@@ -1,0 +1,63 @@
+"""Where the bytes of timed calls lie: fresh addresses for every block, the same bytes for every leg.
+
+Covers: addresses that differ from block to block, inputs written again before each leg, caches emptied where asked.
+Does not cover: physical pages, which the system chooses.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import cast
+
+import torch
+
+from ..devices import Device
+from ..sandbox import Argument, Pool, Slot
+
+_ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
+_MOST_SKEW = 64
+"""Cache lines by which a tensor's address is moved."""
+
+
+class Layout:
+    """The arena that the legs of a block share, and what lies in it now."""
+
+    def __init__(self, pool: Pool, device: Device, random: Random) -> None:
+        self._pool, self._device, self._random = pool, device, random
+        self._arena = pool.arena
+        self._sets: list[list[object]] = []
+        self._bound: list[tuple[Argument, ...]] = []
+        self._flush: torch.Tensor | None = None
+
+    def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
+        """Return the sets as arguments to bind: laid out anew, or the same bytes written once more."""
+        if self._sets is sets:
+            self._refill()
+        else:
+            self._lay_out(sets)
+        return self._bound
+
+    def flush_caches(self) -> None:
+        """Stream through twice the last level, so that neither inputs nor code's data stay cached."""
+        if self._flush is None:
+            self._flush = torch.zeros(max(1, 2 * self._device.last_level_bytes // 4), dtype=torch.int32)
+        self._flush.add_(1)
+
+    def _lay_out(self, sets: list[list[object]]) -> None:
+        tensors = [v for values in sets for v in values if isinstance(v, torch.Tensor)]
+        needed = _ROOM_BYTES + sum(2 * t.nbytes + _GAP_BYTES for t in tensors)
+        if needed > self._arena.size_bytes:
+            self._arena = self._pool.new_arena(needed)
+        self._arena.reset()
+        self._sets, self._bound = sets, [self._placed(values) for values in sets]
+
+    def _placed(self, values: Sequence[object]) -> tuple[Argument, ...]:
+        skew = 64 * self._random.randrange(_MOST_SKEW)
+        return tuple(
+            self._arena.place(v, skew) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values
+        )
+
+    def _refill(self) -> None:
+        for values, bound in zip(self._sets, self._bound, strict=True):
+            for value, slot in zip(values, bound, strict=True):
+                if isinstance(slot, Slot) and isinstance(value, torch.Tensor):
+                    self._arena.refill(slot, value)
