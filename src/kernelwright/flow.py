@@ -26,11 +26,10 @@ from .search import (
     Result,
     Search,
     check_choices,
+    conclude,
     judge_one,
     open_judge,
-    package_outcome,
     proposals_of,
-    result_of,
     search,
     so_far,
     usable_languages,
@@ -127,8 +126,7 @@ def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
                 outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
         except BusyError as error:
             outcome = so_far(setting, str(error))
-        result = result_of(run, outcome, setting.meter, package_outcome(setting, outcome))
-        store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
+        result = conclude(setting, outcome)
     if outcome.status is RunStatus.INTERRUPTED:
         raise KeyboardInterrupt
     return result
@@ -139,8 +137,7 @@ def _staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]
     device, problem = setting.device, Problem(setting.store.task(setting.run.task))
     searched = problem.task.split(Split.SEARCH)
     with setting.timing():
-        peaks = peaks_of(device)
-        profiled = profile(problem, searched[0], device)
+        peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
     setting.say("profile", **profiled.model_dump(mode="json"))
     bounds = [bound(problem, workload, device, peaks) for workload in searched]
     setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])

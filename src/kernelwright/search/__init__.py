@@ -3,9 +3,9 @@
 from ._budget import Meter
 from ._events import Event, Log, OnEvent
 from ._judging import open_judge, recheck
-from ._packaging import accepted_of, package_accepted, package_outcome
+from ._packaging import accepted_of, conclude, package_accepted
 from ._protocol import Judge
-from ._result import Judgement, Result, result_of
+from ._result import Judgement, Result
 from ._search import (
     Search,
     check_choices,
@@ -21,6 +21,6 @@ from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [
     "DEFAULT_TUNER", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result", "Search", "Tuner",
-    "accepted_of", "check_choices", "judge_one", "make_proposers", "open_judge", "package_accepted", "package_outcome",
-    "proposals_of", "recheck", "result_of", "search", "so_far", "usable_languages",
+    "accepted_of", "check_choices", "conclude", "judge_one", "make_proposers", "open_judge", "package_accepted",
+    "proposals_of", "recheck", "search", "so_far", "usable_languages",
 ]  # fmt: skip

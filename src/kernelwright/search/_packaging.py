@@ -9,6 +9,7 @@ from ..records import Evaluation, Run, Split, Task, Workload
 from ..store import Store
 from ..tasks import Problem
 from ._about import environment, reproduce
+from ._result import Result, result_of
 from ._search import Search
 from ._session import Outcome
 from ._variants import is_accepted, serving, speedups
@@ -28,7 +29,15 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
     return tuple(sorted(accepted.values(), key=lambda e: -serves.count(e.candidate.key)))
 
 
-def package_outcome(setting: Search, outcome: Outcome) -> str | None:
+def conclude(setting: Search, outcome: Outcome) -> Result:
+    """Package what a run accepted, sum it up, and keep that as the run's end."""
+    run = setting.run
+    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome))
+    setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
+    return result
+
+
+def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
     """Package what a run accepted into its store; return the folder, or none where there is none."""
     if not outcome.accepted:
         return None
