@@ -231,11 +231,17 @@ def test_threads_descriptors_and_patches_left_behind_show_in_an_audit(pool: Pool
         after = worker.audit()
     assert before.patched == () and before.environment == ()
     assert set(after.patched) == {"torch.allclose", "torch.nn.functional.softmax", "time.perf_counter"}
-    changed = {n for n in after.flags if after.flags[n] != before.flags[n]}
-    assert changed == {"default_dtype", "cuda_tf32", "matmul_precision"}
+    assert before.flags == () and set(after.flags) == {"default_dtype", "cuda_tf32", "matmul_precision"}
     assert after.threads == before.threads + 1 == reply.threads
     assert len(after.descriptors) == len(before.descriptors) + 1
     assert after.environment == ("ADDED",) and (before.folder, after.folder) != ("/", before.folder)
+
+
+def test_what_was_changed_while_loading_shows_too(pool: Pool) -> None:
+    text = f"{HEAD}torch.set_default_dtype(torch.float64)\ntorch.allclose = None\ndef run(x): return x\n"
+    with pool.worker(payload(text)) as worker:
+        found = worker.audit()
+    assert (found.flags, found.patched) == (("default_dtype",), ("torch.allclose",))
 
 
 def test_a_worker_does_not_reach_another(any_pool: Pool) -> None:

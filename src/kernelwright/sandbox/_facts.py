@@ -119,6 +119,7 @@ class Witness:
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
         self._environment: dict[str, str] = {}
+        self._flags: dict[str, str] = {}
         self._objects: list[Any] = []
 
     def remember(self) -> None:
@@ -126,13 +127,15 @@ class Witness:
         found = _watched_names()
         self._objects = list(found.values())
         self._names = {name: id(value) for name, value in found.items()}
+        self.remember_settings()
 
-    def remember_environment(self) -> None:
-        """Take the environment variables to compare with; the worker's own folders are set by now."""
+    def remember_settings(self) -> None:
+        """Take the environment variables and global switches to compare with, as the worker has set them."""
         self._environment = dict(os.environ)
+        self._flags = _flags()
 
     def report(self) -> Message:
-        """Say what changed since, and how the global switches stand."""
+        """Say what changed since."""
         now = _watched_names()
         patched = [
             n
@@ -141,7 +144,7 @@ class Witness:
         ]
         changed = self._environment.items() ^ dict(os.environ).items()
         return {
-            "flags": _flags(),
+            "flags": sorted(name for name, value in _flags().items() if self._flags.get(name) != value),
             "patched": sorted(patched)[:100],
             "environment": sorted({name for name, _ in changed} - _SET_BY_COMPILER)[:100],
             "folder": os.getcwd(),  # noqa: PTH109

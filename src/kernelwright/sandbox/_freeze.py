@@ -14,7 +14,7 @@ import signal
 import time
 from pathlib import Path
 
-_LIMIT_S = 2.0
+_LIMIT_S = 20.0
 _STOPPED = frozenset("TtZXD")
 """States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
 

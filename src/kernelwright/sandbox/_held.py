@@ -16,7 +16,6 @@ from ._memory import may_read
 from ._types import Audit, Loaded, Payload
 
 _NAMES = TypeAdapter(tuple[str, ...])
-_FLAGS = TypeAdapter(dict[str, str])
 
 
 class Held:
@@ -74,7 +73,7 @@ class Held:
             descriptors=_outside.descriptors(self.pid),
             cpu_us=_outside.cpu_us(self.pid),
             rss_bytes=_outside.rss_bytes(self.pid),
-            flags=self._handover.parse(_FLAGS, reply, "flags"),
+            flags=self._handover.parse(_NAMES, reply, "flags"),
             patched=self._handover.parse(_NAMES, reply, "patched"),
             environment=self._handover.parse(_NAMES, reply, "environment"),
             folder=str(reply.get("folder"))[:200],

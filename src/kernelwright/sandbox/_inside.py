@@ -80,7 +80,7 @@ class Worker:
             torch.set_num_threads(request["threads"])
         torch.set_grad_enabled(False)
         _seed(int.from_bytes(os.urandom(7), "little"))
-        WITNESS.remember_environment()
+        WITNESS.remember_settings()
         return self._holder.load(request, Path(self._build))
 
     def _map(self, request: Any) -> Message:

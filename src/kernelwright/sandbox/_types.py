@@ -1,7 +1,7 @@
 """What crosses the boundary between the judge and a worker, as the judge sees it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -170,8 +170,8 @@ class Audit:
     """CPU microseconds since its start. Measured outside."""
     rss_bytes: int
     """Resident bytes. Measured outside."""
-    flags: dict[str, str] = field(default_factory=dict)
-    """Global numeric switches by name: default dtype, TF32, matmul precision ... Reported inside."""
+    flags: tuple[str, ...] = ()
+    """Global switches thrown since before loading: default dtype, TF32, matmul precision ... Reported inside."""
     patched: tuple[str, ...] = ()
     """Names in watched modules that no longer are what they were before loading. Reported inside."""
     environment: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The worker's process is as it was after loading: no thread at work, no switch thrown, nothing patched."""
+"""The worker's process is as it was before loading: no thread at work, no switch thrown, nothing patched."""
 
 import time
 
@@ -53,8 +53,8 @@ def compare_audits(loaded: Audit, now: Audit) -> str:
     """Say what changed between two audits that should not have; empty where nothing did."""
     if now.patched:
         return f"{now.patched[0]} was replaced"
-    if changed := [k for k, v in now.flags.items() if loaded.flags.get(k, v) != v]:
-        return f"the global switch {changed[0]} was changed"
+    if now.flags:
+        return f"the global switch {now.flags[0]} was changed"
     if now.environment:
         return f"environment variable {now.environment[0]} was changed"
     if now.processes > loaded.processes:
