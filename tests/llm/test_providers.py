@@ -1,7 +1,5 @@
 """Both wire formats against the scripted server: what is sent, what is read, and every way it can fail."""
 
-import threading
-
 import pytest
 
 from kernelwright.config import Settings
@@ -124,10 +122,8 @@ def test_a_slow_stream_ends_at_the_deadline(form):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_call_is_given_up_in_mid_stream(form):
-    stop = threading.Event()
-    stop.set()
     with ScriptedModel(["answer"]) as server, pytest.raises(CallFailed) as caught:
-        make(server, form).complete(TALK, None, Limits(stop=stop))
+        make(server, form).complete(TALK, None, Limits(cancelled=lambda: True))
     assert caught.value.kind is FailureKind.STOPPED and caught.value.billed
 
 

@@ -41,6 +41,6 @@ as C++ (`_core/rows.py`). An operator that reduces or normalises is one more rul
         return b.point("div", x, b.reduce("max", b.point("abs", x), (-1,), keepdim=True))
 """
 
-from ._core import Family, KernelTemplate, Rendered, families, match_all
+from ._core import Family, KernelTemplate, Rendered, families, headers_of, match_all
 
-__all__ = ["Family", "KernelTemplate", "Rendered", "families", "match_all"]
+__all__ = ["Family", "KernelTemplate", "Rendered", "families", "headers_of", "match_all"]

@@ -1,6 +1,6 @@
 """Messages → Completion: providers of models, what they cost, and the ledger that holds them to a budget.
 
-    models = Models.of_run(store_folder, run, options)       # what the run may ask, on its money
+    models = Models.of_run(store_folder, run)                # what the run may ask, on its money
     completion = models.get("anthropic:claude-x").complete([Message("user", "...")], purpose="draft 0")
 
 A *provider* (`kernelwright.providers` entry point) speaks one wire format; a *model* puts retries, rate

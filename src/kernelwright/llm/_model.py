@@ -2,7 +2,6 @@
 
 import json
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,9 +13,10 @@ from ._prices import upper_usage
 from ._protocol import Completion, Limits, Message, Provider, Schema
 from ._rate import Rate
 
-Sleep = Callable[[threading.Event, float], object]
-"""Waits so many seconds, or until the event is set."""
+Sleep = Callable[[float], object]
+"""Waits so many seconds."""
 
+_NAP_S = 0.1
 _MESSAGE_BYTES = 64
 """Most tokens that a provider wraps around one message."""
 
@@ -54,7 +54,7 @@ class Model:
         retry: Retry = Retry(),
         rate: Rate | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Sleep = threading.Event.wait,
+        sleep: Sleep = time.sleep,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.name = provider.name
@@ -110,15 +110,15 @@ class Model:
                 self._pause(wait_s, ends_s, limits)
 
     def _pause(self, wait_s: float, ends_s: float, limits: Limits) -> None:
-        if limits.stop.is_set():
-            raise CallFailed(f"{self.name}: given up", FailureKind.STOPPED)
-        if wait_s <= 0:
-            return
-        if self._clock() + wait_s >= ends_s:
+        until_s = self._clock() + wait_s
+        if until_s >= ends_s and wait_s > 0:
             raise CallFailed(
                 f"{self.name}: its rate limit asks for {wait_s:.0f} s more than the deadline leaves",
                 FailureKind.BUSY,
             )
-        self._sleep(limits.stop, wait_s)
-        if limits.stop.is_set():
-            raise CallFailed(f"{self.name}: given up", FailureKind.STOPPED)
+        while not limits.cancelled():
+            left_s = until_s - self._clock()
+            if left_s <= 0:
+                return
+            self._sleep(min(left_s, _NAP_S))
+        raise CallFailed(f"{self.name}: given up", FailureKind.STOPPED)

@@ -11,7 +11,7 @@ from typing import Self
 from ..config import Settings
 from ..errors import InputError, ModelError, NotFoundError
 from ..records import Scalar
-from ..store import Calls
+from ..store import Calls, Store
 from ._ledger import Ledger
 from ._model import Model
 from ._names import parse_name
@@ -43,9 +43,11 @@ class Models:
         self._lock = Lock()
 
     @classmethod
-    def of_run(cls, folder: Path, run: str, options: Options, cap_usd: float | None) -> Self:
-        """Open the models of a run in the store of that folder."""
-        return cls(options, Calls(folder), run, cap_usd)
+    def of_run(cls, folder: Path, run: str) -> Self:
+        """Open the models of a run in the store of that folder, as its options and its budget say."""
+        with Store(folder) as store:
+            record = store.run(run)
+        return cls(record.options, Calls(folder), record.id, record.budget.usd)
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,7 @@
 """What a provider must do: one method."""
 
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -36,8 +35,9 @@ class Limits:
     """The most that the model may write, its reasoning included."""
     deadline_s: float = 600.0
     """Seconds for the whole call, retries and waiting for a rate limit included."""
-    stop: threading.Event = field(default_factory=threading.Event)
-    """Set it, from any thread, to give the call up: at once while it waits, at the next piece while it streams."""
+    cancelled: Callable[[], bool] = lambda: False
+    """Asked now and then whether to give the call up: ten times a second while it waits, at every piece while it
+    streams."""
 
 
 class Completion(Record):

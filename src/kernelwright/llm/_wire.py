@@ -82,7 +82,7 @@ class Watch:
         self.begun = True
         self._parts.append(piece)
         self._size += len(piece)
-        if self._limits.stop.is_set():
+        if self._limits.cancelled():
             raise CallFailed(f"{self._name}: given up", FailureKind.STOPPED, billed=True)
         if self._clock() > self._ends_s:
             raise CallFailed(f"{self._name}: {_late(self._limits)}", FailureKind.TIMEOUT, billed=True)

@@ -3,9 +3,9 @@
 from .expression import C_TYPES, FLOATS, STORED, Term, Unprintable, literal, print_pointwise
 from .families import Family, families, match_all
 from .match import match_rows, row_template
-from .template import KernelTemplate, Rendered, header
+from .template import KernelTemplate, Rendered, header, headers_of
 
 __all__ = [
     "C_TYPES", "FLOATS", "STORED", "Family", "KernelTemplate", "Rendered", "Term", "Unprintable", "families",
-    "header", "literal", "match_all", "match_rows", "print_pointwise", "row_template",
+    "header", "headers_of", "literal", "match_all", "match_rows", "print_pointwise", "row_template",
 ]  # fmt: skip

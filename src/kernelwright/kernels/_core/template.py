@@ -68,9 +68,8 @@ class KernelTemplate:
         path = f"kernel.{_SUFFIXES[self.language]}"
         kernel = SourceFile(path=path, text=rendered.text)
         compiled = self.language in ("cpp", "cuda")
-        names = _included(rendered.text) if compiled else ()
-        headers = tuple(SourceFile(path=name, text=header(name)) for name in names)
-        flags = _QUIET if "vector.h" in names else ()
+        headers = headers_of(rendered.text) if compiled else ()
+        flags = _QUIET if "vector.h" in {h.path for h in headers} else ()
         return Candidate(
             sources=(kernel, *headers), language=self.language, entry=f"{path}:{rendered.symbol}",
             style="destination" if compiled else "function", flags=(*flags, *rendered.flags),
@@ -95,8 +94,13 @@ def header(name: str) -> str:
     return (folder / name).read_text()
 
 
-def _included(text: str) -> tuple[str, ...]:
-    """Name the headers that a text includes, directly or through another header."""
+def headers_of(text: str) -> tuple[SourceFile, ...]:
+    """Return the headers of ours that a text includes, directly or through another header.
+
+    Example:
+        >>> [header.path for header in headers_of('#include "vector.h"')]
+        ['kernelwright.h', 'vector.h']
+    """
     names: list[str] = []
     waiting = [text]
     while waiting:
@@ -104,4 +108,4 @@ def _included(text: str) -> tuple[str, ...]:
         new = [n for n in _HEADERS if n not in names and f'#include "{n}"' in source]
         names += new
         waiting += map(header, new)
-    return tuple(sorted(names))
+    return tuple(SourceFile(path=name, text=header(name)) for name in sorted(names))

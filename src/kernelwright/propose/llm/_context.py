@@ -1,0 +1,138 @@
+"""What a model is told of the task, the device and the languages: the part that stays the same in a run."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...languages import get_language
+from ...records import ScalarSpec, SourceFile, Split, TensorSpec, Workload
+from .._protocol import Request
+from ._exemplars import Exemplar, exemplars
+from ._feedback import shown_sources
+from ._reference import shown_source
+
+_CALLS = {
+    "custom-only": "The kernel's own code computes everything; it may not call a library or torch operators.",
+    "library-allowed": "The kernel may call libraries (BLAS and the like) but not torch operators to compute.",
+    "anything": "The kernel may call whatever it likes, torch operators included.",
+}
+
+
+@dataclass(frozen=True)
+class Guide:
+    """How a candidate in one language must look."""
+
+    name: str
+    """The language's name."""
+    text: str
+    """What its module says: the one place where that is written."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that stays the same in the calls of one run."""
+
+    name: str
+    """The task's name."""
+    source: str
+    """The reference, without what belongs to the judge."""
+    style: str
+    """`function` or `module`."""
+    workloads: tuple[str, ...]
+    """The search workloads, a line each."""
+    rules: tuple[str, ...]
+    """What the contract asks for."""
+    start: tuple[SourceFile, ...]
+    """Files of the kernel to start from; none where there is none."""
+    note: str
+    """What the user says in words."""
+    device: tuple[str, ...]
+    """Facts of the device."""
+    bounds: tuple[str, ...]
+    """What binds on each workload."""
+    guides: tuple[Guide, ...]
+    """The languages that may be used."""
+    exemplars: tuple[Exemplar, ...]
+    """Kernels to learn from."""
+    lessons: tuple[str, ...]
+    """What earlier runs taught."""
+
+
+def context_of(request: Request) -> Context:
+    """Gather what stays the same in a run."""
+    problem = request.problem
+    task = problem.task
+    search = task.split(Split.SEARCH) or task.workloads[:1]
+    start = problem.start()
+    return Context(
+        name=task.name,
+        source=shown_source(problem.sources(search[0])),
+        style=task.reference.style,
+        workloads=tuple(_workload(w) for w in search),
+        rules=tuple(_rules(request)),
+        start=shown_sources(start.sources) if start is not None else (),
+        note=str(request.options.get("note") or ""),
+        device=tuple(_device(request)),
+        bounds=tuple(_bounds(request)),
+        guides=tuple(Guide(name, guide(name)) for name in request.languages),
+        exemplars=exemplars(problem, request.languages),
+        lessons=tuple(request.lessons),
+    )
+
+
+def guide(language: str) -> str:
+    """Return how a candidate in a language must look, as its module says.
+
+    Example:
+        >>> "KW_KERNEL" in guide("cpp")
+        True
+    """
+    module = sys.modules[type(get_language(language)).__module__]
+    return inspect.getdoc(module) or ""
+
+
+def _workload(workload: Workload) -> str:
+    arguments = ", ".join(
+        f"{a.name} = {a.value!r}" if isinstance(a, ScalarSpec) else _tensor(a) for a in workload.arguments
+    )
+    state = ", ".join(map(_tensor, workload.state))
+    outputs = ", ".join(map(_tensor, workload.outputs))
+    return f"{workload.name}: ({arguments}){f'; state ({state})' if state else ''} -> ({outputs})"
+
+
+def _tensor(spec: TensorSpec) -> str:
+    layout = "" if spec.layout == "contiguous" else f" {spec.layout}"
+    return f"{spec.name} {spec.dtype}{list(spec.shape)}{layout}"
+
+
+def _rules(request: Request) -> Iterator[str]:
+    contract = request.problem.task.contract
+    yield _CALLS[contract.calls]
+    if contract.mutates:
+        yield f"The reference changes {', '.join(contract.mutates)} in place; the kernel must do the same."
+    else:
+        yield "Inputs and state must not be changed."
+    if contract.stochastic:
+        yield "The reference draws random numbers."
+    if contract.backward:
+        yield "The task is the gradient."
+
+
+def _device(request: Request) -> Iterator[str]:
+    device = request.device
+    yield f"{device.name} ({device.kind}), {device.cores} cores"
+    for cache in device.caches:
+        yield f"{cache.level}: {cache.size_bytes >> 10} KiB, {cache.instances} of them"
+    if device.vector_units:
+        yield f"vector units: {', '.join(device.vector_units)}"
+    for name, value in device.facts.items():
+        yield f"{name}: {value}"
+
+
+def _bounds(request: Request) -> Iterator[str]:
+    for bound in request.bounds:
+        terms = ", ".join(
+            f"{t.name} {t.time_us:.1f} us" for t in sorted(bound.terms, key=lambda t: -t.time_us)
+        )
+        yield f"{bound.workload}: at least {bound.time_us:.1f} us, bound by {bound.binding} ({terms})"

@@ -1,0 +1,71 @@
+"""Prompt files → messages: a stable beginning that providers may cache, then the role's own words."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+from jinja2.sandbox import SandboxedEnvironment
+
+from ...errors import NotFoundError
+from ...llm import Message
+from ...records import content_key
+from ._context import Context
+
+FOLDER = Path(__file__).parent / "prompts"
+
+
+class Prompts:
+    """The prompts of the roles; some may be replaced by others, which are run in a sandbox.
+
+    Example:
+        >>> sorted(Prompts().roles())
+        ['coder', 'debugger', 'judge', 'planner', 'profiler-reader', 'summariser', 'tester']
+    """
+
+    def __init__(self, replaced: Mapping[str, str] | None = None) -> None:
+        """Take the shipped prompts, less those `replaced`: the text of `NAME.md.j2` by name."""
+        own = {f"{name}.md.j2": text for name, text in (replaced or {}).items()}
+        loader = jinja2.ChoiceLoader([jinja2.DictLoader(own), jinja2.FileSystemLoader(FOLDER)])
+        self._environment = SandboxedEnvironment(
+            loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )  # fmt: skip
+
+    def roles(self) -> list[str]:
+        """Name every role that has a prompt."""
+        return [
+            name.removesuffix(".md.j2")
+            for name in self._environment.list_templates()
+            if not name.startswith("_") and name.endswith(".md.j2")
+        ]
+
+    def text(self, name: str) -> str:
+        """Return a prompt as it is written.
+
+        Raises:
+            NotFoundError: there is no such prompt.
+        """
+        loader = self._environment.loader
+        assert loader is not None
+        try:
+            return loader.get_source(self._environment, f"{name}.md.j2")[0]
+        except jinja2.TemplateNotFound:
+            raise NotFoundError(
+                f"no prompt is called {name!r}; there are {', '.join(self.roles())}"
+            ) from None
+
+    def version(self, name: str) -> str:
+        """Return the hash of a prompt's text, to tell its outcomes from those of others."""
+        return content_key(self.text(name))[:8]
+
+    def messages(self, role: str, context: Context, **move: object) -> list[Message]:
+        """Compose what a role is asked: rules and task, the same in a run, then the move."""
+        self.text(role)
+        return [
+            Message("system", self._render("_system", context=context), stable=True),
+            Message("user", self._render("_task", context=context), stable=True),
+            Message("user", self._render(role, context=context, **move)),
+        ]
+
+    def _render(self, name: str, **values: object) -> str:
+        return self._environment.get_template(f"{name}.md.j2").render(**values).strip() + "\n"

@@ -1,0 +1,191 @@
+"""Move → Reply by a language model: one role an operator."""
+
+import difflib
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ...errors import ModelError
+from ...llm import CallFailed, Completion, FailureKind, Limits, Message, Models
+from ...records import Candidate
+from .._protocol import Move, Reply, Request
+from .._template import SourceTemplate
+from ._answers import Answer, Critique, Plan, Reading, Summary, Testing
+from ._asking import ask
+from ._context import Context, context_of
+from ._feedback import shortened, shown
+from ._prompts import Prompts
+from ._proposals import proposal_of
+from ._replies import read_code
+
+_MOST_DIFFERENCE = 8_000
+_MOST_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Role:
+    """What answers an operator."""
+
+    name: str
+    """Name of the prompt."""
+    answer: type[Answer] | None = None
+    """What it answers in JSON; none where it answers with code."""
+
+
+ROLES: Mapping[str, Role] = {
+    "draft": Role("coder"),
+    "improve": Role("coder"),
+    "merge": Role("coder"),
+    "repair": Role("debugger"),
+    "plan": Role("planner", Plan),
+    "critique": Role("judge", Critique),
+    "read-profile": Role("profiler-reader", Reading),
+    "test": Role("tester", Testing),
+    "summarise": Role("summariser", Summary),
+}
+"""Operators and who carries them out."""
+
+
+class LLMEditor:
+    """Carries out moves by asking a model; from any number of threads.
+
+    `draft`, `improve`, `repair` and `merge` give a candidate or a template; the others give notes: `plan`
+    `hypotheses`, `critique` `critique`, `bottleneck`, `advice` and `rating`, `read-profile` `bottleneck`,
+    `evidence` and `advice`, `test` `correct` and `risks`, `summarise` `summary` and `lessons`. Every reply
+    notes the `role`, the `model` and the version of the `prompt`.
+
+    Covers: answers that cannot be used (asked once more with the complaint, then a failure), models that do not
+    answer (a failure), a resumed run (the same move is answered from the ledger).
+    Does not cover: whether what is proposed is right or fast; the judge says.
+    """
+
+    name = "llm"
+    operators: Sequence[str] = tuple(ROLES)
+
+    def __init__(
+        self, *, prompts: Prompts | None = None, models: Models | None = None, output_tokens: int = 16_384
+    ) -> None:
+        """Make an editor.
+
+        Args:
+            prompts: Other prompts than those shipped.
+            models: Whom to ask; by default the models of the run that a request is of.
+            output_tokens: The most that an answer may have, reasoning included.
+        """
+        self.prompts = prompts or Prompts()
+        self._output_tokens = output_tokens
+        self._models: dict[tuple[Path | None, str], Models] = {}
+        self._given = models
+        self._contexts: dict[str, Context] = {}
+        self._lock = threading.Lock()
+
+    def edit(self, move: Move, request: Request) -> Reply:
+        """Carry out one move.
+
+        Raises:
+            ModelError: the run has no model, or no money is left.
+            InputError: the model's name or price is not known.
+            MissingToolError: the model's SDK or key is not here.
+        """
+        role = ROLES[move.operator]
+        model = self.models(request).get(move.model)
+        notes: dict[str, JsonValue] = {
+            "role": role.name, "model": model.name, "prompt": self.prompts.version(role.name),
+        }  # fmt: skip
+        limits = Limits(
+            output_tokens=self._output_tokens,
+            deadline_s=min(Limits.deadline_s, max(1.0, request.left_s())),
+            cancelled=request.cancelled,
+        )
+        try:
+            answered = ask(
+                model, self._messages(role, move, request), _reader(role, move, request),
+                schema=role.answer.schema_to_ask() if role.answer else None, limits=limits,
+                purpose=f"{move.number} {move.operator}",
+            )  # fmt: skip
+        except CallFailed as failure:
+            if failure.kind is FailureKind.KEY:
+                raise
+            return Reply(notes=notes, failure=str(failure))
+        value = answered.value
+        if value is None:
+            complaint = f"the answer of {model.name} cannot be used: {answered.complaint}"
+            return Reply(notes=notes, usd=answered.usd, failure=complaint)
+        if isinstance(value, Answer):
+            return Reply(notes=notes | value.model_dump(mode="json"), usd=answered.usd)
+        return Reply(proposals=(value,), notes=notes, usd=answered.usd)
+
+    def models(self, request: Request) -> Models:
+        """Return the models of a request's run, opened once.
+
+        Raises:
+            ModelError: the request is of no run.
+        """
+        if self._given is not None:
+            return self._given
+        if request.store is None or not request.run:
+            raise ModelError("there is no run whose models could be asked; give the editor its models")
+        with self._lock:
+            key = request.store, request.run
+            if key not in self._models:
+                self._models[key] = Models.of_run(request.store, request.run)
+                weakref.finalize(self, self._models[key].close)
+            return self._models[key]
+
+    def context(self, request: Request) -> Context:
+        """Return what stays the same in a run, gathered once for a run and its lessons."""
+        key = f"{request.run} {request.problem.task.key} {request.languages} {request.lessons}"
+        with self._lock:
+            if key not in self._contexts:
+                self._contexts[key] = context_of(request)
+            return self._contexts[key]
+
+    def _messages(self, role: Role, move: Move, request: Request) -> list[Message]:
+        task = request.problem.task
+        parents, inspirations = (
+            [shown(e, task, request.bounds) for e in several[:_MOST_SHOWN]]
+            for several in (move.parents, move.inspirations)
+        )
+        return self.prompts.messages(
+            role.name, self.context(request), parents=parents, inspirations=inspirations, goal=move.goal,
+            tried=move.tried, difference=_difference(move, request),
+        )  # fmt: skip
+
+
+def _reader(
+    role: Role, move: Move, request: Request
+) -> Callable[[Completion], Answer | Candidate | SourceTemplate]:
+    """Return what turns an answer into what was asked for."""
+    parents = [e.candidate for e in move.parents]
+
+    def read(completion: Completion) -> Answer | Candidate | SourceTemplate:
+        if role.answer is not None:
+            return role.answer.read(completion.text)
+        draft = read_code(completion.text, cut_off=completion.stop == "length")
+        return proposal_of(draft, request.problem.task, request.languages, parents, move.goal)
+
+    return read
+
+
+def _difference(move: Move, request: Request) -> str:
+    """Return the change that made the main parent of what it was made from, where that is known."""
+    if not move.parents:
+        return ""
+    child = move.parents[0].candidate
+    known = {e.candidate.key: e.candidate for e in (*request.history, *move.parents, *move.inspirations)}
+    parent = next((known[key] for key in child.parents if key in known), None)
+    if parent is None:
+        return ""
+    before = {s.path: s.text.splitlines() for s in parent.sources}
+    lines = [
+        line
+        for s in child.sources
+        for line in difflib.unified_diff(
+            before.get(s.path, []), s.text.splitlines(), s.path, s.path, lineterm="", n=2
+        )
+    ]
+    return shortened("\n".join(lines), _MOST_DIFFERENCE)

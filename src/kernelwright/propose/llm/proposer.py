@@ -1,0 +1,81 @@
+"""A language model as a proposer: plan, draft, then repair and improve what was found, one move at a time."""
+
+from collections.abc import Iterator, Sequence
+
+from ...errors import ModelError
+from ...records import BuildStatus, DecisionStatus, Evaluation
+from .._protocol import Move, Proposal, Request
+from .editor import LLMEditor
+
+_DRAFTS = 4
+_MOST_MOVES = 60
+_MOST_FAILURES = 3
+_MOST_TRIED = 12
+
+
+class LLMProposer:
+    """Asks a model greedily: a plan, a draft for each idea, then what fails is mended once and the best improved.
+
+    A template that it writes is tuned like any other. Strategies of `search/` use the editor instead.
+
+    Covers: a resumed run: plan and drafts do not depend on what was evaluated, so the ledger answers them again.
+    Does not cover: several models; the first one named is asked.
+    """
+
+    name = "llm"
+
+    def __init__(self, editor: LLMEditor | None = None, *, drafts: int = _DRAFTS) -> None:
+        self._editor = editor or LLMEditor()
+        self._drafts = drafts
+
+    def propose(self, request: Request) -> Iterator[Proposal]:
+        """Yield drafts, then changes to what was evaluated, until there is nothing to go on from.
+
+        Raises:
+            ModelError: there is no model, no money is left, or several answers running were of no use.
+        """
+        plan = self._editor.edit(Move(0, "plan"), request)
+        ideas = plan.notes.get("hypotheses")
+        goals = [str(h["idea"]) for h in ideas if isinstance(h, dict)] if isinstance(ideas, list) else []
+        failures, mended = 0, set[str]()
+        for number in range(1, _MOST_MOVES):
+            if number <= self._drafts:
+                move: Move | None = Move(
+                    number, "draft", goal=goals[number - 1] if number <= len(goals) else ""
+                )
+            else:
+                move = _next(number, request.history, mended)
+            if move is None:
+                return
+            reply = self._editor.edit(move, request)
+            failures = failures + 1 if reply.failure else 0
+            if failures >= _MOST_FAILURES:
+                raise ModelError(f"{failures} answers running were of no use; the last: {reply.failure}")
+            yield from reply.proposals
+
+
+def _next(number: int, history: Sequence[Evaluation], mended: set[str]) -> Move | None:
+    """Choose what to do with what was evaluated: mend the latest of ours that fails, else improve the best."""
+    known = list(history)
+    broken = [
+        e for e in known if e.candidate.proposer == "llm" and _fails(e) and e.candidate.key not in mended
+    ]
+    if broken:
+        mended.add(broken[-1].candidate.key)
+        return Move(number, "repair", parents=(broken[-1],))
+    best = max((e for e in known if not _fails(e)), key=_speedup, default=None)
+    if best is None:
+        return None
+    children = [e for e in known if best.candidate.key in e.candidate.parents]
+    tried = tuple(f"{e.candidate.reason}: {e.decision.status}" for e in children[-_MOST_TRIED:])
+    return Move(number, "improve", parents=(best,), tried=tried)
+
+
+def _fails(evaluation: Evaluation) -> bool:
+    rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    return rejected or evaluation.build.status is not BuildStatus.OK
+
+
+def _speedup(evaluation: Evaluation) -> float:
+    speedup = evaluation.decision.speedup
+    return 0.0 if speedup is None else speedup.median
