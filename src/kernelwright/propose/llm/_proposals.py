@@ -74,15 +74,14 @@ def _written(
         raise ReplyError(f"the answer is in {found}; expected {' or '.join(languages)}")
     language = main.language or words[0]
     path = main.path if main.path.endswith(_FILES[language][6:]) else _FILES[language]
-    headers = [SourceFile(path=b.path, text=b.text) for b in draft.blocks if _HEADER.search(b.path)]
-    named = {h.path for h in headers}
-    if parent is not None:  # headers that it still includes come along
-        headers += [
-            s
-            for s in parent.sources
-            if _HEADER.search(s.path) and s.path not in named and s.path in main.text
-        ]
-    sources = (SourceFile(path=path, text=main.text), *headers)
+    headers = {b.path: b.text for b in draft.blocks if _HEADER.search(b.path)}
+    for known in headers_of(main.text):
+        headers.setdefault(known.path, known.text)
+    for known in parent.sources if parent is not None else ():  # what it still includes comes along
+        if _HEADER.search(known.path) and f'"{known.path}"' in main.text + "".join(headers.values()):
+            headers.setdefault(known.path, known.text)
+    files = (SourceFile(path=name, text=text) for name, text in headers.items())
+    sources = (SourceFile(path=path, text=main.text), *files)
     loaded = _loaded(tuple(_filled(s, first) for s in sources), task)
     return loaded.model_copy(update={"sources": sources})
 
