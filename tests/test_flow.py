@@ -116,6 +116,7 @@ def test_stages_speak_in_order_and_the_log_is_kept(world):
         "accept",
         "accepted",
         "serves",
+        "spent",
     ]
     with Store(world.store) as store:
         assert [e["event"] for e in store.events(result.run)] == names

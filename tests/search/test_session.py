@@ -357,3 +357,23 @@ def test_no_build_is_given_longer_than_is_left(store):
     with Builder({"planted": Asking()}, width=1, overlap=False, left_s=lambda: 7.0) as builder:
         builder.build(planted_candidate(50.0))
     assert given == [7.0]
+
+
+def test_seconds_are_counted_by_stage_over_all_that_was_done(store):
+    class Staged(PlantedJudge):
+        def screen(self, candidate, build, **limits):
+            return super().screen(candidate, build, **limits).model_copy(update={"stages_s": {"screen": 2.0}})
+
+        def vet(self, candidate, build, **limits):
+            return super().vet(candidate, build, **limits).model_copy(update={"stages_s": {"verify": 3.0}})
+
+        def accept(self, candidate, build, **limits):
+            return (
+                super().accept(candidate, build, **limits).model_copy(update={"stages_s": {"measure": 5.0}})
+            )
+
+    rig = Rig(store, [tiles(), planted_candidate(90.0)], judge=Staged(), evaluations=3)
+    rig.go()
+    seconds = {"screen": 2.0 * 3, "verify": 3.0 * len(rig.judge.vetted), "measure": 5.0}
+    assert rig.meter.stages_s == seconds
+    assert next(data for event, data in rig.events if event == "explored")["stages_s"]["screen"] == 6.0

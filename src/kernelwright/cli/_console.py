@@ -62,6 +62,9 @@ def describe(event: "Event") -> str:
             return "bound " + ", ".join(bound_text(Bound.model_validate(b)) for b in data["bounds"])
         case "evaluation":
             return _evaluation_text(data)
+        case "spent":
+            stages = sorted(data["stages_s"].items(), key=lambda stage: -stage[1])
+            return "time went to " + (", ".join(f"{name} {s:.1f} s" for name, s in stages) or "nothing")
         case "glance":
             against = f"against {data['baseline']} alone; the other baselines start now"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"

@@ -27,6 +27,8 @@ class Meter:
         self.evaluations = spent.evaluations
         self.cached = spent.cached
         self.device_s = spent.device_s
+        self.stages_s: dict[str, float] = {}
+        """Seconds by stage since the start or the resumption; builds beside each other count each."""
         self._clock = clock
         self._start = clock() - spent.elapsed_s
         self._here = 0
@@ -43,6 +45,8 @@ class Meter:
             self.cached += not again
             return
         self.device_s += evaluation.device_s
+        for stage, seconds in evaluation.stages_s.items():
+            self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
         if not again:
             self.evaluations += 1
             self._here += 1

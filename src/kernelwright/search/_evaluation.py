@@ -57,7 +57,10 @@ class Evaluator:
         if known.stage == "full" or build.status is not BuildStatus.OK:
             return known
         vetted = self._judge.vet(candidate, build, deadline_s=self._meter.left_s())
-        return self._keep(vetted) if vetted.decision.status is DecisionStatus.REJECTED else known
+        if vetted.decision.status is DecisionStatus.REJECTED:
+            return self._keep(vetted)
+        self._meter.charge(vetted, again=True)
+        return known
 
     def accept(self, candidate: Candidate, build: Build, workloads: Sequence[str] = ()) -> Evaluation:
         """Put a screened candidate through the whole of the acceptance, on all search workloads or some.

@@ -33,6 +33,7 @@ def conclude(setting: Search, outcome: Outcome) -> Result:
     """Package what a run accepted, sum it up, and keep that as the run's end."""
     run = setting.run
     result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome))
+    setting.say("spent", stages_s=dict(setting.meter.stages_s))
     setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
     return result
 

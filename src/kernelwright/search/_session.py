@@ -80,7 +80,8 @@ class Session:
         """Run to the end of the budget or of the proposals; an interrupt ends it early, keeping all."""
         try:
             self._explore()
-            self._say("explored", stopped_by=self._stopped_by, evaluations=self._meter.evaluations)
+            done = {"evaluations": self._meter.evaluations, "stages_s": dict(self._meter.stages_s)}
+            self._say("explored", stopped_by=self._stopped_by, **done)
             self._conclude()
         except KeyboardInterrupt:
             self._stopped_by = INTERRUPTED

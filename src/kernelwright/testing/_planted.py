@@ -139,7 +139,7 @@ class PlantedJudge:
         """Reject a candidate whose fault is `vet` or `accept` and time nothing."""
         del deadline_s
         self.vetted.append(candidate.key)
-        return self._evaluation(candidate, build, "full")
+        return self._evaluation(candidate, build, "full").model_copy(update={"device_s": 0.0})
 
     def accept(
         self,
