@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.errors import InputError
 from kernelwright.languages import opencl as module_under_test
-from kernelwright.languages._opencl_launch import Launch, View
+from kernelwright.languages._launch import Launch, View
 from kernelwright.languages.opencl import OpenCL
 from kernelwright.records import BuildStatus, Candidate
 

@@ -11,7 +11,7 @@ from ..config import Settings
 from ..errors import KernelwrightError
 from ._common import Common, print_json
 
-_PACKAGES = ("torch", "apache-tvm-ffi", "pydantic", "cyclopts", "triton", "pyopencl")
+_PACKAGES = ("torch", "apache-tvm-ffi", "pydantic", "cyclopts", "triton", "pyopencl", "wgpu")
 _REMEDIES = {
     "python": "install Python 3.11 or newer",
     "package": "make a new virtual environment and install kernelwright there",

@@ -6,6 +6,7 @@
 | `cpp` | destination | g++ or clang++ | the CPU |
 | `triton` | function, module | Triton, for GPUs that need not be here | a GPU; else the interpreter, untimed |
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
+| `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination | nvcc | an NVIDIA GPU |
 
 Each file's docstring shows how to write a candidate in that language.

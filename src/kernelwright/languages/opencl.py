@@ -39,7 +39,7 @@ from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._cache import cached_build
 from ._destination import Destination
-from ._opencl_launch import Geometry, Launch, View
+from ._launch import Geometry, Launch, View
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from .torch import split_entry

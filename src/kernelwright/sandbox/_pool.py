@@ -31,7 +31,7 @@ from ._types import Payload, WorkerFailure
 from ._worker import Worker
 from ._zygote import Confinement, Isolation
 
-_PRELOADED = {"triton": "triton", "opencl": "pyopencl"}
+_PRELOADED = {"triton": "triton", "opencl": "pyopencl", "wgsl": "wgpu"}
 """Module that a language's own zygote imports beyond what all do."""
 _LEFT_AFTER_S = 60.0
 _STAGING = "kernelwright-pool-"
@@ -251,7 +251,7 @@ class Pool:
             isolation=self._kind,
             staged=str(inside),
             trusted=payload.trusted,
-            gpu=_cuda.is_gpu(payload.device) or payload.candidate.language == "opencl",
+            gpu=_cuda.is_gpu(payload.device) or payload.candidate.language in ("opencl", "wgsl"),
             memory_bytes=self._memory_bytes,
             temporary_bytes=self._temporary_bytes,
             processes=self._processes,

@@ -28,7 +28,7 @@ from .tuners import make_tuner
 
 _MOST_BUILDS = 4
 _COMPILED = frozenset({"cpp", "cuda", "triton"})
-_STAND_INS = frozenset({"opencl"})
+_STAND_INS = frozenset({"opencl", "wgsl"})
 """Languages used by default only where none that compiles is here."""
 
 
@@ -136,7 +136,7 @@ def judge_one(setting: Search, candidate: Candidate, judge: Judge) -> Judgement:
 def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
     """Return the languages to use: those asked for, else all that are here and can be timed on the device.
 
-    OpenCL stands in where nothing else compiles: on the same device it is not faster than what does.
+    OpenCL and WGSL stand in where nothing else compiles: on the same device they are not faster than what does.
 
     Raises:
         NotFoundError: no language of that name.
@@ -148,8 +148,10 @@ def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
             raise MissingToolError(f"language {name!r} cannot be used: {found.what}; {found.remedy}")
     if asked:
         return tuple(asked)
-    here = tuple(name for name in language_names() if _fits(name, device))
-    return tuple(name for name in here if name not in _STAND_INS or not _COMPILED.intersection(here))
+    here = [name for name in language_names() if name not in _STAND_INS and _fits(name, device)]
+    if not _COMPILED.intersection(here):
+        here += [name for name in language_names() if name in _STAND_INS and _fits(name, device)]
+    return tuple(sorted(here))
 
 
 def _fits(name: str, device: Device) -> bool:

@@ -9,7 +9,7 @@ from ..errors import TaskError
 from ..records import Candidate, SourceFile, Task
 from ._source import parse, read_text
 
-_COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl"}
+_COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl", ".wgsl": "wgsl"}
 _HEADERS = (".h", ".hpp", ".cuh", ".inl")
 _SOLUTION = "solution.json"
 _EXPORTED = (
@@ -18,6 +18,7 @@ _EXPORTED = (
     re.compile(r"\b__tvm_ffi_(\w+)\s*\("),
 )
 _OPENCL_KERNEL = re.compile(r"\b(?:__kernel|kernel)\s+void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?(\w+)\s*\(")
+_WGSL_KERNEL = re.compile(r"@compute\b[^{]*?\bfn\s+(\w+)\s*\(")
 _LANGUAGES = {
     "python": "torch",
     "pytorch": "torch",
@@ -32,7 +33,7 @@ def load_candidate(path: str | Path, task: Task) -> Candidate:
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
-    reference's name); a `.cpp`, `.cc`, `.cu` or `.cl` file exports one symbol, or it is given; a folder
+    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given; a folder
     holds `solution.json`, or one such file with its headers.
 
     Raises:
@@ -49,7 +50,7 @@ def load_candidate(path: str | Path, task: Task) -> Candidate:
     if file.suffix in _COMPILED:
         source = SourceFile(path=file.name, text=text)
         return _compiled((source,), symbol or _exported(file, text), _COMPILED[file.suffix])
-    raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, "
+    raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
                     "solution.json or a folder")  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def _uses_triton(tree: ast.Module) -> bool:
 
 
 def _exported(file: Path, text: str) -> str:
-    patterns = (_OPENCL_KERNEL,) if file.suffix == ".cl" else _EXPORTED
+    patterns = {".cl": (_OPENCL_KERNEL,), ".wgsl": (_WGSL_KERNEL,)}.get(file.suffix, _EXPORTED)
     names = list(dict.fromkeys(n for p in patterns for n in p.findall(text)))
     if len(names) != 1:
         found = ", ".join(names) or "none"

@@ -1,4 +1,4 @@
-"""The launch lines of an OpenCL kernel: `// launch: name = expression` over its arguments' shapes."""
+"""Launch lines of OpenCL and WGSL kernels: `// launch: name = expression` over the arguments' shapes."""
 
 import ast
 import math
