@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from ..languages import get_language
 from ..records import Build, Candidate, Leg, Workload
-from ..sandbox import Payload, Pool, Worker, WorkerFailure
+from ..sandbox import Gradient, Payload, Pool, Worker, WorkerFailure
 from ..tasks import Problem
 from ._decide import CANDIDATE
 
@@ -105,6 +105,7 @@ class Baselines:
             init=self._problem.init_arguments(workload),
             outputs=workload.outputs,
             mode=self._problem.task.contract.mode,
+            gradient=Gradient.of(workload),
             trusted=True,
         )
         try:
@@ -147,6 +148,7 @@ class CandidateLegs:
                 init=tuple(init),
                 outputs=workload.outputs,
                 mode=self._problem.task.contract.mode,
+                gradient=Gradient.of(workload),
             )
             self._held[key] = Contestant(CANDIDATE, self._pool.worker(payload, deadline_s=deadline_s))
         return self._held[key]

@@ -103,6 +103,7 @@ def profile(problem: Problem, workload: Workload, device: Device, *, seconds: fl
     Raises:
         InputError: torch cannot reach the device.
     """
+    workload = workload.forward
     inputs, state = problem.inputs(workload, _SEED), problem.state(workload, _SEED)
     reference = problem.reference(workload, state)
     try:

@@ -49,7 +49,7 @@ class TensorSpec(Record):
     distribution: Distribution = Distribution()
     """How its values are drawn."""
     requires_grad: bool = False
-    """Whether a gradient is asked for it (backward tasks)."""
+    """Whether its gradient is a result (backward tasks)."""
 
 
 class ScalarSpec(Record):
@@ -78,6 +78,23 @@ class Workload(Record):
     """What the reference returns, flattened."""
     regime: str = "declared"
     """The value regime laid over the declared distributions (`tasks.regimes`)."""
+    cotangents: int = 0
+    """Backward tasks: how many of the last arguments are gradients of outputs. The gradients asked for are the
+    last outputs, in the order of the arguments and state tensors that have `requires_grad`."""
+
+    @property
+    def forward(self) -> "Workload":
+        """The forward part alone; the workload itself where the task is forward only."""
+        if not self.cotangents:
+            return self
+        asked = sum(isinstance(s, TensorSpec) and s.requires_grad for s in (*self.arguments, *self.state))
+        return self.model_copy(
+            update={
+                "arguments": self.arguments[: -self.cotangents],
+                "outputs": self.outputs[: len(self.outputs) - asked],
+                "cotangents": 0,
+            }
+        )
 
 
 class Contract(Record):
@@ -106,7 +123,7 @@ class Contract(Record):
     stochastic: bool = False
     """Whether the reference draws random numbers."""
     backward: bool = False
-    """Whether the task is the gradient; forward only today."""
+    """Whether the task is forward and backward together, gradients of outputs given."""
     cache: Literal["auto", "warm", "cold"] = "auto"
     """Cache state of timed calls; `auto`: warm where a call's bytes fit half the last-level cache."""
 

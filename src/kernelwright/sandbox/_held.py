@@ -5,6 +5,7 @@ Does not cover: what the answers mean.
 """
 
 import time
+from dataclasses import asdict
 
 from pydantic import TypeAdapter
 
@@ -53,6 +54,7 @@ class Held:
             "outputs": [o.model_dump(mode="json") for o in payload.outputs],
             "device": payload.device,
             "mode": payload.mode,
+            "gradient": None if payload.gradient is None else asdict(payload.gradient),
             "threads": threads,
         }
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)

@@ -16,6 +16,8 @@ from ..records import Candidate, TensorSpec
 from . import _cuda
 from ._channel import Message
 from ._facts import flatten, output_fact, places, span
+from ._gradient import differentiated
+from ._types import Gradient
 
 _ALIGNMENT = 64
 _OUTPUTS = 0
@@ -35,6 +37,7 @@ class Holder:
 
     def __init__(self) -> None:
         self._kernel: Callable[..., Any] | None = None
+        self._gradient: Gradient | None = None
         self._style = "function"
         self._device = "cpu"
         self._arenas: dict[int, Tensor] = {}
@@ -53,6 +56,8 @@ class Holder:
             kernel = kernel(*request["init"]).to(self._device)
             kernel.train(request["mode"] == "train")
         self._kernel = kernel
+        if request["gradient"] is not None and self._style != "destination":
+            self._gradient = Gradient(**request["gradient"])
         return {"content": content, "symbol": candidate.entry}
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
@@ -72,6 +77,8 @@ class Holder:
             raise RuntimeError("nothing is loaded")
         specs = tuple(TensorSpec.model_validate(o) for o in outputs)
         kernel = self._kernel.bind(specs) if self._style == "destination" and specs else self._kernel  # type: ignore[attr-defined]
+        if self._gradient is not None:
+            kernel = differentiated(kernel, self._gradient, self._style)
         number, self._next_set = self._next_set, self._next_set + 1
         self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
         _poison_heap(specs)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..records import Candidate, Scalar, TensorSpec
+from ..records import Candidate, Scalar, TensorSpec, Workload
 
 
 class FailureKind(StrEnum):
@@ -51,6 +51,35 @@ class WorkerFailure(Exception):
 
 
 @dataclass(frozen=True)
+class Gradient:
+    """Which gradients a backward task asks for."""
+
+    forward: int
+    """How many of the arguments are the forward's; the gradients of the outputs follow."""
+    cotangents: int
+    """How many gradients of outputs there are."""
+    arguments: tuple[int, ...]
+    """Positions of the arguments that get a gradient."""
+    state: tuple[tuple[int, str], ...]
+    """Positions and names of the state tensors that get one."""
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Gradient | None":
+        """Read it off a workload; none where the task is forward only."""
+        if not workload.cotangents:
+            return None
+        forward = workload.forward
+        return cls(
+            len(forward.arguments),
+            workload.cotangents,
+            tuple(
+                i for i, s in enumerate(forward.arguments) if isinstance(s, TensorSpec) and s.requires_grad
+            ),
+            tuple((i, s.name) for i, s in enumerate(forward.state) if s.requires_grad),
+        )
+
+
+@dataclass(frozen=True)
 class Payload:
     """What a worker is to hold: one candidate, or a baseline."""
 
@@ -66,6 +95,8 @@ class Payload:
     """`cpu` or `cuda:N`."""
     mode: Literal["eval", "train"] = "eval"
     """The mode of a module."""
+    gradient: Gradient | None = None
+    """What is asked for beside the outputs; none for forward tasks."""
     trusted: bool = False
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
 

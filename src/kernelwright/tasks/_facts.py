@@ -58,7 +58,7 @@ def _aliases(
 ) -> bool:
     own = copy_of(inputs)
     storages = {v.untyped_storage().data_ptr() for v in own if isinstance(v, torch.Tensor) and v.numel()}
-    outputs = _raw(problem.reference(workload, state), own, seed=0)
+    outputs = _raw(problem.reference(workload, state), own[: len(workload.forward.arguments)], seed=0)
     return any(t.numel() and t.untyped_storage().data_ptr() in storages for t in outputs)
 
 
@@ -66,8 +66,11 @@ def _is_stochastic(
     problem: Problem, workload: Workload, inputs: Sequence[Any], state: dict[str, torch.Tensor]
 ) -> bool:
     first, second = (
-        _raw(problem.reference(workload, state), copy_of(inputs), seed=seed) for seed in (1, 2)
-    )  # fmt: skip
+        _raw(
+            problem.reference(workload, state), copy_of(inputs)[: len(workload.forward.arguments)], seed=seed
+        )
+        for seed in (1, 2)
+    )
     return any(not _close(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
 from ._candidate import start_of
 from ._draw import copy_of, generator
+from ._gradient import differentiate, targets_of
 from ._oracle import in_float64, narrow_to_float32, widen
 from ._probe import flatten
 from ._source import resolve
@@ -111,7 +112,7 @@ class Problem:
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> Outcome:
         """Call the reference once at the declared dtypes; inputs and state passed in are not touched."""
-        return _call(self.reference(workload, state), copy_of(inputs), inputs, self._names(workload))
+        return _call(self.reference(workload, state), copy_of(inputs), inputs, workload)
 
     def run_oracle(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
@@ -120,14 +121,14 @@ class Problem:
 
         Falls back to float32, and says so in `Outcome.precision`, where an operator has no float64 form.
         """
-        reference, names = self.reference(workload, state), self._names(workload)
+        reference = self.reference(workload, state)
         wide = [widen(v) for v in inputs]
         if isinstance(reference, torch.nn.Module):
             reference.double()
         try:
-            found = in_float64(lambda: _call(reference, copy_of(wide), wide, names))
+            found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload))
         except (RuntimeError, NotImplementedError, TypeError):
-            return self._run_float32(workload, inputs, state, names)
+            return self._run_float32(workload, inputs, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")
 
     def run_wary(
@@ -137,6 +138,11 @@ class Problem:
         with Wary():  # type: ignore[no-untyped-call]
             native = self.run_reference(workload, inputs, state)
             return native, self.run_oracle(workload, inputs, state)
+
+    def differentiable(self, workload: Workload) -> frozenset[str]:
+        """Name the arguments and parameters that get a gradient; raises `TaskError` where none does."""
+        reference = self.reference(workload, self.state(workload, 0))
+        return targets_of(reference, workload, copy_of(self.inputs(workload, 0)), self.task.name)
 
     def in_other_mode(self, workload: Workload) -> "Problem":
         """Return the same problem with the reference in the other mode; `workload` shows what changes with it."""
@@ -176,9 +182,6 @@ class Problem:
             reason=f"the reference, {name}",
         )
 
-    def _names(self, workload: Workload) -> list[str]:
-        return [s.name for s in workload.arguments]
-
     def _state_model(self, workload: Workload) -> StateModel:
         source = self.sources(workload)
         key = source.key
@@ -194,27 +197,29 @@ class Problem:
         workload: Workload,
         inputs: Sequence[Argument],
         state: Mapping[str, torch.Tensor],
-        names: list[str],
     ) -> Outcome:
         reference = self.reference(workload, state)
         wider = [narrow_to_float32(v) for v in inputs]
         if isinstance(reference, torch.nn.Module):
             reference.float()
         try:
-            found = _call(reference, copy_of(wider), wider, names)
+            found = _call(reference, copy_of(wider), wider, workload)
         except (RuntimeError, TypeError):
             found = self.run_reference(workload, inputs, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float32")
 
 
 def _call(
-    reference: Callable[..., Any], arguments: list[Argument], before: Sequence[Argument], names: list[str]
+    reference: Callable[..., Any], arguments: list[Argument], before: Sequence[Argument], workload: Workload
 ) -> Outcome:
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(_REFERENCE_SEED)
-        outputs = flatten(reference(*arguments))
+        if workload.cotangents:
+            outputs = differentiate(reference, workload, *arguments)
+        else:
+            outputs = flatten(reference(*arguments))
     mutated = {
-        name: new for name, new, old in zip(names, arguments, before, strict=True)
+        spec.name: new for spec, new, old in zip(workload.arguments, arguments, before, strict=True)
         if isinstance(new, torch.Tensor) and not _same(new, old)
     }  # fmt: skip
     state = reference.state_dict() if isinstance(reference, torch.nn.Module) else {}

@@ -26,6 +26,7 @@ def load_task(
     contract: Contract | None = None,
     kernel: str | None = None,
     fixed: tuple[str, ...] = (),
+    backward: bool = False,
 ) -> Task:
     """Load a task from a file, a function in a file, a definition, or a folder.
 
@@ -37,6 +38,7 @@ def load_task(
         contract: used in the place of the task's own.
         kernel: path of an existing kernel to start from.
         fixed: KernelBench form: constants that no derived workload may change.
+        backward: make the task forward and backward together; `@kw.task(backward=True)` says the same.
 
     Raises:
         TaskError: the target cannot be used; the message says why and what to do.
@@ -51,7 +53,7 @@ def load_task(
     if path.is_dir():
         path, kernel = existing.inside(path, kernel)
     with _one_thread():
-        task = _load(path, symbol, max_elements, contract, fixed)
+        task = _load(path, symbol, max_elements, contract, fixed, backward=backward)
     if kernel is not None:
         task = existing.with_kernel(task, Path(kernel))
     _check_memory(task)
@@ -70,9 +72,18 @@ def _one_thread() -> Iterator[None]:
 
 
 def _load(
-    path: Path, symbol: str, max_elements: int | None, contract: Contract | None, fixed: tuple[str, ...]
+    path: Path,
+    symbol: str,
+    max_elements: int | None,
+    contract: Contract | None,
+    fixed: tuple[str, ...],
+    *,
+    backward: bool,
 ) -> Task:
     text = read_text(path)
+    given = contract
+    if backward:
+        contract = (contract or Contract()).model_copy(update={"backward": True})
     if path.suffix == ".json":
         return definition.load(path, text, max_elements=max_elements, contract=contract)
     if path.suffix != ".py":
@@ -83,7 +94,9 @@ def _load(
         known = ", ".join([*names, *(["Model"] if hasattr(module, "Model") else [])]) or "none"
         raise TaskError(f"{path} has no task {symbol!r}; tasks in it: {known}")
     if symbol in names or (not symbol and len(names) == 1):
-        return own.load(path, text, symbol or names[0], max_elements=max_elements, contract=contract)
+        return own.load(
+            path, text, symbol or names[0], max_elements=max_elements, contract=given, backward=backward
+        )
     if not symbol and len(names) > 1:
         raise TaskError(
             f"{path} has {len(names)} tasks; name one: " + ", ".join(f"{path}:{n}" for n in names)

@@ -50,7 +50,7 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
 
     The reference is exported on fake tensors: nothing is computed, whatever the size. Where it cannot be
     (control flow that depends on values, results whose size does), it runs once on real inputs and is
-    recorded.
+    recorded. Of a backward task it is the forward's graph.
 
     Args:
         problem: Gives the reference, and the inputs where they are needed.
@@ -59,6 +59,7 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
     Returns:
         The graph, functional, in core ATen less the decompositions of softmax, norms, losses and attention.
     """
+    workload = workload.forward
     reference = problem.reference(workload)
     with _quiet(), torch.no_grad():
         try:

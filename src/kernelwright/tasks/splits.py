@@ -7,7 +7,7 @@ Does not cover: other dtypes, more or fewer arguments, sizes far above the decla
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ..errors import TaskError
 from ..records import Split, Task, TensorSpec, Workload
 from ._draw import dtype_of
 from ._facts import observe
+from ._gradient import with_gradients
 from ._problem import Outcome, Problem
 from ._shrink import Shrinker, workload_elements
 from .regimes import REGIMES, adds_nothing, takes_regime
@@ -68,6 +69,8 @@ class _Derivation:
         self._limit = int(workload_elements(self._base) * _MOST_GROWTH)
 
     def run(self) -> Task:
+        if self._task.contract.backward:
+            self._ask_for_gradients()
         small = self._small()
         if workload_elements(small) > _MOST_SMALL:
             note = f"not run while loading: the smallest workload found has {workload_elements(small):,} elements"
@@ -79,6 +82,16 @@ class _Derivation:
         confirm = self._confirm(small, regimes)
         workloads = _unique((*self._task.workloads, *hidden, *confirm))
         return self._task.model_copy(update={"contract": contract, "workloads": workloads})
+
+    def _ask_for_gradients(self) -> None:
+        """Make forward and backward of every workload that there is or will be."""
+        wanted, make = self._problem.differentiable(self._small()), self._plan.make
+        self._plan = replace(self._plan, make=lambda axes: with_gradients(make(axes), wanted))
+        workloads = tuple(with_gradients(w, wanted) for w in self._task.workloads)
+        self._task = self._task.model_copy(update={"workloads": workloads})
+        self._problem = Problem(self._task)
+        self._base = max(workloads, key=workload_elements)
+        self._limit = int(workload_elements(self._base) * _MOST_GROWTH)
 
     # sizes
 

@@ -13,7 +13,19 @@ from typing import cast
 import torch
 
 from ..records import Build, Candidate, Workload
-from ..sandbox import Arena, Argument, Audit, FailureKind, Fetched, Payload, Pool, Slot, Worker, WorkerFailure
+from ..sandbox import (
+    Arena,
+    Argument,
+    Audit,
+    FailureKind,
+    Fetched,
+    Gradient,
+    Payload,
+    Pool,
+    Slot,
+    Worker,
+    WorkerFailure,
+)
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 
@@ -99,6 +111,7 @@ class Trial:
                 init=tuple(init),
                 outputs=workload.outputs,
                 mode=self.problem.task.contract.mode,
+                gradient=Gradient.of(workload),
             )
             self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
             self._audits[key] = self._workers[key].audit()

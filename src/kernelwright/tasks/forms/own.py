@@ -64,6 +64,7 @@ def task(
     confirm: Sequence[Sizes] | None = None,
     fixed: Sequence[str] = (),
     regimes: Sequence[str] | None = None,
+    backward: bool = False,
     **arguments: str,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function to be a task; it stays the function it was.
@@ -75,6 +76,7 @@ def task(
         confirm: sizes of the confirm workloads beside the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
         regimes: value regimes that may be laid over (`tasks.regimes`); all that the reference takes if none.
+        backward: the task is forward and backward together, the gradients of the outputs given.
         **arguments: a declaration for each tensor, `dtype[sizes] words` (module docstring).
 
     Raises:
@@ -94,7 +96,7 @@ def task(
     if unknown:
         raise TaskError(f"@kw.task: regime {unknown[0]!r} is unknown; expected some of {', '.join(REGIMES)}")
     declaration = Declaration(
-        arguments=arguments, workloads=tuple(workloads), contract=contract or Contract(),
+        arguments=arguments, workloads=tuple(workloads), contract=_asked(contract or Contract(), backward),
         hidden=None if hidden is None else tuple(hidden), confirm=None if confirm is None else tuple(confirm),
         fixed=tuple(fixed), regimes=tuple(REGIMES) if regimes is None else tuple(regimes),
     )  # fmt: skip
@@ -112,7 +114,13 @@ def tasks_in(module: ModuleType) -> list[str]:
 
 
 def load(
-    path: Path, text: str, symbol: str, *, max_elements: int | None = None, contract: Contract | None = None
+    path: Path,
+    text: str,
+    symbol: str,
+    *,
+    max_elements: int | None = None,
+    contract: Contract | None = None,
+    backward: bool = False,
 ) -> Task:
     """Make a task of the function `symbol` in the file."""
     function = getattr(run_source(text, str(path)), symbol, None)
@@ -132,7 +140,7 @@ def load(
             origin=str(path),
         ),
         workloads=tuple(searches.values()),
-        contract=contract or declaration.contract,
+        contract=_asked(contract or declaration.contract, backward),
         notes=tuple(dict.fromkeys(note for _, notes in fitted for note in notes)),
     )  # fmt: skip
     return derive(loaded, maker.plan())
@@ -237,6 +245,10 @@ class _Maker:
         ]  # fmt: skip
         with torch.no_grad():
             return output_specs(called(self._function, what, *values))
+
+
+def _asked(contract: Contract, backward: bool) -> Contract:
+    return contract.model_copy(update={"backward": True}) if backward else contract
 
 
 def _meta(spec: TensorSpec) -> torch.Tensor:
