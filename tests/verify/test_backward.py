@@ -4,9 +4,12 @@ import pytest
 import torch
 
 from kernelwright.devices import detect
-from kernelwright.errors import TaskError
+from kernelwright.errors import InputError, TaskError
 from kernelwright.languages import get_language
 from kernelwright.measure import Bench
+from kernelwright.propose import Request
+from kernelwright.propose.compiler import CompilerProposer
+from kernelwright.propose.library import LibraryProposer
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import capture
@@ -180,3 +183,50 @@ def test_admission_tries_gradients_like_any_output(oracle):
 def test_what_has_no_gradient_is_no_backward_task(folder):
     with pytest.raises(TaskError, match="no argument or parameter gets a gradient"):
         load_task(f"{folder}/own.py:steps", backward=True)
+
+
+def test_forward_kernels_are_not_proposed_for_it(oracle):
+    request = Request(oracle.problem, detect("cpu"), (), ("cpp",))
+    for proposer in (LibraryProposer(), CompilerProposer()):
+        with pytest.raises(InputError, match="asks for gradients"):
+            next(iter(proposer.propose(request)))
+
+
+CPP = """
+#include <cmath>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+
+using T = tvm::ffi::TensorView;
+void run(T x, T weight, double power, T g, T h, T y, T mean, T grad_x, T grad_weight) {
+  const float *a = static_cast<const float*>(x.data_ptr()), *w = static_cast<const float*>(weight.data_ptr());
+  const float *in = static_cast<const float*>(g.data_ptr()), *one = static_cast<const float*>(h.data_ptr());
+  float *out = static_cast<float*>(y.data_ptr()), *dx = static_cast<float*>(grad_x.data_ptr());
+  float *dw = static_cast<float*>(grad_weight.data_ptr());
+  int64_t rows = x.size(0), dim = x.size(1);
+  double sum = 0;
+  for (int64_t c = 0; c < dim; ++c) {
+    double total = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t i = r * dim + c;
+      double t = std::tanh(static_cast<double>(a[i]));
+      sum += a[i];
+      out[i] = t * w[c];
+      dx[i] = in[i] * w[c] * (1 - t * t) + one[0] / static_cast<double>(rows * dim);
+      total += in[i] * t;
+    }
+    dw[c] = total;
+  }
+  *static_cast<float*>(mean.data_ptr()) = sum / static_cast<double>(rows * dim);
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)
+"""
+
+
+@pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+def test_a_compiled_kernel_writes_outputs_and_gradients_itself(oracle, pool):
+    source = SourceFile(path="k.cpp", text=CPP)
+    candidate = Candidate(sources=(source,), language="cpp", entry="k.cpp:run", style="destination")
+    build = get_language("cpp").build(candidate)
+    found = verify(oracle.problem, candidate, build, pool=pool, oracle=oracle)
+    assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]

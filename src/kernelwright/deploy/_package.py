@@ -57,6 +57,10 @@ def package(
         raise InputError(
             f"task {task.name!r} has no accepted kernel to export; run `kernelwright optimize` first"
         )
+    if task.contract.backward:
+        raise InputError(
+            f"task {task.name!r} is a backward task; its kernels are judged but not exported yet"
+        )
     for variant in variants:
         _check_exportable(variant)
     name = _identifier(task.name)

@@ -12,6 +12,7 @@ weights into constants and would be wrong as soon as they change; ops with rando
 import logging
 from collections.abc import Iterator
 
+from ..errors import InputError
 from ..records import Candidate, Split
 from ._inductor import DEADLINE_S, HarvestError, harvest, rewrite
 from ._protocol import Request
@@ -29,6 +30,8 @@ class CompilerProposer:
         """Yield the harvest of each mode; a mode that fails is logged and left out."""
         seen = set()
         task = request.problem.task
+        if task.contract.backward:
+            raise InputError(f"{task.name} asks for gradients; what is harvested computes the forward only")
         for mode in self.modes:
             try:
                 codes = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ..errors import InputError
 from ..kernels import match_all
 from ..records import Split
 from ..tasks.capture import Graph, capture
@@ -21,8 +22,12 @@ class LibraryProposer:
     name = "library"
 
     def propose(self, request: Request) -> Iterator[Template]:
-        """Yield the templates in a language that was asked for, most specific first."""
+        """Yield the templates in a language that was asked for, most specific first; none for backward tasks."""
         task = request.problem.task
+        if task.contract.backward:
+            raise InputError(
+                f"{task.name} asks for gradients; the library's kernels compute the forward only"
+            )
         workloads = task.split(Split.SEARCH) or task.workloads
         graphs = [capture(request.problem, workload) for workload in (workloads[0], workloads[-1])]
         if _constants(graphs[0]) != _constants(graphs[1]):
