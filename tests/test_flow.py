@@ -188,7 +188,7 @@ def test_judge_gives_verdict_and_decision(world):
     assert [f.status for f in rejected.findings] == ["fail"]
     unbuilt = kw.judge(world.file, planted_candidate(50.0, fault="build"), store=world.store)
     assert unbuilt.verdict == "rejected" and unbuilt.findings[0].check == "build"
-    with pytest.raises(InputError, match="judge it again"):
+    with pytest.raises(InputError, match="judge them again"):
         flow.resume("last", store=world.store)
 
 

@@ -4,17 +4,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .flow import Result, judge, optimize, resume
+    from .flow import Result, optimize, resume
+    from .judging import judge, judging
     from .records import Budget, Contract
     from .tasks import load_task, task
 
 __version__ = "0.1.0"
 __all__ = [
-    "Budget", "Contract", "Result", "__version__", "judge", "load_task", "optimize", "resume", "task",
+    "Budget", "Contract", "Result", "__version__", "judge", "judging", "load_task", "optimize", "resume", "task",
 ]  # fmt: skip
 
 _HOMES = {
-    "optimize": ".flow", "judge": ".flow", "resume": ".flow", "Result": ".flow",
+    "optimize": ".flow", "judge": ".judging", "judging": ".judging", "resume": ".flow", "Result": ".flow",
     "task": ".tasks", "load_task": ".tasks",
     "Budget": ".records", "Contract": ".records",
 }  # fmt: skip

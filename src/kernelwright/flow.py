@@ -16,18 +16,16 @@ from .devices.peaks import peaks_of
 from .errors import BusyError, InputError
 from .learn import hints_of
 from .profile import profile
-from .records import Bound, Budget, Candidate, Run, RunStatus, Scalar, Split, Task
+from .records import Bound, Budget, Run, RunStatus, Scalar, Split, Task
 from .search import (
     DEFAULT_TUNER,
     Event,
     Judge,
-    Judgement,
     OnEvent,
     Result,
     Search,
     check_choices,
     conclude,
-    judge_one,
     open_judge,
     proposals_of,
     search,
@@ -35,11 +33,11 @@ from .search import (
     usable_languages,
 )  # fmt: skip
 from .store import Store
-from .tasks import Problem, load_candidate, load_task
+from .tasks import Problem, load_task
 
-__all__ = ["Event", "Judgement", "Result", "judge", "optimize", "resume"]
+__all__ = ["Event", "Result", "optimize", "resume"]
 
-DEFAULT_BUDGET, _ONE = Budget(evaluations=40, minutes=3), Budget(evaluations=1)
+DEFAULT_BUDGET = Budget(evaluations=40, minutes=3)
 PROPOSERS = ("start", "library", "compiler")
 Options = dict[str, Scalar | tuple[Scalar, ...]]
 Target = str | Path | Task | Callable[..., Any]
@@ -68,7 +66,7 @@ def optimize(
         NotFoundError: no language, proposer, tuner or device of that name.
         KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
     """
-    task, used = _task(target, max_elements), detect(device)
+    task, used = task_of(target, max_elements), detect(device)
     beaten = check_choices(task, baselines=baselines, proposers=proposers, tuner=tuner)
     options: Options = {
         "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
@@ -84,44 +82,17 @@ def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | Non
     with Store(store) as kept:
         record = kept.run(run)
         if "judged" in record.options:
-            raise InputError(f"run {record.id} judged one candidate; judge it again instead of resuming")
+            raise InputError(f"run {record.id} judged candidates that were given; judge them again instead")
         if record.status is RunStatus.FINISHED:
             return Result.model_validate(kept.result(record.id))
         return _search(kept, record, on_event)
-
-
-def judge(
-    target: Target,
-    candidate: str | Path | Candidate,
-    *,
-    device: str | None = None,
-    baselines: Sequence[str] = (),
-    max_elements: int | None = None,
-    store: Path | str | None = None,
-    on_event: OnEvent | None = None,
-) -> Judgement:
-    """Verify one candidate in full and measure it against the native op."""
-    task, used = _task(target, max_elements), detect(device)
-    one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
-    beaten = check_choices(task, baselines=baselines)
-    options: Options = {
-        "device": used.torch_device, "languages": usable_languages((one.language,), used), "tuner": "",
-        "baselines": beaten, "judged": one.key, "max_elements": max_elements,
-    }  # fmt: skip
-    with Store(store) as kept:
-        run = kept.create_run(task, device=used.fingerprint, budget=_ONE, seed=0, options=options)
-        setting = Search.of(kept, run, used, on_event)
-        with setting.going_on(), _staged(setting) as (_, _, judging):
-            judgement = judge_one(setting, one, judging)
-            kept.finish_run(run.id, RunStatus.FINISHED, judgement.model_dump(mode="json"))
-            return judgement
 
 
 def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
     setting = Search.of(store, run, detect(str(run.options["device"])), on_event)
     with setting.going_on():
         try:
-            with _staged(setting) as (problem, bounds, judging):
+            with staged(setting) as (problem, bounds, judging):
                 hints = hints_of(store, run) if run.options.get("learn", True) else ()
                 outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
         except BusyError as error:
@@ -133,7 +104,8 @@ def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
 
 
 @contextmanager
-def _staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
+def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
+    """Profile and bound the task of a run and open its judge."""
     device, problem = setting.device, Problem(setting.store.task(setting.run.task))
     searched = problem.task.split(Split.SEARCH)
     with setting.timing():
@@ -145,5 +117,6 @@ def _staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]
         yield problem, bounds, judging
 
 
-def _task(target: Target, max_elements: int | None) -> Task:
+def task_of(target: Target, max_elements: int | None) -> Task:
+    """Return the task that a target stands for."""
     return target if isinstance(target, Task) else load_task(target, max_elements=max_elements)

@@ -17,8 +17,11 @@ WRONG_INPUT = 2
 
 _COMMANDS = {
     "optimize": "Search for a faster kernel, verify it, and package it.",
-    "judge": "Verify and measure one candidate against a task.",
+    "judge": "Verify and measure a candidate against a task.",
+    "describe": "Say what a task computes, to whoever writes a kernel for it.",
+    "profile": "Say where the time of the native op goes.",
     "bound": "Say how fast a task could be on a device, by physics.",
+    "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     "doctor": "Say what is here, what is missing, and what to do about it.",
     "runs": "List the runs in the store.",
     "show": "Show one run: its decision and every candidate.",

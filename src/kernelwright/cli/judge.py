@@ -1,57 +1,108 @@
-"""`kernelwright judge`: one candidate against a task."""
+"""`kernelwright judge`: candidates against a task."""
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from pydantic import Field, ValidationError
 
-from ._common import Common, speedup_text
+from ..errors import InputError, MissingToolError
+from ..records import Record
+from ._common import Common, print_json, speedup_text
+
+if TYPE_CHECKING:
+    from ..judging import Ask
+    from ..search import Judgement
 
 _EXIT = {"accepted": 0, "rejected": 1, "unknown": 3}
+_ON_INPUT = "-"
+
+
+class _Asked(Record):
+    """One line on standard input."""
+
+    candidate: str = Field(min_length=1)
+    screen: bool = False
 
 
 def judge(
     task: str,
-    candidate: str,
+    candidate: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
+    screen: Annotated[bool, Parameter(negative="")] = False,
+    run: str = "",
     device: str | None = None,
     baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     common: Common | None = None,
 ) -> int:
-    """Verify and measure one candidate against a task.
+    """Verify and measure a candidate against a task.
 
     Exit code 0: the candidate is right and honest; 1: it is rejected; 3: a check could not run. Whether it
     is faster is the decision, and does not change the exit code.
 
     Args:
         task: The task, as for `optimize`.
-        candidate: Source file, `file:symbol`, a solution's JSON file, or a folder.
+        candidate: Source file, `file:symbol`, a solution's JSON file, or a folder. With `-` candidates are read
+            from standard input, a line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
+            by a line of JSON; the judge stays warm between them.
+        screen: Only verify and time it on the search workloads, as a search does to rank it; quick, and never
+            enough to accept.
+        run: Judge it in this earlier run of `judge`, so that the acceptance knows how many were tried.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         baseline: Native form to measure against, as for `optimize`.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         common: Flags of every command.
     """
-    from .. import flow
+    from ..judging import judging
     from ..records import Budget
     from ._console import reporting
 
     common = common or Common()
-    with reporting(common.json, Budget()) as on_event:
-        judgement = flow.judge(
+    with (
+        reporting(common.json, Budget()) as on_event,
+        judging(
             task,
-            candidate,
             device=device,
             baselines=baseline or (),
             max_elements=None if max_elements is None else int(max_elements),
+            run=run,
             store=common.folder,
             on_event=on_event,
-        )
+        ) as ask,
+    ):
+        if candidate == _ON_INPUT:
+            return _serve(ask)
+        judgement = ask(candidate, screen)
     if common.json:
         print(judgement.line(), flush=True)
     else:
-        for finding in judgement.findings:
-            print(f"{finding.status:8} {finding.check} {finding.message}".rstrip())
-        speedup = judgement.speedup.model_dump() if judgement.speedup else None
-        print(f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)
+        _print(judgement)
     return _EXIT[judgement.verdict]
+
+
+def _serve(ask: "Ask") -> int:
+    """Answer every line of standard input with one line; what is wrong with one does not end the others."""
+    print_json("ready")
+    for line in sys.stdin:
+        try:
+            asked = _Asked.model_validate_json(line)
+            print(ask(asked.candidate, asked.screen).line(), flush=True)
+        except ValidationError:
+            print_json(
+                "error",
+                message=f'{line.strip()!r} is no request; expected {{"candidate": PATH, "screen": true}}',
+            )
+        except (InputError, MissingToolError) as error:
+            print_json("error", message=" ".join(str(error).split()))
+    return 0
+
+
+def _print(judgement: "Judgement") -> None:
+    for finding in judgement.findings:
+        print(f"{finding.status:8} {finding.check} {finding.message}".rstrip())
+    if judgement.diagnostics:
+        print(judgement.diagnostics, file=sys.stderr)
+    speedup = judgement.speedup.model_dump() if judgement.speedup else None
+    print(f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)

@@ -14,12 +14,18 @@ from ..records import (
     Interval,
     Record,
     Run,
+    Scalar,
+    Split,
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
 from ._budget import Meter
 from ._session import Outcome, fraction_of_bound
 from ._variants import served_speedup
+
+ON_HIDDEN = "on a hidden workload"
+"""All that is told of where, and of what, a candidate got wrong on a workload that it must not know."""
+_HIDDEN = frozenset({Split.HIDDEN.value, Split.CONFIRM.value})
 
 
 class Result(Record):
@@ -59,25 +65,45 @@ class Result(Record):
 class Judgement(Record):
     """The outcome of `judge`: what is known of one candidate."""
 
+    run: str
+    """The run it belongs to, for `show`, `export`, and to judge more in it."""
     task: str
     """The task's name."""
     candidate: str
     """The candidate's key."""
+    stage: str
+    """How far it went: `build`, `verify`, `screen`, `full`; only `full` can be accepted."""
     verdict: VerdictStatus
     """Whether it is right and honest."""
     findings: tuple[Finding, ...]
-    """What each check found."""
+    """What each check found; of hidden workloads only which check failed."""
     decision: DecisionStatus
     """Whether it is faster."""
+    reason: str
+    """Why, in one sentence."""
     speedup: Interval | None
     """Against the faster baseline; none where it was not timed."""
+    baseline: str | None
+    """The faster baseline."""
+    time_us: float | None
+    """The candidate's time, geometric mean over the search workloads."""
+    bound_us: float | None
+    """The least time that the device needs."""
+    workloads: tuple[WorkloadDecision, ...]
+    """The speedup workload by workload."""
+    diagnostics: str
+    """What the compiler said where it did not build."""
+    evidence: dict[str, Scalar]
+    """Static facts of the build: registers, spills, vector width ..."""
+    advice: tuple[str, ...]
+    """What the evidence holds against it."""
 
     def line(self) -> str:
         """Return the judgement as one line of JSON."""
         return json.dumps({"event": "result", **self.model_dump(mode="json")})
 
 
-def judgement_of(task_name: str, evaluation: Evaluation) -> Judgement:
+def judgement_of(run: Run, evaluation: Evaluation) -> Judgement:
     """Sum one evaluation up; what did not build is rejected, what could not be built is unknown."""
     verdict = evaluation.verdict
     if verdict is not None:
@@ -87,14 +113,40 @@ def judgement_of(task_name: str, evaluation: Evaluation) -> Judgement:
         status = CheckStatus.FAIL if failed else CheckStatus.UNKNOWN
         findings = (Finding(check="build", status=status, message=evaluation.decision.reason),)
         standing = VerdictStatus.REJECTED if failed else VerdictStatus.UNKNOWN
+    decision, build = evaluation.decision, evaluation.build
     return Judgement(
-        task=task_name,
+        run=run.id,
+        task=run.task_name,
         candidate=evaluation.candidate.key,
+        stage=evaluation.stage,
         verdict=standing,
-        findings=findings,
-        decision=evaluation.decision.status,
-        speedup=evaluation.decision.speedup,
+        findings=tuple(map(_told, findings)),
+        decision=decision.status,
+        reason=_reason(decision.reason),
+        speedup=decision.speedup,
+        baseline=decision.baseline or None,
+        time_us=decision.time_us or None,
+        bound_us=decision.bound_us or None,
+        workloads=decision.workloads,
+        diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
+        evidence=build.evidence,
+        advice=build.findings,
     )
+
+
+def _told(finding: Finding) -> Finding:
+    """Leave out of a finding what could teach a candidate's author the hidden workloads."""
+    if finding.status is CheckStatus.PASS:
+        return finding.model_copy(update={"figures": {}})
+    if finding.workload not in _HIDDEN:
+        return finding
+    return finding.model_copy(update={"message": ON_HIDDEN, "workload": "hidden", "figures": {}})
+
+
+def _reason(reason: str) -> str:
+    """Cut a reason off where it goes on to say what was wrong on a hidden workload."""
+    head, found, _ = reason.partition(ON_HIDDEN)
+    return head + found
 
 
 def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None) -> Result:

@@ -125,12 +125,22 @@ def so_far(setting: Search, why: str) -> Outcome:
     return Outcome.of(tuple(store.evaluations(run.id)), "minutes", names)
 
 
-def judge_one(setting: Search, candidate: Candidate, judge: Judge) -> Judgement:
-    """Put one candidate through the whole of the acceptance, unless the store knows it already."""
+def judge_one(setting: Search, candidate: Candidate, judge: Judge, *, screen: bool = False) -> Judgement:
+    """Put one candidate through the whole of the acceptance, unless the store knows it already.
+
+    `screen` goes only as far as the search goes with each candidate: never into a hidden workload.
+
+    Raises:
+        NotFoundError: no language of that name.
+        MissingToolError: the candidate's language lacks its tools.
+    """
+    usable_languages((candidate.language,), setting.device)
     language = get_language(candidate.language)
     evaluator = Evaluator(setting.run, setting.store, judge, {language.name: language}, setting.meter)
-    evaluator.known(candidate)
-    return judgement_of(setting.run.task_name, evaluator.accept(candidate, language.build(candidate)))
+    known, build = evaluator.known(candidate), language.build(candidate)
+    if screen:
+        return judgement_of(setting.run, known or evaluator.screen(candidate, build))
+    return judgement_of(setting.run, evaluator.accept(candidate, build))
 
 
 def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Target → Task, and Task → Problem: what is to be made faster, frozen as a record and alive to run."""
 
 from ..records import Workload
+from ._brief import brief
 from ._candidate import load_candidate
 from ._problem import Outcome, Problem
 from ._target import load_task
 from .forms.own import task
 
-__all__ = ["Outcome", "Problem", "Workload", "load_candidate", "load_task", "task"]
+__all__ = ["Outcome", "Problem", "Workload", "brief", "load_candidate", "load_task", "task"]

@@ -1,0 +1,86 @@
+"""Judge candidates that come from outside the search: a person, a script, a coding agent.
+
+Task, Candidate ─▶ verify ─▶ measure ─▶ Judgement
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from .devices import detect
+from .errors import InputError
+from .flow import Options, Target, staged, task_of
+from .records import Budget, Candidate, RunStatus
+from .search import Judgement, OnEvent, Search, check_choices, judge_one
+from .store import Store
+from .tasks import load_candidate
+
+__all__ = ["Ask", "Judgement", "judge", "judging"]
+
+Ask = Callable[[str | Path | Candidate, bool], Judgement]
+"""`ask(candidate, screen)`: judge one candidate, in full or as far as a search would to rank it."""
+
+
+def judge(
+    target: Target,
+    candidate: str | Path | Candidate,
+    *,
+    screen: bool = False,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    max_elements: int | None = None,
+    run: str = "",
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Judgement:
+    """Verify one candidate in full and measure it against the native op; `screen` stops where a search would."""
+    with judging(
+        target, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
+    ) as ask:  # fmt: skip
+        return ask(candidate, screen)
+
+
+@contextmanager
+def judging(
+    target: Target,
+    *,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    max_elements: int | None = None,
+    run: str = "",
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[Ask]:
+    """Open the judge of a task for candidates that come one by one.
+
+    Together they are one run, so that the acceptance of the best knows from how many it was picked. `run`
+    goes on with an earlier one, which keeps the baselines that it began with.
+
+    Raises:
+        InputError: `run` is of another task, or a search.
+    """
+    task, used = task_of(target, max_elements), detect(device)
+    options: Options = {
+        "device": used.torch_device, "tuner": "", "judged": True, "max_elements": max_elements,
+        "baselines": check_choices(task, baselines=baselines),
+    }  # fmt: skip
+    with Store(store) as kept:
+        if run:
+            record = kept.run(run)
+            if record.task != task.key or "judged" not in record.options:
+                raise InputError(
+                    f"run {record.id} is no series of judgements of {task.name}; leave the run out to begin one"
+                )
+        else:
+            record = kept.create_run(task, device=used.fingerprint, budget=Budget(), seed=0, options=options)
+        setting = Search.of(kept, record, used, on_event)
+        with setting.going_on(), staged(setting) as (_, _, judge_of):
+
+            def ask(candidate: str | Path | Candidate, screen: bool) -> Judgement:
+                one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+                judgement = judge_one(setting, one, judge_of, screen=screen)
+                kept.finish_run(record.id, RunStatus.RUNNING, judgement.model_dump(mode="json"))
+                return judgement
+
+            yield ask
+            kept.finish_run(record.id, RunStatus.FINISHED)

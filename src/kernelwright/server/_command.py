@@ -1,0 +1,122 @@
+"""The command line as a child process: its lines of JSON, its end, and its death when it is no longer wanted.
+
+Covers: a command that is cancelled (its process group dies, and every worker with it), one that fails (its one
+sentence is raised), one that hangs when asked to stop.
+Does not cover: how long a command may take; whoever asked may cancel it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import JsonValue
+
+Line = dict[str, JsonValue]
+"""One line of a command's output."""
+
+OnLine = Callable[[Line], Awaitable[None]]
+"""Called with every line of a command before its result, and with an empty one while there is none."""
+
+PROGRAM = (sys.executable, "-m", "kernelwright")
+"""The program that every tool runs."""
+_HEARTBEAT_S = 2.0
+_MOST_LINE_BYTES = 64 << 20
+_GRACE_S = 10.0
+
+
+class Command:
+    """A running command of ours, asked for JSON."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._lines = BufferedByteReceiveStream(process.stdout)
+
+    @classmethod
+    async def start(cls, arguments: Sequence[str], *, asks: bool = False) -> "Command":
+        """Start a command in a process group of its own; one that `asks` reads requests from its input."""
+        return cls(
+            await anyio.open_process(
+                [*PROGRAM, *arguments, "--json"],
+                stdin=subprocess.PIPE if asks else subprocess.DEVNULL,
+                stderr=None,
+                start_new_session=True,
+            )
+        )
+
+    async def line(self) -> Line:
+        """Wait for the next line.
+
+        Raises:
+            ToolError: the command says what is wrong, or ended without a word.
+        """
+        try:
+            text = await self._lines.receive_until(b"\n", _MOST_LINE_BYTES)
+        except (
+            anyio.IncompleteRead,
+            anyio.EndOfStream,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+        ):
+            code = await self._process.wait()
+            raise ToolError(
+                f"the command ended with exit code {code} and no result; see the server's log"
+            ) from None
+        line: Line = json.loads(text)
+        if line["event"] == "error":
+            raise ToolError(str(line["message"]))
+        return line
+
+    async def until(self, event: str, on_line: OnLine) -> Line:
+        """Wait for the line of that event; `on_line` is told of those before it, and now and then of none."""
+        while True:
+            with anyio.move_on_after(_HEARTBEAT_S) as waited:
+                line = await self.line()
+                if line["event"] == event:
+                    return line
+            await on_line({} if waited.cancelled_caught else line)
+
+    async def ask(self, **request: JsonValue) -> None:
+        """Send one request."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(anyio.BrokenResourceError):
+            await self._process.stdin.send(json.dumps(request).encode() + b"\n")
+
+    async def end(self) -> None:
+        """End it: asked first, killed with its whole group if it does not go."""
+        with anyio.CancelScope(shield=True):
+            if self._process.returncode is None:
+                _signal(self._process.pid, signal.SIGTERM)
+                with anyio.move_on_after(_GRACE_S):
+                    await self._process.wait()
+            _signal(self._process.pid, signal.SIGKILL)
+            await self._process.aclose()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
+
+@asynccontextmanager
+async def running(arguments: Sequence[str]) -> AsyncIterator[Command]:
+    """Run a command for as long as the context lasts."""
+    command = await Command.start(arguments)
+    try:
+        yield command
+    finally:
+        await command.end()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
