@@ -14,7 +14,7 @@ from .bound import bound
 from .devices import detect
 from .devices.peaks import peaks_of
 from .errors import BusyError, InputError
-from .learn import hints_of
+from .learn import hints_of, learn_from
 from .profile import profile
 from .records import Bound, Budget, Run, RunStatus, Scalar, Split, Task
 from .search import (
@@ -98,6 +98,7 @@ def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
         except BusyError as error:
             outcome = so_far(setting, str(error))
         result = conclude(setting, outcome)
+        learn_from(store, run.id)
     if outcome.status is RunStatus.INTERRUPTED:
         raise KeyboardInterrupt
     return result

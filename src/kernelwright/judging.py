@@ -10,6 +10,7 @@ from pathlib import Path
 from .devices import detect
 from .errors import InputError
 from .flow import Options, Target, staged, task_of
+from .learn import learn_from
 from .records import Budget, Candidate, RunStatus
 from .search import Judgement, OnEvent, Search, check_choices, judge_one
 from .store import Store
@@ -33,11 +34,17 @@ def judge(
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
 ) -> Judgement:
-    """Verify one candidate in full and measure it against the native op; `screen` stops where a search would."""
+    """Verify one candidate in full and measure it against the native op; `screen` stops where a search would.
+
+    Raises:
+        TaskError: the target is no task, or the candidate no candidate.
+    """
+    task = task_of(target, max_elements)
+    one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
     with judging(
-        target, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
+        task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
     ) as ask:  # fmt: skip
-        return ask(candidate, screen)
+        return ask(one, screen)
 
 
 @contextmanager
@@ -84,3 +91,4 @@ def judging(
 
             yield ask
             kept.finish_run(record.id, RunStatus.FINISHED)
+            learn_from(kept, record.id)

@@ -21,6 +21,8 @@ _COMMANDS = {
     "describe": "Say what a task computes, to whoever writes a kernel for it.",
     "profile": "Say where the time of the native op goes.",
     "bound": "Say how fast a task could be on a device, by physics.",
+    "lessons": "List, search, exchange or audit what earlier runs taught.",
+    "trajectories": "Write runs as data to train on: a line of JSON for each candidate.",
     "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     "doctor": "Say what is here, what is missing, and what to do about it.",
     "runs": "List the runs in the store.",

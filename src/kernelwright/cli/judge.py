@@ -55,26 +55,24 @@ def judge(
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         common: Flags of every command.
     """
+    from ..judging import judge as judge_once
     from ..judging import judging
     from ..records import Budget
     from ._console import reporting
 
     common = common or Common()
-    with (
-        reporting(common.json, Budget()) as on_event,
-        judging(
-            task,
-            device=device,
-            baselines=baseline or (),
-            max_elements=None if max_elements is None else int(max_elements),
-            run=run,
-            store=common.folder,
-            on_event=on_event,
-        ) as ask,
-    ):
+    shrunk = None if max_elements is None else int(max_elements)
+    with reporting(common.json, Budget()) as on_event:
         if candidate == _ON_INPUT:
-            return _serve(ask)
-        judgement = ask(candidate, screen)
+            with judging(
+                task, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+                store=common.folder, on_event=on_event,
+            ) as ask:  # fmt: skip
+                return _serve(ask)
+        judgement = judge_once(
+            task, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+            store=common.folder, on_event=on_event,
+        )  # fmt: skip
     if common.json:
         print(judgement.line(), flush=True)
     else:

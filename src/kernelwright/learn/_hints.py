@@ -11,19 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..records import (
-    Candidate,
-    Configuration,
-    DecisionStatus,
-    Evaluation,
-    Record,
-    Run,
-    ScalarSpec,
-    Split,
-    Task,
-    TensorSpec,
-)  # fmt: skip
+from ..records import Candidate, Configuration, DecisionStatus, Evaluation, Record, Run
 from ..store import Store
+from ._size import elements_of
 
 EVENT = "hints"
 """The event that holds the hints of a run."""
@@ -62,10 +52,10 @@ def hints_of(store: Store, run: Run) -> tuple[Hint, ...]:
     begun = [e["hints"] for e in store.events(run.id) if e["event"] == EVENT]
     if begun and isinstance(begun[0], list):
         return tuple(Hint.model_validate(hint) for hint in begun[0])
-    elements = _elements(store.task(run.task))
+    elements = elements_of(store.task(run.task))
     seen: dict[str, list[_Trace]] = defaultdict(list)
     for earlier in [r for r in store.runs() if r.id != run.id][:_MOST_RUNS]:
-        distance = abs(math.log(_elements(store.task(earlier.task)) / elements))
+        distance = abs(math.log(elements_of(store.task(earlier.task)) / elements))
         weight = math.exp(-distance / _SIZE_SCALE) * (1.0 if earlier.device == run.device else _OTHER_DEVICE)
         for evaluation, cost in _relative(store.evaluations(earlier.id)):
             seen[_name(evaluation.candidate)].append(_Trace(evaluation.candidate, weight, cost))
@@ -122,14 +112,3 @@ def _best(hints: Iterable[Hint]) -> tuple[Hint, ...]:
 
 def _name(candidate: Candidate) -> str:
     return json.dumps([candidate.template, candidate.language, candidate.parameters], sort_keys=True)
-
-
-def _elements(task: Task) -> float:
-    """Return the elements of a task's search workloads, geometric mean."""
-    workloads = task.split(Split.SEARCH)
-    logs = [math.log(max(1, sum(map(_count, w.arguments)))) for w in workloads]
-    return math.exp(sum(logs) / max(1, len(logs)))
-
-
-def _count(spec: TensorSpec | ScalarSpec) -> int:
-    return math.prod(spec.shape) if isinstance(spec, TensorSpec) else 0

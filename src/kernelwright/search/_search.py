@@ -9,7 +9,7 @@ from ..config import Settings
 from ..devices import Device
 from ..errors import InputError, KernelwrightError, MissingToolError, NotFoundError
 from ..languages import get_language, language_names
-from ..learn import Hint
+from ..learn import Hint, recall, situation_of
 from ..propose import Proposal, Proposer, Request
 from ..records import Bound, Candidate, Run, RunStatus, Space, Split, Task
 from ..store import DeviceLock, Store
@@ -204,6 +204,14 @@ def check_choices(
     return beaten
 
 
+def _lessons(setting: Search) -> tuple[str, ...]:
+    """Return what earlier runs taught about tasks like this one, unless the run is to begin afresh."""
+    if not setting.run.options.get("learn", True):
+        return ()
+    recalled = recall(setting.store, situation_of(setting.store, setting.run.id))
+    return tuple(str(one) for one in recalled if one.lesson.evidence.run != setting.run.id)
+
+
 def proposals_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Proposal]:
     """Yield what the run's proposers propose, in their order, each only as far as it is asked.
 
@@ -213,7 +221,7 @@ def proposals_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> 
     request = Request(
         problem, setting.device, bounds, setting.names("languages"),
         seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
-        options=setting.run.options, store=setting.store.folder, run=setting.run.id,
+        options=setting.run.options, store=setting.store.folder, run=setting.run.id, lessons=_lessons(setting),
     )  # fmt: skip
     seen: set[str] = set()
     for proposer in make_proposers(setting.names("proposers")):

@@ -45,4 +45,12 @@ def _calls(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX calls_by_run ON calls(run, key)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _calls)
+def _kept(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE kept (
+            kind TEXT NOT NULL, origin TEXT NOT NULL, key TEXT NOT NULL, record TEXT NOT NULL,
+            PRIMARY KEY (kind, origin, key))"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _calls, _kept)

@@ -157,6 +157,20 @@ class Store:
         """Count what a run has used of its budget."""
         return _evaluations.spent(self._database, run)
 
+    def keep(self, kind: str, origin: str, records: Mapping[str, str]) -> None:
+        """Keep records of a kind by their keys, in place of those that the same origin left before."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM kept WHERE kind = ? AND origin = ?", (kind, origin))
+            connection.executemany(
+                "INSERT INTO kept VALUES (?, ?, ?, ?)",
+                [(kind, origin, key, record) for key, record in records.items()],
+            )
+
+    def kept(self, kind: str) -> list[str]:
+        """Return every record of a kind, in the order they were kept."""
+        rows = self._database.read("SELECT record FROM kept WHERE kind = ? ORDER BY rowid", (kind,))
+        return [row["record"] for row in rows]
+
     def candidate(self, key: str) -> Candidate:
         """Return a candidate by its key or an unambiguous beginning of it."""
         return _evaluations.candidate(self._database, self.blobs, key)

@@ -15,7 +15,7 @@ def brief(task: Task) -> dict[str, JsonValue]:
         >>> from kernelwright.tasks import load_task
         >>> told = brief(load_task("examples/swiglu.py"))
         >>> told["entry"], sorted(w["split"] for w in told["workloads"])[-1]
-        ('reference.py:swiglu', 'search')
+        ('swiglu.py:swiglu', 'search')
     """
     reference = task.reference
     return {

@@ -1,0 +1,74 @@
+"""Runs → steps: what was proposed from what, and what the judge made of it; data to train on."""
+
+from collections.abc import Iterator
+
+from ..records import DecisionStatus, Finding, Interval, Record, SourceFile
+from ..store import Store
+
+
+class Step(Record):
+    """One candidate of a run: from its parents by an edit to a decision."""
+
+    run: str
+    """The run's id."""
+    task: str
+    """The task's key."""
+    task_name: str
+    """The task's name."""
+    device: str
+    """Fingerprint of the device."""
+    number: int
+    """Place in the run, from 0."""
+    candidate: str
+    """The candidate's key."""
+    parents: tuple[str, ...]
+    """Keys of the candidates that it was made from."""
+    proposer: str
+    """Who made it."""
+    edit: str
+    """What was done, in words."""
+    language: str
+    """Its language."""
+    sources: tuple[SourceFile, ...]
+    """Its files."""
+    parameters: dict[str, bool | int | float | str | None]
+    """Its configuration, where a template rendered it."""
+    build: str
+    """What came of the build, and what the compiler said where it failed."""
+    findings: tuple[Finding, ...]
+    """What each check found that did not pass."""
+    decision: DecisionStatus
+    """What was decided."""
+    reason: str
+    """Why."""
+    speedup: Interval | None
+    """Against the faster baseline."""
+    stage: str
+    """How far it went."""
+
+
+def steps_of(store: Store, run: str) -> Iterator[Step]:
+    """Yield the steps of a run in order; nothing that a hidden workload taught is left out."""
+    record = store.run(run)
+    for number, e in enumerate(store.evaluations(record.id)):
+        candidate, build = e.candidate, e.build
+        yield Step(
+            run=record.id,
+            task=record.task,
+            task_name=record.task_name,
+            device=record.device,
+            number=number,
+            candidate=candidate.key,
+            parents=candidate.parents,
+            proposer=candidate.proposer,
+            edit=candidate.reason,
+            language=candidate.language,
+            sources=candidate.sources,
+            parameters=candidate.parameters,
+            build=f"{build.status}: {build.diagnostics}".removesuffix(": ") if build.status != "ok" else "ok",
+            findings=tuple(f for f in e.verdict.findings if f.status != "pass") if e.verdict else (),
+            decision=e.decision.status,
+            reason=e.decision.reason,
+            speedup=e.decision.speedup,
+            stage=e.stage,
+        )
