@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .bound import bound
-from .devices import detect
-from .devices.peaks import peaks_of
+from .devices import detect, peaks_of
 from .errors import BusyError, InputError
 from .learn import hints_of, learn_from
 from .profile import profile
@@ -27,7 +26,7 @@ from .search import (
     check_choices,
     conclude,
     open_judge,
-    proposals_of,
+    request_of,
     search,
     so_far,
     usable_languages,
@@ -54,6 +53,9 @@ def optimize(
     baselines: Sequence[str] = (),
     seed: int = 0,
     tuner: str = DEFAULT_TUNER,
+    strategy: str = "",
+    editors: Sequence[str] = (),
+    more: Options | None = None,
     learn: bool = True,
     max_elements: int | None = None,
     store: Path | str | None = None,
@@ -61,16 +63,19 @@ def optimize(
 ) -> Result:
     """Search for a faster kernel, verify it, and package it; nothing better found is a result too.
 
+    `more` is what proposers, editors and strategies let one choose: `models`, `edits`, `strategy.patience` ...
+
     Raises:
         TaskError: the target is no task.
-        NotFoundError: no language, proposer, tuner or device of that name.
+        NotFoundError: no language, proposer, tuner, strategy, editor or device of that name.
         KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
     """
     task, used = task_of(target, max_elements), detect(device)
-    beaten = check_choices(task, baselines=baselines, proposers=proposers, tuner=tuner)
+    beaten = check_choices(task, baselines, proposers, tuner, strategy, editors)
     options: Options = {
         "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
         "proposers": tuple(proposers), "baselines": beaten, "max_elements": max_elements, "learn": learn,
+        "strategy": strategy, "editors": tuple(editors), **(more or {}),
     }  # fmt: skip
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
@@ -94,7 +99,7 @@ def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
         try:
             with staged(setting) as (problem, bounds, judging):
                 hints = hints_of(store, run) if run.options.get("learn", True) else ()
-                outcome = search(setting, proposals_of(setting, problem, bounds), judging, hints)
+                outcome = search(setting, request_of(setting, problem, bounds), judging, hints)
         except BusyError as error:
             outcome = so_far(setting, str(error))
         result = conclude(setting, outcome)

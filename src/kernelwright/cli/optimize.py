@@ -23,6 +23,8 @@ def optimize(
     seed: int = 0,
     baseline: _Names = None,
     tuner: str | None = None,
+    strategy: str = "",
+    editor: _Names = None,
     learn: bool = True,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     common: Common | None = None,
@@ -45,6 +47,9 @@ def optimize(
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
             default `eager` and `compile`, and the existing kernel where there is one; the fastest counts.
         tuner: Explores templates: `gp` by default; `kernelwright tune --help` names them all.
+        strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; docs/strategies.md
+            has them all.
+        editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         common: Flags of every command.
@@ -68,6 +73,8 @@ def optimize(
             baselines=baseline or (),
             seed=seed,
             tuner=tuner or DEFAULT_TUNER,
+            strategy=strategy,
+            editors=editor or (),
             learn=learn,
             max_elements=None if max_elements is None else int(max_elements),
             store=common.folder,

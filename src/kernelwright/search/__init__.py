@@ -1,6 +1,7 @@
 """Decisions → requests: which candidate next, for how long, and which one in the end."""
 
 from ._budget import Meter
+from ._editing import make_editors
 from ._events import Event, Log, OnEvent
 from ._judging import open_judge, recheck
 from ._packaging import accepted_of, conclude, package_accepted
@@ -12,6 +13,7 @@ from ._search import (
     judge_one,
     make_proposers,
     proposals_of,
+    request_of,
     search,
     so_far,
     usable_languages,
@@ -21,6 +23,6 @@ from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [
     "DEFAULT_TUNER", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result", "Search", "Tuner",
-    "accepted_of", "check_choices", "conclude", "judge_one", "make_proposers", "open_judge", "package_accepted",
-    "proposals_of", "recheck", "search", "so_far", "usable_languages",
+    "accepted_of", "check_choices", "conclude", "judge_one", "make_editors", "make_proposers",
+    "open_judge", "package_accepted", "proposals_of", "recheck", "request_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

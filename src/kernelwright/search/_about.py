@@ -39,10 +39,12 @@ def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
 def reproduce(task: Task, run: Run) -> str:
     """Return the command that repeats a run."""
     words = ["kernelwright", "optimize", task.reference.origin or task.name, "--seed", str(run.seed)]
-    for flag, name in (("--language", "languages"), ("--proposer", "proposers"), ("--baseline", "baselines")):
+    for name in ("languages", "proposers", "baselines", "editors"):
         chosen = run.options.get(name, ())
         for value in chosen if isinstance(chosen, tuple) else ():
-            words += [flag, str(value)]
+            words += [f"--{name[:-1]}", str(value)]
+    if run.options.get("strategy"):
+        words += ["--strategy", str(run.options["strategy"])]
     if not run.options.get("learn", True):
         words.append("--no-learn")
     for flag in ("evaluations", "minutes", "device_seconds"):

@@ -1,11 +1,13 @@
 """Which candidate next: every proposal once, then more of the templates that promise most."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..learn import Hint
-from ..propose import Proposal, Template
+from ..propose import Move, Proposal, Template
 from ..records import Candidate, Configuration, Evaluation, Space
+from ._edits import Edits
 from .tuners import Observation, Tuner
 
 MakeTuner = Callable[[Space], Tuner]
@@ -15,6 +17,8 @@ _LEAST_GAIN = 0.01
 """A template improved if its best time fell by this share."""
 _STALE_COST = 0.05
 """A template that did not improve for n trials ranks as if its best were this share slower, n times."""
+_TUNED_PER_EDIT = 2
+"""Trials of templates between two edits: numbers are tuned while structure is thought about."""
 
 
 @dataclass
@@ -23,6 +27,8 @@ class Arm:
 
     template: Template
     tuner: Tuner
+    move: Move | None = None
+    """What it was made by; none for what a proposer started with."""
     best_us: float | None = None
     stale: int = 0
     """Trials told since it last improved."""
@@ -41,14 +47,17 @@ class Trial:
     candidate: Candidate
     arm: Arm | None = None
     configuration: Configuration = field(default_factory=dict)
+    move: Move | None = None
+    """What it was made by; none for what a proposer started with."""
 
 
 class Scheduler:
     """Allocate evaluations over proposals.
 
-    First every plain candidate and every template's default, in the order proposed. Then, a trial at
-    a time, the open template whose best is lowest, each counted as slower the longer it has not
-    improved. A template closes when its space is used up, after `patience` trials without a gain, after
+    First every plain candidate and every template's default, in the order proposed. Then, where there are
+    edits, what each brings that is new and after it two trials of templates. Otherwise, and when there are no
+    more edits, a trial at a time, the open template whose best is lowest, each counted as slower the longer it
+    has not improved. A template closes when its space is used up, after `patience` trials without a gain, after
     `tolerance` trials without any that worked, or within 5 % of the bound.
     """
 
@@ -56,6 +65,7 @@ class Scheduler:
         self,
         proposals: Iterator[Proposal],
         make_tuner: MakeTuner,
+        edits: Edits | None = None,
         *,
         hints: Sequence[Hint] = (),
         patience: int = 12,
@@ -64,20 +74,52 @@ class Scheduler:
         self._hints = hints
         self._proposals = proposals
         self._make_tuner = make_tuner
+        self._edits = edits
+        self._edited: deque[Trial] = deque()
+        self._to_tune = 0
         self._patience = patience
         self._tolerance = tolerance
         self.arms: list[Arm] = []
 
-    def ask(self) -> Trial | None:
-        """Return the next trial, or none when nothing is left that is worth trying."""
+    def ask(self, *, idle: bool = True) -> Trial | None:
+        """Return the next trial, or none where there is none.
+
+        Args:
+            idle: Whether nothing else is left to evaluate, so that an edit may be waited for. Where it is
+                false, none means that one should ask again when it is true.
+        """
         proposal = next(self._proposals, None)
-        if isinstance(proposal, Candidate):
-            return Trial(proposal)
         if proposal is not None:
-            arm = Arm(proposal, self._make_tuner(proposal.space))
-            arm.tuner.warm_start(self._seen(proposal))
-            self.arms.append(arm)
-            return self._trial(arm, proposal.default())
+            return self._first(proposal)
+        if self._edits is None:
+            return self._tuned()
+        if self._edited:
+            return self._edited.popleft()
+        while self._to_tune > 0:
+            self._to_tune -= 1
+            if (trial := self._tuned()) is not None:
+                return trial
+        edit = self._edits.next() if idle else None
+        if edit is None:
+            return self._tuned() if idle else None
+        self._edited.extend(self._first(p, edit.move) for p in edit.proposals)
+        self._to_tune = _TUNED_PER_EDIT
+        return self._edited.popleft()
+
+    def stop(self) -> None:
+        """Let no more edits begin and cancel those under way."""
+        if self._edits is not None:
+            self._edits.stop()
+
+    def _first(self, proposal: Proposal, move: Move | None = None) -> Trial:
+        if isinstance(proposal, Candidate):
+            return Trial(proposal, move=move)
+        arm = Arm(proposal, self._make_tuner(proposal.space), move)
+        arm.tuner.warm_start(self._seen(proposal))
+        self.arms.append(arm)
+        return self._trial(arm, proposal.default())
+
+    def _tuned(self) -> Trial | None:
         while (promising := self._most_promising()) is not None:
             configuration = promising.tuner.ask()
             if configuration == promising.template.default():  # was tried first, perhaps not told yet
@@ -89,6 +131,8 @@ class Scheduler:
 
     def tell(self, trial: Trial, evaluation: Evaluation, cost_us: float | None) -> None:
         """Report what a trial cost; none where it did not build, verify or run."""
+        if self._edits is not None:
+            self._edits.tell(evaluation, trial.move)
         arm = trial.arm
         if arm is None:
             return
@@ -111,7 +155,7 @@ class Scheduler:
         ]
 
     def _trial(self, arm: Arm, configuration: Configuration) -> Trial:
-        return Trial(arm.template.render(configuration), arm, configuration)
+        return Trial(arm.template.render(configuration), arm, configuration, arm.move)
 
     def _most_promising(self) -> Arm | None:
         # An arm without a working trial yet ranks after those that have one, and before nothing.

@@ -1,6 +1,6 @@
 """Put the pieces of one run together."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -17,6 +17,7 @@ from ..tasks import Problem
 from ._about import opening
 from ._budget import Meter
 from ._builder import Builder
+from ._editing import check_strategy, edits_of
 from ._evaluation import Evaluator
 from ._events import Log, OnEvent
 from ._protocol import Judge
@@ -96,9 +97,7 @@ class Search:
                 raise
 
 
-def search(
-    setting: Search, proposals: Iterable[Proposal], judge: Judge, hints: Sequence[Hint] = ()
-) -> Outcome:
+def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint] = ()) -> Outcome:
     """Search within the run's budget and return what it came to; `hints` say what to try first.
 
     A run that was interrupted goes on where it stood: what it evaluated is asked for again, answered from
@@ -109,11 +108,14 @@ def search(
     languages = {name: get_language(name) for name in setting.names("languages")}
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
-    usable = (p for p in proposals if p.language in languages)
+    usable = (p for p in proposals_of(setting, request) if p.language in languages)
     tuner = str(run.options["tuner"])
-    scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), hints=hints)
     evaluator = Evaluator(run, setting.store, judge, languages, meter)
-    with Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder:
+    with (
+        edits_of(setting, request, evaluator) as edits,
+        Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
+    ):
+        scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), edits, hints=hints)
         return Session(scheduler, builder, evaluator, meter, setting.say).run()
 
 
@@ -183,7 +185,12 @@ def make_proposers(names: Sequence[str]) -> list[Proposer]:
 
 
 def check_choices(
-    task: Task, *, baselines: Sequence[str], proposers: Sequence[str] = (), tuner: str = ""
+    task: Task,
+    baselines: Sequence[str],
+    proposers: Sequence[str] = (),
+    tuner: str = "",
+    strategy: str = "",
+    editors: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Check names before anything is spent.
 
@@ -192,10 +199,11 @@ def check_choices(
         kernel where there is one.
 
     Raises:
-        NotFoundError: no proposer or tuner of that name.
-        InputError: no baseline of that name.
+        NotFoundError: no proposer, tuner, strategy or editor of that name.
+        InputError: no baseline of that name, or a strategy without an editor.
     """
     make_proposers(proposers)
+    check_strategy(strategy, editors)
     if tuner:
         make_tuner(tuner, Space(), 0)
     beaten = tuple(baselines) or ((*BASELINES, "start") if task.start else BASELINES)
@@ -212,17 +220,21 @@ def _lessons(setting: Search) -> tuple[str, ...]:
     return tuple(str(one) for one in recalled if one.lesson.evidence.run != setting.run.id)
 
 
-def proposals_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Proposal]:
+def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Request:
+    """Say all that the proposers and editors of a run may know."""
+    return Request(
+        problem, setting.device, bounds, setting.names("languages"),
+        seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
+        options=setting.run.options, store=setting.store.folder, run=setting.run.id, lessons=_lessons(setting),
+    )  # fmt: skip
+
+
+def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
     """Yield what the run's proposers propose, in their order, each only as far as it is asked.
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
     such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out.
     """
-    request = Request(
-        problem, setting.device, bounds, setting.names("languages"),
-        seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
-        options=setting.run.options, store=setting.store.folder, run=setting.run.id, lessons=_lessons(setting),
-    )  # fmt: skip
     seen: set[str] = set()
     for proposer in make_proposers(setting.names("proposers")):
         try:

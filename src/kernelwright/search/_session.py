@@ -79,7 +79,10 @@ class Session:
     def run(self) -> Outcome:
         """Run to the end of the budget or of the proposals; an interrupt ends it early, keeping all."""
         try:
-            self._explore()
+            try:
+                self._explore()
+            finally:
+                self._scheduler.stop()
             done = {"evaluations": self._meter.evaluations, "stages_s": dict(self._meter.stages_s)}
             self._say("explored", stopped_by=self._stopped_by, **done)
             self._conclude()
@@ -93,13 +96,12 @@ class Session:
         return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
 
     def _explore(self) -> None:
-        exhausted = False
         while True:
-            while self._builder.hungry and not exhausted and not self._over():
-                trial = self._scheduler.ask()
-                exhausted = trial is None
-                if trial is not None:
-                    self._builder.give(trial, known=self._evaluator.known(trial.candidate) is not None)
+            while self._builder.hungry and not self._over():
+                trial = self._scheduler.ask(idle=not len(self._builder))
+                if trial is None:
+                    break
+                self._builder.give(trial, known=self._evaluator.known(trial.candidate) is not None)
             if not len(self._builder) or self._meter.over(reserve=True):
                 break
             self._evaluate()

@@ -8,7 +8,19 @@ before it may be lost; the store stays sound), other users' runs on the same dev
 from ._blobs import Blobs
 from ._calls import Call, Calls
 from ._evaluations import EvaluationKey, Spent
+from ._journal import Entry, Journal
 from ._locks import DeviceLock, RunLock
 from ._store import Store
 
-__all__ = ["Blobs", "Call", "Calls", "DeviceLock", "EvaluationKey", "RunLock", "Spent", "Store"]
+__all__ = [
+    "Blobs",
+    "Call",
+    "Calls",
+    "DeviceLock",
+    "Entry",
+    "EvaluationKey",
+    "Journal",
+    "RunLock",
+    "Spent",
+    "Store",
+]

@@ -53,4 +53,12 @@ def _kept(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _calls, _kept)
+def _journal(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE journal (
+            run TEXT NOT NULL REFERENCES runs(id), ordinal INTEGER NOT NULL, kind TEXT NOT NULL, number INTEGER,
+            record TEXT NOT NULL, PRIMARY KEY (run, ordinal))"""
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _calls, _kept, _journal)

@@ -78,7 +78,7 @@ class PlantedLandscape:
         luck = random.Random(f"{self._seed} {sorted(setting.items())}")
         fault = luck.choice(("build", "verify")) if may_fail and luck.random() < self._faults else ""
         time_us = _LEAST_US[style] + self._step_us[style] * steps
-        return planted_candidate(time_us, fault=fault, parameters=dict(setting))
+        return planted_candidate(time_us, fault=fault, parameters=dict(sorted(setting.items())))
 
     def edit(self, move: Move, request: Request | None = None) -> Reply:
         """Answer a move."""
@@ -116,17 +116,13 @@ class PlantedLandscape:
         return solved
 
     def _child(self, move: Move, dice: random.Random) -> Configuration:
-        if not move.parents:
+        if not move.parents or "style" not in move.parents[0].candidate.parameters:
             return {"style": dice.choice(self._drafted), **{axis: dice.randrange(_VALUES) for axis in _AXES}}
         child = dict(move.parents[0].candidate.parameters)
         if len(move.parents) > 1:
-            other = move.parents[1].candidate.parameters
+            other = {**child, **move.parents[1].candidate.parameters}
             return {name: dice.choice((child[name], other[name])) for name in child}
-        named = [
-            s
-            for s, word in zip(STYLES, ("element", "vectors", "shared", "splits"), strict=True)
-            if word in move.goal
-        ]
+        named = [style for style, word in _NAMED.items() if word in move.goal]
         if named:
             child["style"] = named[0]
         elif dice.random() < 0.05:

@@ -1,9 +1,11 @@
 """What a strategy is told of one candidate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...propose import Move
 from ...records import DecisionStatus, Evaluation, VerdictStatus
+from .._variants import overall
 
 _FAILED = frozenset({DecisionStatus.REJECTED, DecisionStatus.UNKNOWN})
 
@@ -22,8 +24,8 @@ class Scored:
     """Half the width of the score's confidence interval: how noisy it is."""
 
     @classmethod
-    def of(cls, evaluation: Evaluation, move: Move | None = None) -> "Scored":
-        """Score an evaluation: its speedup where it was verified and timed."""
+    def of(cls, evaluation: Evaluation, move: Move | None = None, workloads: Sequence[str] = ()) -> "Scored":
+        """Score an evaluation: its speedup over all search workloads where it was verified and timed."""
         decision, verdict = evaluation.decision, evaluation.verdict
         speedup = decision.speedup
         right = verdict is not None and verdict.status is VerdictStatus.ACCEPTED
@@ -31,7 +33,7 @@ class Scored:
             return cls(evaluation, None, move)
         known = speedup.low is not None and speedup.high is not None
         spread = (speedup.at_most - speedup.at_least) / 2 if known else 0.0
-        return cls(evaluation, speedup.median, move, spread)
+        return cls(evaluation, overall(evaluation, workloads), move, spread)
 
     @property
     def key(self) -> str:

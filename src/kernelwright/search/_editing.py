@@ -1,0 +1,93 @@
+"""Strategy and editors by name → the edits of one run."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from ..errors import InputError, NotFoundError
+from ..propose import Editor, Request
+from ..records import Scalar
+from ..store import Journal
+from ._edits import Desk, Edits
+from ._evaluation import Evaluator
+from .strategies import DEFAULT_STRATEGY, Means, Strategy, make_strategy
+
+if TYPE_CHECKING:
+    from ._search import Search
+
+_WIDTH = 4
+"""Moves under way at once, where the run's option `edits` says nothing else."""
+_SETTING = "strategy."
+"""Options that begin so are the strategy's own settings."""
+
+
+def make_editors(names: Sequence[str]) -> list[Editor]:
+    """Make the editors of those names.
+
+    Raises:
+        NotFoundError: no editor is registered under a name.
+    """
+    points = {point.name: point for point in entry_points(group="kernelwright.editors")}
+    for name in names:
+        if name not in points:
+            raise NotFoundError(
+                f"no editor is called {name!r}; there are {', '.join(sorted(points)) or 'none'}"
+            )
+    return [points[name].load()() for name in names]
+
+
+def check_strategy(strategy: str, editors: Sequence[str]) -> None:
+    """Check the names before anything is spent.
+
+    Raises:
+        NotFoundError: no strategy or editor of that name.
+        InputError: a strategy without an editor, or with editors that know nothing it could ask for.
+    """
+    made = make_editors(editors)
+    if made or strategy:
+        make_strategy(strategy or DEFAULT_STRATEGY, _means(made, 0, {}) if made else Means())
+    if strategy and not made:
+        raise InputError(
+            f"strategy {strategy!r} asks editors for changes and none was named; add --editor NAME"
+        )
+
+
+def edits_of(
+    setting: "Search", request: Request, evaluator: Evaluator
+) -> AbstractContextManager[Edits | None]:
+    """Make the edits of a run, taken up where its journal left them; none where it has no editor."""
+    run, meter = setting.run, setting.meter
+    editors = make_editors(setting.names("editors"))
+    if not editors:
+        return nullcontext()
+    name = str(run.options.get("strategy") or DEFAULT_STRATEGY)
+    most = run.budget.evaluations
+
+    def room(under_way: int) -> bool:
+        return not meter.over(reserve=True) and (most is None or meter.evaluations + under_way < most)
+
+    desk = Desk(
+        editors, request, width=int(str(run.options.get("edits") or _WIDTH)), room=room,
+        left_s=meter.left_to_explore_s, say=setting.say,
+    )  # fmt: skip
+    strategy = strategy_of(name, _means(editors, run.seed, run.options), run.options)
+    return Edits(
+        strategy, desk, Journal(setting.store.folder, run.id), evaluator.evaluations, evaluator.workloads
+    )
+
+
+def strategy_of(name: str, means: Means, options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> Strategy:
+    """Make a strategy with the settings that a run's options hold."""
+    settings = {
+        key.removeprefix(_SETTING): value
+        for key, value in options.items()
+        if key.startswith(_SETTING) and not isinstance(value, tuple)
+    }
+    return make_strategy(name, means, settings)
+
+
+def _means(editors: Sequence[Editor], seed: int, options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> Means:
+    operators = dict.fromkeys(operator for editor in editors for operator in editor.operators)
+    models = options.get("models", ())
+    return Means(seed, tuple(operators), tuple(map(str, models)) if isinstance(models, tuple) else ())

@@ -1,0 +1,72 @@
+"""What a run's strategy asked, heard and was told, in order: enough to bring it back to where it stood.
+
+Covers: replies written from any thread the moment they are there; a process killed at any moment.
+Does not cover: a reply that was under way when the process died; its move is carried out again.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from pydantic import JsonValue
+
+from ._database import Database
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a journal."""
+
+    kind: str
+    """`ask`, `reply`, `heard` or `tell`."""
+    number: int | None
+    """The move's number; none where the line is of no move."""
+    record: dict[str, JsonValue]
+    """What there is to keep, by name."""
+
+
+class Journal:
+    """The journal of one run, for any number of threads; lines are only ever added.
+
+    Example:
+        >>> import tempfile
+        >>> from kernelwright.records import Budget
+        >>> from kernelwright.store import Store
+        >>> from kernelwright.testing import planted_task
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with Store(folder) as store:
+        ...     run = store.create_run(planted_task(), device="cpu-1", budget=Budget(), seed=0)
+        >>> journal = Journal(folder, run.id)
+        >>> journal.add("ask", 0, {"operator": "draft"})
+        >>> [(e.kind, e.number, e.record) for e in journal.entries()]
+        [('ask', 0, {'operator': 'draft'})]
+        >>> journal.close()
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._database = Database(folder / "kernelwright.db", one_thread=False)
+        self._lock = Lock()
+        self._run = run
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+        with self._lock:
+            self._database.close()
+
+    def add(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
+        """Add a line; it is on disk when this returns."""
+        with self._lock, self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO journal VALUES (?, (SELECT COUNT(*) FROM journal WHERE run = ?), ?, ?, ?)",
+                (self._run, self._run, kind, number, json.dumps(record)),
+            )
+
+    def entries(self) -> list[Entry]:
+        """Return every line in order."""
+        with self._lock:
+            rows = self._database.read(
+                "SELECT kind, number, record FROM journal WHERE run = ? ORDER BY ordinal", (self._run,)
+            )
+        return [Entry(row["kind"], row["number"], json.loads(row["record"])) for row in rows]
