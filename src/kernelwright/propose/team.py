@@ -1,0 +1,179 @@
+"""Editor → Editor: several roles around one operator, as a recipe lays them out.
+
+An operator may be prepared by words (a judge, a profiler's reader, a planner), carried out several times from
+different lines of thought, and its proposals read by others before anything is built.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from pydantic import Field, JsonValue
+
+from ..records import (
+    Build,
+    BuildStatus,
+    Candidate,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Record,
+)
+from ._protocol import Editor, Move, Reply, Request
+from ._template import SourceTemplate
+
+_MOST_WORDS = 2_000
+_WORDS = {
+    "bottleneck": "What binds: {}",
+    "critique": "The judge says: {}",
+    "evidence": "Figures: {}",
+    "advice": "Advice: {}",
+    "risks": "It may be wrong on: {}",
+    "summary": "So far: {}",
+}
+"""Notes that go on to the next role, in this order, and how they read."""
+
+
+class Steps(Record):
+    """What is done for one operator."""
+
+    first: tuple[str, ...] = ()
+    """Operators that are asked for words before, of the same candidates; each reads what the ones before said."""
+    hint: str = ""
+    """What the operator is told every time, in the words of the recipe."""
+    thoughts: tuple[str, ...] = ()
+    """Lines of thought; each sample follows one of them, in turn."""
+    samples: int = Field(default=1, ge=1)
+    """How many times it is carried out."""
+    read_by: str = ""
+    """Operator that reads each proposal before it is built; its `correct` is a vote, its `rating` a rank."""
+    votes: int = Field(default=1, ge=1)
+    """How many readers; a proposal that most of them find wrong is dropped."""
+    keep: int | None = Field(default=None, ge=1)
+    """How many proposals go on, the best rated first; all by default."""
+
+
+class Team:
+    """Carries out moves with another editor, step by step.
+
+    Covers: any editor whose replies note what their role says.
+    Does not cover: whether a reader is right: a proposal it drops is not built, and none is accepted for its word.
+    """
+
+    def __init__(self, editor: Editor, steps: Mapping[str, Steps]) -> None:
+        """Put steps around an editor's operators; those that are not named are carried out as they are."""
+        self.name = editor.name
+        self.operators: Sequence[str] = editor.operators
+        self._editor = editor
+        self._steps = dict(steps)
+
+    def edit(self, move: Move, request: Request) -> Reply:
+        """Carry out one move and the steps around it; what they cost is in the reply, and so is what they said."""
+        steps = self._steps.get(move.operator, Steps())
+        words = self._prepare(move, steps, request)
+        goal = "\n".join(part for part in (move.goal, *words.said, steps.hint) if part)
+        replies = [
+            self._editor.edit(replace(move, goal="\n".join(filter(None, (goal, thought)))), request)
+            for thought in _thoughts(steps)
+        ]
+        read = [self._read(p, move, steps, request) for p in _different(replies)]
+        passed = sorted((r for r in read if r.passed), key=lambda r: -r.rating)
+        notes = words.notes | {k: v for r in replies for k, v in r.notes.items()}
+        if read and steps.read_by:
+            notes["readers"] = [{"passed": r.passed, "rating": r.rating, "said": list(r.said)} for r in read]
+        return Reply(
+            proposals=tuple(r.proposal for r in islice(passed, steps.keep)),
+            notes=notes,
+            usd=words.usd + sum(r.usd for r in replies) + sum(r.usd for r in read),
+            failure="" if passed else _failure(replies, read),
+        )
+
+    def _prepare(self, move: Move, steps: Steps, request: Request) -> "_Words":
+        """Ask for words, each role with what was said before it."""
+        words = _Words()
+        for operator in steps.first:
+            goal = "\n".join(part for part in (move.goal, *words.said) if part)
+            words.hear(self._editor.edit(replace(move, operator=operator, goal=goal), request))
+        return words
+
+    def _read(
+        self, proposal: Candidate | SourceTemplate, move: Move, steps: Steps, request: Request
+    ) -> "_Read":
+        if not steps.read_by:
+            return _Read(proposal)
+        shown = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
+        asked = replace(move, operator=steps.read_by, parents=(_not_evaluated(shown),), inspirations=())
+        return _Read(proposal, [self._editor.edit(asked, request) for _ in range(steps.votes)])
+
+
+class _Words:
+    """What the roles said so far."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.notes: dict[str, JsonValue] = {}
+        self.usd = 0.0
+
+    def hear(self, reply: Reply) -> None:
+        self.usd += reply.usd
+        self.notes |= reply.notes
+        self.said += [
+            text.format(_text(reply.notes[name]))[:_MOST_WORDS]
+            for name, text in _WORDS.items()
+            if reply.notes.get(name)
+        ]
+        hypotheses = reply.notes.get("hypotheses")
+        if isinstance(hypotheses, list) and hypotheses:
+            best = max((h for h in hypotheses if isinstance(h, dict)), key=_rating, default={})
+            self.said.append(f"Do this one step and no other: {best.get('idea', '')}")
+
+
+class _Read:
+    """A proposal and what its readers said."""
+
+    def __init__(self, proposal: Candidate | SourceTemplate, replies: Sequence[Reply] = ()) -> None:
+        self.proposal = proposal
+        said = [r.notes for r in replies if not r.failure]
+        against = sum(notes.get("correct") is False for notes in said)
+        self.passed = 2 * against <= len(said)
+        self.rating = max((_rating(notes) for notes in said), default=0.0)
+        self.said = tuple(_text(notes["risks"]) for notes in said if notes.get("risks"))
+        self.usd = sum(r.usd for r in replies)
+
+
+def _thoughts(steps: Steps) -> list[str]:
+    """Return the line of thought of each sample."""
+    thoughts = steps.thoughts or ("",)
+    return [thoughts[i % len(thoughts)] for i in range(steps.samples)]
+
+
+def _different(replies: Iterable[Reply]) -> list[Candidate | SourceTemplate]:
+    """Return the proposals of all replies, each once."""
+    found: dict[str, Candidate | SourceTemplate] = {}
+    for proposal in (p for r in replies for p in r.proposals):
+        one = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
+        found.setdefault(one.key, proposal)
+    return list(found.values())
+
+
+def _failure(replies: Sequence[Reply], read: Sequence[_Read]) -> str:
+    if read:
+        said = "; ".join(text for r in read for text in r.said)
+        return f"the readers found every proposal wrong: {said or 'they gave no reason'}"
+    return next((r.failure for r in replies if r.failure), "")
+
+
+def _not_evaluated(candidate: Candidate) -> Evaluation:
+    decision = Decision(
+        candidate=candidate.key, status=DecisionStatus.INCONCLUSIVE, reason="not evaluated yet"
+    )
+    return Evaluation(candidate=candidate, build=Build(status=BuildStatus.OK), decision=decision)
+
+
+def _rating(notes: Mapping[str, JsonValue]) -> float:
+    rating = notes.get("rating")
+    return float(rating) if isinstance(rating, int | float) else 0.0
+
+
+def _text(value: JsonValue) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

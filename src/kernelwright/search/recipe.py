@@ -1,0 +1,81 @@
+"""A recipe: strategy, editors' steps, memory and prompts, composed in a short TOML file."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from ..errors import InputError, NotFoundError
+from ..propose.team import Steps
+from ..records import Record, Scalar
+
+_SUFFIX = ".toml"
+
+
+class Recipe(Record):
+    """One way to search, as its file says it."""
+
+    name: str
+    """The file's name without the suffix."""
+    title: str
+    """What it is, in a line."""
+    source: str
+    """The system it follows: paper, repository."""
+    mechanism: str
+    """What distinguishes it, and is reproduced."""
+    left_out: str
+    """What of the system is not reproduced."""
+    proposers: tuple[str, ...] = ("start",)
+    """What the search begins with."""
+    strategy: str
+    """Name of the strategy that chooses moves."""
+    settings: dict[str, Scalar] = {}
+    """The strategy's own settings."""
+    steps: dict[str, Steps] = {}
+    """Roles around an operator, by operator."""
+    lessons: bool = False
+    """Whether prompts hold what earlier runs taught."""
+    prompts: Literal["shipped", "evolving"] = "shipped"
+    """Whether the coder's prompt is the shipped one, or the version that did best so far."""
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Name the recipes that are shipped."""
+    folder = files("kernelwright") / "recipes"
+    return tuple(sorted(f.name.removesuffix(_SUFFIX) for f in folder.iterdir() if f.name.endswith(_SUFFIX)))
+
+
+def load_recipe(name: str) -> Recipe:
+    """Load a shipped recipe by its name, or any by the path of its file.
+
+    Raises:
+        NotFoundError: there is no such recipe or file.
+        InputError: the file is no recipe; the message names the field.
+
+    Example:
+        >>> load_recipe("cudaforge").steps["improve"].first
+        ('critique',)
+    """
+    if name.endswith(_SUFFIX):
+        path = Path(name)
+        if not path.is_file():
+            raise NotFoundError(
+                f"there is no recipe file {name!r}; `kernelwright recipes` lists what is shipped"
+            )
+        return _read(path.stem, path.read_text())
+    if name not in recipe_names():
+        raise NotFoundError(f"no recipe is called {name!r}; there are {', '.join(recipe_names())}")
+    return _read(name, (files("kernelwright") / "recipes" / f"{name}{_SUFFIX}").read_text())
+
+
+def _read(name: str, text: str) -> Recipe:
+    try:
+        return Recipe.model_validate({"name": name, **tomllib.loads(text)})
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"recipe {name!r} is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"recipe {name!r}, {where}: {first['msg']}; given {first['input']!r}") from None
