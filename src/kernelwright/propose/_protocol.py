@@ -109,6 +109,8 @@ class Move:
     """The model to ask, where the strategy chooses among several; the editor's own otherwise."""
     tried: tuple[str, ...] = ()
     """What was made of the same parents before, a line each with what came of it: not to be made again."""
+    sample: int = 0
+    """Which of several answers to the same move: another number is another answer, the same is the same again."""
 
 
 class Reply(Record):

@@ -73,8 +73,8 @@ class Team:
         words = self._prepare(move, steps, request)
         goal = "\n".join(part for part in (move.goal, *words.said, steps.hint) if part)
         replies = [
-            self._editor.edit(replace(move, goal="\n".join(filter(None, (goal, thought)))), request)
-            for thought in _thoughts(steps)
+            self._editor.edit(replace(move, goal="\n".join(filter(None, (goal, thought))), sample=i), request)
+            for i, thought in enumerate(_thoughts(steps))
         ]
         read = [self._read(p, move, steps, request) for p in _different(replies)]
         passed = sorted((r for r in read if r.passed), key=lambda r: -r.rating)
@@ -103,7 +103,8 @@ class Team:
             return _Read(proposal)
         shown = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
         asked = replace(move, operator=steps.read_by, parents=(_not_evaluated(shown),), inspirations=())
-        return _Read(proposal, [self._editor.edit(asked, request) for _ in range(steps.votes)])
+        replies = [self._editor.edit(replace(asked, sample=i), request) for i in range(steps.votes)]
+        return _Read(proposal, replies)
 
 
 class _Words:

@@ -105,7 +105,7 @@ class LLMEditor:
             answered = ask(
                 model, self._messages(role, move, request), _reader(role, move, request),
                 schema=role.answer.schema_to_ask() if role.answer else None, limits=limits,
-                purpose=f"{move.number} {move.operator}",
+                purpose=f"{move.number}.{move.sample} {move.operator}",
             )  # fmt: skip
         except CallFailed as failure:
             if failure.kind is FailureKind.KEY:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-_MOST_RATING, _MOST_DIFFICULTY = 10.0, 5.0
+_MOST_RATING, _MOST_DIFFICULTY = 1.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Hypothesis:
     idea: str
     """What to do, in words."""
     rating: float
-    """How much it promises, 0 to 10."""
+    """How likely it is to help, 0 to 1."""
     difficulty: float
     """How hard it is to do, 1 to 5."""
 
@@ -24,8 +24,8 @@ def hypotheses_of(notes: Mapping[str, JsonValue]) -> tuple[Hypothesis, ...]:
     """Read `hypotheses`, a list of objects with `idea`, `rating` and `difficulty`; what makes no sense is left out.
 
     Example:
-        >>> hypotheses_of({"hypotheses": [{"idea": "fuse", "rating": 99}, "tile", {"rating": 3}]})
-        (Hypothesis(idea='fuse', rating=10.0, difficulty=3.0), Hypothesis(idea='tile', rating=5.0, difficulty=3.0))
+        >>> hypotheses_of({"hypotheses": [{"idea": "fuse", "rating": 99}, "tile", {"rating": 0.3}]})
+        (Hypothesis(idea='fuse', rating=1.0, difficulty=3.0), Hypothesis(idea='tile', rating=0.5, difficulty=3.0))
     """
     found = []
     listed = notes.get("hypotheses")
@@ -33,18 +33,10 @@ def hypotheses_of(notes: Mapping[str, JsonValue]) -> tuple[Hypothesis, ...]:
         fields: Mapping[str, JsonValue] = item if isinstance(item, dict) else {"idea": item}
         idea = fields.get("idea")
         if isinstance(idea, str) and idea.strip():
-            rating = number_of(fields.get("rating"), 5.0, 0.0, _MOST_RATING)
+            rating = number_of(fields.get("rating"), 0.5, 0.0, _MOST_RATING)
             difficulty = number_of(fields.get("difficulty"), 3.0, 1.0, _MOST_DIFFICULTY)
             found.append(Hypothesis(idea.strip(), rating, difficulty))
     return tuple(found)
-
-
-def ratings_of(notes: Mapping[str, JsonValue]) -> dict[str, float]:
-    """Read `ratings`, an object from ideas to new ratings."""
-    listed = notes.get("ratings")
-    if not isinstance(listed, dict):
-        return {}
-    return {idea: number_of(value, 5.0, 0.0, _MOST_RATING) for idea, value in listed.items()}
 
 
 def words_of(notes: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...propose import Move, Reply
 from ..archives import Scored
-from ._notes import Hypothesis, hypotheses_of, ratings_of
+from ._notes import Hypothesis, hypotheses_of
 from ._numbered import NumberedStrategy
 from ._protocol import Means
 
@@ -44,8 +44,8 @@ class WorldModel(NumberedStrategy):
     """Plan hypotheses, try the most promising open one until it stagnates, close it, and plan again.
 
     An action is tried on what its parent in the tree came to, until `stagnation` tries in a row brought
-    nothing. Then the plan is refined: new actions hang below the best so far, and the open ones are rated
-    anew. Without an editor that plans there is one action, to improve freely.
+    nothing. Then the plan is refined: new actions hang below the best so far, and open ones that the plan
+    names again take the rating it gives them now. Without an editor that plans there is one action, to improve freely.
     """
 
     def __init__(self, means: Means, *, stagnation: int = 5, gain: float = 0.01) -> None:
@@ -74,7 +74,7 @@ class WorldModel(NumberedStrategy):
         if action is None:
             if self._planning:
                 return None
-            action = Action(Hypothesis("", 5.0, 3.0), self._best)
+            action = Action(Hypothesis("", 0.5, 3.0), self._best)
             self.actions.append(action)
         action.under_way += 1
         self._trying[self.asked] = action
@@ -86,12 +86,13 @@ class WorldModel(NumberedStrategy):
         if move.number in self._trying:
             return
         self._planning = False
-        known = {a.said.idea for a in self.actions}
-        new = [h for h in hypotheses_of(reply.notes) if h.idea not in known]
-        self.actions += [Action(hypothesis, self._best) for hypothesis in new]
-        for idea, rating in ratings_of(reply.notes).items():
-            for action in (a for a in self.actions if a.said.idea == idea and a.open):
-                action.said = Hypothesis(idea, rating, action.said.difficulty)
+        open_ones = {a.said.idea: a for a in self.actions if a.open}
+        closed = {a.said.idea for a in self.actions if not a.open}
+        for said in hypotheses_of(reply.notes):
+            if said.idea in open_ones:
+                open_ones[said.idea].said = said
+            elif said.idea not in closed:
+                self.actions.append(Action(said, self._best))
 
     def _learn(self, found: Scored) -> None:
         action = self._trying.get(found.move.number) if found.move is not None else None

@@ -1,0 +1,428 @@
+"""Every recipe at work against a scripted model: who was asked what, with which context, and what was selected."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from kernelwright.devices import detect
+from kernelwright.errors import InputError, NotFoundError
+from kernelwright.propose import Move, Reply, Request
+from kernelwright.propose.llm import LLMEditor
+from kernelwright.propose.team import Team
+from kernelwright.records import (
+    Budget,
+    Build,
+    Candidate,
+    CheckStatus,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Interval,
+    SourceFile,
+    Verdict,
+)  # fmt: skip
+from kernelwright.search.recipe import Recipe, load_recipe, recipe_names
+from kernelwright.search.strategies import Means, make_strategy
+from kernelwright.search.walk import Walk, walk
+from kernelwright.store import Store
+from kernelwright.tasks import Problem, load_task
+from kernelwright.testing import Asked, ScriptedModel
+
+TASK = """
+import kernelwright as kw
+
+@kw.task(x="float32[n]", workloads=[{"n": 64}])
+def double(x):
+    return x + x
+"""
+ROLES = {
+    "planner": "Say what is worth trying next",
+    "judge": "Judge this candidate by the evidence",
+    "tester": "Read this candidate as a tester",
+    "profiler-reader": "Read the figures of this candidate",
+    "summariser": "Sum up what was tried",
+    "debugger": "This candidate does not work",
+}
+WORDS: Mapping[str, dict[str, object]] = {
+    "planner": {
+        "hypotheses": [
+            {"idea": "unroll by four", "rating": 0.3, "difficulty": 1},
+            {"idea": "stream the stores", "rating": 0.9, "difficulty": 2},
+        ]
+    },
+    "judge": {"critique": "JUDGE SAID", "bottleneck": "dram", "advice": "widen the loads", "rating": 0.5},
+    "tester": {"correct": True, "risks": ["n = 1"]},
+    "profiler-reader": {"bottleneck": "READER SAID", "evidence": ["30 %"], "advice": "prefetch"},
+    "summariser": {"summary": "SUMMARY", "lessons": []},
+}
+
+
+def source(speed: float, more: str = "") -> str:
+    return f'#include "kernelwright.h"\n{more}KW_KERNEL(double_it) {{ /* speed {speed} */ }}\n'
+
+
+def code(speed: float, more: str = "") -> str:
+    return f"IDEA: at {speed}\n```cpp\n{source(speed, more)}```"
+
+
+def speed_of(text: str) -> float:
+    return float(re.search(r"speed (-?[\d.]+)", text).group(1))
+
+
+def role_of(asked: Asked) -> str:
+    return next((role for role, words in ROLES.items() if words in asked.last), "coder")
+
+
+def evaluate(candidate: Candidate) -> Evaluation:
+    """A candidate is as fast as it says; below nothing it is wrong."""
+    speed = speed_of(candidate.sources[0].text)
+    right = speed > 0
+    status = CheckStatus.PASS if right else CheckStatus.FAIL
+    verdict = Verdict(
+        candidate=candidate.key, failure="" if right else "correct",
+        findings=(Finding(check="correct", status=status),),
+    )  # fmt: skip
+    decision = Decision(
+        candidate=candidate.key, reason="planted", baseline="eager", time_us=100 / max(speed, 0.01), bound_us=1.0,
+        status=DecisionStatus.IMPROVED if right else DecisionStatus.REJECTED,
+        speedup=Interval(median=speed, low=speed * 0.99, high=speed * 1.01) if right else None,
+    )  # fmt: skip
+    return Evaluation(candidate=candidate, build=Build(status="ok"), verdict=verdict, decision=decision)
+
+
+START = Candidate(
+    sources=(SourceFile(path="start.cpp", text=source(1.0)),), language="cpp", entry="start.cpp:double_it",
+    style="destination",
+)  # fmt: skip
+
+
+@dataclass
+class Session:
+    """One recipe's search and all that it asked."""
+
+    walked: Walk
+    asked: list[Asked]
+    replies: list[Reply] = field(default_factory=list)
+
+    @property
+    def roles(self) -> list[str]:
+        return [role_of(a) for a in self.asked]
+
+    def of(self, role: str) -> list[Asked]:
+        return [a for a in self.asked if role_of(a) == role]
+
+    def moves(self, operator: str) -> list[Move]:
+        return [m for m in self.walked.moves if m.operator == operator]
+
+
+Play = Callable[..., Session]
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory) -> Problem:
+    file = tmp_path_factory.mktemp("task") / "double.py"
+    file.write_text(TASK)
+    return Problem(load_task(file))
+
+
+@pytest.fixture
+def play(problem, tmp_path, monkeypatch) -> Play:
+    """Let a recipe search with a model that says what is scripted, the n-th kernel as fast as the script says."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def go(
+        name: str, *, evaluations: int = 8, speeds: Callable[[int, Asked], float] = lambda n, _: 1 + 0.1 * n,
+        says: Mapping[str, Callable[[int, Asked], str]] = {}, starts: tuple[Candidate, ...] = (START,),
+        lessons: tuple[str, ...] = (), seed: int = 0,
+    ) -> Session:  # fmt: skip
+        counts: dict[str, int] = {}
+
+        def script(asked: Asked) -> str:
+            role = role_of(asked)
+            number = counts[role] = counts.get(role, 0) + 1
+            if role in says:
+                return says[role](number, asked)
+            if role in WORDS:
+                return json.dumps(WORDS[role])
+            return code(speeds(counts.get("coder", 0) + counts.get("debugger", 0), asked))
+
+        recipe, replies = load_recipe(name), []
+        with ScriptedModel(script) as server:
+            options = {"models": (server.name(),)}
+            with Store(tmp_path) as store:
+                run = store.create_run(problem.task, device="cpu", budget=Budget(), seed=0, options=options)
+            request = Request(
+                problem, detect("cpu"), (), ("cpp",), options=options, store=tmp_path, run=run.id,
+                lessons=lessons if recipe.lessons else (),
+            )  # fmt: skip
+            team = Team(LLMEditor(), recipe.steps)
+
+            def edit(move: Move) -> Reply:
+                replies.append(team.edit(move, request))
+                return replies[-1]
+
+            strategy = make_strategy(
+                recipe.strategy, Means(seed=seed, operators=tuple(team.operators)), recipe.settings
+            )
+            walked = walk(strategy, edit, evaluate, evaluations=evaluations, starts=starts)
+        return Session(walked, server.asked, replies)
+
+    return go
+
+
+def pairs(session: Session) -> Iterator[tuple[str, str]]:
+    yield from zip(session.roles, session.roles[1:], strict=False)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_it_says_what_it_follows_and_what_it_leaves_out(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name and recipe.source and recipe.mechanism and recipe.left_out
+    assert set(recipe.steps) <= set(LLMEditor.operators)
+    asked = {o for s in recipe.steps.values() for o in (*s.first, *([s.read_by] if s.read_by else []))}
+    assert asked <= set(LLMEditor.operators)
+
+
+def test_there_is_one_for_each_known_system():
+    assert len(recipe_names()) == 16
+
+
+def test_a_recipe_of_ones_own(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('title = "t"\nsource = "s"\nmechanism = "m"\nleft_out = "l"\nstrategy = "greedy"\n')
+    assert load_recipe(str(file)) == Recipe(
+        name="mine", title="t", source="s", mechanism="m", left_out="l", strategy="greedy"
+    )
+    file.write_text('strategy = "greedy"\nstragety = 1\n')
+    with pytest.raises(InputError, match="mine"):
+        load_recipe(str(file))
+    file.write_text("strategy = ")
+    with pytest.raises(InputError, match="not TOML"):
+        load_recipe(str(file))
+    with pytest.raises(NotFoundError, match="cudaforge"):
+        load_recipe("cudaforg")
+    with pytest.raises(NotFoundError, match="no recipe file"):
+        load_recipe(str(tmp_path / "absent.toml"))
+
+
+def test_cudaforge_the_judge_speaks_before_every_change_and_the_coder_hears_it(play):
+    session = play("cudaforge", evaluations=4)
+    assert session.roles == ["judge", "coder"] * 3
+    assert all("widen the loads" in a.last and "JUDGE SAID" in a.last for a in session.of("coder"))
+    for judge, speed in zip(session.of("judge"), (1.0, 1.1, 1.2), strict=True):
+        assert f"speed {speed}" in judge.last, "the judge reads the latest candidate"
+    assert "speed 1.0 " not in session.of("coder")[-1].last, "and no history comes along"
+
+
+def test_cudaforge_a_wrong_candidate_goes_to_the_judge_before_it_is_mended(play):
+    session = play("cudaforge", evaluations=3, speeds=lambda n, _: -1.0 if n == 1 else 2.0)
+    assert session.roles == ["judge", "coder", "judge", "debugger"]
+    assert "JUDGE SAID" in session.of("debugger")[0].last
+
+
+def test_astra_tests_profiles_plans_and_codes_from_the_kernel_that_exists(play):
+    session = play("astra", evaluations=3)
+    assert session.roles == ["tester", "profiler-reader", "planner", "coder"] * 2
+    first = session.asked[:4]
+    assert all("speed 1.0" in a.last for a in first), "all of them look at the start"
+    assert "n = 1" in first[1].last and "READER SAID" in first[2].last, "each hears the ones before"
+    assert "Do this one step and no other: stream the stores" in first[3].last
+
+
+def test_kernelfoundry_fills_cells_and_asks_for_templates(play):
+    ways = {1: "", 2: "#pragma omp parallel for\n", 3: "// __shared__ stage\n", 4: "// float4\n"}
+    session = play(
+        "kernelfoundry", evaluations=10,
+        says={"coder": lambda n, _: code(1 + 0.01 * n, ways.get(n, f"// {n}\n"))},
+    )  # fmt: skip
+    assert all("Write a template: leave the numbers open" in a.last for a in session.of("coder"))
+    assert any("Try a kernel that" in m.goal for m in session.moves("improve")), "an empty cell is asked for"
+    elites = {m.parents[0].candidate.key for m in session.moves("improve")}
+    assert len(elites) > 1, "parents come from several cells, not from the fastest alone"
+
+
+def test_kernelfoundry_a_template_is_a_proposal_with_its_space(play):
+    template = (
+        f'```space\n{{"parameters": {{"S": [1, 2]}}, "first": {{"S": 2}}}}\n```\n```cpp\n{source(1)}'.replace(
+            "speed 1", "speed @S@"
+        )
+    )
+    session = play("kernelfoundry", evaluations=2, says={"coder": lambda *_: template + "```"})
+    (proposal,) = session.replies[0].proposals
+    assert [p.values for p in proposal.space.parameters] == [(1, 2)]
+    assert session.walked.best == 2
+
+
+def test_k_search_tries_the_best_rated_hypothesis_until_it_stagnates_and_then_plans_again(play):
+    session = play("k-search", evaluations=8, speeds=lambda n, _: 1 + 0.001 * n)
+    assert session.roles[:7] == ["planner", *["coder"] * 5, "planner"]
+    assert all("Aim: stream the stores" in a.last for a in session.of("coder")[:5])
+    again = session.of("planner")[1].last
+    assert "stream the stores (rated 0.9, closed, 5 tries" in again, "the planner sees how its action did"
+    assert "unroll by four (rated 0.3, open" in again
+    assert "Aim: unroll by four" in session.of("coder")[5].last
+
+
+def test_k_search_an_open_action_is_rated_anew(play):
+    def plan(n: int, _: Asked) -> str:
+        ideas = {"first": 0.9, "second": 0.5, "third": 0.4} if n == 1 else {"third": 0.8}
+        return json.dumps({"hypotheses": [{"idea": i, "rating": r} for i, r in ideas.items()]})
+
+    session = play("k-search", evaluations=8, speeds=lambda n, _: 1 + 0.001 * n, says={"planner": plan})
+    goals = [m.goal for m in session.moves("improve")]
+    assert goals[:5] == ["first"] * 5 and goals[5] == "third"
+
+
+def test_kernelevolve_selects_over_the_whole_graph_with_what_was_retrieved(play):
+    lesson = "small rows: one thread a row gained 1.3 times"
+    session = play(
+        "kernelevolve", evaluations=12, lessons=(lesson,), speeds=lambda n, _: (1.5, 0.4, 1.2)[n % 3] + n / 1000
+    )  # fmt: skip
+    assert all(lesson in a.text for a in session.of("coder"))
+    parents = {m.parents[0].candidate.key for m in session.walked.moves if m.parents}
+    assert len(parents) >= 3, "the policy chooses among all nodes"
+
+
+def test_optiml_mixes_thoughts_ranks_them_unbuilt_and_then_searches_a_tree(play):
+    def rate(n: int, asked: Asked) -> str:
+        rating = 0.9 if "speed 1.2" in asked.last else 0.1
+        return json.dumps(WORDS["judge"] | {"rating": rating})
+
+    session = play("optiml", evaluations=5, starts=(), says={"judge": rate})
+    assert session.roles[:6] == ["coder"] * 3 + ["judge"] * 3
+    thoughts = [a.last for a in session.of("coder")[:3]]
+    assert ["memory" in t.partition("Think from the ")[2][:10] for t in thoughts] == [True, False, False]
+    assert len({t.partition("Think from the ")[2][:9] for t in thoughts}) == 3
+    assert session.walked.found[0].score == pytest.approx(1.2), "one of three was built: the one rated best"
+    depth = {c.key: 0 for c in ()}
+    for found in session.walked.found:
+        above = [p.candidate.key for p in found.move.parents]
+        depth[found.key] = 1 + max((depth[k] for k in above), default=0)
+    assert max(depth.values()) >= 2, "edits of edits"
+    assert session.of("profiler-reader"), "an edit follows a reading"
+
+
+def test_kernel_smith_shows_others_and_mends_with_the_words_of_the_execution(play):
+    session = play("kernel-smith", evaluations=10, speeds=lambda n, _: -1.0 if n == 3 else 1 + 0.1 * n)
+    shown = [len(m.inspirations) for m in session.moves("improve")]
+    assert max(shown) >= 2, "top and different ones beside the parent"
+    assert any("# Other candidates, for ideas" in a.last for a in session.of("coder"))
+    failed = next(f for f in session.walked.found if not f.works)
+    asked = [a for a in session.asked if "wrong: the check 'correct' failed" in a.last]
+    used = [
+        m
+        for m in session.walked.moves
+        if failed.key in {e.candidate.key for e in (*m.parents, *m.inspirations)}
+    ]
+    assert bool(asked) == bool(used)
+
+
+def test_kernelblaster_remembers_and_turns_what_was_measured_into_a_direction(play):
+    lesson = "memory bound: wider loads gained 1.4 times"
+    session = play("kernelblaster", evaluations=4, lessons=(lesson,))
+    assert session.roles == ["profiler-reader", "judge", "coder"] * 3
+    assert all(lesson in a.text for a in session.asked)
+    assert all("READER SAID" in a.last and "Advice: widen the loads" in a.last for a in session.of("coder"))
+
+
+def test_polca_near_duplicates_share_a_ball_and_a_summary_goes_along(play):
+    session = play("polca", evaluations=16, speeds=lambda n, _: 1 + 0.001 * n)
+    critiques = [m.number for m in session.moves("critique")]
+    assert critiques and critiques[0] == 7
+    after = [a for a in session.of("coder")[critiques[0] + 1 :]]
+    assert after and all("Aim: JUDGE SAID" in a.last for a in after)
+
+
+def test_polca_what_is_alike_is_one_ball_and_what_differs_is_another(play):
+    other = "// another way altogether, with words that no other source has\n" * 4
+    session = play(
+        "polca", evaluations=9, says={"coder": lambda n, _: code(1 + n / 1000, other if n in (2, 5) else "")}
+    )
+    centres = {other in source_of(m.parents[0]) for m in session.moves("improve")}
+    assert centres == {True, False}, "both balls are edited, though one holds most of what was found"
+
+
+def source_of(evaluation: Evaluation) -> str:
+    return evaluation.candidate.sources[0].text
+
+
+def test_mtmc_one_semantic_action_and_no_other(play):
+    session = play("mtmc", evaluations=3)
+    assert session.roles == ["planner", "coder"] * 2
+    for asked in session.of("coder"):
+        assert "Do this one step and no other: stream the stores" in asked.last
+        assert "Leave everything else as it is." in asked.last and "unroll by four" not in asked.last
+
+
+def test_mtmc_a_step_that_fails_is_mended_before_the_next(play):
+    session = play("mtmc", evaluations=4, speeds=lambda n, _: -1.0 if n == 1 else 2.0)
+    assert session.roles[:4] == ["planner", "coder", "debugger", "planner"]
+
+
+def test_cuda_llm_first_right_then_fast_by_features(play):
+    session = play("cuda-llm", evaluations=7, starts=(), speeds=lambda n, _: -1.0 if n < 4 else 1 + 0.1 * n)
+    operators = [m.operator for m in session.walked.moves]
+    assert operators[:4] == ["draft", "repair", "repair", "repair"], "mended until it passes"
+    assert set(operators[4:]) == {"improve"}
+    assert all(m.goal.startswith("Use ") for m in session.moves("improve"))
+
+
+def test_maxcode_of_several_proposals_the_one_with_the_most_to_come_goes_on(play):
+    def rate(n: int, asked: Asked) -> str:
+        unbuilt = "not timed" in asked.last
+        rating = speed_of(asked.last) / 10 if unbuilt else 0.5
+        return json.dumps(WORDS["judge"] | {"rating": rating})
+
+    session = play("maxcode", evaluations=3, says={"judge": rate})
+    assert session.roles[:7] == ["judge", *["coder"] * 3, *["judge"] * 3]
+    improving = [a for a in session.of("coder") if "Make this candidate faster" in a.last]
+    assert improving and all("JUDGE SAID" in a.last for a in improving), "the critique is part of the state"
+    assert session.walked.found[1].score == pytest.approx(1.3), (
+        "of 1.1, 1.2 and 1.3 the one rated best was built"
+    )
+
+
+def test_autokernel_one_change_kept_or_reverted_and_moves_on_after_five_reverts(play):
+    session = play("autokernel", evaluations=9, speeds=lambda n, _: 2.0 if n == 1 else 1.0 - n / 100)
+    improved = session.moves("improve")
+    keys = [m.parents[0].candidate.key for m in improved]
+    assert keys[0] == START.key and len(set(keys[1:6])) == 1, "reverted to what was kept"
+    assert session.walked.moves[6].operator == "draft", "after five reverts it moves on"
+    assert all(
+        "Make one change only." in a.last for a in session.of("coder") if "Make this candidate" in a.last
+    )
+
+
+def test_kernelagent_expands_the_best_few_for_the_bottleneck_that_was_named(play):
+    session = play("kernelagent", evaluations=10)
+    expanded = [m.parents[0].candidate.key for m in session.moves("improve")]
+    assert expanded[0] == expanded[1], "each of the beam has several children"
+    assert len(set(expanded)) > 1
+    assert all(
+        "READER SAID" in a.last and "dram" in a.last for a in session.of("coder") if "Make this" in a.last
+    )
+
+
+def test_robust_kbench_verifiers_drop_what_most_of_them_find_wrong_before_it_is_built(play):
+    def verdict(n: int, asked: Asked) -> str:
+        doubt = "speed 1.1 " in asked.last and n % 3 != 0
+        return json.dumps({"correct": not doubt, "risks": ["it reads past the end"] if doubt else []})
+
+    session = play("robust-kbench", evaluations=3, says={"tester": verdict})
+    assert session.roles[:4] == ["coder", "tester", "tester", "tester"]
+    assert 1.1 not in [f.score for f in session.walked.found]
+    assert "it reads past the end" in session.replies[0].failure
+    assert session.walked.found[1].score == pytest.approx(1.2)
+
+
+def test_default_the_model_plans_and_goes_on_from_what_the_library_found(play):
+    recipe = load_recipe("default")
+    assert recipe.proposers == ("start", "library", "compiler") and recipe.lessons
+    session = play("default", evaluations=5, lessons=("rows: a lesson",))
+    assert any(m.parents and m.parents[0].candidate.key == START.key for m in session.walked.moves)
+    assert all("rows: a lesson" in a.text for a in session.of("coder"))
+    assert any("write a template and leave them open" in a.last for a in session.of("coder"))
