@@ -1,7 +1,7 @@
 """Statements, kernels and programs of the tile form."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as Choice
 from typing import TypeAlias
 
@@ -171,6 +171,8 @@ class Program:
     """Name of a size → argument position and dimension that gives it."""
     scalars: tuple[tuple[int, object], ...] = ()
     """Scalar arguments that are built in; a call with others is unsupported."""
+    names: Mapping[Node, str] = field(default_factory=dict)
+    """Node of the graph → the buffer that holds it."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""

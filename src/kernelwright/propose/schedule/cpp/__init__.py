@@ -1,0 +1,57 @@
+"""Program → Candidate in C++: OpenMP over threads, the vectors of `vector.h` over lanes.
+
+The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
+source serves every machine. A program that torch computes parts of becomes Python around the kernels.
+"""
+
+from importlib.resources import files
+
+from ....kernels._core import header
+from ....records import Candidate, Scalar, SourceFile
+from ..graph import Graph
+from ..tile import Program
+from ._calls import NotCalled, print_calls
+from ._program import Printer, Style
+from ._scalar import Unprintable
+
+__all__ = ["NotCalled", "Style", "Unprintable", "render", "source"]
+
+FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
+"""No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
+
+
+def source(program: Program, title: str = "", style: Style | None = None) -> str:
+    """Return the kernel file.
+
+    Raises:
+        Unprintable: there is no C++ for some operation.
+    """
+    return Printer(program, style or Style()).text(title or program.name)
+
+
+def render(
+    program: Program, graph: Graph, *, title: str = "", reason: str = "", template: str | None = None,
+    parameters: dict[str, Scalar] | None = None, style: Style | None = None,
+) -> Candidate:  # fmt: skip
+    """Return the candidate of a program, headers included.
+
+    Raises:
+        Unprintable: there is no C++ for some operation.
+        NotCalled: a native operation cannot be written as a call.
+    """
+    printer = Printer(program, style or Style())
+    own = (files(__package__) / "tiles.h").read_text()
+    headers = [SourceFile(path="tiles.h", text=own)]
+    headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
+    if program.natives:
+        text = printer.text(title or program.name, [s.name for s in program.steps])
+        run = SourceFile(path="run.py", text=print_calls(program, graph, printer, program.name))
+        sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
+    else:
+        text = printer.text(title or program.name)
+        sources, entry = [SourceFile(path="kernel.cpp", text=text)], f"kernel.cpp:{program.name}"
+    return Candidate(
+        sources=(*sources, *headers), language="cpp", entry=entry, flags=FLAGS,
+        style="function" if program.natives else "destination", parameters=dict(parameters or {}),
+        template=template, proposer="schedule", reason=reason,
+    )  # fmt: skip

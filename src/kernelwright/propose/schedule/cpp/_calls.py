@@ -1,0 +1,138 @@
+"""A program with native regions as Python around the kernels: `run.py` of a candidate of style `function`."""
+
+from ....tasks.capture import Node as Captured
+from ....tasks.capture import Ref
+from ..graph import Graph, Node, text_of
+from ..tile import NativeCall, Program
+from ._program import Printer
+
+
+class NotCalled(Exception):
+    """A native operation cannot be written as a call."""
+
+
+def print_calls(program: Program, graph: Graph, printer: Printer, entry: str) -> str:
+    """Return `run.py`: it allocates buffers, calls kernels and torch in turn, and returns the outputs."""
+    return _Calls(program, graph, printer, entry).text()
+
+
+class _Calls:
+    def __init__(self, program: Program, graph: Graph, printer: Printer, entry: str) -> None:
+        self.program, self.graph, self.printer, self.entry = program, graph, printer, entry
+        self.operations = {op.name: op for op in graph.operations}
+        self.made: set[str] = set()
+        self.native = {s.name: s for s in program.natives}
+
+    def text(self) -> str:
+        """Return the file."""
+        arguments = {b.position: b.name for b in self.program.buffers if b.role == "argument"}
+        count = max([*arguments, *(p for p, _ in self.program.scalars)], default=-1) + 1
+        names = [arguments.get(i, f"scalar{i}") for i in range(count)]
+        lines = [
+            '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
+            "", "import torch", "", "aten = torch.ops.aten", "", "",
+            f"def {self.entry}({', '.join(names)}):", "    with torch.no_grad():",
+        ]  # fmt: skip
+        body = [*self._checks(arguments)]
+        for step in self.program.steps:
+            if isinstance(step, NativeCall):
+                body += self._native(step)
+            else:
+                body += self._kernel(step)
+        outputs = sorted((b for b in self.program.buffers if b.role == "output"), key=lambda b: b.position)
+        listed = ", ".join(b.name for b in outputs)
+        body.append(f"return {listed}" if len(outputs) == 1 else f"return ({listed})")
+        return "\n".join([*lines, *(f"        {line}" for line in body)]) + "\n"
+
+    def _checks(self, arguments: dict[int, str]) -> list[str]:
+        lines = []
+        for name, (position, dim) in self.program.symbols.items():
+            lines.append(f"{name} = {arguments[position]}.shape[{dim}]")
+        for b in self.program.buffers:
+            if b.role == "argument":
+                lines.append(f"{b.name} = {b.name}.contiguous()")
+                shape = "".join(f"{text_of(s)}, " for s in b.shape)
+                lines.append(f"if {b.name}.shape != ({shape}) or {b.name}.dtype != torch.{b.dtype}:")
+                lines.append(
+                    f'    raise NotImplementedError("Unsupported: {b.name} has another shape or dtype")'
+                )
+        for position, value in self.program.scalars:
+            lines.append(f"if scalar{position} != {value!r}:")
+            lines.append('    raise NotImplementedError("Unsupported: another scalar argument")')
+        return lines
+
+    def _kernel(self, step: object) -> list[str]:
+        reads, writes = self.printer.touched(step)  # type: ignore[arg-type]
+        lines = []
+        for b in writes:
+            if b.name not in self.made:
+                shape = ", ".join(text_of(s) for s in b.shape)
+                lines.append(
+                    f"{b.name} = torch.empty(({shape}{',' if len(b.shape) == 1 else ''}), dtype=torch.{b.dtype})"
+                )
+                self.made.add(b.name)
+        given = [b.name for b in (*reads, *writes)] + self.printer.sizes(step)  # type: ignore[arg-type]
+        return [*lines, f"kernels.{step.name}_entry({', '.join(given)})"]  # type: ignore[attr-defined]
+
+    def _native(self, step: NativeCall) -> list[str]:
+        op = self.operations[step.name]
+        self.made.add(step.writes)
+        if op.op == "getitem":
+            source, at = op.args
+            assert isinstance(source, Ref)
+            lines = []
+            if f"{source.name}_all" not in self.made:
+                self.made.add(f"{source.name}_all")
+                lines.append(f"{_word(source.name)}_all = {self._call(self.operations[source.name])}")
+            return [*lines, f"{step.writes} = {_word(source.name)}_all[{at}].contiguous()"]
+        return [f"{step.writes} = {self._call(op)}.contiguous()"]
+
+    def _call(self, op: Captured) -> str:
+        if op.op == "constant":
+            values = dict(op.kwargs).get("value")
+            if values is None:
+                raise NotCalled("a constant tensor whose values are not kept")
+            return f"torch.tensor({values!r}, dtype=torch.{op.dtype}).reshape({op.shape!r})"
+        if not op.op.startswith("aten."):
+            raise NotCalled(op.op)
+        args = [self._argument(a) for a in op.args]
+        args += [f"{name}={self._argument(value)}" for name, value in op.kwargs if name != "pin_memory"]
+        return f"{op.op}({', '.join(args)})"
+
+    def _argument(self, value: object) -> str:
+        match value:
+            case Ref(name):
+                node = self.graph.values.get(name)
+                if node is None:
+                    raise NotCalled(f"{name} is several tensors")
+                return self._buffer(node)
+            case tuple():
+                return "[" + ", ".join(map(self._argument, value)) + "]"
+            case str() if value in _WORDS:
+                return f"torch.{value}"
+            case str():
+                return repr(value)
+            case bool() | None:
+                return repr(value)
+            case int():
+                return text_of(value)
+            case float():
+                return f'float("{value}")' if value != value or abs(value) == float("inf") else repr(value)
+            case _:
+                raise NotCalled(f"an argument {value!r}")
+
+    def _buffer(self, node: Node) -> str:
+        if node not in self.program.names:
+            raise NotCalled(f"{node.name} is not stored")
+        return self.program.names[node]
+
+
+_WORDS = frozenset({
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "strided",
+    "contiguous_format", "preserve_format", "channels_last", "channels_last_3d",
+})  # fmt: skip
+"""Strings that stand for torch's own constants."""
+
+
+def _word(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)

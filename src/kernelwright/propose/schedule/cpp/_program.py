@@ -1,0 +1,166 @@
+"""Program → C++ file: a function for each kernel, and the entry that checks sizes and calls them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..graph import Size, product
+from ..tile import (
+    Buffer,
+    Contraction,
+    Kernel,
+    Load,
+    NativeCall,
+    Program,
+    Statement,
+    Store,
+    as_loops,
+    expressions,
+    statements,
+    walk,
+)  # fmt: skip
+from ._contraction import print_contraction
+from ._scalar import STORED, size_text
+from ._statements import Body
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the C++ is printed, beyond what the tile form says."""
+
+    lanes: bool = True
+    """Whether vector loops are printed with vector types."""
+    serial_below: int = 1 << 14
+    """Elements that one thread does alone."""
+
+
+@dataclass
+class Printer:
+    """Prints one program."""
+
+    program: Program
+    style: Style
+
+    def text(self, title: str, entries: Sequence[str] = ()) -> str:
+        """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
+        kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
+        lines = [
+            *(f"// {line}" for line in title.splitlines()), '#include "tiles.h"', "", "namespace {", "",
+            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements that one thread does alone", "",
+        ]  # fmt: skip
+        for step in kernels:
+            lines += [*self._function(step), ""]
+        lines += ["}  // namespace", ""]
+        if entries:
+            for step in kernels:
+                lines += [*self._lone_entry(step), ""]
+        else:
+            lines += self._entry()
+        return "\n".join(lines).rstrip() + "\n"
+
+    # One kernel ----------------------------------------------------------------------------------------
+
+    def touched(self, step: Kernel | Contraction) -> tuple[list[Buffer], list[Buffer]]:
+        """Return the buffers that a kernel reads and those that it writes."""
+        kernel = as_loops(step) if isinstance(step, Contraction) else step
+        reads, writes = dict[str, None](), dict[str, None]()
+        for s in statements(kernel.body):
+            if isinstance(s, Store):
+                writes[s.buffer] = None
+                if s.combine:
+                    reads[s.buffer] = None
+            for x in expressions(s):
+                reads |= dict.fromkeys(e.buffer for e in walk(x) if isinstance(e, Load))
+        read = [self.program.buffer(n) for n in reads if n not in writes]
+        return read, [self.program.buffer(n) for n in writes]
+
+    def sizes(self, step: Kernel | Contraction) -> list[str]:
+        """Return the names of the sizes that a kernel is given: all of the program's."""
+        return list(self.program.symbols)
+
+    def _function(self, step: Kernel | Contraction) -> list[str]:
+        reads, writes = self.touched(step)
+        parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
+        parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
+        parameters += [f"int64_t {name}" for name in self.sizes(step)]
+        head = [f"// {step.comment}", f"// Reads {_traffic(reads)}; writes {_traffic(writes)}."]
+        if isinstance(step, Contraction):
+            body = print_contraction(step, self.program, self.style.lanes)
+        else:
+            body = self._traversal(step)
+        unused = [f"  (void){name};" for name in self.sizes(step)]
+        return [*head, f"void {step.name}({', '.join(parameters)}) {{", *unused, *body, "}"]
+
+    def _traversal(self, kernel: Kernel) -> list[str]:
+        body = Body(self.program, vector=self.style.lanes)
+        lines = body.print(kernel.body)
+        return lines + (["  kw::fence();"] if any(_streams(s) for s in kernel.body) else [])
+
+    # Entries -------------------------------------------------------------------------------------------
+
+    def _entry(self) -> list[str]:
+        outside = [b for b in self.program.buffers if b.role != "temporary"]
+        lines = [f"KW_KERNEL({self.program.name}) {{", *self.opened(outside), *self.checked(outside)]
+        for b in self.program.buffers:
+            if b.role == "temporary":
+                count = size_text(product(b.shape))
+                lines.append(f"  const kw::Temporary<{STORED[b.dtype]}> {b.name}({count});")
+        for step in self.program.steps:
+            assert not isinstance(step, NativeCall)
+            reads, writes = self.touched(step)
+            given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
+            lines.append(f"  {step.name}({', '.join([*given, *self.sizes(step)])});")
+        return [*lines, "}"]
+
+    def _lone_entry(self, step: Kernel | Contraction) -> list[str]:
+        """Print an entry of one kernel: the buffers that it reads, those that it writes, the sizes."""
+        reads, writes = self.touched(step)
+        lines = [f"KW_KERNEL({step.name}_entry) {{"]
+        for place, b in enumerate((*reads, *writes)):
+            const = "const " if b in reads else ""
+            lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
+        first = len(reads) + len(writes)
+        for place, name in enumerate(self.sizes(step)):
+            lines.append(f"  const int64_t {name} = args.integer({first + place});")
+        given = [f"{b.name}.data()" for b in (*reads, *writes)]
+        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes(step)])});", "}"]
+
+    def opened(self, outside: Sequence[Buffer]) -> list[str]:
+        """Print the tensors and sizes of a call."""
+        lines = []
+        for b in outside:
+            const = "const " if b.role == "argument" else ""
+            lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({b.position});")
+        for b in outside:
+            lines.append(
+                f'  if ({b.name}.ndim() != {len(b.shape)}) KW_UNSUPPORTED("{b.name} must have {len(b.shape)} dimensions");'
+            )
+        by_position = {b.position: b.name for b in outside if b.role == "argument"}
+        for name, (position, dim) in self.program.symbols.items():
+            lines.append(f"  const int64_t {name} = {by_position[position]}.shape({dim});")
+        for position, value in self.program.scalars:
+            if isinstance(value, bool | int | float):
+                lines.append(
+                    f'  if (args.real({position}) != {float(value)!r}) KW_UNSUPPORTED("another scalar argument");'
+                )
+        return lines
+
+    def checked(self, outside: Sequence[Buffer]) -> list[str]:
+        """Print the check that every size is what the kernel was written for."""
+        lines = []
+        for b in outside:
+            wrong = [
+                f"{b.name}.shape({d}) != {size_text(s)}" for d, s in enumerate(b.shape)
+                if not (isinstance(s, Size) and self.program.symbols.get(s.text) == (b.position, d))
+            ]  # fmt: skip
+            if wrong:
+                lines.append(f'  if ({" || ".join(wrong)}) KW_UNSUPPORTED("{b.name} has another shape");')
+        return lines
+
+
+def _traffic(buffers: Sequence[Buffer]) -> str:
+    shown = [f"{b.name} ({' * '.join(map(str, b.shape)) or '1'} {b.dtype})" for b in buffers]
+    return ", ".join(shown) or "nothing"
+
+
+def _streams(s: Statement) -> bool:
+    return any(isinstance(t, Store) and t.stream for t in statements((s,)))

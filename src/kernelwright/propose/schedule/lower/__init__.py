@@ -1,0 +1,7 @@
+"""Graph → Program: what is stored, what is fused, and how the loops run."""
+
+from ._builder import NeedsStore, Unlowered, kind_of
+from ._loops import Layout
+from ._lower import Decisions, NotLowered, lower
+
+__all__ = ["Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "kind_of", "lower"]

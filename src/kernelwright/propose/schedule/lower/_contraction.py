@@ -1,0 +1,149 @@
+"""A product and the elementwise operations after it → one contraction with an epilogue."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ..graph import Contract, Node, product, same, sources_of
+from ..tile import (
+    Axis,
+    Contraction,
+    Expression,
+    Let,
+    Position,
+    Store,
+    Variable,
+    walk,
+)  # fmt: skip
+from ._builder import Block, Builder, kind_of
+from ._index import Index, NeedsSplit, joined
+
+
+class NotContraction(Exception):
+    """The root is not one product followed by elementwise operations."""
+
+
+class _Epilogue(Builder):
+    """A builder to which one product is a variable."""
+
+    product_of: Contract
+    at: Index | None = None
+
+    def _computed(self, node: Node, index: Index, block: Block) -> Expression:
+        if node is self.product_of:
+            if self.at is not None and self.at != index:
+                raise NotContraction("the product is read in two orders")
+            self.at = index
+            return Variable(f"{node.name}_sum", "float32")
+        return super()._computed(node, index, block)
+
+
+def build_contraction(
+    root: Node, stored: Mapping[Node, str], passing: Collection[Node], comment: str
+) -> tuple[Contraction, frozenset[Node]]:
+    """Build the contraction that stores a root.
+
+    Raises:
+        NotContraction: there is no product behind the root's elementwise operations, or more than one.
+        NeedsStore: an operand must be stored before.
+    """
+    found = _product(root, {n for n in stored if n is not root and n not in passing})
+    splits: dict[str, list[int]] = {}
+    for _ in range(8):
+        try:
+            return _attempt(root, found, stored, splits, comment)
+        except NeedsSplit as cut:
+            if cut.axis in splits or cut.axis[-2:-1] == "_":
+                raise NotContraction("an axis is cut twice") from None
+            splits[cut.axis] = [cut.outer, cut.inner]
+    raise NotContraction("its axes do not settle")
+
+
+def _product(root: Node, ends: Collection[Node]) -> Contract:
+    """Return the one product that the root is computed from."""
+    found: list[Contract] = []
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or (node in ends and node is not root):
+            continue
+        seen.add(id(node))
+        if isinstance(node, Contract):
+            found.append(node)
+            continue
+        waiting.extend(sources_of(node))
+    if len(found) != 1:
+        raise NotContraction(f"{len(found)} products")
+    return found[0]
+
+
+def _attempt(
+    root: Node, found: Contract, stored: Mapping[Node, str], splits: Mapping[str, Sequence[int]], comment: str
+) -> tuple[Contraction, frozenset[Node]]:
+    builder = _Epilogue(stored, splits, frozenset([root, found]))
+    builder.product_of = found
+    top = Block()
+    positions, sizes = list[Expression](), dict[str, int]()
+    for d, size in enumerate(root.shape):
+        position, inner = builder.loops(f"i{d}", size, top)
+        positions.append(position)
+        sizes |= {b.axis: b.size for b in inner.chain() if b.axis}
+    block = Block(top, "+".join(sizes), 1)
+    flat = _Flat(builder, block, frozenset(sizes))
+    value = flat.value(root, tuple(positions))
+    if builder.at is None or kind_of(found.dtype) != "float32":
+        raise NotContraction("the product is not read")
+    block.body.append(Store(stored[root], tuple(positions), value))
+    done = frozenset(n for n in (root, found) if n is root or n in builder.done)
+    one, two, out = found.labels
+    groups = [_axes(at, size, sizes) for at, size in zip(builder.at, found.shape, strict=True)]
+    if sorted(a for g in groups for a in g) != sorted(sizes):
+        raise NotContraction("the result is broadcast")
+    named = dict(zip(out, groups, strict=True))
+    summed = [c for c in dict.fromkeys(one + two) if c not in out]
+    index = {c: joined([(Position(a), sizes[a]) for a in axes]) for c, axes in named.items()}
+    shape = dict(zip(one, found.left.shape, strict=True)) | dict(zip(two, found.right.shape, strict=True))
+    inner_axes = []
+    for c in summed:
+        axis = f"{found.name}_{c}"
+        builder.axes[axis] = shape[c]
+        index[c] = Position(axis)
+        inner_axes.append(Axis(axis, shape[c]))
+    left = flat.operand(found.left, tuple(index[c] for c in one), inner_axes)
+    right = flat.operand(found.right, tuple(index[c] for c in two), inner_axes)
+    role = {c: (c in one) + 2 * (c in two) for c in out}
+    pick = lambda kind: tuple(Axis(a, sizes[a]) for c in out if role[c] == kind for a in named[c])  # noqa: E731
+    epilogue = tuple(s for s in block.body if isinstance(s, Let | Store))
+    if len(epilogue) != len(block.body) or top.body:
+        raise NotContraction("a reduction follows")
+    return Contraction(
+        name=f"{stored[root]}_kernel", batch=pick(3), rows=pick(1), columns=pick(2), inner=tuple(inner_axes),
+        left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
+    ), done  # fmt: skip
+
+
+class _Flat:
+    """Evaluates everything in one block: nothing is hoisted, nothing is looped."""
+
+    def __init__(self, builder: Builder, block: Block, axes: frozenset[str]) -> None:
+        self.builder, self.block, self.axes = builder, block, axes
+
+    def value(self, node: Node, index: Index) -> Expression:
+        self.block.guard = True
+        return self.builder.element(node, index, self.block)
+
+    def operand(self, node: Node, index: Index, inner: Sequence[Axis]) -> Expression:
+        """Return an operand as one expression; what it needs to loop for is stored before."""
+        shadow = Block(self.block)
+        for axis in inner:
+            shadow = Block(shadow, axis.name, axis.size)
+        shadow = Block(shadow)
+        return self.builder.lazily(node, index, shadow)
+
+
+def _axes(at: Expression, size: int, sizes: Mapping[str, int]) -> list[str]:
+    """Name the loops that an index is put together from; all of them whole."""
+    axes = [e.axis for e in walk(at) if isinstance(e, Position)]
+    if at != joined([(Position(a), sizes[a]) for a in axes]) or not same(
+        product([sizes[a] for a in axes]), size
+    ):
+        raise NotContraction("the result is read in part")
+    return axes

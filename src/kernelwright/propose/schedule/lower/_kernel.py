@@ -1,0 +1,159 @@
+"""Roots → one kernel: the order of its loops is found by trying."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ..graph import Node, Scatter
+from ..tile import Call, Expression, Kernel, Statement, Store, arith, number
+from ._builder import Block, Builder, NeedsStore
+from ._index import NeedsSplit, compare
+
+_MOST_TRIES = 40
+
+
+class _Order:
+    """The order of the root loops, as constraints come in."""
+
+    def __init__(self) -> None:
+        self.first: list[frozenset[str]] = []
+        self.last = ""
+
+    def take(self, needs: NeedsStore) -> bool:
+        """Note what an attempt asked for; false where it cannot be had with what was asked before."""
+        if needs.last:
+            if self.last or any(needs.last in s for s in self.first):
+                return False
+            self.last = needs.last
+            return True
+        new = needs.first
+        if not new or new in self.first or self.last in new:
+            return False
+        if any(not (new < s or s < new) for s in self.first):
+            return False
+        self.first = sorted([*self.first, new], key=len)
+        return True
+
+    def sorted(self, axes: Sequence[str]) -> list[str]:
+        """Order axes: those of the smallest set first, the last one last, others as they were."""
+
+        def rank(axis: str) -> int:
+            place = next((i for i, s in enumerate(self.first) if axis in s), len(self.first))
+            return len(self.first) + 1 if axis == self.last else place
+
+        return sorted(axes, key=rank)
+
+
+def build_kernel(
+    roots: Sequence[Node], stored: Mapping[Node, str], passing: Collection[Node], comment: str
+) -> tuple[Kernel, frozenset[Node]]:
+    """Build one kernel that stores the roots, and on the way those of `passing` that it computes anyway.
+
+    Args:
+        roots: Nodes of one shape.
+        stored: Node → buffer, of all stored nodes.
+        passing: Stored nodes that are not computed yet and may be.
+        comment: What the kernel is for.
+
+    Returns:
+        The kernel, and the nodes that it stores.
+
+    Raises:
+        NeedsStore: a value must be stored before, by another kernel.
+        Unlowered: something has no form in tiles.
+    """
+    splits: dict[str, list[int]] = {}
+    order = _Order()
+    for _ in range(_MOST_TRIES):
+        try:
+            return _attempt(roots, stored, passing, splits, order, comment)
+        except NeedsSplit as cut:
+            _split(splits, cut, roots[0])
+        except NeedsStore as needs:
+            if not order.take(needs):
+                raise
+    raise NeedsStore(roots[0])
+
+
+def _split(splits: dict[str, list[int]], cut: NeedsSplit, root: Node) -> None:
+    """Cut an axis; one that is a part of a cut axis is cut further."""
+    base, _, letter = cut.axis.rpartition("_")
+    if base in splits and len(letter) == 1 and letter.isalpha():
+        parts = splits[base]
+        place = "abcdefgh".index(letter)
+        if len(parts) >= 8:
+            raise NeedsStore(root)
+        parts[place : place + 1] = [parts[place] // cut.inner, cut.inner]
+    else:
+        splits[cut.axis] = [cut.outer, cut.inner]
+
+
+def _attempt(
+    roots: Sequence[Node], stored: Mapping[Node, str], passing: Collection[Node],
+    splits: Mapping[str, Sequence[int]], order: _Order, comment: str,
+) -> tuple[Kernel, frozenset[Node]]:  # fmt: skip
+    builder = Builder(stored, splits, frozenset([*roots, *passing]))
+    top = Block()
+    index, block = _root_loops(builder, roots[0].shape, order, top)
+    for root in roots:
+        value = builder.element(root, index, block)
+        if root not in builder.done:
+            place = builder.home(index, block)
+            place.body.append(Store(stored[root], index, value))
+            builder.done.add(root)
+    while block is not top:
+        block.close()
+        assert block.parent is not None
+        block = block.parent
+    return Kernel(f"{stored[roots[0]]}_kernel", tuple(top.body), comment), frozenset(builder.done)
+
+
+def _root_loops(
+    builder: Builder, shape: Sequence[int], order: _Order, top: Block
+) -> tuple[tuple[Expression, ...], Block]:
+    """Open the loops over a shape in the order asked for."""
+    parts: dict[str, int] = {}
+    positions: list[Expression] = []
+    for d, size in enumerate(shape):
+        position, inner = builder.loops(f"i{d}", size, top)
+        chain = [b for b in inner.chain() if b.axis]
+        parts |= {b.axis: b.size for b in chain}
+        positions.append(position)
+    block = top
+    for axis in order.sorted(list(parts)):
+        block = Block(block, axis, parts[axis], ordered=axis == order.last)
+    return tuple(positions), block
+
+
+def build_scatter(node: Scatter, stored: Mapping[Node, str]) -> tuple[Kernel, Kernel]:
+    """Build the copy of the base and the loop over the updates, one after another along `dim`."""
+    name = stored[node]
+    copy = Builder(stored, {}, frozenset())
+    top = Block()
+    index, block = _root_loops(copy, node.shape, _Order(), top)
+    value = copy.element(node.base, index, block)
+    block.body.append(Store(name, index, value))
+    first = Kernel(f"{name}_copy", _closed(block, top), f"{name}: the base of the scatter")
+
+    put = Builder(stored, {}, frozenset())
+    top, order = Block(), _Order()
+    if node.aligned or len(node.shape) > 1:
+        order.last = f"i{node.dim}"
+    index, block = _root_loops(put, node.updates.shape, order, top)
+    where = index if node.aligned else (index[node.dim],)
+    at = put.element(node.index, where, block)
+    negative = compare("lt", at, number(0))
+    size = number(node.shape[node.dim])
+    into = list(index)
+    into[node.dim] = Call("where", (negative, arith("+", at, size), at), (), "int64")
+    value = put.element(node.updates, index, block)
+    combine = "" if node.combine == "set" else node.combine
+    block.body.append(Store(name, tuple(into), value, combine))
+    second = Kernel(f"{name}_put", _closed(block, top), f"{name}: updates at computed positions, in order")
+    return first, second
+
+
+def _closed(block: Block, top: Block) -> tuple[Statement, ...]:
+    while block is not top:
+        block.close()
+        assert block.parent is not None
+        block = block.parent
+    return tuple(top.body)

@@ -1,0 +1,325 @@
+"""Graph, decisions → Program: which nodes are stored, and one kernel for each group of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ..graph import (
+    Constant,
+    Contract,
+    Graph,
+    Input,
+    Native,
+    Node,
+    Random,
+    Reshape,
+    Scatter,
+    TypedLinear,
+    ordered,
+    sources_of,
+)  # fmt: skip
+from ..tile import Buffer, Kernel, NativeCall, Program, Step
+from ._builder import NeedsStore, Unlowered, kind_of
+from ._contraction import NotContraction, build_contraction
+from ._kernel import build_kernel, build_scatter
+from ._loops import Layout, scheduled
+
+_MOST_ROUNDS = 200
+_SMALL_PRODUCT = 4096
+"""Multiplications below which a product is plain loops."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What actions decide about a lowering, beyond rewriting the graph."""
+
+    native: frozenset[str] = frozenset()
+    """Captured operations that torch computes."""
+    store: frozenset[str] = frozenset()
+    """Nodes that are stored though they could be fused."""
+    apart: bool = False
+    """Whether every node runs on its own: no fusion at all."""
+    loops: bool = False
+    """Whether products are plain loops rather than contractions."""
+    layout: Layout = field(default_factory=Layout)
+    """How loops are arranged, kernel by kernel alike."""
+
+
+class NotLowered(Exception):
+    """Some node has neither a form in tiles nor a native operation."""
+
+
+def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
+    """Lower a graph to a program.
+
+    Every output is stored, and what native regions read and write. All else is computed where it is used;
+    what would have to be computed again and again there is stored by a kernel before (`NeedsStore`), and
+    what can be stored on the way (a mean beside the normalised rows) is.
+
+    Covers: all of the graph form but `Native` and `Random` nodes without a captured operation.
+
+    Raises:
+        NotLowered: a node can neither be lowered nor run natively.
+
+    Example:
+        >>> from kernelwright.propose.schedule.graph import read
+        >>> from kernelwright.tasks import Problem, load_task
+        >>> program = lower(read(Problem(load_task("examples/swiglu.py"))))
+        >>> [step.name for step in program.steps], program.natives
+        (['mul_kernel'], ())
+    """
+    native = frozenset[str]()
+    chosen = decisions or Decisions()
+    for _ in range(_MOST_ROUNDS):
+        lowering = _Lowering(graph, replace(chosen, native=chosen.native | native))
+        try:
+            return lowering.run()
+        except _NeedsNative as needs:
+            if needs.operation in native:
+                raise NotLowered(f"operation {needs.operation} has no form in tiles") from None
+            native |= {needs.operation}
+    raise NotLowered("the lowering does not settle")
+
+
+class _NeedsNative(Exception):
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, decisions: Decisions) -> None:
+        self.graph, self.decisions = graph, decisions
+        self.outputs = self._outputs(graph)
+        self.captured = {id(node): name for name, node in graph.values.items()}
+        self.operations = {op.name: op for op in graph.operations}
+        self.native: dict[Node, str] = {}
+        for name in decisions.native:
+            if name in graph.values:
+                self.native[graph.values[name]] = name
+        self.barriers: set[Node] = set()
+        self.names: dict[Node, str] = {}
+
+    @staticmethod
+    def _outputs(graph: Graph) -> tuple[Node, ...]:
+        """Return the outputs; one that is an argument, or is returned twice, is copied."""
+        found: list[Node] = []
+        for place, node in enumerate(graph.outputs):
+            again = any(node is other for other in found)
+            copy = isinstance(node, Input) or again
+            found.append(
+                Reshape(name=f"{node.name}_copy{place}", shape=node.shape, dtype=node.dtype, source=node)
+                if copy else node
+            )  # fmt: skip
+        return tuple(found)
+
+    def run(self) -> Program:
+        self._find_natives()
+        wanted = set(self.outputs) | self.barriers
+        wanted |= {n for n in self._nodes() if n.name in self.decisions.store and not isinstance(n, Input)}
+        if self.decisions.apart:
+            wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}
+        for _ in range(_MOST_ROUNDS):
+            self._name(wanted)
+            try:
+                steps = self._steps(wanted)
+                return self._program(steps, wanted)
+            except NeedsStore as needs:
+                if needs.node in self.barriers:
+                    raise self._native_for(needs.node) from None
+                self.barriers.add(needs.node)
+                wanted |= {needs.node}
+        raise NotLowered("the stores do not settle")
+
+    def _nodes(self) -> list[Node]:
+        """Return what must be computed: nothing behind a native region but what it reads."""
+        found: dict[int, Node] = {}
+        waiting = list(self.outputs)
+        while waiting:
+            node = waiting.pop()
+            if id(node) in found:
+                continue
+            found[id(node)] = node
+            waiting.extend(self._reads(node))
+        return [n for n in ordered(self.outputs) if id(n) in found]
+
+    def _reads(self, node: Node) -> tuple[Node, ...]:
+        if node not in self.native:
+            return sources_of(node)
+        return tuple(self.graph.values[ref] for ref in self._refs(self.native[node]))
+
+    def _refs(self, name: str) -> tuple[str, ...]:
+        """Name what a native operation reads; a result of several reads what its operation reads."""
+        op = self.operations[name]
+        refs: dict[str, None] = {}
+        for ref in op.refs():
+            if ref in self.graph.values:
+                refs[ref] = None
+            elif ref in self.operations:
+                refs |= dict.fromkeys(self._refs(ref))
+        return tuple(refs)
+
+    def _find_natives(self) -> None:
+        """Mark native nodes and store what they read; what a marked one hides needs nothing."""
+        for _ in range(_MOST_ROUNDS):
+            new = [
+                n for n in self._nodes()
+                if isinstance(n, Native | Random | TypedLinear) and n not in self.native
+            ]  # fmt: skip
+            if not new:
+                break
+            for node in new:
+                self.native[node] = self._operation(node)
+        for node in self._nodes():
+            if node in self.native:
+                self.barriers.add(node)
+                self.barriers |= {r for r in self._reads(node) if not isinstance(r, Input)}
+
+    def _operation(self, node: Node) -> str:
+        name = self.captured.get(id(node))
+        if name is None:
+            raise NotLowered(f"{node.name} is native, and no captured operation gives it")
+        return name
+
+    def _native_for(self, node: Node) -> Exception:
+        """Name the captured operation that gives the node, or the nearest after it."""
+        waiting, seen = [node], set[int]()
+        while waiting:
+            here = waiting.pop(0)
+            if id(here) in self.captured and not isinstance(here, Input):
+                return _NeedsNative(self.captured[id(here)])
+            if id(here) not in seen:
+                seen.add(id(here))
+                waiting.extend(n for n in self._nodes() if any(s is here for s in sources_of(n)))
+        return NotLowered(f"{node.name} has no form in tiles")
+
+    def _name(self, wanted: Iterable[Node]) -> None:
+        """Name buffers after their nodes."""
+        taken = set(self.names.values()) | set(self.graph.symbols)
+        for node in (*self.graph.inputs, *wanted):
+            if node not in self.names:
+                name, count = node.name, 1
+                while name in taken:
+                    count += 1
+                    name = f"{node.name}_b{count}"
+                self.names[node] = name
+                taken.add(name)
+
+    def _steps(self, wanted: set[Node]) -> list[Step]:
+        """Make the steps from the last stored node to the first."""
+        steps: list[Step] = []
+        place = {id(n): i for i, n in enumerate(self._nodes())}
+        left = sorted((n for n in wanted if id(n) in place), key=lambda n: place[id(n)])
+        while left:
+            root = left[-1]
+            made, done = self._step(root, left)
+            steps = [*made, *steps]
+            left = [n for n in left if n not in done and n is not root]
+        return steps
+
+    def _step(self, root: Node, left: list[Node]) -> tuple[list[Step], frozenset[Node]]:
+        stored = {
+            n: name for n, name in self.names.items() if n in left or isinstance(n, Input) or self._known(n)
+        }
+        try:
+            return self._made(root, left, stored)
+        except Unlowered:
+            raise self._native_for(root) from None
+
+    def _known(self, node: Node) -> bool:
+        return node in self.barriers
+
+    def _made(
+        self, root: Node, left: list[Node], stored: dict[Node, str]
+    ) -> tuple[list[Step], frozenset[Node]]:
+        if root in self.native:
+            name = self.native[root]
+            reads = tuple(self.names[self.graph.values[ref]] for ref in self._refs(name))
+            return [NativeCall(name, reads, self.names[root], root)], frozenset([root])
+        if isinstance(root, Scatter):
+            return [scheduled(k, self.decisions.layout) for k in build_scatter(root, stored)], frozenset(
+                [root]
+            )
+        fusable = (
+            [] if self.decisions.apart else [n for n in left if n is not root and n not in self.barriers]
+        )
+        if not self.decisions.loops and self._has_product(root, stored, fusable):
+            try:
+                contraction, done = build_contraction(root, stored, fusable, self._comment(root))
+                return [contraction], done
+            except NotContraction:
+                return self._apart(root, stored, fusable)
+        return self._traversal(root, stored, fusable, left)
+
+    def _apart(
+        self, root: Node, stored: dict[Node, str], fusable: list[Node]
+    ) -> tuple[list[Step], frozenset[Node]]:
+        """Store a product that cannot be fused into what follows it."""
+        for node in self._nodes():
+            if isinstance(node, Contract) and node not in self.barriers and node is not root:
+                behind = {id(n) for n in ordered([root])}
+                if id(node) in behind and node not in self.native:
+                    raise NeedsStore(node)
+        return self._traversal(root, stored, fusable, [root])
+
+    def _traversal(
+        self, root: Node, stored: dict[Node, str], fusable: list[Node], left: list[Node]
+    ) -> tuple[list[Step], frozenset[Node]]:
+        siblings = self._siblings(root, left) if not self.decisions.apart else []
+        if siblings:
+            try:
+                kernel, done = build_kernel([root, *siblings], stored, fusable, self._comment(root))
+                return [scheduled(kernel, self.decisions.layout)], done
+            except NeedsStore:
+                pass
+        kernel, done = build_kernel([root], stored, fusable, self._comment(root))
+        return [scheduled(kernel, self.decisions.layout)], done
+
+    def _siblings(self, root: Node, left: list[Node]) -> list[Node]:
+        """Return stored nodes of the root's shape that do not depend on each other and read the same."""
+        behind = {id(n) for n in ordered([root])}
+        mine = {id(n) for n in ordered([root]) if isinstance(n, Input)}
+        return [
+            n for n in left
+            if n is not root and n not in self.barriers and id(n) not in behind and n not in self.native
+            and [str(s) for s in n.shape] == [str(s) for s in root.shape] and not isinstance(n, Scatter)
+            and all(other is not root for other in ordered([n]))
+            and mine & {id(o) for o in ordered([n]) if isinstance(o, Input)}
+        ]  # fmt: skip
+
+    def _has_product(self, root: Node, stored: dict[Node, str], fusable: list[Node]) -> bool:
+        ends = {id(n) for n in stored if n is not root and n not in fusable}
+        waiting, seen = [root], set[int]()
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen or id(node) in ends:
+                continue
+            seen.add(id(node))
+            if isinstance(node, Contract):
+                return True
+            waiting.extend(sources_of(node))
+        return False
+
+    def _comment(self, root: Node) -> str:
+        sizes = ", ".join(map(str, root.shape))
+        return f"{self.names[root]}: {root.dtype}[{sizes}]"
+
+    def _program(self, steps: list[Step], wanted: set[Node]) -> Program:
+        first = 1 + max(
+            [n.position for n in self.graph.inputs] + [p for p, _ in self.graph.scalars], default=-1
+        )
+        buffers = [Buffer(self.names[n], n.dtype, n.shape, "argument", n.position) for n in self.graph.inputs]
+        alive = {id(n) for n in self._nodes()}
+        for node in wanted:
+            kind_of(node.dtype) if node not in self.native else None
+            if any(node is o for o in self.outputs):
+                place = next(i for i, o in enumerate(self.outputs) if o is node)
+                buffers.append(Buffer(self.names[node], node.dtype, node.shape, "output", first + place))
+            elif id(node) in alive:
+                buffers.append(Buffer(self.names[node], node.dtype, node.shape, "temporary"))
+        name = self.names[self.outputs[0]] if self.outputs else "nothing"
+        return Program(
+            name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names)
+        )
+
+
+__all__ = ["Decisions", "Kernel", "NotLowered", "lower"]
