@@ -1,1 +1,29 @@
-"""Graph → kernels."""
+"""Problem → Templates, by macro decisions and micro coding: the schedule engine.
+
+Read in this order:
+
+    graph/      Problem → Graph: what is computed, in a small closed set of nodes, with its meaning in float64
+    tile/       the tile form: loops, lanes, accumulators, buffers; with its meaning in Python
+    lower/      Graph, Decisions → Program: what is stored, what is fused, how loops are arranged
+    cpp/ ...    Program → Candidate: one printer a language, found by its folder's name (`printing.py`)
+
+The engine never looks for a kernel that fits. A graph is lowered by computing every output element where it
+is stored; what would be computed again and again there is stored before, and everything else is fused
+into the loop that needs it. So a first kernel follows from any graph at once, and decisions make it fast.
+
+    >>> from kernelwright.propose.schedule import cpp, graph, lower
+    >>> from kernelwright.tasks import Problem, load_task
+    >>> read = graph.read(Problem(load_task("examples/swiglu.py")))
+    >>> candidate = cpp.render(lower.lower(read), read)
+    >>> candidate.entry
+    'kernel.cpp:mul'
+
+Covers: pointwise chains, views, pads, slices, windows, gathers and scatters, reductions, scans, products and
+convolutions, norms, softmax, attention, losses; any sizes, tails included; float32, half precision,
+integers. Operations without a form run natively, between kernels, and the candidate says which.
+Does not cover: gradients, references that change arguments, several devices.
+"""
+
+from ._proposer import ScheduleProposer, ScheduleTemplate
+
+__all__ = ["ScheduleProposer", "ScheduleTemplate"]

@@ -4,15 +4,16 @@ The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with A
 source serves every machine. A program that torch computes parts of becomes Python around the kernels.
 """
 
+from collections.abc import Mapping
 from importlib.resources import files
 
 from ....kernels._core import header
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
+from ..printing import Unprintable
 from ..tile import Program
 from ._calls import NotCalled, print_calls
 from ._program import Printer, Style
-from ._scalar import Unprintable
 
 __all__ = ["NotCalled", "Style", "Unprintable", "render", "source"]
 
@@ -31,7 +32,7 @@ def source(program: Program, title: str = "", style: Style | None = None) -> str
 
 def render(
     program: Program, graph: Graph, *, title: str = "", reason: str = "", template: str | None = None,
-    parameters: dict[str, Scalar] | None = None, style: Style | None = None,
+    parameters: Mapping[str, Scalar] | None = None, style: Style | None = None,
 ) -> Candidate:  # fmt: skip
     """Return the candidate of a program, headers included.
 

@@ -1,13 +1,16 @@
 """A program with native regions as Python around the kernels: `run.py` of a candidate of style `function`."""
 
+import math
+
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
 from ..graph import Graph, Node, text_of
+from ..printing import Unprintable
 from ..tile import NativeCall, Program
 from ._program import Printer
 
 
-class NotCalled(Exception):
+class NotCalled(Unprintable):
     """A native operation cannot be written as a call."""
 
 
@@ -71,7 +74,7 @@ class _Calls:
                     f"{b.name} = torch.empty(({shape}{',' if len(b.shape) == 1 else ''}), dtype=torch.{b.dtype})"
                 )
                 self.made.add(b.name)
-        given = [b.name for b in (*reads, *writes)] + self.printer.sizes(step)  # type: ignore[arg-type]
+        given = [b.name for b in (*reads, *writes)] + self.printer.sizes
         return [*lines, f"kernels.{step.name}_entry({', '.join(given)})"]  # type: ignore[attr-defined]
 
     def _native(self, step: NativeCall) -> list[str]:
@@ -117,7 +120,7 @@ class _Calls:
             case int():
                 return text_of(value)
             case float():
-                return f'float("{value}")' if value != value or abs(value) == float("inf") else repr(value)
+                return repr(value) if math.isfinite(value) else f'float("{value}")'
             case _:
                 raise NotCalled(f"an argument {value!r}")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ....kernels._core import Term, print_pointwise
 from ....kernels._core import Unprintable as NoVector
 from ..graph import Size
+from ..printing import Unprintable
 from ..tile import (
     Arith,
     Call,
@@ -23,7 +24,7 @@ from ..tile import (
     stride,
     walk,
 )  # fmt: skip
-from ._scalar import Scalar, Scope, Unprintable
+from ._scalar import Scalar, Scope
 
 VECTORS = {"float32": "kw::F", "float64": "kw::D", "int64": "kw::M", "bool": "kw::M"}
 """Vector types by kind; integers are lanes of 32 bits."""

@@ -45,7 +45,7 @@ class Printer:
         kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         lines = [
             *(f"// {line}" for line in title.splitlines()), '#include "tiles.h"', "", "namespace {", "",
-            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements that one thread does alone", "",
+            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
         ]  # fmt: skip
         for step in kernels:
             lines += [*self._function(step), ""]
@@ -73,21 +73,22 @@ class Printer:
         read = [self.program.buffer(n) for n in reads if n not in writes]
         return read, [self.program.buffer(n) for n in writes]
 
-    def sizes(self, step: Kernel | Contraction) -> list[str]:
-        """Return the names of the sizes that a kernel is given: all of the program's."""
+    @property
+    def sizes(self) -> list[str]:
+        """The names of the sizes that a kernel is given: all of the program's."""
         return list(self.program.symbols)
 
     def _function(self, step: Kernel | Contraction) -> list[str]:
         reads, writes = self.touched(step)
         parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
-        parameters += [f"int64_t {name}" for name in self.sizes(step)]
+        parameters += [f"int64_t {name}" for name in self.sizes]
         head = [f"// {step.comment}", f"// Reads {_traffic(reads)}; writes {_traffic(writes)}."]
         if isinstance(step, Contraction):
             body = print_contraction(step, self.program, self.style.lanes)
         else:
             body = self._traversal(step)
-        unused = [f"  (void){name};" for name in self.sizes(step)]
+        unused = [f"  (void){name};" for name in self.sizes]
         return [*head, f"void {step.name}({', '.join(parameters)}) {{", *unused, *body, "}"]
 
     def _traversal(self, kernel: Kernel) -> list[str]:
@@ -108,7 +109,7 @@ class Printer:
             assert not isinstance(step, NativeCall)
             reads, writes = self.touched(step)
             given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
-            lines.append(f"  {step.name}({', '.join([*given, *self.sizes(step)])});")
+            lines.append(f"  {step.name}({', '.join([*given, *self.sizes])});")
         return [*lines, "}"]
 
     def _lone_entry(self, step: Kernel | Contraction) -> list[str]:
@@ -119,10 +120,10 @@ class Printer:
             const = "const " if b in reads else ""
             lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
         first = len(reads) + len(writes)
-        for place, name in enumerate(self.sizes(step)):
+        for place, name in enumerate(self.sizes):
             lines.append(f"  const int64_t {name} = args.integer({first + place});")
         given = [f"{b.name}.data()" for b in (*reads, *writes)]
-        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes(step)])});", "}"]
+        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes])});", "}"]
 
     def opened(self, outside: Sequence[Buffer]) -> list[str]:
         """Print the tensors and sizes of a call."""
@@ -131,8 +132,9 @@ class Printer:
             const = "const " if b.role == "argument" else ""
             lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({b.position});")
         for b in outside:
+            rank = len(b.shape)
             lines.append(
-                f'  if ({b.name}.ndim() != {len(b.shape)}) KW_UNSUPPORTED("{b.name} must have {len(b.shape)} dimensions");'
+                f'  if ({b.name}.ndim() != {rank}) KW_UNSUPPORTED("{b.name} must have {rank} dimensions");'
             )
         by_position = {b.position: b.name for b in outside if b.role == "argument"}
         for name, (position, dim) in self.program.symbols.items():

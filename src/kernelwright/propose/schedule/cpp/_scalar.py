@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..graph import Number, Size, text_of
+from ..printing import Unprintable
 from ..tile import (
     Arith,
     Call,
@@ -29,10 +30,6 @@ STORED = {
     "uint8": "uint8_t",
 }  # fmt: skip
 """C++ types of what lies in memory."""
-
-
-class Unprintable(Exception):
-    """There is no C++ for this here."""
 
 
 def size_text(size: int) -> str:
@@ -198,8 +195,9 @@ def _gelu(a: Args, options: Options, _: Kind) -> str:
     return f"({x} * 0.5f * std::erfc(-{x} * 0.70710678118f))"
 
 
-def _elu(a: Args, _: Options, kind: Kind) -> str:
-    alpha, scale, inner = (*[v or "1.0f" for v in a[1:]], "1.0f", "1.0f", "1.0f")[:3]
+def _elu(a: Args, _: Options, __: Kind) -> str:
+    given = [v or "1.0f" for v in a[1:]]
+    alpha, scale, inner = [*given, "1.0f", "1.0f", "1.0f"][:3]
     return f"(({a[0]} > 0 ? {a[0]} : std::expm1({a[0]} * {inner}) * {alpha}) * {scale})"
 
 
@@ -211,7 +209,8 @@ def _clamp(a: Args, _: Options, __: Kind) -> str:
 
 
 def _softplus(a: Args, _: Options, kind: Kind) -> str:
-    beta, threshold = (*a[1:], *("1.0f", "20.0f")[len(a) - 1 :])
+    beta = a[1] if len(a) > 1 else "1.0f"
+    threshold = a[2] if len(a) > 2 else "20.0f"
     return f"kw::softplus_of<{TYPES[kind]}>({a[0]}, {beta}, {threshold})"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..printing import Unprintable
 from ..tile import (
     MONOIDS,
     Arith,
@@ -26,7 +27,7 @@ from ..tile import (
     stride,
 )  # fmt: skip
 from ._lanes import VECTORS, Lanes
-from ._scalar import STORED, TYPES, Scalar, Scope, Unprintable, literal
+from ._scalar import STORED, TYPES, Scalar, Scope, literal
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
@@ -177,10 +178,9 @@ class Body:
             return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {_trim(text)}, lanes);"]
         at = lanes.one.text(place)
         element = "stored[k] != 0" if s.value.kind == "bool" else "stored[k]"
-        return [
-            f"{{ const auto stored = {_trim(text)};",
-            f"  for (int k = 0; k < lanes.count; ++k) {s.buffer}[{at}] = {_converted(element, s.value.kind, buffer.dtype)}; }}",
-        ]
+        element = _converted(element, s.value.kind, buffer.dtype)
+        each = f"for (int k = 0; k < lanes.count; ++k) {s.buffer}[{at}] = {element};"
+        return [f"{{ const auto stored = {_trim(text)};", f"  {each} }}"]
 
     @staticmethod
     def _combined(place: str, combine: str, value: str, kind: str) -> str:
@@ -241,15 +241,8 @@ class Body:
         within = self.print(tuple(_unparallel(b) for b in last.body), depth + 1 + len(nest))
         closing = [f"{pad}  {'  ' * i}}}" for i in reversed(range(len(plain)))]
         if not folded:
-            loop = [line[2:] for line in loop]
-            closing = [line[2:] for line in closing]
-            within = [line[2:] for line in within]
-            return [
-                f"{pad}#pragma omp parallel for schedule(static){collapse} if ({condition})",
-                *loop,
-                *within,
-                *closing,
-            ]
+            pragma = f"#pragma omp parallel for schedule(static){collapse} if ({condition})"
+            return [f"{pad}{pragma}", *(line[2:] for line in (*loop, *within, *closing))]
         before, local, after, merged = [], [], [], []
         for name in folded:
             begin = self.monoids[name]

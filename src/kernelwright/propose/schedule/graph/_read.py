@@ -1,5 +1,6 @@
 """Problem → Graph: capture the reference on its workloads and read it in graph form."""
 
+import math
 from collections.abc import Sequence
 
 from ....records import ScalarSpec, Split, TensorSpec, Workload
@@ -50,9 +51,9 @@ def from_captured(captured: CapturedGraph, workload: Workload) -> Graph:
 
 
 def _chosen(problem: Problem) -> list[Workload]:
-    """Return the first search workload and others of different sizes, the least alike first."""
+    """Return the search workload with the fewest sizes of one, which hide structure, and others unlike it."""
     task = problem.task
-    first = (task.split(Split.SEARCH) or task.workloads)[0]
+    first = min(task.split(Split.SEARCH) or task.workloads, key=lambda w: (_ones(w), -_elements(w)))
     found = [first]
     for other in sorted(task.workloads, key=lambda w: -_differences(w, first)):
         if (
@@ -71,6 +72,14 @@ def _differences(a: Workload, b: Workload) -> int:
         for one, two in zip(_tensors(a), _tensors(b), strict=True)
         for x, y in zip(one.shape, two.shape, strict=True)
     )
+
+
+def _ones(workload: Workload) -> int:
+    return sum(size == 1 for spec in _tensors(workload) for size in spec.shape)
+
+
+def _elements(workload: Workload) -> int:
+    return sum(math.prod(spec.shape) for spec in _tensors(workload))
 
 
 def _captured(problem: Problem, workload: Workload) -> CapturedGraph:

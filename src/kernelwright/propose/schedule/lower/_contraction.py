@@ -110,12 +110,15 @@ def _attempt(
     left = flat.operand(found.left, tuple(index[c] for c in one), inner_axes)
     right = flat.operand(found.right, tuple(index[c] for c in two), inner_axes)
     role = {c: (c in one) + 2 * (c in two) for c in out}
-    pick = lambda kind: tuple(Axis(a, sizes[a]) for c in out if role[c] == kind for a in named[c])  # noqa: E731
+
+    def picked(kind: int) -> tuple[Axis, ...]:
+        return tuple(Axis(a, sizes[a]) for c in out if role[c] == kind for a in named[c])
+
     epilogue = tuple(s for s in block.body if isinstance(s, Let | Store))
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
     return Contraction(
-        name=f"{stored[root]}_kernel", batch=pick(3), rows=pick(1), columns=pick(2), inner=tuple(inner_axes),
+        name=f"{stored[root]}_kernel", batch=picked(3), rows=picked(1), columns=picked(2), inner=tuple(inner_axes),
         left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
     ), done  # fmt: skip
 

@@ -73,44 +73,39 @@ def fused_passes(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
             inner = replace(statement, body=fused_passes(statement.body))
             place = _partner(found, inner)
             if place is not None:
-                found[place] = _joined(found[place], inner)  # type: ignore[arg-type]
-                found[place] = replace(found[place], body=fused_passes(found[place].body))  # type: ignore[type-var, union-attr]
+                other = found[place]
+                assert isinstance(other, Loop)
+                joined = _joined(other, inner)
+                found[place] = replace(joined, body=fused_passes(joined.body))
                 continue
             found.append(inner)
         else:
             found.append(statement)
-    return _begins_first(tuple(found))
-
-
-def _begins_first(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    return body
+    return tuple(found)
 
 
 def _partner(before: list[Statement], loop: Loop) -> int | None:
     """Find an earlier loop of the same extent, all of whose later siblings the loop can jump over."""
     needs = _used([loop])
     stores = {s.buffer for s in statements((loop,)) if isinstance(s, Store)}
-    begun = list[str]()
     for place in range(len(before) - 1, -1, -1):
         other = before[place]
         if isinstance(other, Loop):
             same_extent = str(other.end) == str(loop.end) and other.begin == loop.begin
             free = not (needs & _defined([other])) and not (stores or _stored_in(other) & _read(loop))
-            if same_extent and free and not other.ordered and not loop.ordered and not begun:
+            if same_extent and free and not other.ordered and not loop.ordered:
                 return place
             if needs & _defined([other]) or stores:
                 return None
         elif isinstance(other, Begin) and other.name in needs:
-            begun_here = other.name
-            if any(isinstance(s, Loop) for s in before[:place]):
-                return _jump(before, place, loop, needs - {begun_here})
-            return None
+            earlier = any(isinstance(s, Loop) for s in before[:place])
+            return _jump(before, loop, needs - {other.name}) if earlier else None
         elif _defined([other]) & needs or isinstance(other, Store):
             return None
     return None
 
 
-def _jump(before: list[Statement], begin: int, loop: Loop, needs: set[str]) -> int | None:
+def _jump(before: list[Statement], loop: Loop, needs: set[str]) -> int | None:
     """Move the accumulators that the loop folds into before the loop that it joins."""
     moved = [i for i in range(len(before)) if isinstance(b := before[i], Begin) and b.name in _used([loop])]
     first = min(moved)

@@ -167,8 +167,7 @@ class _Lowering:
             ]  # fmt: skip
             if not new:
                 break
-            for node in new:
-                self.native[node] = self._operation(node)
+            self.native |= {n: self._operation(n) for n in new}
         for node in self._nodes():
             if node in self.native:
                 self.barriers.add(node)
