@@ -201,11 +201,11 @@ def _elu(a: Args, _: Options, __: Kind) -> str:
     return f"(({a[0]} > 0 ? {a[0]} : std::expm1({a[0]} * {inner}) * {alpha}) * {scale})"
 
 
-def _clamp(a: Args, _: Options, __: Kind) -> str:
+def _clamp(a: Args, _: Options, kind: Kind) -> str:
     text = str(a[0])
     if len(a) > 1 and a[1] is not None:
-        text = f"kw::larger({text}, {a[1]})"
-    return f"kw::smaller({text}, {a[2]})" if len(a) > 2 and a[2] is not None else text
+        text = f"kw::larger<{TYPES[kind]}>({text}, {a[1]})"
+    return f"kw::smaller<{TYPES[kind]}>({text}, {a[2]})" if len(a) > 2 and a[2] is not None else text
 
 
 def _softplus(a: Args, _: Options, kind: Kind) -> str:
@@ -246,7 +246,7 @@ SCALAR: dict[str, Rule] = {
     "sigmoid": _typed("kw::sigmoid_of"),
     "square": lambda a, _, __: f"({a[0]} * {a[0]})",
     "reciprocal": lambda a, _, kind: f"({literal(1, kind)} / {a[0]})",
-    "isnan": lambda a, _, __: f"({a[0]} != {a[0]})",
+    "isnan": lambda a, _, kind: "false" if kind == "int64" else f"({a[0]} != {a[0]})",
     "isinf": lambda a, _, kind: "false" if kind == "int64" else f"std::isinf({a[0]})",
     "logical_not": lambda a, _, __: f"(!{a[0]})",
     "sign": _typed("kw::signum"),

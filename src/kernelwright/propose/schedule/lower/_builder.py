@@ -450,7 +450,9 @@ class Builder:
 def _literal(value: Number, kind: Kind) -> Expression:
     if isinstance(value, Size):
         return Call("cast", (number(value),), (), kind) if kind != "int64" else number(value)
-    return Literal(value, "bool" if isinstance(value, bool) else kind)
+    if isinstance(value, bool):
+        return Literal(value, "bool")
+    return Literal(float(value) if kind.startswith("float") else value, kind)
 
 
 def _real(count: int) -> Expression:

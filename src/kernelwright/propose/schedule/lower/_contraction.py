@@ -145,6 +145,8 @@ class _Flat:
 def _axes(at: Expression, size: int, sizes: Mapping[str, int]) -> list[str]:
     """Name the loops that an index is put together from; all of them whole."""
     axes = [e.axis for e in walk(at) if isinstance(e, Position)]
+    if not sizes.keys() >= set(axes):
+        raise NotContraction("a reduction follows")
     if at != joined([(Position(a), sizes[a]) for a in axes]) or not same(
         product([sizes[a] for a in axes]), size
     ):

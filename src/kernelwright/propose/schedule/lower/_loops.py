@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ..graph import Size, values_of
 from ..tile import (
@@ -24,12 +25,15 @@ from ..tile import (
     arith,
     expressions,
     number,
+    offset,
     parts_of,
     renamed,
     statements,
     stride,
     walk,
 )  # fmt: skip
+
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,13 @@ class Layout:
     """Whether outputs are written past the caches."""
 
 
-def scheduled(kernel: Kernel, layout: Layout) -> Kernel:
-    """Arrange the loops of a kernel."""
+def scheduled(kernel: Kernel, layout: Layout, shapes: Shapes) -> Kernel:
+    """Arrange the loops of a kernel; `shapes` are those of the buffers by name."""
     body = kernel.body
     if layout.fuse_passes:
         body = fused_passes(body)
     if layout.flatten:
-        body = flattened(body)
+        body = flattened(body, shapes)
     body = vectorised(body, layout)
     if layout.parallel:
         body = parallelised(body)
@@ -205,19 +209,19 @@ def map_expressions(s: Statement, axes: Mapping[str, Expression]) -> Statement:
 # Loops that run as one ------------------------------------------------------------------------------------
 
 
-def flattened(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def flattened(body: tuple[Statement, ...], shapes: Shapes) -> tuple[Statement, ...]:
     """Run two loops as one where the inner is all of the outer's body and offsets grow evenly through both."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
-            loop = replace(statement, body=flattened(statement.body))
-            found.append(_flat(loop))
+            loop = replace(statement, body=flattened(statement.body, shapes))
+            found.append(_flat(loop, shapes))
         else:
             found.append(statement)
     return tuple(found)
 
 
-def _flat(loop: Loop) -> Loop:
+def _flat(loop: Loop, shapes: Shapes) -> Loop:
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop) or loop.ordered:
         return loop
     inner = loop.body[0]
@@ -225,7 +229,7 @@ def _flat(loop: Loop) -> Loop:
         return loop
     size = _size(inner.end)
     outer = _size(loop.end)
-    if size is None or outer is None or not _even(inner.body, loop.axis, inner.axis, size):
+    if size is None or outer is None or not _Pair(loop.axis, inner.axis, size, shapes).even(inner.body):
         return loop
     joined = rename_axis(inner.body, loop.axis, number(0))
     return replace(inner, body=joined, end=number(outer * size))
@@ -241,68 +245,55 @@ def _size(expression: Expression) -> int | None:
             return None
 
 
-def _even(body: tuple[Statement, ...], outer: str, inner: str, size: int) -> bool:
-    """Tell whether the two axes are only used in offsets, which grow by `size` inner steps per outer step."""
-    for s in statements(body):
-        if isinstance(s, Loop) and any({outer, inner} & _axes_in(e) for e in (s.begin, s.end)):
-            return False
-        if isinstance(s, Store) and not _grows(s.index, None, outer, inner, size):
-            return False
-        roots = (
-            [s.value, s.position]
-            if isinstance(s, Update)
-            else [s.value]
-            if isinstance(s, Let | Store)
-            else []
-        )
-        for root in roots:
-            if not _even_value(root, outer, inner, size):
-                return False
-    return True
+@dataclass(frozen=True)
+class _Pair:
+    """Two nested axes, and whether what is done with them could be done with one."""
 
+    outer: str
+    inner: str
+    size: int
+    """Extent of the inner axis."""
+    shapes: Shapes
 
-def _even_value(e: Expression, outer: str, inner: str, size: int) -> bool:
-    if isinstance(e, Load):
-        return _grows(e.index, None, outer, inner, size)
-    if isinstance(e, Position):
-        return e.axis not in (outer, inner)
-    if isinstance(e, Arith):
-        if not {outer, inner} & _axes_in(e):
-            return True
-        return _evenly(e, outer, inner, size)
-    if isinstance(e, Guard) and {outer, inner} & _axes_in(e.condition):
-        return False
-    return all(_even_value(p, outer, inner, size) for p in parts_of(e))
-
-
-def _axes_in(e: Expression) -> set[str]:
-    return {p.axis for p in walk(e) if isinstance(p, Position)}
-
-
-def _grows(index: tuple[Expression, ...], _: object, outer: str, inner: str, size: int) -> bool:
-    """Tell whether an index is even: both axes absent, or the two digits of neighbouring dimensions."""
-    places = [i for i, at in enumerate(index) if {outer, inner} & _axes_in(at)]
-    if not places:
+    def even(self, body: tuple[Statement, ...]) -> bool:
+        """Tell whether the axes are only used in offsets that grow evenly through both."""
+        for s in statements(body):
+            match s:
+                case Loop():
+                    if any(self._used(e) for e in (s.begin, s.end)):
+                        return False
+                case Store():
+                    if not (self._grows(offset(s.index, self.shapes[s.buffer])) and self._plain(s.value)):
+                        return False
+                case Update():
+                    if not (self._plain(s.value) and self._grows(s.position)):
+                        return False
+                case Let():
+                    if not self._plain(s.value):
+                        return False
         return True
-    if len(places) == 1:
-        return _evenly(index[places[0]], outer, inner, size)
-    if len(places) != 2 or places[1] != places[0] + 1:
-        return False
-    high, low = index[places[0]], index[places[1]]
-    return _ends_with(high, outer) and low == Position(inner)
 
+    def _used(self, e: Expression) -> bool:
+        return any(isinstance(p, Position) and p.axis in (self.outer, self.inner) for p in walk(e))
 
-def _ends_with(e: Expression, axis: str) -> bool:
-    """Tell whether a step of the axis is a step of the index."""
-    grown = stride(e, axis)
-    return grown == number(1)
+    def _plain(self, e: Expression) -> bool:
+        if isinstance(e, Load):
+            return self._grows(offset(e.index, self.shapes[e.buffer]))
+        if isinstance(e, Position | Arith):
+            return not self._used(e) or self._grows(e)
+        if isinstance(e, Guard) and self._used(e.condition):
+            return False
+        return all(map(self._plain, parts_of(e)))
 
-
-def _evenly(e: Expression, outer: str, inner: str, size: int) -> bool:
-    a, b = stride(e, outer), stride(e, inner)
-    if a is None or b is None or any(isinstance(p, Variable | Result | Load) for p in walk(e)):
-        return False
-    return _value(a) is not None and _value(a) == _value(arith("*", b, number(size)))
+    def _grows(self, e: Expression) -> bool:
+        """Tell whether a step of the outer axis is `size` steps of the inner one."""
+        if not self._used(e):
+            return True
+        a, b = stride(e, self.outer), stride(e, self.inner)
+        if a is None or b is None:
+            return False
+        grown = _value(a)
+        return grown is not None and grown == _value(arith("*", b, number(self.size)))
 
 
 def _value(e: Expression) -> tuple[int, ...] | None:

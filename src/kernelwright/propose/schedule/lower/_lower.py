@@ -235,9 +235,7 @@ class _Lowering:
             reads = tuple(self.names[self.graph.values[ref]] for ref in self._refs(name))
             return [NativeCall(name, reads, self.names[root], root)], frozenset([root])
         if isinstance(root, Scatter):
-            return [scheduled(k, self.decisions.layout) for k in build_scatter(root, stored)], frozenset(
-                [root]
-            )
+            return [self._scheduled(k) for k in build_scatter(root, stored)], frozenset([root])
         fusable = (
             [] if self.decisions.apart else [n for n in left if n is not root and n not in self.barriers]
         )
@@ -260,6 +258,10 @@ class _Lowering:
                     raise NeedsStore(node)
         return self._traversal(root, stored, fusable, [root])
 
+    def _scheduled(self, kernel: Kernel) -> Kernel:
+        shapes = {name: node.shape for node, name in self.names.items()}
+        return scheduled(kernel, self.decisions.layout, shapes)
+
     def _traversal(
         self, root: Node, stored: dict[Node, str], fusable: list[Node], left: list[Node]
     ) -> tuple[list[Step], frozenset[Node]]:
@@ -267,11 +269,11 @@ class _Lowering:
         if siblings:
             try:
                 kernel, done = build_kernel([root, *siblings], stored, fusable, self._comment(root))
-                return [scheduled(kernel, self.decisions.layout)], done
+                return [self._scheduled(kernel)], done
             except NeedsStore:
                 pass
         kernel, done = build_kernel([root], stored, fusable, self._comment(root))
-        return [scheduled(kernel, self.decisions.layout)], done
+        return [self._scheduled(kernel)], done
 
     def _siblings(self, root: Node, left: list[Node]) -> list[Node]:
         """Return stored nodes of the root's shape that do not depend on each other and read the same."""

@@ -71,10 +71,11 @@ class _Machine:
                     self.scope[name] = self.value(value)
                 case Store():
                     self.store(statement)
-                case Begin(name, monoid):
+                case Begin(name, monoid, kind):
                     self.monoids[name] = monoid
                     for part, start in MONOIDS[monoid].parts.items():
-                        self.scope[f"{name}.{part}"] = start
+                        endless = kind == "int64" and start in (math.inf, -math.inf)
+                        self.scope[f"{name}.{part}"] = _MOST * (1 if start > 0 else -1) if endless else start
                 case Update(name, value, position):
                     self.update(name, self.value(value), self.value(position))
                 case Loop(axis, end, inner, begin):
@@ -98,10 +99,9 @@ class _Machine:
     def place(self, buffer: str, index: Sequence[Expression]) -> int:
         found = 0
         for at, size in zip(index, self.shapes[buffer], strict=True):
-            i = self.value(at)
-            if not 0 <= i < size:
-                raise IndexError(f"{buffer}: index {i} of {size}")
-            found = found * size + i
+            found = found * size + self.value(at)
+        if not 0 <= found < len(self.memory[buffer]):
+            raise IndexError(f"{buffer}: element {found} of {len(self.memory[buffer])}")
         return found
 
     def update(self, name: str, value: Any, position: Any) -> None:
@@ -146,6 +146,7 @@ class _Machine:
         return bool(found) if e.kind == "bool" else found
 
 
+_MOST = (1 << 63) - 1
 _PLAIN = {"elu": (1, 2, 3), "leaky_relu": (1,), "hardtanh": (1, 2), "softplus": (1, 2), "pow": (1,)}
 _ARITH: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,

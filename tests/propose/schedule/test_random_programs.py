@@ -1,0 +1,85 @@
+"""Random programs, lowered and printed, against float64: loop by loop in Python, and all at once in C++."""
+
+import dataclasses
+import functools
+import math
+
+import pytest
+import torch
+from benchmarks.random_graphs import case_of
+
+from kernelwright.languages import get_language
+from kernelwright.languages._destination import load_library
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.lower import Decisions, Layout, lower
+from kernelwright.propose.schedule.tile import run_program
+from kernelwright.records import BuildStatus, SourceFile
+from kernelwright.testing import random_program
+
+SEEDS = range(80)
+MOST = 2000
+LAYOUTS = {
+    "auto": Layout(),
+    "inner": Layout(vector="inner", unroll=4),
+    "outer": Layout(vector="outer", unroll=1),
+    "plain": Layout(vector="none", fuse_passes=False, flatten=False, parallel=False),
+}
+
+
+@functools.cache
+def case(seed):
+    return case_of(random_program(seed))
+
+
+def arguments_of(one):
+    return {node.position: value for node, value in zip(one.graph.inputs, one.inputs, strict=True)}
+
+
+def programs(decisions):
+    """Yield the seeds whose program is in tiles from end to end."""
+    for seed in SEEDS:
+        program = lower(case(seed).graph, decisions)
+        if not program.natives:
+            yield seed, dataclasses.replace(program, name=f"case{seed}")
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["fused", "apart"])
+def test_loops_in_python_mean_what_the_graph_means(apart):
+    tried = 0
+    for seed, program in programs(Decisions(apart=apart)):
+        if sum(math.prod(map(int, b.shape)) for b in program.buffers) <= MOST:
+            tried += 1
+            got = run_program(program, arguments_of(case(seed)))
+            narrow = [g.to(own.dtype) for g, own in zip(got, case(seed).native, strict=True)]
+            assert case(seed).difference(narrow) is None, f"seed {seed}"
+    assert tried > len(SEEDS) // 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["auto", "inner", "outer", "plain"])
+def test_cpp_means_what_the_graph_means(layout, tmp_path):
+    found = dict(programs(Decisions(layout=LAYOUTS[layout])))
+    assert len(found) > len(SEEDS) * 0.9
+    library = built(found)
+    for seed, program in found.items():
+        outputs = [torch.empty(o.shape, dtype=o.dtype) for o in case(seed).native]
+        arguments = arguments_of(case(seed))
+        given = [arguments[i].contiguous() for i in sorted(arguments)]
+        library.get_function(program.name)(*given, *outputs)
+        assert case(seed).difference(outputs) is None, f"seed {seed}"
+
+
+def built(found):
+    """Compile all programs as one file, each in a namespace of its own."""
+    texts = ['#include "tiles.h"']
+    for seed, program in found.items():
+        text = cpp.source(program).replace('#include "tiles.h"', "")
+        texts.append(f"namespace space{seed} {{\n{text}}}")
+    one = cpp.render(program, case(seed).graph)
+    headers = [s for s in one.sources if s.path.endswith(".h")]
+    whole = SourceFile(path="kernel.cpp", text="\n".join(texts))
+    candidate = one.model_copy(update={"sources": (whole, *headers), "flags": (*one.flags, "-O1")})
+    language = get_language("cpp")
+    build = language.build(candidate, deadline_s=400)
+    assert build.status is BuildStatus.OK, build.diagnostics
+    return load_library(f"{build.artefact}/kernel.so")
