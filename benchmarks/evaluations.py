@@ -107,14 +107,15 @@ def theirs(count: int) -> float:
     """Return evaluations a minute of one fresh process each."""
     from kernelwright.kernels import match_all
     from kernelwright.languages.cpp import BASE_FLAGS, ffi_includes
-    from kernelwright.records import Split
+    from kernelwright.records import Split, TensorSpec
     from kernelwright.tasks import Problem, load_task
     from kernelwright.tasks.capture import capture
 
     task = load_task(TARGET)
     workload = task.split(Split.SEARCH)[0]
     template = next(t for t in match_all(capture(Problem(task), workload), workload) if t.language == "cpp")
-    shapes = [list(w.arguments[0].shape) for w in task.split(Split.SEARCH)]  # type: ignore[union-attr]
+    specs = [w.arguments[0] for w in task.split(Split.SEARCH)]
+    shapes = [list(spec.shape) for spec in specs if isinstance(spec, TensorSpec)]
     configurations = list(template.space.configurations())[:count]
     started = time.monotonic()
     for configuration in configurations:

@@ -20,7 +20,7 @@ import torch
 import kernelwright as kw
 from kernelwright.devices import detect, peaks_of
 
-from .library import one_size, table
+from .library import of_sizes, table
 from .library import targets as all_targets
 
 TASKS = (
@@ -76,7 +76,7 @@ def main() -> int:
             for name in TASKS:
                 if time.monotonic() - started > DEADLINE_S:
                     break
-                task = one_size(kw.load_task(known[name]), size)
+                task = of_sizes(kw.load_task(known[name]), [size])
                 result = kw.optimize(
                     task, device="cuda:0", languages=("triton",), proposers=("library",), store=store,
                     budget=kw.Budget(evaluations=options.evaluations, minutes=0.4),

@@ -19,12 +19,13 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 
-from benchmarks.library import one_size, targets
+from benchmarks.library import of_sizes, targets
 from kernelwright.kernels import KernelTemplate, match_all
 from kernelwright.languages import get_language
 from kernelwright.records import BuildStatus, Configuration, Split, Workload
@@ -57,7 +58,7 @@ def build(template: KernelTemplate, settings: Configuration, workload: Workload)
 
 def flat(result: object) -> tuple[torch.Tensor, ...]:
     """Return the results of a call as a tuple."""
-    return (result,) if isinstance(result, torch.Tensor) else tuple(result)  # type: ignore[call-overload]
+    return (result,) if isinstance(result, torch.Tensor) else tuple(cast(Iterable[torch.Tensor], result))
 
 
 def worst_error(problem: Problem, workload: Workload, inputs: Sequence[object], kernel: Call) -> float:
@@ -101,7 +102,7 @@ def time_in_turn(legs: dict[str, Call], pool: list[list[object]], rounds: int) -
 
 def rows(target: str, size: str, options: argparse.Namespace) -> list[str]:
     """Measure one task at one size; a line for each template."""
-    task = one_size(load_task(target), size)
+    task = of_sizes(load_task(target), [size])
     problem = Problem(task)
     workload = task.split(Split.SEARCH)[0]
     label = f"{target.split('/')[-1].replace('.py', '')} {size}"

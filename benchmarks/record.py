@@ -12,8 +12,9 @@ The kernels run in this process: record only templates that the tests have verif
 import argparse
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ Call = Callable[[], object]
 def template_of(problem: Problem, workload: Workload, name: str | None) -> KernelTemplate:
     """Return the first C++ template of the task, or the one named."""
     found = [t for t in match_all(capture(problem, workload), workload) if t.language == "cpp"]
-    return next(t for t in found if name in {None, t.name})  # type: ignore[return-value]
+    return next(t for t in found if isinstance(t, KernelTemplate) and name in {None, t.name})
 
 
 def loaded(candidate: Candidate, workload: Workload, inputs: list[torch.Tensor]) -> Call | None:
@@ -60,7 +61,7 @@ def time_ms(call: Call) -> float:
 
 def first_tensor(result: object) -> torch.Tensor:
     """Return the first output of a call."""
-    return result if isinstance(result, torch.Tensor) else result[0]  # type: ignore[index, no-any-return]
+    return result if isinstance(result, torch.Tensor) else cast(Sequence[torch.Tensor], result)[0]
 
 
 def record(target: str, template_name: str | None, size: str, rounds: int) -> RecordedSpace:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
+from pydantic import JsonValue
+
 from ..config import Settings
 from ..errors import KernelwrightError
 from ._common import Common, print_json
@@ -54,9 +56,9 @@ def doctor(*, common: Common | None = None) -> int:
             print(f"{mark}  {fact.area:9} {fact.name:14} {fact.what}")
             if fact.remedy and not fact.ok:
                 print(f"{'':9}{'':10} {'':14} to have it: {fact.remedy}")
-    missing = [f"{f.area} {f.name}" for f in facts if not f.ok]
+    missing: list[JsonValue] = [f"{f.area} {f.name}" for f in facts if not f.ok]
     if common.json:
-        print_json("result", ok=not missing, missing=list[object](missing))  # type: ignore[arg-type]
+        print_json("result", ok=not missing, missing=missing)
     else:
         print(f"{len(facts) - len(missing)} here, {len(missing)} missing; what is here is used")
     return 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..records import Run, RunStatus
+from ..records import Interval, Run, RunStatus
 from ..store import Store
 from ._common import Common, print_json, speedup_text, table
 
@@ -33,7 +33,7 @@ def _row(store: Store, run: Run) -> Mapping[str, str]:
         "task": run.task_name,
         "status": standing(store, run),
         "decision": str(result.get("decision", "")),
-        "speedup": speedup_text(speedup) if isinstance(speedup, dict) else "",  # type: ignore[arg-type]
+        "speedup": speedup_text(Interval.model_validate(speedup).model_dump()) if speedup else "",
         "evaluated": str(spent.evaluations),
         "known": str(spent.cached),
         "created": run.created,

@@ -9,11 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _CALLS = 5
 
 
-class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
     """Adds up each operator's time, the device waited for before and after."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped
         self._wait = wait
         self.spent_us: dict[str, float] = {}
         self.calls: dict[str, int] = {}

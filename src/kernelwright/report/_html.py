@@ -163,8 +163,8 @@ def _unified(before: str, after: str, path: str) -> Sequence[str]:
 
 
 def _syntax_style() -> str:
-    light = HtmlFormatter(style="friendly").get_style_defs(".code")  # type: ignore[no-untyped-call]
-    dark = HtmlFormatter(style="monokai").get_style_defs(".code")  # type: ignore[no-untyped-call]
+    light = HtmlFormatter(style="friendly").get_style_defs(".code")  # type: ignore[no-untyped-call]  # untyped
+    dark = HtmlFormatter(style="monokai").get_style_defs(".code")  # type: ignore[no-untyped-call]  # untyped
     return (
         f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n.code {{ background: var(--panel); }}"
     )
