@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelwright.errors import InputError
 from kernelwright.propose import Editor, Move, Reply
 from kernelwright.propose.team import Steps, Team
 from kernelwright.records import Candidate, SourceFile
@@ -36,6 +37,11 @@ def test_without_steps_a_move_is_carried_out_as_it_is():
     move = Move(3, "draft", goal="as it is")
     assert team.edit(move, None) == drafts(move)
     assert editor.moves == [move]
+
+
+def test_a_step_that_the_editor_does_not_know_is_refused():
+    with pytest.raises(InputError, match="'draft' asks for 'pray', which editor 'scripted' does not know"):
+        Team(Scripted(), {"draft": Steps(first=("pray",))})
 
 
 def test_words_go_on_to_the_operator_and_all_costs_are_counted():

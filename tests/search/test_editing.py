@@ -10,10 +10,12 @@ from kernelwright.cli import main
 from kernelwright.errors import InputError, NotFoundError
 from kernelwright.records import Budget
 from kernelwright.search import _editing, _packaging, _search, make_editors
+from kernelwright.search._about import reproduce
 from kernelwright.search._editing import strategy_of
+from kernelwright.search.recipe import load_recipe, recipe_of
 from kernelwright.search.strategies import Means
 from kernelwright.store import Store
-from kernelwright.testing import PlantedJudge, PlantedLandscape, PlantedLanguage
+from kernelwright.testing import PlantedJudge, PlantedLandscape, PlantedLanguage, planted_task
 
 TASK = """
 import kernelwright as kw
@@ -63,6 +65,22 @@ def test_strategy_and_its_settings_are_kept_with_the_run(world):
     assert options["strategy"] == "best_of" and options["strategy.n"] == 5
     made = strategy_of("best_of", Means(), options)
     assert len([m for m in iter(made.ask, None)]) == 5
+
+
+def test_a_recipe_composes_strategy_settings_and_steps_and_is_kept_with_the_run(world, monkeypatch):
+    landscape, tmp_path = world
+    landscape.operators = (*landscape.operators, "critique", "read-profile")
+    landscape.words = lambda move, dice: {"advice": "ADVICE"}
+    arguments = load_recipe("kernelagent").arguments() | {"editors": ("planted",), "proposers": ()}
+    run = optimize(tmp_path, **arguments).run
+    asked = [m.operator for m in landscape.asked]
+    improved = [m for m in landscape.asked if m.operator == "improve"]
+    assert asked.count("critique") == asked.count("read-profile") == len(improved) > 0
+    assert all("Advice: ADVICE" in m.goal for m in improved)
+    with Store(tmp_path / "store") as store:
+        kept = store.run(run)
+    assert recipe_of(kept) == load_recipe("kernelagent") and kept.options["strategy.width"] == 3
+    assert "--recipe kernelagent" in reproduce(planted_task(), kept)
 
 
 def test_no_editor_leaves_the_search_as_it_was(world):

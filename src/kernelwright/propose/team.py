@@ -10,6 +10,7 @@ from itertools import islice
 
 from pydantic import Field, JsonValue
 
+from ..errors import InputError
 from ..records import (
     Build,
     BuildStatus,
@@ -61,7 +62,18 @@ class Team:
     """
 
     def __init__(self, editor: Editor, steps: Mapping[str, Steps]) -> None:
-        """Put steps around an editor's operators; those that are not named are carried out as they are."""
+        """Put steps around an editor's operators; those that are not named are carried out as they are.
+
+        Raises:
+            InputError: a step asks for an operator that the editor does not know.
+        """
+        for around, one in steps.items():
+            for operator in (*one.first, *([one.read_by] if one.read_by else [])):
+                if operator not in editor.operators:
+                    raise InputError(
+                        f"the step around {around!r} asks for {operator!r}, which editor {editor.name!r} does not "
+                        f"know; it knows {', '.join(editor.operators)}"
+                    )
         self.name = editor.name
         self.operators: Sequence[str] = editor.operators
         self._editor = editor

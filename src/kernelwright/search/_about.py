@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from ..devices import Device
 from ..records import Run, Task
+from .recipe import recipe_of
 
 
 def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
@@ -45,6 +46,8 @@ def reproduce(task: Task, run: Run) -> str:
             words += [f"--{name[:-1]}", str(value)]
     if run.options.get("strategy"):
         words += ["--strategy", str(run.options["strategy"])]
+    if recipe := recipe_of(run):
+        words += ["--recipe", recipe.name]
     if not run.options.get("learn", True):
         words.append("--no-learn")
     for flag in ("evaluations", "minutes", "device_seconds"):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, NotFoundError
 from ..propose import Editor, Request
+from ..propose.team import Team
 from ..records import Scalar
 from ..store import Journal
 from ._edits import Desk, Edits
 from ._evaluation import Evaluator
+from .recipe import SETTING, recipe_of
 from .strategies import DEFAULT_STRATEGY, Means, Strategy, make_strategy
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 4
 """Moves under way at once, where the run's option `edits` says nothing else."""
-_SETTING = "strategy."
-"""Options that begin so are the strategy's own settings."""
 
 
 def make_editors(names: Sequence[str]) -> list[Editor]:
@@ -61,6 +61,9 @@ def edits_of(
     editors = make_editors(setting.names("editors"))
     if not editors:
         return nullcontext()
+    recipe = recipe_of(run)
+    if recipe is not None:
+        editors = [Team(editor, recipe.steps) for editor in editors]
     name = str(run.options.get("strategy") or DEFAULT_STRATEGY)
     most = run.budget.evaluations
 
@@ -80,9 +83,9 @@ def edits_of(
 def strategy_of(name: str, means: Means, options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> Strategy:
     """Make a strategy with the settings that a run's options hold."""
     settings = {
-        key.removeprefix(_SETTING): value
+        key.removeprefix(SETTING): value
         for key, value in options.items()
-        if key.startswith(_SETTING) and not isinstance(value, tuple)
+        if key.startswith(SETTING) and not isinstance(value, tuple)
     }
     return make_strategy(name, means, settings)
 

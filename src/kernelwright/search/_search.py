@@ -213,8 +213,9 @@ def check_choices(
 
 
 def _lessons(setting: Search) -> tuple[str, ...]:
-    """Return what earlier runs taught about tasks like this one, unless the run is to begin afresh."""
-    if not setting.run.options.get("learn", True):
+    """Return what earlier runs taught about tasks like this one, unless the run or its recipe is to begin afresh."""
+    options = setting.run.options
+    if not (options.get("learn", True) and options.get("lessons", True)):
         return ()
     recalled = recall(setting.store, situation_of(setting.store, setting.run.id))
     return tuple(str(one) for one in recalled if one.lesson.evidence.run != setting.run.id)

@@ -3,14 +3,16 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from ..errors import InputError, NotFoundError
 from ..propose.team import Steps
-from ..records import Record, Scalar
+from ..records import Record, Run, Scalar
 
+SETTING = "strategy."
+"""Options of a run that begin so are the strategy's own settings."""
 _SUFFIX = ".toml"
 
 
@@ -39,6 +41,21 @@ class Recipe(Record):
     """Whether prompts hold what earlier runs taught."""
     prompts: Literal["shipped", "evolving"] = "shipped"
     """Whether the coder's prompt is the shipped one, or the version that did best so far."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `kernelwright.optimize` takes for a search by this recipe.
+
+        Example:
+            >>> load_recipe("polca").arguments()["strategy"]
+            'queue'
+        """
+        settings = {f"{SETTING}{name}": value for name, value in self.settings.items()}
+        return {
+            "proposers": self.proposers,
+            "strategy": self.strategy,
+            "editors": ("llm",),
+            "more": {"recipe": self.to_json(), "lessons": self.lessons, **settings},
+        }
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -79,3 +96,9 @@ def _read(name: str, text: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise InputError(f"recipe {name!r}, {where}: {first['msg']}; given {first['input']!r}") from None
+
+
+def recipe_of(run: Run) -> Recipe | None:
+    """Return the recipe that a run follows, as it was when the run began."""
+    text = run.options.get("recipe")
+    return Recipe.from_json(str(text)) if text else None

@@ -17,6 +17,8 @@ STYLES = ("plain", "float4", "__shared__", "atomic")
 """Ways of doing it that behaviours tell apart; the optimum is in the third."""
 _NAMED = dict(zip(STYLES, ("element", "vectors", "shared", "splits"), strict=True))
 """Words of a goal that ask for a style."""
+_KERNELS = ("draft", "improve", "repair", "merge")
+"""Operators that bring a kernel; others bring words."""
 _AXES = "abcd"
 _VALUES = 8
 _LEAST_US = (55.0, 45.0, 20.0, 60.0)
@@ -43,7 +45,7 @@ class PlantedLandscape:
     """
 
     name = "planted"
-    operators: tuple[str, ...] = ("draft", "improve", "repair", "merge")
+    operators: tuple[str, ...] = _KERNELS
 
     def __init__(self, seed: int = 0, *, faults: float = 0.15, deceptive: bool = False) -> None:
         """Plant an optimum.
@@ -86,7 +88,7 @@ class PlantedLandscape:
         self.asked.append(move)
         parents = [p.candidate.key for p in move.parents]
         dice = random.Random(f"{self.luck} {move.number} {move.operator} {parents} {move.goal}")
-        if move.operator in {"plan", "critique"}:
+        if move.operator not in _KERNELS:
             return Reply(notes=self.words(move, dice), usd=0.01)
         child = self.candidate(self._child(move, dice))
         return Reply(proposals=(child.model_copy(update={"parents": tuple(parents)}),), usd=0.01)
