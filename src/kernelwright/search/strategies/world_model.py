@@ -29,6 +29,11 @@ class Action:
     open: bool = True
 
     @property
+    def on(self) -> Scored | None:
+        """What the next try goes on from: the best it has, or what it began with where that is better still."""
+        return max((s for s in (self.base, self.best) if s is not None), key=lambda s: s.merit, default=None)
+
+    @property
     def promise(self) -> float:
         """Its rating, less where it is hard and for every try under way."""
         return self.said.rating / (1 + 0.25 * (self.said.difficulty - 1)) / (1 + self.under_way)
@@ -78,7 +83,7 @@ class WorldModel(NumberedStrategy):
             self.actions.append(action)
         action.under_way += 1
         self._trying[self.asked] = action
-        on = action.best or action.base
+        on = action.on
         goal = action.said.idea
         return self.move("draft", goal=goal) if on is None else self.move("improve", on, goal=goal)
 
@@ -100,7 +105,7 @@ class WorldModel(NumberedStrategy):
             self._best = found
         if action is None or not found.works:
             return
-        on = action.best or action.base
+        on = action.on
         if on is None or found.merit > on.merit * (1 + self._gain):
             assert found.move is not None, "an action is tried by a move"
             self._gained.add(found.move.number)
