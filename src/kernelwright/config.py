@@ -1,8 +1,10 @@
 """Settings of this machine and user. The only file that reads environment variables."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 
@@ -58,3 +60,15 @@ def _by_provider(env: Mapping[str, str], suffix: str) -> dict[str, str]:
         for name, value in env.items()
         if name.endswith(suffix) and value
     }
+
+
+def passed(patterns: Sequence[str]) -> dict[str, str]:
+    """Return the variables of this process whose names match one of the patterns: what a program is given of ours."""
+    return {n: v for n, v in os.environ.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+
+
+def secrets() -> tuple[str, ...]:
+    """Return the values of this process's variables that hold keys, tokens or passwords: what no record may hold."""
+    return tuple(
+        v for n, v in os.environ.items() if re.search(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", n.upper())
+    )

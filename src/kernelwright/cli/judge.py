@@ -8,7 +8,8 @@ from cyclopts.validators import Number
 from pydantic import Field, ValidationError
 
 from ..errors import InputError, MissingToolError
-from ..records import Record
+from ..records import Record, Task
+from ..store import Store
 from ._common import Common, print_json, speedup_text
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _EXIT = {"accepted": 0, "rejected": 1, "unknown": 3}
 _ON_INPUT = "-"
+_OF_RUN = "run:"
 
 
 class _Asked(Record):
@@ -43,7 +45,7 @@ def judge(
     is faster is the decision, and does not change the exit code.
 
     Args:
-        task: The task, as for `optimize`.
+        task: The task, as for `optimize`, or `run:RUN` for the task of an earlier run.
         candidate: Source file, `file:symbol`, a solution's JSON file, or a folder. With `-` candidates are read
             from standard input, a line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
             by a line of JSON; the judge stays warm between them.
@@ -61,16 +63,17 @@ def judge(
     from ._console import reporting
 
     common = common or Common()
+    target = _target(task, common)
     shrunk = None if max_elements is None else int(max_elements)
     with reporting(common.json, Budget()) as on_event:
         if candidate == _ON_INPUT:
             with judging(
-                task, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+                target, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
                 store=common.folder, on_event=on_event,
             ) as ask:  # fmt: skip
                 return _serve(ask)
         judgement = judge_once(
-            task, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+            target, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
             store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:
@@ -78,6 +81,14 @@ def judge(
     else:
         _print(judgement)
     return _EXIT[judgement.verdict]
+
+
+def _target(task: str, common: Common) -> "str | Task":
+    """Return what the task argument stands for: a path, or the task that a run has in the store."""
+    if not task.startswith(_OF_RUN):
+        return task
+    with Store(common.folder) as store:
+        return store.task(store.run(task.removeprefix(_OF_RUN)).task)
 
 
 def _serve(ask: "Ask") -> int:

@@ -75,9 +75,6 @@ class Request:
     """The run's id in the store."""
     lessons: Sequence[str] = ()
     """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
-    judge: Callable[[Candidate], Evaluation] | None = None
-    """Screens a candidate now, as one of the run's evaluations and on its budget; from any thread. None where
-    nothing can be judged while proposing."""
 
 
 @runtime_checkable

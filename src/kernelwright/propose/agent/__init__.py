@@ -1,5 +1,14 @@
-"""Move → Reply, by a coding agent in a workspace of its own."""
+"""Move → Reply by a coding agent: a program that reads, writes, runs commands and asks our judge.
 
-from ._writing import writing
+_protocol.py        what an adapter must do; claude.py, codex.py, command.py: one file an agent
+_workspace.py       the folder it works in, and what of it must stay as it was
+_queue.py           how it asks for a judgement; _judge.py: who answers, outside
+_attempt.py         one agent at work: its deadline, its end, its transcript
+editor.py           one move; proposer.py: a first draft
+"""
 
-__all__ = ["writing"]
+from ._protocol import Agent, Job, Spend
+from .editor import AgentEditor, make_agent
+from .proposer import AgentProposer
+
+__all__ = ["Agent", "AgentEditor", "AgentProposer", "Job", "Spend", "make_agent"]
