@@ -35,6 +35,7 @@ ALLOWED = {
     "search": (EVERYTHING, {"cli", "report", "flow", "judging", "server"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "judging"}),
     "judging": (EVERYTHING, {"cli", "report", "server"}),
+    "compare": (EVERYTHING, {"cli", "report"}),
     "testing": EVERYTHING,
     "report": EVERYTHING,
     "server": (EVERYTHING, {"cli"}),

@@ -31,6 +31,7 @@ _COMMANDS = {
     "report": "Write a run as one self-contained HTML file.",
     "export": "Write a run's accepted kernel as an importable package.",
     "decide": "Decide again from the raw blocks in the store.",
+    "compare": "Run recipes head to head at equal budget.",
     "recipes": "List the field's systems as recipes over the same parts.",
     "tune": "Replay a recorded search space: what a tuner would have found in it.",
     "admit": "Show that a task's checks reject every mutant.",

@@ -1,0 +1,158 @@
+"""Recipes head to head: the same tasks, seeds and budget for each, and nothing shared between them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from . import flow
+from .config import Settings
+from .records import Budget, DecisionStatus, Record, RunStatus, content_key
+from .search import Event, Result
+from .search.recipe import Recipe
+from .store import Calls, Store
+
+OnEvent = Callable[[Event], None]
+
+
+class Leg(Record):
+    """One recipe on one task with one seed."""
+
+    recipe: str
+    """The recipe's name."""
+    target: str
+    """The task as it was named."""
+    seed: int
+    """Seed of the search."""
+    result: Result
+    """What came of it."""
+    usd: float
+    """What its models cost."""
+    store: str
+    """Folder of its store, for `show` and `report`."""
+
+    @property
+    def speedup(self) -> float:
+        """The speedup that counts: 1 where nothing was accepted, for then the native op stays."""
+        result = self.result
+        improved = result.decision is DecisionStatus.IMPROVED and result.speedup is not None
+        return result.speedup.median if improved and result.speedup else 1.0
+
+
+class Standing(Record):
+    """How one recipe did over all its legs."""
+
+    recipe: str
+    """The recipe's name."""
+    speedup: float
+    """Geometric mean over the legs, those without an accepted kernel counted as 1."""
+    improved: int
+    """Legs with an accepted kernel."""
+    legs: int
+    """How many legs there were."""
+    evaluations: int
+    """Evaluations of all legs."""
+    failures: int
+    """Candidates of all legs that did not build, verify or run."""
+    usd: float
+    """What the models of all legs cost."""
+
+
+class Comparison(Record):
+    """What came of all legs."""
+
+    id: str
+    """Named by what was compared; the same command goes on where it stopped."""
+    folder: str
+    """Where the legs' stores are."""
+    budget: Budget
+    """What each leg might spend."""
+    legs: tuple[Leg, ...]
+    """Every leg, in the order run."""
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Return the recipes, the one with the highest speedup first."""
+        by_recipe: dict[str, list[Leg]] = {}
+        for leg in self.legs:
+            by_recipe.setdefault(leg.recipe, []).append(leg)
+        standings = (_standing(name, legs) for name, legs in by_recipe.items())
+        return tuple(sorted(standings, key=lambda s: -s.speedup))
+
+
+def compare(
+    targets: Sequence[str],
+    recipes: Sequence[Recipe],
+    *,
+    budget: Budget,
+    seeds: int = 1,
+    arguments: Mapping[str, Any] | None = None,
+    more: flow.Options | None = None,
+    store: Path | None = None,
+    on_event: OnEvent | None = None,
+) -> Comparison:
+    """Run every recipe on every task, each leg with the whole budget and a store of its own.
+
+    So no leg finds in a store what another paid for, and none learns from another. Which recipe comes first
+    rotates from task to task, so that a drift of the machine falls on all. A comparison that was interrupted goes
+    on: finished legs are taken from their stores, the one under way is resumed.
+
+    Args:
+        targets: Tasks, as `optimize` takes them.
+        recipes: What to compare.
+        budget: What each leg may spend.
+        seeds: Seeds from 0; each is a leg.
+        arguments: What else `optimize` takes, for all legs alike: `device`, `languages`, `max_elements` ...
+        more: Options for all legs alike: `models`, `prices` ...
+        store: Where the comparison is kept; the user's store by default.
+        on_event: Told of everything that happens in any leg.
+    """
+    common, extra = dict(arguments or {}), dict(more or {})
+    asked = [
+        *targets,
+        *(r.to_json() for r in recipes),
+        budget.to_json(),
+        str(seeds),
+        repr(sorted(extra.items())),
+    ]
+    name = content_key(*asked, repr(sorted(common.items())))
+    folder = (store or Settings.from_environment().store) / "comparisons" / name
+    legs = []
+    for turn, (target, seed) in enumerate(product(targets, range(seeds))):
+        first = turn % len(recipes)
+        for recipe in (*recipes[first:], *recipes[:first]):
+            place = folder / content_key(target, str(seed), recipe.name)
+            by_recipe = recipe.arguments()
+            result = _leg(place, on_event) or flow.optimize(
+                target, budget=budget, seed=seed, store=place, on_event=on_event,
+                **{**common, **by_recipe, "more": {**by_recipe["more"], **extra}},
+            )  # fmt: skip
+            legs.append(_kept(recipe, target, seed, result, place))
+    return Comparison(id=name, folder=str(folder), budget=budget, legs=tuple(legs))
+
+
+def _leg(place: Path, on_event: OnEvent | None) -> Result | None:
+    """Return the result of a leg that was begun before, going on with it where it is not finished."""
+    if not place.exists():
+        return None
+    with Store(place) as store:
+        begun = [run for run in store.runs() if run.status is not RunStatus.FAILED]
+    return flow.resume(begun[0].id, store=place, on_event=on_event) if begun else None
+
+
+def _kept(recipe: Recipe, target: str, seed: int, result: Result, place: Path) -> Leg:
+    with Calls(place) as calls:
+        usd = calls.spent_usd(result.run)
+    return Leg(recipe=recipe.name, target=target, seed=seed, result=result, usd=usd, store=str(place))
+
+
+def _standing(recipe: str, legs: Sequence[Leg]) -> Standing:
+    return Standing(
+        recipe=recipe,
+        speedup=exp(sum(log(leg.speedup) for leg in legs) / len(legs)),
+        improved=sum(leg.result.decision is DecisionStatus.IMPROVED for leg in legs),
+        legs=len(legs),
+        evaluations=sum(leg.result.evaluations for leg in legs),
+        failures=sum(sum(leg.result.failures.values()) for leg in legs),
+        usd=sum(leg.usd for leg in legs),
+    )

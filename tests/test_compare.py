@@ -1,0 +1,130 @@
+"""Recipes head to head, with planted legs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kernelwright.compare as module
+from kernelwright.cli import main
+from kernelwright.compare import compare
+from kernelwright.records import Budget, Interval, Run, RunStatus
+from kernelwright.report import render_comparison
+from kernelwright.search import Result
+from kernelwright.search.recipe import load_recipe
+from kernelwright.store import Store
+from kernelwright.testing import planted_task
+
+RECIPES = [load_recipe(name) for name in ("cudaforge", "polca", "k-search")]
+BUDGET = Budget(evaluations=5)
+
+
+def result(run: Run, speedup: float) -> Result:
+    accepted = speedup > 1
+    return Result(
+        run=run.id, task=run.task_name, decision="improved" if accepted else "slower", baseline="eager",
+        speedup=Interval(median=speedup, low=speedup * 0.95, high=speedup * 1.05), bound_us=1.0, time_us=2.0,
+        fraction_of_bound=0.5, kernel=None, evaluations=5, cached=0, failures={"build-failed": 1},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def legs(monkeypatch):
+    """Every leg that was begun, and how fast each recipe is; an interrupted one stops where it is told."""
+    begun, speeds, interrupt = [], {"queue": 2.0, "greedy": 0.5, "world_model": 1.5}, []
+
+    def optimize(target, *, budget, seed, store, on_event, strategy, more, **arguments):
+        begun.append((target, strategy, seed, budget, store, more))
+        with Store(store) as kept:
+            run = kept.create_run(planted_task(), device="cpu", budget=budget, seed=seed, options={})
+            if len(begun) in interrupt:
+                raise KeyboardInterrupt
+            found = result(run, speeds[strategy])
+            kept.finish_run(run.id, RunStatus.FINISHED, found.model_dump(mode="json"))
+            return found
+
+    def resume(run, *, store, on_event):
+        with Store(store) as kept:
+            record = kept.run(run)
+            if record.status is RunStatus.FINISHED:
+                return Result.model_validate(kept.result(run))
+            resumed.append(run)
+            return result(record, 1.25)
+
+    resumed: list[str] = []
+    monkeypatch.setattr(module.flow, "optimize", optimize)
+    monkeypatch.setattr(module.flow, "resume", resume)
+    return begun, interrupt, resumed
+
+
+def test_equal_budget_stores_of_their_own_and_a_rotating_order(legs, tmp_path):
+    begun, _, _ = legs
+    compared = compare(
+        ["a.py", "b.py"], RECIPES, budget=BUDGET, store=tmp_path, more={"models": ("local:m@u",)}
+    )
+    assert [b[1] for b in begun] == ["greedy", "queue", "world_model", "queue", "world_model", "greedy"]
+    assert {b[3] for b in begun} == {BUDGET} and len({b[4] for b in begun}) == 6
+    assert all(b[5]["models"] == ("local:m@u",) and "recipe" in b[5] for b in begun)
+    assert [(s.recipe, round(s.speedup, 6), s.improved) for s in compared.standings()] == [
+        ("polca", 2.0, 2), ("k-search", 1.5, 2), ("cudaforge", 1.0, 0),
+    ]  # fmt: skip
+    assert [s.failures for s in compared.standings()] == [2, 2, 2]
+
+
+def test_what_is_not_accepted_counts_as_one_and_never_less(legs, tmp_path):
+    compared = compare(["a.py"], RECIPES[:1], budget=BUDGET, store=tmp_path)
+    assert compared.legs[0].result.speedup.median == 0.5 and compared.legs[0].speedup == 1.0
+
+
+def test_an_interrupted_comparison_goes_on_where_it_stopped(legs, tmp_path):
+    begun, interrupt, resumed = legs
+    interrupt.append(2)
+    with pytest.raises(KeyboardInterrupt):
+        compare(["a.py"], RECIPES, budget=BUDGET, store=tmp_path)
+    compared = compare(["a.py"], RECIPES, budget=BUDGET, store=tmp_path)
+    assert len(begun) == 3 and len(resumed) == 1, "the first is taken, the second resumed, the third begun"
+    assert [leg.speedup for leg in compared.legs] == [1.0, 1.25, 1.5]
+
+
+def test_another_budget_is_another_comparison(legs, tmp_path):
+    begun, _, _ = legs
+    one = compare(["a.py"], RECIPES[:1], budget=BUDGET, store=tmp_path)
+    other = compare(["a.py"], RECIPES[:1], budget=Budget(evaluations=6), store=tmp_path)
+    assert one.id != other.id and len(begun) == 2
+
+
+def test_the_report_names_every_run_and_loads_nothing(legs, tmp_path):
+    compared = compare(["a.py"], RECIPES, budget=BUDGET, seeds=2, store=tmp_path)
+    page = render_comparison(compared, "kernelwright compare <script>")
+    assert page.count("<tr class") >= 3 and "k-search, seed 1" in page and "&lt;script&gt;" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_command_prints_the_standings_and_writes_the_report(legs, tmp_path, capsys):
+    words = [
+        "compare",
+        "a.py",
+        "--recipes",
+        "cudaforge,polca",
+        "--evaluations",
+        "5",
+        "--store",
+        str(tmp_path),
+        "--json",
+    ]
+    assert main(words) == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [s["recipe"] for s in line["standings"]] == ["polca", "cudaforge"]
+    assert "2 recipes compared" in Path(line["report"]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare", "a.py", "--recipes", "nope"], "no recipe is called 'nope'"),
+        (["compare", "--recipes", "polca"], "needs a task and a recipe"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(words, message, capsys):
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
