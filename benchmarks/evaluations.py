@@ -92,14 +92,15 @@ def ours(count: int) -> Exploration:
             proposers=("library",),
             baselines=("eager",),
             store=scratch,
-            on_event=lambda event: events.setdefault(event.event, event),
+            on_event=lambda event: events.update({event.event: event}),
         )
         del os.environ["KERNELWRIGHT_CACHE"]
-    begun, explored = events["hints"], events["explored"].fields()
+    begun, explored = events["hints"], events["explored"]
+    stages = explored.data["stages_s"]
     return Exploration(
-        evaluations=int(str(explored["evaluations"])),
-        seconds=events["explored"].elapsed_s - begun.elapsed_s,
-        stages_s=dict(explored["stages_s"]) if isinstance(explored["stages_s"], dict) else {},
+        evaluations=int(str(explored.data["evaluations"])),
+        seconds=explored.elapsed_s - begun.elapsed_s,
+        stages_s={k: float(str(v)) for k, v in stages.items()} if isinstance(stages, dict) else {},
     )
 
 

@@ -286,6 +286,27 @@ def test_workloads_of_several_dtypes_have_ranges_of_their_own() -> None:
     assert ranges([single, double], [workload(8)]) == [(single,), (double,)]
 
 
+def test_a_reference_of_several_files_is_exported_whole(tmp_path: Path) -> None:
+    task = make_task()
+    files = (
+        SourceFile(
+            path="ref.py",
+            text="from helper import add\n\ndef scale_shift(x, a, b):\n    return add(x * a, b)\n",
+        ),
+        SourceFile(path="helper.py", text="def add(x, y):\n    return x + y\n"),
+    )
+    task = task.model_copy(update={"reference": task.reference.model_copy(update={"files": files})})
+    package(task, [variant(task)], claim(task), tmp_path / "out")
+    code = """
+import sys, torch
+sys.modules["helper"] = mine = type(sys)("helper")
+from scale_shift import native
+assert torch.equal(native(torch.ones(3, 16), 2.5, torch.ones(16)), torch.full((3, 16), 3.5))
+assert sys.modules["helper"] is mine
+"""
+    run(tmp_path / "out", code)
+
+
 def test_a_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty"):

@@ -12,7 +12,7 @@ from ..errors import TaskError
 from ..records import Distribution, Reference, Scalar, ScalarSpec, TensorSpec
 from ._draw import dtype_name, elements_of, layout_of
 from ._recognise import Recogniser
-from ._source import run_source
+from ._source import run_reference
 
 Spec = TensorSpec | ScalarSpec
 _MOST_REAL = 1 << 24
@@ -41,7 +41,7 @@ def probe(reference: Reference) -> Probe:
     Raises:
         TaskError: the file has no `Model` or `get_inputs`, or they raise.
     """
-    module = run_source(reference.files[0].text, reference.origin)
+    module = run_reference(reference)
     check_form(module, reference.origin)
     try:
         return _probe(module, reference, "meta")

@@ -4,12 +4,13 @@ import ast
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError
-from ..records import Reference, content_key
+from ..records import Reference, SourceFile, content_key
+from ._siblings import importable
 
 _LOADED: dict[str, types.ModuleType] = {}
 _MOST_LOADED = 64
@@ -37,13 +38,21 @@ def parse(text: str, origin: str) -> ast.Module:
         raise TaskError(f"{origin}: line {error.lineno} is not Python: {error.msg}") from None
 
 
-def run_source(text: str, origin: str) -> types.ModuleType:
+def run_reference(reference: Reference) -> types.ModuleType:
+    """Execute the reference's first file, with the others beside it, and return it as a module."""
+    first, *beside = reference.files
+    return run_source(first.text, reference.origin or first.path, beside)
+
+
+def run_source(text: str, origin: str, beside: Sequence[SourceFile] = ()) -> types.ModuleType:
     """Execute the text as a module and return it; the same text is executed once.
+
+    Files `beside` can be imported by their bare names; by default those that lie in the folder of `origin`.
 
     The working directory, `sys.path` and `sys.argv` stay as they were, and the module is in
     `sys.modules` under a unique name, which `inspect` and `dataclasses` need.
     """
-    name = f"kernelwright_task_{content_key(origin, text)}"
+    name = f"kernelwright_task_{content_key(origin, text, *(f.to_json() for f in beside))}"
     if name in _LOADED:
         return _LOADED[name]
     code = compile(parse(text, origin), origin, "exec")
@@ -53,7 +62,8 @@ def run_source(text: str, origin: str) -> types.ModuleType:
     sys.modules[name] = module
     sys.path.insert(0, str(Path(origin).resolve().parent))
     try:
-        exec(code, module.__dict__)
+        with importable(beside):
+            exec(code, module.__dict__)
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise TaskError(f"{origin} could not be run: {type(error).__name__}: {error}") from error
@@ -67,7 +77,7 @@ def run_source(text: str, origin: str) -> types.ModuleType:
 def resolve(reference: Reference) -> Callable[..., Any]:
     """Run the reference's first file and return its entry."""
     symbol = reference.entry.rpartition(":")[2]
-    module = run_source(reference.files[0].text, reference.origin or reference.files[0].path)
+    module = run_reference(reference)
     found: Callable[..., Any] | None = getattr(module, symbol, None)
     if found is None:
         raise TaskError(f"{module.__file__} has no symbol {symbol!r}; it defines {_public(module)}")

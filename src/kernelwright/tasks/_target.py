@@ -12,6 +12,7 @@ import torch
 from ..errors import TaskError
 from ..records import Contract, Task, Workload
 from ._draw import bytes_of
+from ._siblings import siblings
 from ._source import read_text, run_source
 from .forms import definition, existing, kernelbench, own
 
@@ -88,7 +89,7 @@ def _load(
         return definition.load(path, text, max_elements=max_elements, contract=contract)
     if path.suffix != ".py":
         raise TaskError(f"{str(path)!r} is no task; expected a .py or .json file, or a task's folder")
-    module = run_source(text, str(path))
+    module = run_source(text, str(path), siblings(path, text))
     names = own.tasks_in(module)
     if symbol and symbol not in names and symbol != "Model":
         known = ", ".join([*names, *(["Model"] if hasattr(module, "Model") else [])]) or "none"

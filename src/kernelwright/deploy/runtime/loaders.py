@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ class Unavailable(RuntimeError):
 
 
 def load_python(folder: Path, entry: str, **given: Any) -> Any:
-    """Import `path:symbol` below `folder` under a name of its own, with `given` as globals."""
+    """Import `path:symbol` below `folder` under a name of its own, with `given` as globals.
+
+    Files beside it can be imported by their bare names, whatever else bears those names in this process.
+    """
     path, _, symbol = entry.partition(":")
     name = "variant_" + hashlib.sha256(str(folder / path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(name, folder / path)
@@ -28,8 +32,21 @@ def load_python(folder: Path, entry: str, **given: Any) -> Any:
     module = importlib.util.module_from_spec(spec)
     vars(module).update(given)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with _importable((folder / path).parent):
+        spec.loader.exec_module(module)
     return getattr(module, symbol)
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    own = {p.name.removesuffix(".py") for p in folder.iterdir()}
+    before = {n: sys.modules.pop(n) for n in list(sys.modules) if n.partition(".")[0] in own}
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.update(before)
 
 
 def load_cpp(folder: Path, flags: tuple[str, ...]) -> Any:

@@ -29,7 +29,7 @@ from ...records import (
 from .._expression import size
 from .._probe import called
 from .._shrink import fit_axes
-from .._source import read_text, run_source
+from .._source import read_text, run_reference
 from ..splits import Plan, derive
 from .kernelbench import seeded
 
@@ -76,7 +76,7 @@ class Live:
     def given(self, workload: Workload, seed: int) -> list[Any]:
         """Call the definition's generator with axes and scalars; it returns tensors by name."""
         entry = self._definition["custom_inputs_entrypoint"]
-        module = run_source(self._reference.files[0].text, self._reference.origin)
+        module = run_reference(self._reference)
         scalars = {s.name: s.value for s in workload.arguments if isinstance(s, ScalarSpec)}
         with seeded(seed):
             values = called(

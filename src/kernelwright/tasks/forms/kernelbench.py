@@ -17,7 +17,8 @@ from ...records import Contract, Reference, SourceFile, Split, Task, Workload
 from .._constants import constants, substitute, used_by_init
 from .._probe import Probe, check_form, init_of, inputs_of, probe
 from .._shrink import Shrinker
-from .._source import run_source
+from .._siblings import siblings
+from .._source import run_reference, run_source
 from ..splits import Plan, derive
 
 _MOST_CHECKED = 1 << 24
@@ -28,7 +29,7 @@ def load(
 ) -> Task:
     """Make a task of the file; `fixed` names constants that keep their value in every workload."""
     file = _File(path, text)
-    check_form(run_source(text, str(path)), str(path))
+    check_form(run_source(text, str(path), siblings(path, text)), str(path))
     shrunk = file.shrunk(max_elements) if max_elements is not None else {}
     found = file.probe(shrunk)
     free = file.free(shrunk, frozenset(fixed))
@@ -59,13 +60,13 @@ class Live:
         """Return what `get_init_inputs` returns."""
         reference = self.reference(workload)
         with seeded(0):
-            return init_of(run_source(reference.files[0].text, reference.origin), reference.origin)
+            return init_of(run_reference(reference), reference.origin)
 
     def given(self, workload: Workload, seed: int) -> list[Any]:
         """Return what `get_inputs` returns under the seed."""
         reference = self.reference(workload)
         with seeded(seed):
-            return inputs_of(run_source(reference.files[0].text, reference.origin), reference.origin)
+            return inputs_of(run_reference(reference), reference.origin)
 
 
 def with_constants(reference: Reference, values: Mapping[str, int]) -> Reference:
@@ -94,13 +95,13 @@ class _File:
     """One KernelBench file and its constants."""
 
     def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text = path, text
+        self._path, self._text, self._beside = path, text, siblings(path, text)
         self._probes: dict[tuple[tuple[str, int], ...], Probe] = {}
         self.values = {c.name: c.value for c in constants(text, str(path)).values()}
 
     def reference(self, values: Mapping[str, int]) -> Reference:
         plain = Reference(
-            files=(SourceFile(path=self._path.name, text=self._text),), entry=f"{self._path.name}:Model",
+            files=(SourceFile(path=self._path.name, text=self._text), *self._beside), entry=f"{self._path.name}:Model",
             style="module", origin=str(self._path),
         )  # fmt: skip
         return with_constants(plain, values)
@@ -162,7 +163,7 @@ class _File:
     def _input_shapes(self, values: Mapping[str, int]) -> list[tuple[int, ...]] | None:
         reference = self.reference(values)
         try:
-            module = run_source(reference.files[0].text, reference.origin)
+            module = run_reference(reference)
             with torch.device("meta"):
                 made = inputs_of(module, reference.origin)
         except TaskError:
@@ -174,7 +175,7 @@ class _File:
         if self.probe(values).elements > _MOST_CHECKED:
             return
         reference = self.reference(values)
-        module = run_source(reference.files[0].text, reference.origin)
+        module = run_reference(reference)
         with seeded(0), torch.no_grad():
             inputs = inputs_of(module, reference.origin)
             try:

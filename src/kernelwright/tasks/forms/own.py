@@ -31,6 +31,7 @@ from .._draw import draw, elements_of, generator
 from .._expression import declared
 from .._probe import called, output_specs
 from .._shrink import fit_axes
+from .._siblings import siblings
 from .._source import run_source
 from ..regimes import REGIMES
 from ..splits import Plan, derive
@@ -123,7 +124,8 @@ def load(
     backward: bool = False,
 ) -> Task:
     """Make a task of the function `symbol` in the file."""
-    function = getattr(run_source(text, str(path)), symbol, None)
+    beside = siblings(path, text)
+    function = getattr(run_source(text, str(path), beside), symbol, None)
     declaration = getattr(function, _MARK, None)
     if function is None or not isinstance(declaration, Declaration):
         raise TaskError(f"{path} has no function {symbol!r} under @kw.task")
@@ -136,7 +138,7 @@ def load(
         name=symbol,
         form="own",
         reference=Reference(
-            files=(SourceFile(path=path.name, text=text),), entry=f"{path.name}:{symbol}", style="function",
+            files=(SourceFile(path=path.name, text=text), *beside), entry=f"{path.name}:{symbol}", style="function",
             origin=str(path),
         ),
         workloads=tuple(searches.values()),
