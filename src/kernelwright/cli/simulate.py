@@ -1,0 +1,70 @@
+"""`kernelwright simulate`: how other strategies would have done on what a run recorded."""
+
+from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ._common import Common, print_json, table
+
+_Count = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+def simulate(
+    run: str,
+    *,
+    strategy: Annotated[list[str] | None, Parameter(negative="")] = None,
+    evaluations: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    seeds: _Count = 20,
+    common: Common | None = None,
+) -> int:
+    """Replay a recorded run: what strategies find among its candidates in so many evaluations, for nothing.
+
+    Where a strategy asks for an edit that the run never made, the nearest that it made answers; `exact` is the
+    share of moves that were answered by the very same one. The fewer there are, the less the figures say.
+
+    Args:
+        run: The run's id, a beginning of it, or `last`; a run made with an editor.
+        strategy: Strategy to replay; repeat for more. By default all.
+        evaluations: Evaluations of each; by default half of what was recorded.
+        seeds: Seeds from 0; the figures are over all of them.
+        common: Flags of every command.
+    """
+    from ..search.recording import Recording, rehearse
+    from ..search.strategies import Means, make_strategy, strategy_names
+    from ..store import Store
+
+    common = common or Common()
+    names = strategy or list(strategy_names())
+    for name in names:
+        make_strategy(name, Means())
+    with Store(common.folder) as store:
+        recording = Recording.load(store, run)
+    most = evaluations or max(1, len(recording.evaluations) // 2)
+    rows = []
+    for name in names:
+        found = rehearse(recording, partial(make_strategy, name), evaluations=most, seeds=seeds)
+        fraction = {"median": found.quantile(0.5), "low": found.quantile(0.1), "high": found.quantile(0.9)}
+        if common.json:
+            print_json(
+                "strategy", strategy=name, fraction_of_best={**fraction}, exact=found.exact, usd=found.usd
+            )
+        rows.append(
+            {
+                "strategy": name,
+                "fraction of best": f"{fraction['median']:.3f}",
+                "10 % to 90 % of seeds": f"{fraction['low']:.3f} to {fraction['high']:.3f}",
+                "exact answers": f"{found.exact:.0%}",
+                "USD": f"{found.usd:.4g}",
+            }
+        )
+    if common.json:
+        print_json(
+            "result", run=recording.name, strategies=list(names), evaluations=most, seeds=seeds,
+            recorded=len(recording.evaluations), moves=len(recording.steps),
+        )  # fmt: skip
+    else:
+        print(f"run {recording.name}: {len(recording.steps)} moves, {len(recording.evaluations)} candidates")
+        table(rows, empty="no strategy")
+    return 0
