@@ -1,7 +1,7 @@
 """Compare the outputs of timed calls with the baseline's on the same bytes.
 
 Covers: stale, cached, skipped, truncated and downcast work in the very calls that are timed.
-Does not cover: fine differences; verification holds candidates to the float64 truth.
+Does not cover: fine differences, and what random outputs look like; verification holds candidates to the float64 truth.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ from ..tasks import Problem
 _JUMPY = 0.01
 """Share of the elements that may differ where the native op itself jumps, and of integer elements (ties)."""
 _ROW = 16
+_ENERGIES, _MANY = 4.0, 1 << 10
+"""How far apart the energies of random outputs of at least so many elements may be."""
 _CHUNK = 1 << 14
 """Elements compared at a time: below what torch splits over threads, which costs more than it saves."""
 
@@ -27,11 +29,15 @@ class Tolerance:
     """One for each output."""
     jumpy: bool
     """Whether the native op is beyond the contract's cap somewhere."""
+    stochastic: bool = False
+    """Whether the outputs are random, so that no element of two right outputs need be alike."""
 
 
 def tolerance(problem: Problem, workload: Workload, seed: int) -> Tolerance:
     """Measure the native op's own error on one draw and allow candidate and baseline twice their share."""
     contract = problem.task.contract
+    if contract.stochastic:
+        return Tolerance((0.0,) * len(workload.outputs), False, stochastic=True)
     inputs, state = problem.inputs(workload, seed), problem.state(workload, seed)
     native, truth = (
         problem.run_reference(workload, inputs, state),
@@ -58,11 +64,25 @@ def difference(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
     for got, wanted, relative in zip(outputs, expected, allowed.relative, strict=True):
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             return "an output of another shape or dtype"
+        if allowed.stochastic:
+            if _unlike(got, wanted):
+                return "a random output of another magnitude than the baseline's on the same bytes"
+            continue
         wrong = _wrong(got, wanted, relative)
         slack = _JUMPY if allowed.jumpy or not wanted.is_floating_point() else 0.0
         if wrong > slack * got.numel():
             return f"{wrong} of {got.numel()} elements differ from the baseline's on the same bytes"
     return ""
+
+
+def _unlike(got: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Tell whether two random outputs differ grossly in size: one all zero, or energies apart by `_ENERGIES`.
+
+    Few independent draws may make up an output, a whole channel dropped at a time: finer is for verification,
+    which compares many calls.
+    """
+    a, b = (float(t.double().nan_to_num(0.0, 0.0, 0.0).norm()) ** 2 for t in (got, wanted))
+    return got.numel() >= _MANY and not b <= a * _ENERGIES <= b * _ENERGIES**2
 
 
 def _wrong(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:

@@ -131,6 +131,16 @@ class Problem:
             return self._run_float32(workload, inputs, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")
 
+    def draws(
+        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
+        count: int, seed: int,
+    ) -> list[tuple[torch.Tensor, ...]]:  # fmt: skip
+        """Call a reference that draws random numbers many times on the same inputs, under seeds of its own."""
+        reference = self.reference(workload, state)
+        return [
+            _call(reference, copy_of(inputs), inputs, workload, seed=seed + i).outputs for i in range(count)
+        ]
+
     def run_wary(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> tuple[Outcome, Outcome]:
@@ -210,10 +220,11 @@ class Problem:
 
 
 def _call(
-    reference: Callable[..., Any], arguments: list[Argument], before: Sequence[Argument], workload: Workload
-) -> Outcome:
+    reference: Callable[..., Any], arguments: list[Argument], before: Sequence[Argument], workload: Workload,
+    *, seed: int = _REFERENCE_SEED,
+) -> Outcome:  # fmt: skip
     with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(_REFERENCE_SEED)
+        torch.manual_seed(seed)
         if workload.cotangents:
             outputs = differentiate(reference, workload, *arguments)
         else:

@@ -2,12 +2,14 @@
 
 import math
 import time
+from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Workload
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
-from ._mutants import Material, mutants
+from ._law import differences
+from ._mutants import Material, mutants, random_mutants
 
 ADMISSION = "admission"
 """Name of the check that `Admission.finding` reports."""
@@ -78,11 +80,30 @@ def admit(
             unusable.append(workload.name)
             continue
         cases += 1
-        for name, outputs in mutants(_material(problem, workload, case)):
-            caught[name] = caught.get(name, False) or any(
-                not error_against(o, r, case.tensors).ok for o, r in zip(outputs, case.outputs, strict=True)
-            )
+        tried = _random if problem.task.contract.stochastic else _fixed
+        for name, refused in tried(oracle, case):
+            caught[name] = caught.get(name, False) or refused
     return Admission(task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable))
+
+
+def _fixed(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
+    """Yield each wrong answer's name and whether the comparison refuses it."""
+    for name, outputs in mutants(_material(oracle.problem, case.workload, case)):
+        yield (
+            name,
+            any(not error_against(o, r, case.tensors).ok for o, r in zip(outputs, case.outputs, strict=True)),
+        )
+
+
+def _random(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
+    """Yield each wrong way to draw and whether the tests of the law refuse it."""
+    laws = oracle.laws(case)
+    count = case.calls
+    drawn = oracle.problem.draws(case.workload, case.inputs, case.state, count, case.seed + (1 << 20))
+    cases = len(oracle.task.workloads) * len(laws)
+    for name, calls in random_mutants(drawn, case.tensors):
+        columns = zip(laws, zip(*calls, strict=True), strict=True)
+        yield name, any(differences(law, outputs, cases) for law, outputs in columns)
 
 
 def _material(problem: Problem, workload: Workload, case: Case) -> Material:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..records import Task, TensorSpec, Workload
+from ..records import Split, Task, TensorSpec, Workload
 from ..tasks import Problem
 from ._error import Comparison, Yardstick, error_against, loosened, yardstick
+from ._law import LEARNT, Law, calls_for, learn
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
@@ -53,6 +54,17 @@ class Case:
         return not self.own
 
     @property
+    def calls(self) -> int:
+        """How many calls of a random reference are compared."""
+        elements = max((r.native.numel() for r in self.outputs), default=0)
+        return calls_for(elements, searched=self.workload.split is Split.SEARCH)
+
+    @property
+    def outputs_bytes(self) -> int:
+        """Bytes of one call's outputs."""
+        return sum(r.native.nbytes for r in self.outputs)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held, yardsticks included."""
         rulers = (*self.outputs, *self.mutated.values(), *self.state_after.values())
@@ -86,6 +98,7 @@ class Oracle:
         self._cases: OrderedDict[tuple[str, int], Case] = OrderedDict()
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
+        self._laws: dict[tuple[str, int], tuple[Law, ...]] = {}
 
     @property
     def task(self) -> Task:
@@ -112,6 +125,16 @@ class Oracle:
             self._forget()
         self._cases.move_to_end(key)
         return self._cases[key]
+
+    def laws(self, case: Case) -> tuple[Law, ...]:
+        """Return the law of each output of a random reference, learnt at most once a case."""
+        key = (case.workload.name, case.seed)
+        if key not in self._laws:
+            count = LEARNT + case.calls
+            drawn = self.problem.draws(case.workload, case.inputs, case.state, count, case.seed)
+            cap = self.task.contract.error_cap
+            self._laws[key] = tuple(learn(calls, case.seed, cap) for calls in zip(*drawn, strict=True))
+        return self._laws[key]
 
     def make(
         self,
@@ -159,7 +182,7 @@ class Oracle:
             outputs=outputs,
             mutated={k: yardstick(truth.mutated.get(k, v), v, contract) for k, v in native.mutated.items()},
             state_after=changed,
-            own=tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
+            own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
         )
 
     def again(self, case: Case, seed: int) -> Case:

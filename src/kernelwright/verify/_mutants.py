@@ -44,6 +44,25 @@ def mutants(material: Material) -> Iterator[tuple[str, Outputs]]:
             yield f"input-{i}", outputs
 
 
+def random_mutants(
+    drawn: Sequence[Outputs], inputs: Sequence[torch.Tensor]
+) -> Iterator[tuple[str, list[Outputs]]]:
+    """Yield wrong ways to draw random outputs, made from right draws; one tuple of outputs a call."""
+    for name in ("zeros", "scaled", "half-rows", "wrong-tile"):
+        yield name, [tuple(map(_EACH[name], outputs)) for outputs in drawn]
+    average = tuple(_average([outputs[i] for outputs in drawn]) for i in range(len(drawn[0])))
+    yield "average", [average] * len(drawn)
+    yield "one-draw", [drawn[0]] * len(drawn)
+    for i, given in enumerate(inputs):
+        outputs = tuple(given if _fits(given, t) else t for t in drawn[0])
+        if any(o is given for o in outputs):
+            yield f"input-{i}", [outputs] * len(drawn)
+
+
+def _average(calls: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([c.double() for c in calls]).mean(0).to(calls[0].dtype)
+
+
 def _zeros(t: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(t)
 

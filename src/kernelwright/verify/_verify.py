@@ -10,9 +10,9 @@ from ..sandbox import FailureKind, Pool, WorkerFailure
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._observe import observe
-from ._protocol import Depth, failed, passed, unknown
+from ._protocol import Depth, Probe, failed, passed, unknown
 from ._trial import Trial, describe
-from .checks import CHECKS, PROBES
+from .checks import CHECKS, OF_RANDOM, PROBES, SWEEPS
 
 LOADS, RUNS, SUPPORTED, FINISHED = "loads", "runs", "supported", "finished"
 """Checks of the driver itself; they cannot be switched off."""
@@ -105,7 +105,10 @@ def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledg
         yield from _calls(trial, case, disabled, ledger)
         if first is None and case.usable:
             first = case
-            yield from _probes(trial, case, depth, disabled)
+            asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
+            if task.contract.stochastic:
+                asked = [p for p in asked if p.name in OF_RANDOM]
+            yield from _probes(trial, case, asked, disabled)
     if first is None:
         yield unknown("correct", "the native op itself is not accurate enough on any search workload")
     if depth == "full":
@@ -134,11 +137,13 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
     for check in CHECKS:
         if check.name not in disabled:
             yield _placed(check.examine(seen), workload)
+    for found in _probes(trial, case, SWEEPS, disabled):
+        yield _placed(found, workload)
 
 
-def _probes(trial: Trial, case: Case, depth: Depth, disabled: frozenset[str]) -> Iterator[Finding]:
-    for probe in PROBES:
-        if probe.name in disabled or (probe.depth == "full" and depth == "screen"):
+def _probes(trial: Trial, case: Case, probes: Sequence[Probe], disabled: frozenset[str]) -> Iterator[Finding]:
+    for probe in probes:
+        if probe.name in disabled:
             continue
         if trial.remaining_s <= 0:
             yield unknown(probe.name, "the deadline of the verification came first")

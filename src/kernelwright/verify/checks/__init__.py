@@ -1,11 +1,12 @@
 """The checks, one file each, in the order they run: cheapest first.
 
-`CHECKS` look at every observed call. `PROBES` make calls of their own.
+`CHECKS` look at every observed call. `SWEEPS` make calls of their own on every workload, `PROBES` on one.
 """
 
 from .._protocol import Check, Probe
 from .aliasing import Aliasing
 from .correct import Correct
+from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
 from .fresh_content import FreshContent
 from .guards import Guards
@@ -19,7 +20,7 @@ from .returns import Returns
 from .state import StateUnchanged
 from .weights import WeightsFollowed
 
-__all__ = ["CHECKS", "PROBES", "check_names"]
+__all__ = ["CHECKS", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
 
 CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
@@ -27,8 +28,11 @@ CHECKS: tuple[Check, ...] = (
 PROBES: tuple[Probe, ...] = (
     EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Modes(), ProcessClean(),
 )  # fmt: skip
+SWEEPS: tuple[Probe, ...] = (Distribution(),)
+OF_RANDOM = frozenset({"modes", "process-clean"})
+"""The probes that ask for no particular values, and so for random outputs too."""
 
 
 def check_names() -> tuple[str, ...]:
     """Name every check that can be switched off, in the order they run."""
-    return (*(c.name for c in CHECKS), *(p.name for p in PROBES))
+    return (*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES)))
