@@ -11,12 +11,12 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.measure import CANDIDATE, Bench
-from kernelwright.records import Build, BuildStatus, CheckStatus, Finding, Split, Timing
+from kernelwright.records import Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
 from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _trial, check_names, verify
 
-from .exploit import TASKS, Exploit
+from .exploit import Exploit
 
 NO_GAIN = "no-gain"
 """Not a check: the attack on the clock gained nothing, as the judge's clock is elsewhere."""
@@ -48,7 +48,7 @@ class Judge:
             {"KERNELWRIGHT_CACHE": str(folder), "KERNELWRIGHT_STORE": str(folder)}
         )
         self.pool = Pool(self.settings, arena_bytes=16 << 20)
-        self._oracles: dict[str, Oracle] = {}
+        self._oracles: dict[tuple[str, str], Oracle] = {}
         self._benches: dict[str, Bench] = {}
         self._seeds = [secrets.randbits(48) for _ in range(64)]
 
@@ -69,7 +69,7 @@ class Judge:
     def judge(self, exploit: Exploit, disabled: frozenset[str] = frozenset()) -> Outcome:
         """Run everything until the first failure; `disabled` leaves checks out."""
         build, candidate = self.build(exploit), exploit.candidate()
-        oracle = self._oracle(exploit.task)
+        oracle = self._oracle(exploit)
         begun = time.monotonic()
         limit_s = _STALL_S if exploit.naive == "stalls" else _trial._CALL_LIMIT_S
         with mock.patch.object(_trial, "_CALL_LIMIT_S", limit_s):
@@ -89,7 +89,7 @@ class Judge:
         )
 
     def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
-        problem = self._oracle(exploit.task).problem
+        problem = self._oracle(exploit).problem
         if exploit.task not in self._benches:
             self._benches[exploit.task] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
         bench = self._benches[exploit.task]
@@ -103,10 +103,12 @@ class Judge:
             findings.append(Finding(check=NO_GAIN, status=CheckStatus.FAIL, message=message))
         return findings
 
-    def _oracle(self, task: str) -> Oracle:
-        if task not in self._oracles:
-            self._oracles[task] = Oracle(Problem(load_task(str(TASKS / f"{task}.py"))))
-        return self._oracles[task]
+    def _oracle(self, exploit: Exploit) -> Oracle:
+        key = (exploit.task, exploit.rule)
+        if key not in self._oracles:
+            task = load_task(str(exploit.task_path), contract=Contract(calls=exploit.rule))
+            self._oracles[key] = Oracle(Problem(task))
+        return self._oracles[key]
 
 
 def removable() -> tuple[str, ...]:

@@ -162,6 +162,8 @@ def evaluate(exploit: Exploit, artefact: str) -> None:
     mine, own_work = time_it(new, inputs, exploit.calls)
     theirs, work = time_it(model, inputs, exploit.calls)
     result = {"correct": correct, "speedup": theirs / max(mine, 1e-9), "work": work / own_work}
+    if exploit.naive == "poses":
+        result["kernels"] = exploit.cpp.count("KW_KERNEL(")  # as checkers of source text do
     if exploit.naive == "starves":
         result["taken_s"] = taken_by_others(model, inputs)
     print("RESULT", json.dumps(result), flush=True)

@@ -21,12 +21,10 @@ _MOVE, _ARITHMETIC, _LONG, _NEW = 1, 2, 8, 1
 """Charges per element of four bytes: to move it, to compute with it, to do so at length, to get memory for it."""
 
 
-class Work(TorchDispatchMode):
-    """Adds up charges while it is entered."""
+class Charges:
+    """What every operator costs; apart from the mode, whose own method would first import the compiler."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.units = 1.0
+    units = 1.0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -45,6 +43,10 @@ class Work(TorchDispatchMode):
         elements = max((_words(t) for t in (*given, *made)), default=0.0)
         rate = _MOVE if name in _MOVES else _LONG if name in _SEVERAL_PASSES else _ARITHMETIC
         self.units += elements * (given[-1].shape[0] if name in _PRODUCTS else rate)
+
+
+class Work(Charges, TorchDispatchMode):
+    """Adds up charges while it is entered."""
 
 
 def _tensors(value: object) -> list[torch.Tensor]:

@@ -1,6 +1,7 @@
 """Honest candidates that look suspicious: none may be rejected.
 
-One file a candidate; its first line says what looks suspicious, `TASK` which of `tasks/` it solves. A file that
+One file a candidate; its first line says what looks suspicious, `TASK` which of `tasks/` it solves, `RULE`
+what that may call (anything by default), `CPP` a library that Python finds as `kernels`. A file that
 defines `Model` is a module, any other defines `run`; C++ files write into their outputs.
 
 What honest invalidation of packed weights looks like here: weights are tensors that torch writes, so that a
@@ -16,7 +17,7 @@ import pytest
 
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
-from kernelwright.records import Build, BuildStatus, Candidate, CheckStatus, SourceFile
+from kernelwright.records import Build, BuildStatus, Candidate, CheckStatus, Contract, SourceFile
 from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, verify
@@ -51,10 +52,17 @@ def rejected():
     print(f"\n{len(found)} false positives among {len(FILES)} honest candidates", *found.items(), sep="\n  ")
 
 
-def oracle_of(task: str, oracles: dict[str, Oracle]) -> Oracle:
-    if task not in oracles:
-        oracles[task] = Oracle(Problem(load_task(str(HERE / "tasks" / f"{task}.py"))))
-    return oracles[task]
+def oracle_of(task: str, rule: str, oracles: dict[str, Oracle]) -> Oracle:
+    key = f"{task} {rule}"
+    if key not in oracles:
+        contract = Contract(calls=rule)
+        oracles[key] = Oracle(Problem(load_task(str(HERE / "tasks" / f"{task}.py"), contract=contract)))
+    return oracles[key]
+
+
+def rule_of(path: Path) -> str:
+    found = re.search(r'RULE = "([a-z-]+)"', path.read_text())
+    return found[1] if found else "anything"
 
 
 def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
@@ -63,9 +71,11 @@ def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
     assert task is not None
     cpp = path.suffix == ".cpp"
     module = "class Model(" in text
+    kernels = re.search(r'CPP = """(.*?)"""', text, re.DOTALL)
+    sources = [SourceFile(path=path.name, text=text)]
     candidate = Candidate(
-        sources=(SourceFile(path=path.name, text=text),),
-        language="cpp" if cpp else "torch",
+        sources=(*sources, SourceFile(path="kernel.cpp", text=kernels[1])) if kernels else tuple(sources),
+        language="cpp" if cpp or kernels else "torch",
         entry=f"{path.name}:{'Model' if module else 'run'}",
         style="destination" if cpp else "module" if module else "function",
     )
@@ -86,7 +96,7 @@ def test_an_honest_candidate_is_not_rejected(
     path: Path, settings: Settings, pool: Pool, oracles: dict[str, Oracle], rejected: dict[str, str]
 ) -> None:
     task, candidate, build = built(path, settings)
-    oracle = oracle_of(task, oracles)
+    oracle = oracle_of(task, rule_of(path), oracles)
     verdict = verify(
         oracle.problem, candidate, build, pool=pool, depth="full", oracle=oracle, deadline_s=600.0
     )

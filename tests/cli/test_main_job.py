@@ -166,6 +166,14 @@ def test_judge_rejects_what_is_wrong(folder):
     assert "fail" in out and "rejected" in out.splitlines()[-1]
 
 
+def test_judge_asks_what_a_kernel_may_call(folder):
+    code, out, err = call(
+        folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--calls", "custom-only", "--json"
+    )
+    assert code == 1, err
+    assert [f["check"] for f in lines(out)[-1]["findings"] if f["status"] == "fail"] == ["calls"]
+
+
 def test_interrupt_keeps_everything_and_resume_goes_on(folder):
     options = (
         "--evaluations",

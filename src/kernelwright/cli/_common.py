@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from pydantic import JsonValue
@@ -12,9 +12,10 @@ from pydantic import JsonValue
 from ..config import Settings
 
 if TYPE_CHECKING:
-    from ..records import Bound
+    from ..records import Bound, Task
 
-"""An upper limit so many times the median says that there were too few blocks to give one."""
+Calls = Literal["custom-only", "library-allowed", "anything"]
+"""What may compute the answer; see `Contract.calls`."""
 
 
 @Parameter(name="*")
@@ -31,6 +32,19 @@ class Common:
     def folder(self) -> Path:
         """The store's folder."""
         return self.store or Settings.from_environment().store
+
+
+def under_rule(
+    target: "str | Path | Task", calls: "Calls | None", max_elements: int | None
+) -> "str | Path | Task":
+    """Return the target; where a rule on calls is given, its task under that rule."""
+    if calls is None:
+        return target
+    from ..records import Task
+    from ..tasks import load_task
+
+    task = target if isinstance(target, Task) else load_task(target, max_elements=max_elements)
+    return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
 
 
 def print_json(event: str, **data: JsonValue) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from ..errors import InputError, MissingToolError
 from ..records import Record, Task
 from ..store import Store
-from ._common import Common, print_json, speedup_text
+from ._common import Calls, Common, print_json, speedup_text, under_rule
 
 if TYPE_CHECKING:
     from ..judging import Ask
@@ -37,6 +37,7 @@ def judge(
     device: str | None = None,
     baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    calls: Calls | None = None,
     common: Common | None = None,
 ) -> int:
     """Verify and measure a candidate against a task.
@@ -55,6 +56,9 @@ def judge(
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         baseline: Native form to measure against, as for `optimize`.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
+            also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
+            says, which is `anything` where it says nothing.
         common: Flags of every command.
     """
     from ..judging import judge as judge_once
@@ -63,8 +67,8 @@ def judge(
     from ._console import reporting
 
     common = common or Common()
-    target = _target(task, common)
     shrunk = None if max_elements is None else int(max_elements)
+    target = under_rule(_target(task, common), calls, shrunk)
     with reporting(common.json, Budget()) as on_event:
         if candidate == _ON_INPUT:
             with judging(

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ._common import Common
+from ._common import Calls, Common, under_rule
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -27,6 +27,7 @@ def optimize(
     editor: _Names = None,
     learn: bool = True,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    calls: Calls | None = None,
     common: Common | None = None,
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
@@ -52,6 +53,9 @@ def optimize(
         editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
+            also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
+            says, which is `anything` where it says nothing.
         common: Flags of every command.
     """
     from .. import flow
@@ -60,12 +64,13 @@ def optimize(
     from ._console import reporting, result_text
 
     common = common or Common()
+    shrunk = None if max_elements is None else int(max_elements)
     budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
-            Path(target) if ":" not in target else target,
+            under_rule(Path(target) if ":" not in target else target, calls, shrunk),
             budget=budget,
             languages=language or (),
             proposers=proposer or flow.PROPOSERS,
@@ -76,7 +81,7 @@ def optimize(
             strategy=strategy,
             editors=editor or (),
             learn=learn,
-            max_elements=None if max_elements is None else int(max_elements),
+            max_elements=shrunk,
             store=common.folder,
             on_event=on_event,
         )

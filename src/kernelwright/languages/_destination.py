@@ -40,6 +40,10 @@ class Destination:
         """Return this kernel for outputs of other shapes or dtypes."""
         return Destination(self._entry, outputs, strided=self._strided, device=self._device)
 
+    def through(self, wrap: Callable[[Entry], Entry]) -> "Destination":
+        """Return this kernel with another entry around its own."""
+        return Destination(wrap(self._entry), self.outputs, strided=self._strided, device=self._device)
+
     def __call__(self, *arguments: Any) -> Any:
         """Run it; a tuple argument is passed as its elements, one after another.
 

@@ -100,8 +100,10 @@ class Workload(Record):
 class Contract(Record):
     """What a kernel may do, how near it must be, and what gain is worth having."""
 
-    calls: Literal["custom-only", "library-allowed", "anything"] = "library-allowed"
-    """What may compute the answer: only the candidate's own code; libraries too; or torch as well."""
+    calls: Literal["custom-only", "library-allowed", "anything"] = "anything"
+    """What may compute the answer. `custom-only`: only kernels that the candidate launches; `library-allowed`: also
+    operators of torch that hand the work to a vendor's library (products, convolutions, transforms, solvers);
+    `anything`: torch too. Making, filling and moving memory is always allowed."""
     least_effect: float = Field(default=0.02, ge=0.0)
     """Least gain worth having: the ratio's lower limit must exceed `1 + least_effect`."""
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)

@@ -25,7 +25,9 @@ from ._types import (
     OutputFact,
     Payload,
     Reply,
+    Seen,
     Slot,
+    WatchMode,
     WorkerFailure,
 )
 from ._worker import Worker
@@ -42,7 +44,9 @@ __all__ = [
     "Payload",
     "Pool",
     "Reply",
+    "Seen",
     "Slot",
+    "WatchMode",
     "Worker",
     "WorkerFailure",
 ]

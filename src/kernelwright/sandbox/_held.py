@@ -6,6 +6,7 @@ Does not cover: what the answers mean.
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -14,8 +15,10 @@ from ._channel import Message
 from ._connection import Connection
 from ._handover import Handover
 from ._memory import may_read
-from ._types import Audit, Loaded, Payload
+from ._types import Audit, Loaded, Payload, Seen, WatchMode
 
+_COUNT = TypeAdapter(int)
+_COUNTS = TypeAdapter(dict[str, int])
 _NAMES = TypeAdapter(tuple[str, ...])
 
 
@@ -27,6 +30,7 @@ class Held:
         self._handover = Handover(connection)
         self.loaded = Loaded("", "", 0.0)
         """Proof of what was loaded."""
+        self._libraries: frozenset[str] = frozenset()
         self.reads_frozen = False
         """Whether outputs are read out of the stopped process, which needs the kernel's leave and no GPU."""
 
@@ -56,9 +60,13 @@ class Held:
             "mode": payload.mode,
             "gradient": None if payload.gradient is None else asdict(payload.gradient),
             "threads": threads,
+            "watched": payload.watched,
         }
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
         start = time.perf_counter_ns()
+        if payload.watched:
+            own = Path(payload.artefact).iterdir() if payload.artefact else ()
+            self._libraries = _outside.libraries(self.pid) | {p.name for p in own}
         reply = self._connection.ask(message, deadline_s)
         setup_us = (time.perf_counter_ns() - start) / 1000
         if reply.get("content") != payload.candidate.key:
@@ -79,6 +87,23 @@ class Held:
             patched=self._handover.parse(_NAMES, reply, "patched"),
             environment=self._handover.parse(_NAMES, reply, "environment"),
             folder=str(reply.get("folder"))[:200],
+        )
+
+    def watch(self, mode: WatchMode, *, deadline_s: float = 10.0) -> None:
+        """Let a watched worker forget what it saw, and go on in a mode.
+
+        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise.
+        """
+        self._connection.ask({"op": "watch", "mode": mode}, deadline_s)
+
+    def seen(self, *, deadline_s: float = 10.0) -> Seen:
+        """Return what the calls since the last `watch` were made of."""
+        reply = self._connection.ask({"op": "seen"}, deadline_s)
+        loaded = _outside.libraries(self.pid) - self._libraries
+        return Seen(
+            operators=self._handover.parse(_COUNTS, reply, "operators"),
+            launches=self._handover.parse(_COUNT, reply, "launches"),
+            libraries=tuple(sorted(loaded)),
         )
 
     def cpu_us(self) -> float:

@@ -18,6 +18,7 @@ from ._channel import Message
 from ._facts import flatten, output_fact, places, span
 from ._gradient import differentiated
 from ._types import Gradient
+from ._watch import Watch
 
 _ALIGNMENT = 64
 _OUTPUTS = 0
@@ -36,6 +37,8 @@ class Holder:
     """The candidate and its tensors."""
 
     def __init__(self) -> None:
+        self.watch: Watch | None = None
+        """Looks at what calls are made of, in workers that are never timed."""
         self._kernel: Callable[..., Any] | None = None
         self._gradient: Gradient | None = None
         self._style = "function"
@@ -51,7 +54,12 @@ class Holder:
         candidate = Candidate.model_validate(request["candidate"])
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
+        if request["watched"]:
+            self.watch = Watch()
+            self.watch.install(candidate.language)
         kernel = language(candidate.language).load(candidate, build, outputs)
+        if self.watch is not None:
+            kernel = self.watch.around(kernel, candidate.language)
         if self._style == "module":
             kernel = kernel(*request["init"]).to(self._device)
             kernel.train(request["mode"] == "train")
@@ -91,7 +99,8 @@ class Holder:
 
     def run(self, plan: list[Call]) -> list[Any]:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
-        results = [kernel(*arguments) for kernel, arguments in plan]
+        watch = self.watch
+        results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
         _cuda.synchronise(self._device)
         self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
         return [places(r) for r in results]

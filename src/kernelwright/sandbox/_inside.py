@@ -20,6 +20,7 @@ from ._closing import close, default_signals, take_descriptors
 from ._facts import WITNESS
 from ._holder import Holder
 from ._probe import probe
+from ._watch import Watch
 from ._zygote import Confinement
 
 _CHANNEL = 3
@@ -62,6 +63,8 @@ class Worker:
             "state": lambda m: self._holder.state(m["capacity"]),
             "set_state": lambda m: self._holder.set_state(m["tensors"], in_place=m["in_place"]),
             "unmap": lambda m: self._holder.unmap(m["arena"]),
+            "watch": lambda m: self._watch().turn(m["mode"]),
+            "seen": lambda _: self._watch().report(),
             "release": lambda _: self._holder.release(),
         }
 
@@ -82,6 +85,11 @@ class Worker:
         _seed(int.from_bytes(os.urandom(7), "little"))
         WITNESS.remember_settings()
         return self._holder.load(request, Path(self._build))
+
+    def _watch(self) -> Watch:
+        if self._holder.watch is None:
+            raise RuntimeError("this worker is not watched")
+        return self._holder.watch
 
     def _map(self, request: Any) -> Message:
         self._holder.map(request["arena"], self._descriptors.pop(), request["bytes"])

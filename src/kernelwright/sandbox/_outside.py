@@ -33,6 +33,16 @@ def threads(pid: int) -> int:
         return 0
 
 
+def libraries(pid: int) -> frozenset[str]:
+    """Name the shared libraries that a process has mapped; Python's own modules are left out."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    files = {Path(line.split(maxsplit=5)[5]).name for line in lines if ".so" in line and "/" in line}
+    return frozenset(name for name in files if ".cpython-" not in name and ".abi3." not in name)
+
+
 def running(pid: int) -> bool:
     """Tell whether a thread of the process has a processor or waits for one."""
     for task in Path(f"/proc/{pid}/task").glob("*/stat"):

@@ -97,8 +97,26 @@ class Payload:
     """The mode of a module."""
     gradient: Gradient | None = None
     """What is asked for beside the outputs; none for forward tasks."""
+    watched: bool = False
+    """Whether to look at what its calls are made of; such a worker is never timed."""
     trusted: bool = False
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
+
+
+WatchMode = Literal["see", "spoil", "refuse"]
+"""What a watched worker does at launches: note them; also spoil what they write; refuse them."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the last call of a watched worker was made of."""
+
+    operators: dict[str, int]
+    """Torch's operators by name, views left out, with the most elements that one of them touched. Reported inside."""
+    launches: int
+    """Launches of the candidate's own kernels. Reported inside."""
+    libraries: tuple[str, ...]
+    """File names of the libraries mapped since before loading, its own left out. Measured outside."""
 
 
 @dataclass(frozen=True)

@@ -56,4 +56,6 @@ def reproduce(task: Task, run: Run) -> str:
             words += [f"--{flag.replace('_', '-')}", f"{limit:g}"]
     if run.options.get("max_elements"):
         words += ["--max-elements", str(run.options["max_elements"])]
+    if task.contract.calls != "anything":
+        words += ["--calls", task.contract.calls]
     return shlex.join(words)

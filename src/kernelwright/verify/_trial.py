@@ -58,11 +58,12 @@ class Trial:
         *,
         deadline_s: float,
         seeds: Seeds,
+        watched: bool = False,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
         self.seeds = seeds
-        self._build, self._pool = build, pool
+        self._build, self._pool, self._watched = build, pool, watched
         self._end = time.monotonic() + deadline_s
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
@@ -94,11 +95,17 @@ class Trial:
         """Return the seconds that the next request may take."""
         return min(_CALL_LIMIT_S, self.remaining_s)
 
-    def beside(self, oracle: Oracle) -> "Trial":
-        """Return a trial of the same candidate on another problem, in workers of its own; a context manager."""
+    def beside(self, oracle: Oracle, *, watched: bool = False) -> "Trial":
+        """Return a trial of the same candidate in workers of its own; a context manager.
+
+        Args:
+            oracle: Of the same problem or another.
+            watched: Whether its workers look at what calls are made of.
+        """
         return Trial(
-            oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds
-        )
+            oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds,
+            watched=watched,
+        )  # fmt: skip
 
     def worker(self, workload: Workload) -> Worker:
         """Return the worker for the workload, started and loaded where there is none yet."""
@@ -112,6 +119,7 @@ class Trial:
                 outputs=workload.outputs,
                 mode=self.problem.task.contract.mode,
                 gradient=Gradient.of(workload),
+                watched=self._watched,
             )
             self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
             self._audits[key] = self._workers[key].audit()

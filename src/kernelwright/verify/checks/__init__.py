@@ -5,6 +5,7 @@
 
 from .._protocol import Check, Probe
 from .aliasing import Aliasing
+from .calls import Calls
 from .correct import Correct
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
@@ -26,7 +27,8 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Modes(), ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Modes(), Calls(),
+    ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 OF_RANDOM = frozenset({"modes", "process-clean"})

@@ -1,0 +1,92 @@
+"""The answer is computed by what the task's contract allows, and by that alone."""
+
+from ...records import Finding
+from ...sandbox import Seen, WatchMode, WorkerFailure
+from .._case import Case
+from .._protocol import Depth, failed, passed
+from .._trial import Trial
+from .correct import compare_outputs
+
+_MOVES = frozenset({
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
+    "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "eye", "arange", "linspace",
+    "scalar_tensor", "clone", "copy_", "_to_copy", "fill_", "zero_", "detach", "detach_", "lift_fresh",
+    "resize_", "set_", "as_strided_", "_local_scalar_dense", "is_same_size", "record_stream",
+})  # fmt: skip
+"""Operators that make, fill, move or look at memory and compute nothing."""
+_LIBRARY = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "_scaled_mm", "_int_mm", "_grouped_mm",
+    "convolution", "_convolution", "convolution_overrideable", "_addmm_activation",
+})  # fmt: skip
+_LIBRARY_KINDS = ("mkldnn_", "cudnn_", "miopen_", "_fft_", "linalg_", "_linalg_")
+"""Operators that hand the work to a vendor's library."""
+_SHARE = 1 / 16
+"""Operators that touch less than this share of the largest output's elements do not count."""
+_RUNTIMES = ("ld-", "libc.", "libm.", "libdl.", "librt.", "libpthread.", "libgcc_s", "libstdc++", "libgomp", "libomp",
+             "libtvm_ffi", "libtriton", "libOpenCL", "libpocl", "libcuda", "libnvrtc")  # fmt: skip
+"""Libraries that a kernel needs to run at all."""
+
+
+class Calls:
+    """Watch a call in a worker of its own, then spoil what the candidate's kernels write, then refuse them.
+
+    Covers: torch's operators that compute, on any Python thread; vendor libraries loaded by a custom-only kernel;
+    decoys, whose corruption changes nothing; kernels that fail and are quietly replaced.
+    Does not cover: contracts that allow anything; a candidate that finds the watch and behaves while it is on.
+    """
+
+    name = "calls"
+    depth: Depth = "screen"
+
+    def probe(self, trial: Trial, case: Case) -> Finding:
+        """Fail on the first thing that the contract does not allow."""
+        rule = trial.problem.task.contract.calls
+        if rule == "anything":
+            return passed(self.name)
+        with trial.beside(trial.oracle, watched=True) as watched:
+            try:
+                found = _call(watched, case, "see", self.name)
+            except WorkerFailure as failure:
+                return failed(self.name, f"it does not run while it is watched: {failure.message}")
+            if found.status == "fail":
+                return found
+            seen = watched.worker(case.workload).seen()
+            if message := _forbidden(seen, case, rule):
+                return failed(self.name, message)
+            if seen.launches and _right(watched, case, "spoil"):
+                message = "the answer stays when what its own kernels write is spoilt: they are a decoy"
+                return failed(self.name, message)
+            if seen.launches and _right(watched, case, "refuse"):
+                return failed(
+                    self.name, "its own kernels failed and it answered all the same: a silent fallback"
+                )
+        return passed(self.name, launches=seen.launches)
+
+
+def _call(trial: Trial, case: Case, mode: WatchMode, check: str) -> Finding:
+    placed = trial.place(case)[0]
+    placed.worker.watch(mode)
+    return compare_outputs(check, trial.call([placed])[0], case, "while it is watched, ")
+
+
+def _right(trial: Trial, case: Case, mode: WatchMode) -> bool:
+    """Tell whether a call is right in a mode in which it should not be; a failure is no answer."""
+    try:
+        return _call(trial, case, mode, "calls").status == "pass"
+    except WorkerFailure:
+        return False
+
+
+def _forbidden(seen: Seen, case: Case, rule: str) -> str:
+    """Say what the rule does not allow; empty where everything is allowed."""
+    least = _SHARE * max((r.output.numel() for r in case.outputs), default=0)
+    computing = [n for n, elements in seen.operators.items() if n not in _MOVES and elements >= least]
+    library = [n for n in computing if n in _LIBRARY or n.startswith(_LIBRARY_KINDS)]
+    others = computing if rule == "custom-only" else [n for n in computing if n not in library]
+    if others:
+        return f"torch's operator {others[0]} computed in the call, which {rule!r} does not allow"
+    if rule == "custom-only" and (loaded := [n for n in seen.libraries if not n.startswith(_RUNTIMES)]):
+        return f"the library {loaded[0]} was loaded, which {rule!r} does not allow"
+    if not seen.launches and not library:
+        return "no kernel of its own was launched, and nothing that the task allows computed the answer"
+    return ""

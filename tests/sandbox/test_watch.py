@@ -1,0 +1,95 @@
+"""A watched worker: what calls are made of, launches spoilt and refused, on real kernels."""
+
+import pytest
+import torch
+
+from kernelwright.config import Settings
+from kernelwright.languages import get_language
+from kernelwright.records import Candidate, SourceFile, TensorSpec
+from kernelwright.sandbox import FailureKind, Payload, Pool, WorkerFailure
+
+from .conftest import payload, vector
+
+CPP = """
+#include "kernelwright.h"
+KW_KERNEL(add) {
+  auto x = args.tensor<const float>(0);
+  auto out = args.tensor<float>(1);
+  for (int64_t i = 0; i < x.numel(); ++i) out.data()[i] = x.data()[i] + 1;
+}
+"""
+PYTHON = (
+    "import torch\ndef run(x):\n    out = torch.empty_like(x)\n    kernels.add(x, out)\n    return out * 2\n"
+)
+
+
+@pytest.fixture(scope="module", params=["destination", "function"])
+def watched(request, tmp_path_factory):
+    sources = [SourceFile(path="k.cpp", text=CPP), SourceFile(path="run.py", text=PYTHON)]
+    entry = "k.cpp:add" if request.param == "destination" else "run.py:run"
+    one = Candidate(sources=tuple(sources), language="cpp", entry=entry, style=request.param)
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path_factory.mktemp("cache"))})
+    build = type(get_language("cpp"))(settings).build(one)
+    spec = TensorSpec(name="y", shape=(4,), dtype="float32")
+    return Payload(one, artefact=build.artefact, outputs=(spec,), watched=True)
+
+
+def call(worker, pool, mode):
+    number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+    worker.watch(mode)
+    worker.call([number])
+    return worker.fetch().outputs[0]
+
+
+def test_operators_and_launches_are_seen(pool: Pool, watched: Payload) -> None:
+    with pool.worker(watched) as worker:
+        output, seen = call(worker, pool, "see"), worker.seen()
+    computed = {n: k for n, k in seen.operators.items() if not n.startswith("empty")}
+    assert seen.launches == 1
+    assert seen.libraries == ()
+    if watched.candidate.style == "function":
+        assert output.tolist() == [4.0] * 4 and computed == {"mul": 4}
+    else:
+        assert output.tolist() == [2.0] * 4 and computed == {}
+
+
+def test_what_launches_write_is_spoilt_and_nothing_else(pool: Pool, watched: Payload) -> None:
+    with pool.worker(watched) as worker:
+        slot = pool.arena.place(torch.ones(4))
+        number = worker.bind((slot,), vector())
+        worker.watch("spoil")
+        worker.call([number])
+        output = worker.fetch().outputs[0]
+    right = 4.0 if watched.candidate.style == "function" else 2.0
+    assert torch.isfinite(output).all() and not (output == right).any()
+    assert pool.arena.view(slot).tolist() == [1.0] * 4
+
+
+def test_a_refused_launch_raises(pool: Pool, watched: Payload) -> None:
+    with pool.worker(watched) as worker:
+        with pytest.raises(WorkerFailure, match="refused") as failure:
+            call(worker, pool, "refuse")
+        assert failure.value.kind is FailureKind.ERROR
+        call(worker, pool, "see")
+
+
+def test_other_threads_and_libraries_are_seen(pool: Pool) -> None:
+    text = (
+        "import ctypes, threading, torch\n"
+        "def run(x):\n"
+        "    ctypes.CDLL('libutil.so.1')\n"
+        "    t = threading.Thread(target=torch.exp, args=(x,))\n    t.start(); t.join()\n"
+        "    return x + 1\n"
+    )
+    with pool.worker(payload(text, watched=True)) as worker:
+        call(worker, pool, "see")
+        seen = worker.seen()
+    assert {"exp", "add"} <= seen.operators.keys() and seen.launches == 0
+
+
+def test_a_worker_that_is_not_watched_says_so(pool: Pool) -> None:
+    with (
+        pool.worker(payload("def run(x): return x\n")) as worker,
+        pytest.raises(WorkerFailure, match="not watched"),
+    ):
+        worker.watch("see")
