@@ -54,6 +54,20 @@ class Settings:
         )
 
 
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|COOKIE", re.IGNORECASE)
+
+
+def without_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a tool that reads what strangers wrote: no key, token or password in it.
+
+    Example:
+        >>> without_secrets({"PATH": "/bin", "OPENAI_API_KEY": "sk-1", "HF_TOKEN": "hf-1"})
+        {'PATH': '/bin'}
+    """
+    env = os.environ if environ is None else environ
+    return {name: value for name, value in env.items() if not _SECRET.search(name)}
+
+
 def _by_provider(env: Mapping[str, str], suffix: str) -> dict[str, str]:
     return {
         name.removesuffix(suffix).lower(): value
@@ -69,6 +83,4 @@ def passed(patterns: Sequence[str]) -> dict[str, str]:
 
 def secrets() -> tuple[str, ...]:
     """Return the values of this process's variables that hold keys, tokens or passwords: what no record may hold."""
-    return tuple(
-        v for n, v in os.environ.items() if re.search(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", n.upper())
-    )
+    return tuple(value for name, value in os.environ.items() if _SECRET.search(name))

@@ -18,6 +18,7 @@ from .profile import profile
 from .records import Bound, Budget, Run, RunStatus, Scalar, Split, Task
 from .search import (
     DEFAULT_TUNER,
+    PROPOSERS,
     Event,
     Judge,
     OnEvent,
@@ -37,7 +38,6 @@ from .tasks import Problem, load_task
 __all__ = ["Event", "Result", "optimize", "resume"]
 
 DEFAULT_BUDGET = Budget(evaluations=40, minutes=3)
-PROPOSERS = ("start", "library", "compiler")
 Options = dict[str, Scalar | tuple[Scalar, ...]]
 Target = str | Path | Task | Callable[..., Any]
 """`file.py`, `file.py:symbol`, a definition's JSON file, a `Task`, or a function under `@kw.task`."""
@@ -71,7 +71,7 @@ def optimize(
         KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
     """
     task, used = task_of(target, max_elements), detect(device)
-    beaten = check_choices(task, baselines, proposers, tuner, strategy, editors)
+    beaten = check_choices(task, baselines, proposers, tuner, strategy, editors, more=more, usd=budget.usd)
     options: Options = {
         "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
         "proposers": tuple(proposers), "baselines": beaten, "max_elements": max_elements, "learn": learn,

@@ -55,3 +55,11 @@ def _lives(pid: int) -> bool:
         time.sleep(0.02)
     os.kill(pid, 9)
     return True
+
+
+def test_a_compiler_is_given_no_key(monkeypatch):
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "sk-planted")
+    monkeypatch.setenv("PLAIN", "kept")
+    output = run_tool(["env"], deadline_s=20, env={"MORE": "1"}).output
+    assert "sk-planted" not in output and "PLAIN=kept" in output and "MORE=1" in output

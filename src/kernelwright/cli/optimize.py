@@ -1,12 +1,15 @@
 """`kernelwright optimize`: the main job."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ._common import Calls, Common, under_rule
+
+if TYPE_CHECKING:
+    from .. import flow
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -26,6 +29,12 @@ def optimize(
     strategy: str = "",
     editor: _Names = None,
     learn: bool = True,
+    model: _Names = None,
+    usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
+    price: _Names = None,
+    requests_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    note: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
     common: Common | None = None,
@@ -39,7 +48,8 @@ def optimize(
         target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
         language: Language to write kernels in; repeat for more. By default all that are here; OpenCL only
             where nothing else compiles.
-        proposer: Who proposes: `start`, `library`, `compiler`; repeat for more. By default all.
+        proposer: Who proposes: `start`, `library`, `compiler`, `llm`; repeat for more. By default all, `llm` where
+            a model is named.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
         minutes: Stop after this long; a part is kept back for the final acceptance.
@@ -52,6 +62,13 @@ def optimize(
             has them all.
         editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
+        model: Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are
+            read from OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant.
+        usd: Most money to spend on models, resumed or not; needed where a model costs any.
+        price: What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`.
+        requests_per_minute: Most requests to a model in a minute.
+        tokens_per_minute: Most tokens to and from a model in a minute.
+        note: What a model should know besides the task, in words.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
@@ -60,12 +77,12 @@ def optimize(
     """
     from .. import flow
     from ..records import Budget
-    from ..search import DEFAULT_TUNER
+    from ..search import DEFAULT_TUNER, PROPOSERS
     from ._console import reporting, result_text
 
     common = common or Common()
     shrunk = None if max_elements is None else int(max_elements)
-    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds)
+    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=usd)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
     with reporting(common.json, budget) as on_event:
@@ -73,7 +90,7 @@ def optimize(
             under_rule(Path(target) if ":" not in target else target, calls, shrunk),
             budget=budget,
             languages=language or (),
-            proposers=proposer or flow.PROPOSERS,
+            proposers=proposer or (PROPOSERS if editor or not model else (*PROPOSERS, "llm")),
             device=device,
             baselines=baseline or (),
             seed=seed,
@@ -81,9 +98,25 @@ def optimize(
             strategy=strategy,
             editors=editor or (),
             learn=learn,
+            more=_of_models(model, price, requests_per_minute, tokens_per_minute, note),
             max_elements=shrunk,
             store=common.folder,
             on_event=on_event,
         )
     print(result.line() if common.json else result_text(result), flush=True)
     return 0
+
+
+def _of_models(
+    models: list[str] | None,
+    prices: list[str] | None,
+    requests: float | None,
+    tokens: float | None,
+    note: str | None,
+) -> "flow.Options":
+    """Gather what is kept with the run for whoever asks models; what is not given is left out."""
+    given: flow.Options = {
+        "models": tuple(models or ()), "prices": tuple(prices or ()), "requests_per_minute": requests,
+        "tokens_per_minute": tokens, "note": note,
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value}

@@ -1,6 +1,7 @@
 """Run a compiler: with a deadline, in its own process group, with limits on memory and output.
 
-Covers: compilers that hang, fork, print without end, or eat memory or disk.
+Covers: compilers that hang, fork, print without end, or eat memory or disk; keys in the environment, which no
+compiler is given.
 Does not cover: a compiler that reads files it should not; its words may quote them.
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from ..config import without_secrets
 
 OUTPUT_LIMIT = 20_000
 """Characters kept of a compiler's output."""
@@ -54,7 +57,7 @@ def run_tool(
     process = subprocess.Popen(
         [str(word) for word in command],
         cwd=folder,
-        env=None if env is None else {**os.environ, **env},
+        env={**without_secrets(), **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

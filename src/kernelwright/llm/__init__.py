@@ -10,7 +10,7 @@ limits and the ledger around it.
 from ._failure import CallFailed, FailureKind
 from ._ledger import Ledger
 from ._model import Model, Retry
-from ._models import Models, check_models
+from ._models import Models, Options, check_models
 from ._names import ModelName, parse_name
 from ._prices import FREE, FlatPrice, ListedPrice, Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Provider
@@ -18,6 +18,6 @@ from ._rate import Rate
 
 __all__ = [
     "FREE", "CallFailed", "Completion", "FailureKind", "FlatPrice", "Ledger", "Limits", "ListedPrice", "Message",
-    "Model", "ModelName", "Models", "Price", "Provider", "Rate", "Retry", "Usage", "check_models", "parse_name",
-    "price_of",
+    "Model", "ModelName", "Models", "Options", "Price", "Provider", "Rate", "Retry", "Usage", "check_models",
+    "parse_name", "price_of",
 ]  # fmt: skip

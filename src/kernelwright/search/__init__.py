@@ -8,6 +8,7 @@ from ._packaging import accepted_of, conclude, package_accepted
 from ._protocol import Judge
 from ._result import Judgement, Result
 from ._search import (
+    PROPOSERS,
     Search,
     check_choices,
     judge_one,
@@ -22,7 +23,8 @@ from ._session import Outcome
 from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [
-    "DEFAULT_TUNER", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result", "Search", "Tuner",
+    "DEFAULT_TUNER", "PROPOSERS", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result",
+    "Search", "Tuner",
     "accepted_of", "check_choices", "conclude", "judge_one", "make_editors", "make_proposers",
     "open_judge", "package_accepted", "proposals_of", "recheck", "request_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

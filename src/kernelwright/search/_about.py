@@ -40,7 +40,7 @@ def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
 def reproduce(task: Task, run: Run) -> str:
     """Return the command that repeats a run."""
     words = ["kernelwright", "optimize", task.reference.origin or task.name, "--seed", str(run.seed)]
-    for name in ("languages", "proposers", "baselines", "editors"):
+    for name in ("languages", "proposers", "baselines", "editors", "models", "prices"):
         chosen = run.options.get(name, ())
         for value in chosen if isinstance(chosen, tuple) else ():
             words += [f"--{name[:-1]}", str(value)]
@@ -54,6 +54,10 @@ def reproduce(task: Task, run: Run) -> str:
         limit = getattr(run.budget, flag)
         if limit is not None:
             words += [f"--{flag.replace('_', '-')}", f"{limit:g}"]
+    if run.budget.usd is not None:
+        words += ["--usd", f"{run.budget.usd:g}"]
+    if run.options.get("note"):
+        words += ["--note", str(run.options["note"])]
     if run.options.get("max_elements"):
         words += ["--max-elements", str(run.options["max_elements"])]
     if task.contract.calls != "anything":

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..deploy import Claim, Variant, package, ranges
 from ..errors import InputError
 from ..records import Evaluation, Run, Split, Task, Workload
-from ..store import Store
+from ..store import Calls, Store
 from ..tasks import Problem
 from ._about import environment, reproduce
 from ._result import Result, result_of
@@ -33,6 +33,8 @@ def conclude(setting: Search, outcome: Outcome) -> Result:
     """Package what a run accepted, sum it up, and keep that as the run's end."""
     run = setting.run
     result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome))
+    with Calls(setting.store.folder) as calls:
+        result = result.model_copy(update={"usd": calls.spent_usd(run.id)})
     setting.say("spent", stages_s=dict(setting.meter.stages_s))
     setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
     return result

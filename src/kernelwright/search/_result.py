@@ -56,6 +56,8 @@ class Result(Record):
     """Candidates whose evaluation was known from an earlier run."""
     failures: dict[str, int]
     """Failures by kind."""
+    usd: float = 0.0
+    """Money spent on models, what may have been billed included."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""

@@ -4,14 +4,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from typing import overload
 
 from ..config import Settings
 from ..devices import Device
-from ..errors import InputError, KernelwrightError, MissingToolError, NotFoundError
+from ..errors import InputError, KernelwrightError, MissingToolError, ModelError, NotFoundError
 from ..languages import get_language, language_names
 from ..learn import Hint, recall, situation_of
+from ..llm import Options, check_models
 from ..propose import Proposal, Proposer, Request
-from ..records import Bound, Candidate, Run, RunStatus, Space, Split, Task
+from ..records import Bound, Candidate, Evaluation, Run, RunStatus, Space, Split, Task
 from ..store import DeviceLock, Store
 from ..tasks import Problem
 from ._about import opening
@@ -27,6 +29,8 @@ from ._session import Outcome, Session
 from .acceptance import BASELINES
 from .tuners import make_tuner
 
+PROPOSERS = ("start", "library", "compiler")
+"""Who proposes by default; none of them needs a model."""
 _MOST_BUILDS = 4
 _COMPILED = frozenset({"cpp", "cuda", "triton"})
 _STAND_INS = frozenset({"opencl", "wgsl"})
@@ -191,6 +195,9 @@ def check_choices(
     tuner: str = "",
     strategy: str = "",
     editors: Sequence[str] = (),
+    *,
+    more: Options | None = None,
+    usd: float | None = None,
 ) -> tuple[str, ...]:
     """Check names before anything is spent.
 
@@ -200,9 +207,12 @@ def check_choices(
 
     Raises:
         NotFoundError: no proposer, tuner, strategy or editor of that name.
-        InputError: no baseline of that name, or a strategy without an editor.
+        InputError: no baseline of that name, a strategy without an editor, or a model whose name, price or cap
+            is missing.
+        MissingToolError: a model's SDK or key is not here.
     """
     make_proposers(proposers)
+    check_models(more or {}, usd)
     check_strategy(strategy, editors)
     if tuner:
         make_tuner(tuner, Space(), 0)
@@ -210,6 +220,26 @@ def check_choices(
     for baseline in beaten:
         Problem(task).baseline(baseline, task.workloads[0])
     return beaten
+
+
+class _History(Sequence[Evaluation]):
+    """What a run has evaluated so far, read from the store whenever somebody looks."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self._store, self._run = store, run
+
+    def __len__(self) -> int:
+        return len(self._store.evaluations(self._run))
+
+    @overload
+    def __getitem__(self, index: int) -> Evaluation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Evaluation]: ...
+    def __getitem__(self, index: int | slice) -> Evaluation | Sequence[Evaluation]:
+        return self._store.evaluations(self._run)[index]
+
+    def __iter__(self) -> Iterator[Evaluation]:
+        return iter(self._store.evaluations(self._run))
 
 
 def _lessons(setting: Search) -> tuple[str, ...]:
@@ -227,6 +257,7 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
         problem, setting.device, bounds, setting.names("languages"),
         seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
         options=setting.run.options, store=setting.store.folder, run=setting.run.id, lessons=_lessons(setting),
+        history=_History(setting.store, setting.run.id),
     )  # fmt: skip
 
 
@@ -235,15 +266,24 @@ def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
     such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out.
+    Where that leaves nobody, because there is no model, those who need none go on.
     """
-    seen: set[str] = set()
-    for proposer in make_proposers(setting.names("proposers")):
+    names, seen, without_model = setting.names("proposers"), set[str](), False
+    waiting = make_proposers(names)
+    while waiting:
+        proposer = waiting.pop(0)
         try:
             for proposal in proposer.propose(request):
-                if isinstance(proposal, Candidate):
-                    if proposal.key in seen:
-                        continue
-                    seen.add(proposal.key)
+                if isinstance(proposal, Candidate) and proposal.key in seen:
+                    continue
+                seen.add(proposal.key if isinstance(proposal, Candidate) else proposal.name)
                 yield proposal
         except KernelwrightError as error:
+            without_model |= isinstance(error, ModelError)
             setting.say("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")
+        if without_model and not waiting and not seen:
+            without_model, others = False, [name for name in PROPOSERS if name not in names]
+            waiting, who = make_proposers(others), ", ".join(others)
+            setting.say(
+                "proposer", name=who, message=f"no model answers; going on with {who}, which need none"
+            )

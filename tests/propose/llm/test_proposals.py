@@ -73,8 +73,10 @@ def test_a_template_is_filled_by_the_tuner(problem):
 
 
 def test_without_a_first_configuration_the_first_allowed_one(problem):
-    template = made(TEMPLATE.replace(', "first": {"TILE": 16, "FAST": true}', ""), problem)
-    assert template.default() == {"TILE": 16, "FAST": 1}
+    text = TEMPLATE.replace(',\n "first": {"TILE": 16, "FAST": true}', "")
+    assert '"first"' not in text
+    template = made(text.replace("TILE > 8", "TILE > 16"), problem)
+    assert template.default() == {"TILE": 32, "FAST": 1}
 
 
 @pytest.mark.parametrize(

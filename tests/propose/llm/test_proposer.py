@@ -31,6 +31,7 @@ def test_it_plans_and_drafts_each_idea(request_of):
     assert (
         "Aim: idea one" in asked[1].last and "Aim: idea two" in asked[2].last and "Aim" not in asked[3].last
     )
+    assert "number 1" in asked[2].last, "a draft is told what was drafted before"
 
 
 def test_a_plan_that_cannot_be_read_costs_only_itself(request_of):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from ...config import Settings
+from ...config import Settings, without_secrets
 from ...records import Record, Task, Workload
 
 DEADLINE_S = 240.0
@@ -52,7 +52,7 @@ def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DE
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(settings.cache / "inductor")},
+        env={**without_secrets(), "TORCHINDUCTOR_CACHE_DIR": str(settings.cache / "inductor")},
     ) as process:
         try:
             out, err = process.communicate(

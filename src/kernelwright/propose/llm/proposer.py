@@ -37,12 +37,12 @@ class LLMProposer:
         plan = self._editor.edit(Move(0, "plan"), request)
         ideas = plan.notes.get("hypotheses")
         goals = [str(h["idea"]) for h in ideas if isinstance(h, dict)] if isinstance(ideas, list) else []
-        failures, mended = 0, set[str]()
+        failures, mended, drafted = 0, set[str](), list[str]()
         for number in range(1, _MOST_MOVES):
+            move: Move | None
             if number <= self._drafts:
-                move: Move | None = Move(
-                    number, "draft", goal=goals[number - 1] if number <= len(goals) else ""
-                )
+                goal = goals[number - 1] if number <= len(goals) else ""
+                move = Move(number, "draft", goal=goal, tried=tuple(drafted))
             else:
                 move = _next(number, request.history, mended)
             if move is None:
@@ -51,6 +51,7 @@ class LLMProposer:
             failures = failures + 1 if reply.failure else 0
             if failures >= _MOST_FAILURES:
                 raise ModelError(f"{failures} answers running were of no use; the last: {reply.failure}")
+            drafted += [one.reason for one in reply.proposals if one.reason]
             yield from reply.proposals
 
 
