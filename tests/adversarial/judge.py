@@ -14,7 +14,7 @@ from kernelwright.measure import CANDIDATE, Bench
 from kernelwright.records import Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
 from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _trial, check_names, verify
+from kernelwright.verify import Depth, Oracle, _trial, check_names, verify
 
 from .exploit import Exploit
 
@@ -66,8 +66,10 @@ class Judge:
         assert build.status is BuildStatus.OK, build.diagnostics
         return build
 
-    def judge(self, exploit: Exploit, disabled: frozenset[str] = frozenset()) -> Outcome:
-        """Run everything until the first failure; `disabled` leaves checks out."""
+    def judge(
+        self, exploit: Exploit, disabled: frozenset[str] = frozenset(), depth: Depth = "full"
+    ) -> Outcome:
+        """Run everything until the first failure; `disabled` leaves checks out, depth `screen` the bench too."""
         build, candidate = self.build(exploit), exploit.candidate()
         oracle = self._oracle(exploit)
         begun = time.monotonic()
@@ -75,10 +77,10 @@ class Judge:
         with mock.patch.object(_trial, "_CALL_LIMIT_S", limit_s):
             verdict = verify(
                 oracle.problem, candidate, build, pool=self.pool, seeds=self._seeds, deadline_s=600.0,
-                oracle=oracle, disabled=disabled,
+                oracle=oracle, disabled=disabled, depth=depth,
             )  # fmt: skip
         findings = list(verdict.findings)
-        if not _failures(findings):
+        if depth == "full" and not _failures(findings):
             findings += self._measured(exploit, build, disabled)
         found = _failures(findings)
         return Outcome(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.verify import Oracle, admit, verify
+from kernelwright.verify import Oracle, _trial, admit, verify
 
 RIGHT = "def run(x, weight):\n    return torch.softmax(x, -1) * weight\n"
 WRONG = {
@@ -92,6 +92,21 @@ def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool,
 def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle):
     found = verify(problem, *make(RIGHT), pool=pool, depth="full", oracle=oracle, deadline_s=0.0)
     assert found.status != "accepted"
+
+
+HANGS = "def run(x, weight):\n    while {when}: pass\n    return torch.softmax(x, -1) * weight\n"
+
+
+@pytest.mark.parametrize("when", ["True", "torch.is_grad_enabled() or N.append(0) or len(N) > 3"])
+def test_a_hang_just_before_the_deadline_is_unknown_and_an_earlier_one_is_not(
+    when, problem, pool, make, oracle, monkeypatch
+):
+    body = f"N = []\n{HANGS.format(when=when)}"
+    late = verify(problem, *make(body), pool=pool, depth="screen", oracle=oracle, deadline_s=6.0)
+    assert late.status == "unknown" and not late.failure, late.findings
+    monkeypatch.setattr(_trial, "_CALL_LIMIT_S", 1.0)
+    early = verify(problem, *make(body), pool=pool, depth="screen", oracle=oracle, deadline_s=600.0)
+    assert early.status == "rejected", early.findings
 
 
 def test_a_replay_uses_the_recorded_seeds(problem, pool, make, oracle):

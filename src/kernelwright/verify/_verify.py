@@ -95,7 +95,7 @@ def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledg
         yield unknown(LOADS, str(error))
         return
     except WorkerFailure as failure:
-        yield failed(LOADS, describe(failure))
+        yield _blamed(trial, LOADS, failure)
         return
     yield passed(LOADS)
     seed = trial.seeds.draw()
@@ -151,7 +151,7 @@ def _probes(trial: Trial, case: Case, probes: Sequence[Probe], disabled: frozens
         try:
             yield probe.probe(trial, case)
         except WorkerFailure as failure:
-            yield failed(probe.name, describe(failure))
+            yield _blamed(trial, probe.name, failure)
             return
 
 
@@ -159,9 +159,14 @@ def _failure(trial: Trial, failure: WorkerFailure) -> Finding:
     """Turn a worker's failure into a finding: who is to blame for the missing answer?"""
     if failure.kind is FailureKind.UNSUPPORTED:
         return failed(SUPPORTED, describe(failure))
+    return _blamed(trial, RUNS, failure)
+
+
+def _blamed(trial: Trial, check: str, failure: WorkerFailure) -> Finding:
+    """Blame the candidate, unless it was still at work when the whole verification's time was up."""
     if failure.kind is FailureKind.TIMEOUT and trial.remaining_s <= 0:
-        return unknown(FINISHED, "the deadline of the verification came first")
-    return failed(RUNS, describe(failure))
+        return unknown(check, "the deadline of the verification came first")
+    return failed(check, describe(failure))
 
 
 def _placed(found: Finding, workload: Workload) -> Finding:
