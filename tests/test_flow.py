@@ -116,6 +116,7 @@ def test_stages_speak_in_order_and_the_log_is_kept(world):
         "accept",
         "accepted",
         "serves",
+        "standing",
         "spent",
     ]
     with Store(world.store) as store:
@@ -246,7 +247,7 @@ def test_what_was_accepted_before_is_packaged_though_the_device_is_held(world, m
     world.proposals = [planted_candidate(50.0)]
     finish = Store.finish_run
     monkeypatch.setattr(Store, "finish_run", lambda *_: None)  # as if it had been killed at the end
-    run = world.optimize(budget=Budget(minutes=1e-2, evaluations=1)).run
+    run = world.optimize(budget=Budget(minutes=1000, evaluations=1)).run
     monkeypatch.setattr(Store, "finish_run", finish)
     monkeypatch.setattr(Meter, "left_s", lambda _: 0.0)
     with others_hold_the_device():

@@ -22,8 +22,8 @@ def test_sol_score(time_us: float, baseline_us: float, expected: float) -> None:
 
 
 def test_headroom_is_at_least_one() -> None:
-    assert headroom(25.0, TEN_US) == pytest.approx(2.5)
-    assert headroom(5.0, TEN_US) == 1.0
+    assert headroom(25.0, 10.0) == pytest.approx(2.5)
+    assert headroom(5.0, 10.0) == 1.0
 
 
 def test_the_alarm_forgives_the_slack_and_no_more() -> None:

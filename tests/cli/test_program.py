@@ -137,6 +137,7 @@ def test_bound_names_the_binding_term(program, tmp_path):
     *bounds, result = [json.loads(line) for line in done.stdout.splitlines()]
     assert result["bounds"] == {b["workload"]: b["time_us"] for b in bounds}
     assert all(b["binding"] in {t["name"] for t in b["terms"]} for b in bounds)
+    assert all(b["eager_us"] > 0 for b in bounds)
 
 
 def test_admit_shows_the_mutants(program, tmp_path):

@@ -2,7 +2,9 @@ import dataclasses
 import html.parser
 import re
 
+from kernelwright.records import Interval
 from kernelwright.report import Story, render
+from kernelwright.search import Standing
 
 
 class Collector(html.parser.HTMLParser):
@@ -41,6 +43,19 @@ def test_headline_states_the_decision(story: Story) -> None:
     assert "1.98×" in text
     assert "1.92 to 2.04" in text
     assert "77 %" in text  # 700 of 910 µs
+
+
+def test_what_a_user_gets_is_told_by_workload_with_score_and_headroom(story: Story) -> None:
+    """The run's own speedup counts the native workload as 1 and is the headline's."""
+    standings = (
+        Standing(workload="rows=4096", kernel="abcd", time_us=20.0, baseline_us=40.0, bound_us=10.0),
+        Standing(workload="rows=512", kernel="", time_us=30.0, baseline_us=30.0, bound_us=10.0),
+    )
+    whole = Interval(median=1.37, low=1.3, high=1.44)
+    page = render(dataclasses.replace(story, standings=standings, speedup=whole, stages_s={"screen": 12.5}))
+    assert "1.37×" in page and "1.30 to 1.44" in page
+    for text in ("abcd", "the native op, counted as 1", "0.75", "0.50", "2.0×", "3.0×", "12.5"):
+        assert f">{text}<" in page, text
 
 
 def test_a_run_without_a_winner_says_so(story: Story) -> None:

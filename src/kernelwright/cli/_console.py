@@ -15,7 +15,7 @@ from ..records import Bound, Budget
 from ._common import speedup_text, time_text
 
 if TYPE_CHECKING:
-    from ..search import Event, Result
+    from ..search import Event, Result, Standing
 
 
 @contextmanager
@@ -62,6 +62,10 @@ def describe(event: "Event") -> str:
             return "bound " + ", ".join(bound_text(Bound.model_validate(b)) for b in data["bounds"])
         case "evaluation":
             return _evaluation_text(data)
+        case "standing":
+            from ..search import Standing
+
+            return "; ".join(standing_text(Standing.model_validate(row)) for row in data["workloads"])
         case "spent":
             stages = sorted(data["stages_s"].items(), key=lambda stage: -stage[1])
             return "time went to " + (", ".join(f"{name} {s:.1f} s" for name, s in stages) or "nothing")
@@ -122,6 +126,21 @@ def _headline(result: "Result") -> str:
 def bound_text(bound: Bound) -> str:
     """Write a bound with what binds it."""
     return f"{time_text(bound.time_us)} by {bound.binding} on {bound.workload}"
+
+
+def standing_text(standing: "Standing") -> str:
+    """Write what a user gets on one workload.
+
+    Example:
+        >>> from kernelwright.search import Standing
+        >>> standing_text(Standing(workload="n=4", kernel="k", time_us=20.0, baseline_us=40.0, bound_us=10.0))
+        'n=4: 20 us by k, SOL score 0.75, 2.0 times the bound'
+    """
+    who = standing.kernel or "the native op"
+    time = f"{standing.workload}: {time_text(standing.time_us)} by {who}"
+    if not standing.bound_us:
+        return f"{time}, no bound"
+    return f"{time}, SOL score {standing.sol_score:.2f}, {standing.headroom:.1f} times the bound"
 
 
 def failures_text(failures: dict[str, int]) -> str:

@@ -16,7 +16,7 @@ def bound(
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     common: Common | None = None,
 ) -> int:
-    """Say how fast a task could be on a device, by physics, and what binds it.
+    """Say how fast a task could be on a device, by physics, what binds it, and how far from it eager is.
 
     Args:
         task: The task, as for `optimize`.
@@ -25,18 +25,28 @@ def bound(
         common: Flags of every command.
     """
     from ..bound import bound as bound_of
+    from ..bound import headroom, sol_score
     from ..devices import detect
     from ..devices.peaks import peaks_of
+    from ..profile import profile
     from ..tasks import Problem, load_task
 
     common = common or Common()
     problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
     used = detect(device)
     peaks = peaks_of(used)
-    found = [bound_of(problem, workload, used, peaks) for workload in problem.task.split(Split.SEARCH)]
+    searched = problem.task.split(Split.SEARCH)
+    found = [bound_of(problem, workload, used, peaks) for workload in searched]
+    eager_us = {workload.name: profile(problem, workload, used).time_us for workload in searched}
     if common.json:
         for one in found:
-            print_json("bound", time_us=one.time_us, binding=one.binding, **one.model_dump(mode="json"))
+            print_json(
+                "bound",
+                time_us=one.time_us,
+                binding=one.binding,
+                eager_us=eager_us[one.workload],
+                **one.model_dump(mode="json"),
+            )
         print_json("result", task=task, bounds={one.workload: one.time_us for one in found})
         return 0
     rows = [
@@ -53,4 +63,10 @@ def bound(
         for term in one.terms
     ]
     table(rows, empty=f"{task} has nothing to bound")
+    for one in found:
+        eager, twice = eager_us[one.workload], eager_us[one.workload] / 2
+        print(
+            f"{one.workload}: eager takes {time_text(eager)}, {headroom(eager, one.time_us):.1f} times the bound; "
+            f"twice as fast would be a SOL score of {sol_score(twice, eager, one.time_us):.2f}"
+        )
     return 0

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..errors import StoreError
+from ..records import Interval
 from ..store import Store
 from ._common import Common, bounds_of, print_json
 
@@ -16,14 +17,17 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         common: Flags of every command.
     """
     from ..report import Story, render
-    from ..search import accepted_of
+    from ..search import Standing, accepted_of
 
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
         evaluations, events = store.evaluations(record.id), store.events(record.id)
         accepted, task = accepted_of(store, record), store.task(record.task)
+        result = store.result(record.id)
     finished = {str(e["candidate"]): float(str(e["elapsed_s"])) for e in events if e["event"] == "evaluation"}
+    last = {str(e["event"]): e for e in events}
+    rows, stages = last.get("standing", {}).get("workloads"), last.get("spent", {}).get("stages_s")
     started = next((e for e in events if e["event"] == "run"), {})
     story = Story(
         run=record,
@@ -32,6 +36,9 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         finished_s=[finished.get(e.candidate.key, 0.0) for e in evaluations],
         bounds=bounds_of(events),
         best=accepted[0].candidate.key if accepted else None,
+        speedup=Interval.model_validate(result["speedup"]) if result and result.get("speedup") else None,
+        standings=[Standing.model_validate(row) for row in rows] if isinstance(rows, list) else [],
+        stages_s={k: float(str(v)) for k, v in _pairs(stages)},
         environment={k: str(v) for k, v in _pairs(started.get("environment"))},
         reproduce=str(started.get("reproduce", "")),
     )

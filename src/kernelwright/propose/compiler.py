@@ -5,8 +5,9 @@ kernel to change. C++ becomes a candidate of language `cpp` in style `function`:
 Python file that allocates and calls them. Triton stays the Python module that Inductor writes.
 
 Covers: the modes `default` and `max-autotune`, every search workload of the task in one candidate.
-Does not cover: sizes other than those harvested (it declares them unsupported); `freezing`, which folds
-weights into constants and would be wrong as soon as they change; ops with random numbers.
+Does not cover: sizes other than those harvested (it declares them unsupported); ops with random numbers;
+`freezing`, which folds weights into constants: no contract says that weights never change, and the check
+`weights-followed` rejects a kernel that does not follow them.
 """
 
 import logging

@@ -3,8 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..records import Bound, BuildStatus, Decision, DecisionStatus, Evaluation, Run, Task
+from ..records import Bound, BuildStatus, Decision, DecisionStatus, Evaluation, Interval, Run, Task
+
+if TYPE_CHECKING:
+    from ..search import Standing
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,12 @@ class Story:
     bounds: Sequence[Bound] = ()
     best: str | None = None
     """Key of the candidate that was chosen, if one was."""
+    speedup: Interval | None = None
+    """The run's own, over all search workloads; native ones count as 1."""
+    standings: Sequence["Standing"] = ()
+    """What a user gets, workload by workload."""
+    stages_s: dict[str, float] = field(default_factory=dict)
+    """Where the time went."""
     environment: dict[str, str] = field(default_factory=dict)
     reproduce: str = ""
     """The command that repeats the run."""

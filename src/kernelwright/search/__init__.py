@@ -6,7 +6,7 @@ from ._events import Event, Log, OnEvent
 from ._judging import open_judge, recheck
 from ._packaging import accepted_of, conclude, package_accepted
 from ._protocol import Judge
-from ._result import Judgement, Result
+from ._result import Judgement, Result, Standing
 from ._search import (
     PROPOSERS,
     Search,
@@ -24,7 +24,7 @@ from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [
     "DEFAULT_TUNER", "PROPOSERS", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result",
-    "Search", "Tuner",
+    "Search", "Standing", "Tuner",
     "accepted_of", "check_choices", "conclude", "judge_one", "make_editors", "make_proposers",
     "open_judge", "package_accepted", "proposals_of", "recheck", "request_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from ..records import Evaluation, Run, Split, Task, Workload
 from ..store import Calls, Store
 from ..tasks import Problem
 from ._about import environment, reproduce
-from ._result import Result, result_of
+from ._result import Result, result_of, standings
 from ._search import Search
 from ._session import Outcome
 from ._variants import is_accepted, serving, speedups
@@ -35,6 +35,7 @@ def conclude(setting: Search, outcome: Outcome) -> Result:
     result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome))
     with Calls(setting.store.folder) as calls:
         result = result.model_copy(update={"usd": calls.spent_usd(run.id)})
+    setting.say("standing", workloads=[row.model_dump(mode="json") for row in standings(outcome)])
     setting.say("spent", stages_s=dict(setting.meter.stages_s))
     setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
     return result

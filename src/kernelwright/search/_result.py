@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 
+from ..bound import headroom, sol_score
 from ..records import (
     BuildStatus,
     CheckStatus,
@@ -62,6 +63,31 @@ class Result(Record):
     def line(self) -> str:
         """Return the result as one line of JSON."""
         return json.dumps({"event": "result", **self.model_dump(mode="json")})
+
+
+class Standing(Record):
+    """What a user gets on one search workload, and how much faster it could be."""
+
+    workload: str
+    """Its name."""
+    kernel: str
+    """Key of the candidate that serves it; empty where the native op stays."""
+    time_us: float
+    """The kernel's time, or the native op's."""
+    baseline_us: float
+    """The faster baseline's time."""
+    bound_us: float
+    """The least time that the device needs; 0 where there is none."""
+
+    @property
+    def sol_score(self) -> float:
+        """1 at the bound, 0.5 at the baseline."""
+        return sol_score(self.time_us, self.baseline_us, self.bound_us)
+
+    @property
+    def headroom(self) -> float:
+        """How many times faster the device could be, at most."""
+        return headroom(self.time_us, self.bound_us)
 
 
 class Judgement(Record):
@@ -149,6 +175,26 @@ def _reason(reason: str) -> str:
     """Cut a reason off where it goes on to say what was wrong on a hidden workload."""
     head, found, _ = reason.partition(ON_HIDDEN)
     return head + found
+
+
+def standings(outcome: Outcome) -> tuple[Standing, ...]:
+    """Say what a user gets on each search workload that was timed."""
+    served, found = outcome.served, []
+    for name in outcome.workloads:
+        seen = [served[name]] if name in served else outcome.evaluations
+        timed = [w for e in seen for w in e.decision.workloads if w.workload == name]
+        for row in sorted(timed, key=lambda w: w.time_us)[:1]:
+            kernel = served[name].candidate.key if name in served else ""
+            found.append(
+                Standing(
+                    workload=name,
+                    kernel=kernel,
+                    time_us=row.time_us if kernel else row.baseline_us,
+                    baseline_us=row.baseline_us,
+                    bound_us=row.bound_us,
+                )
+            )
+    return tuple(found)
 
 
 def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None) -> Result:

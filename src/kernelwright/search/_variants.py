@@ -87,7 +87,7 @@ def overall(evaluation: Evaluation, workloads: Sequence[str]) -> float:
         >>> from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate
         >>> candidate = planted_candidate({"small": 25.0})
         >>> found = PlantedJudge().screen(candidate, PlantedLanguage().build(candidate))
-        >>> overall(found, ("small",)), overall(found, ("small", "large"))
+        >>> round(overall(found, ("small",)), 6), round(overall(found, ("small", "large")), 6)
         (4.0, 2.0)
     """
     found = speedups(evaluation, workloads)
