@@ -187,6 +187,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             for name, value in {
                 "content-length": str(len(data)),
                 "content-type": kind,
+                "connection": "close",
                 **(headers or {}),
             }.items():
                 self.send_header(name, value)

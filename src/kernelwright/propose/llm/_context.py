@@ -13,9 +13,10 @@ from ._feedback import shown_sources
 from ._reference import shown_source
 
 _CALLS = {
-    "custom-only": "The kernel's own code computes everything; it may not call a library or torch operators.",
-    "library-allowed": "The kernel may call libraries (BLAS and the like) but not torch operators to compute.",
-    "anything": "The kernel may call whatever it likes, torch operators included.",
+    "custom-only": "Only kernels that the candidate itself launches may compute the answer: no library, no operator.",
+    "library-allowed": "Besides its own kernels the candidate may use torch's calls of vendor libraries (products, "
+    "convolutions, transforms, solvers), and no other torch operator to compute.",
+    "anything": "The candidate may call whatever it likes, torch operators included.",
 }
 
 
@@ -37,6 +38,8 @@ class Context:
     """The task's name."""
     source: str
     """The reference, without what belongs to the judge."""
+    modules: tuple[SourceFile, ...]
+    """Modules of the user's that it imports."""
     style: str
     """`function` or `module`."""
     workloads: tuple[str, ...]
@@ -64,10 +67,11 @@ def context_of(request: Request) -> Context:
     problem = request.problem
     task = problem.task
     search = task.split(Split.SEARCH) or task.workloads[:1]
-    start = problem.start()
+    start, reference = problem.start(), problem.sources(search[0])
     return Context(
         name=task.name,
-        source=shown_source(problem.sources(search[0])),
+        source=shown_source(reference),
+        modules=shown_sources([f for f in reference.files[1:] if f.path.endswith(".py")]),
         style=task.reference.style,
         workloads=tuple(_workload(w) for w in search),
         rules=tuple(_rules(request)),
@@ -116,7 +120,11 @@ def _rules(request: Request) -> Iterator[str]:
     if contract.stochastic:
         yield "The reference draws random numbers."
     if contract.backward:
-        yield "The task is the gradient."
+        yield (
+            "Forward and backward are one task. A Python kernel is called under autograd and must be differentiable; a "
+            "compiled one takes (arguments, output gradients, state, outputs, gradients of the inputs and parameters) "
+            "and writes the last two."
+        )
 
 
 def _device(request: Request) -> Iterator[str]:

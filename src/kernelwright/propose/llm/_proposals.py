@@ -15,7 +15,13 @@ from ...tasks import load_candidate
 from .._template import SourceTemplate
 from ._replies import Draft, ReplyError, apply_edits
 
-_FILES = {"cpp": "kernel.cpp", "cuda": "kernel.cu", "opencl": "kernel.cl", "python": "kernel.py"}
+_FILES = {
+    "cpp": "kernel.cpp",
+    "cuda": "kernel.cu",
+    "opencl": "kernel.cl",
+    "wgsl": "kernel.wgsl",
+    "python": "kernel.py",
+}
 _WORDS = {"triton": "python", "torch": "python"}
 _HEADER = re.compile(r"\.(h|hpp|cuh|inl)$")
 _MARK = re.compile(r"@([A-Za-z_]\w*)@")
@@ -73,6 +79,8 @@ def _written(
         found = ", ".join(sorted({b.language for b in draft.blocks if b.language})) or "nothing"
         raise ReplyError(f"the answer is in {found}; expected {' or '.join(languages)}")
     language = main.language or words[0]
+    if language not in _FILES:
+        raise ReplyError(f"the answer is in {language}; expected {' or '.join(languages)}")
     path = main.path if main.path.endswith(_FILES[language][6:]) else _FILES[language]
     headers = {b.path: b.text for b in draft.blocks if _HEADER.search(b.path)}
     for known in headers_of(main.text):

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 _MOST_CHARACTERS = 400_000
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"^ {0,3}(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
-_PATH = re.compile(r"[\w./-]+\.(?:py|cpp|cc|cxx|cu|cl|h|hpp|cuh)\b")
+_PATH = re.compile(r"[\w./-]+\.(?:py|cpp|cc|cxx|cu|cl|wgsl|h|hpp|cuh)\b")
 _EDIT = re.compile(
     r"^<{5,9} ?SEARCH[^\n]*\n(?P<old>.*?)^={5,9}[ \t]*\n(?P<new>.*?)^>{5,9} ?REPLACE[^\n]*$",
     re.DOTALL | re.MULTILINE,
@@ -22,11 +22,13 @@ _EDIT = re.compile(
 _OPEN_EDIT = re.compile(r"^<{5,9} ?SEARCH", re.MULTILINE)
 _FLAGS = re.compile(r"^\W*FLAGS\W*:[\s*`]*(?P<flags>-[^`\n]*)", re.MULTILINE)
 _IDEA = re.compile(r"^\W*IDEA\W*:[\s*]*(?P<idea>\S[^\n]*)", re.MULTILINE)
-_CODE = re.compile(r"^\s*(#include|#pragma|// launch:|import \w|from \w+ import|__kernel)", re.MULTILINE)
+_CODE = re.compile(
+    r"^\s*(#include|#pragma|// launch:|@compute|import \w|from \w+ import|__kernel)", re.MULTILINE
+)
 LANGUAGES = {
     "cpp": "cpp", "c++": "cpp", "cc": "cpp", "c": "cpp", "cxx": "cpp", "hpp": "cpp", "cuda": "cuda", "cu": "cuda",
-    "opencl": "opencl", "cl": "opencl", "python": "python", "py": "python", "triton": "python", "torch": "python",
-    "pytorch": "python",
+    "opencl": "opencl", "cl": "opencl", "wgsl": "wgsl", "python": "python", "py": "python", "triton": "python",
+    "torch": "python", "pytorch": "python",
 }  # fmt: skip
 """What fences call languages."""
 
