@@ -21,13 +21,14 @@ are passed by value in the type that the kernel declares. What else a launch nee
 
 Expressions may use `cdiv`, `prod`, `min`, `max` and `len`. On a CPU device buffers are the tensors' own memory
 (`CL_MEM_USE_HOST_PTR`), so nothing is copied and times mean what they say; other devices copy inside the call.
-A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
+A source of several kernels has `// kernel: name(x, out)` lines (`_stages.py`). A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
 """
 
 import ctypes
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from ._destination import Destination
 from ._launch import Geometry, Launch, View
 from ._process import run_tool
 from ._protocol import Availability, Kernel
+from ._stages import Stages
 from .torch import split_entry
 
 _REMEDY = "pip install 'kernelwright[opencl]'"
@@ -135,25 +137,43 @@ def _complaint(device: Any) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class _Step:
+    """One kernel of a program."""
+
+    kernel: Any
+    names: tuple[str, ...]
+    """What it is passed, by name."""
+    types: tuple[str, ...]
+    launch: Launch
+
+
 class _Program:
-    """A built kernel: called with tensors and scalars in the kernel's order, writes into its outputs."""
+    """A built source: called with tensors and scalars in the call's order, writes into its outputs."""
 
     def __init__(self, source: str, symbol: str, flags: tuple[str, ...]) -> None:
         import pyopencl as cl
 
         self._cl = cl
-        device = default_device()
-        self._context = cl.Context([device])
+        self._context = cl.Context([default_device()])
         self._queue = cl.CommandQueue(self._context)
         program = cl.Program(self._context, source).build([*flags, _ARGUMENT_NAMES])
-        self._kernel = cl.Kernel(program, symbol)
-        self._launch = Launch(source)
-        self._geometries: dict[tuple[Any, ...], Geometry] = {}
-        info = cl.kernel_arg_info
-        count = range(self._kernel.num_args)
-        self._names = [self._kernel.get_arg_info(i, info.NAME) for i in count]
-        self._types = [self._kernel.get_arg_info(i, info.TYPE_NAME) for i in count]
-        self._given = [name for name in self._names if name not in self._launch.names]
+        self._stages = Stages(source)
+        if self._stages.stages:
+            self._steps = [self._step(program, s.kernel, s.launch, s.arguments) for s in self._stages.stages]
+        else:
+            self._steps = [self._step(program, symbol, Launch(source), ())]
+        alone = self._steps[0]
+        self._given = self._stages.arguments or tuple(n for n in alone.names if n not in alone.launch.names)
+        self._known: dict[tuple[Any, ...], tuple[list[Geometry], dict[str, Any]]] = {}
+
+    def _step(self, program: Any, symbol: str, launch: Launch, passed: tuple[str, ...]) -> _Step:
+        kernel, info = self._cl.Kernel(program, symbol), self._cl.kernel_arg_info
+        count = range(kernel.num_args)
+        names = passed or tuple(kernel.get_arg_info(i, info.NAME) for i in count)
+        if len(names) != len(count):
+            raise InputError(f"kernel {symbol!r} takes {len(count)} arguments; its line passes {len(names)}")
+        return _Step(kernel, names, tuple(kernel.get_arg_info(i, info.TYPE_NAME) for i in count), launch)
 
     def __call__(self, *arguments: Any) -> None:
         if len(arguments) != len(self._given):
@@ -166,25 +186,42 @@ class _Program:
         if isinstance(arguments[-1], torch.Tensor) and arguments[-1].numel() == 0:
             return
         by_name = dict(zip(self._given, arguments, strict=True))
-        geometry = self._geometry(by_name)
-        by_name |= geometry.derived
-        buffers = [self._value(by_name[n], t) for n, t in zip(self._names, self._types, strict=True)]
-        self._kernel.set_args(*buffers)
-        self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, geometry.global_size, geometry.local_size)
-        self._read_back(buffers)
+        geometries, temporaries = self._prepared(by_name)
+        made: dict[str, Any] = dict(temporaries)
+        for step, geometry in zip(self._steps, geometries, strict=True):
+            for name, type_name in zip(step.names, step.types, strict=True):
+                if name in by_name and name not in made:
+                    made[name] = self._value(by_name[name], type_name)
+            sizes = {
+                n: self._value(geometry.derived[n], t)
+                for n, t in zip(step.names, step.types, strict=True) if n in geometry.derived
+            }  # fmt: skip
+            step.kernel.set_args(*((sizes | made)[n] for n in step.names))
+            self._cl.enqueue_nd_range_kernel(
+                self._queue, step.kernel, geometry.global_size, geometry.local_size
+            )
+        self._read_back([made[n] for n in by_name if n in made])
 
-    def _geometry(self, by_name: dict[str, Any]) -> Geometry:
+    def _prepared(self, by_name: dict[str, Any]) -> tuple[list[Geometry], dict[str, Any]]:
+        """Return the launches and the temporaries for these shapes, made once."""
         key = tuple((tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in by_name.values())
-        known = self._geometries.get(key)
-        if known is None:
-            views = {
+        if key not in self._known:
+            given = {
                 name: View(tuple(a.shape), str(a.dtype).removeprefix("torch."))
                 if isinstance(a, torch.Tensor)
                 else a
                 for name, a in by_name.items()
             }
-            known = self._geometries[key] = self._launch.geometry(views)
-        return known
+            views, sizes = self._stages.views(given) if self._stages.stages else (given, {})
+            buffers = {
+                name: self._cl.Buffer(
+                    self._context, self._cl.mem_flags.READ_WRITE,
+                    size=max(1, count) * getattr(torch, self._stages.temporaries[name][0]).itemsize,
+                )
+                for name, count in sizes.items()
+            }  # fmt: skip
+            self._known[key] = [step.launch.geometry(views) for step in self._steps], buffers
+        return self._known[key]
 
     def _value(self, value: Any, type_name: str) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -261,7 +298,9 @@ def _problem(candidate: Candidate) -> str | None:
         if not flag.startswith(_ALLOWED_FLAGS):
             return f"flag {flag!r} is not allowed; expected one that starts {', '.join(_ALLOWED_FLAGS)}"
     try:
-        Launch(_source(candidate)[0])
+        source = _source(candidate)[0]
+        if not Stages(source).stages:
+            Launch(source)
     except InputError as error:
         return str(error)
     return None

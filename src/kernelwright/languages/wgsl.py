@@ -115,8 +115,8 @@ class Shader:
         self._check(arguments)
         ready = self._made(arguments)
         queue = self._device.queue
-        for tensor, buffer in zip(arguments, ready.buffers, strict=False):
-            queue.write_buffer(buffer, 0, tensor.numpy())
+        for i, buffer in ready.bound.items():
+            queue.write_buffer(buffer, 0, arguments[i].numpy())
         encoder = self._device.create_command_encoder()
         for pipeline, group, geometry in ready.launches:
             run = encoder.begin_compute_pass()
@@ -126,7 +126,7 @@ class Shader:
             run.end()
         queue.submit([encoder.finish()])
         for i in ready.written:
-            found = memoryview(queue.read_buffer(ready.buffers[i])).cast("B")
+            found = memoryview(queue.read_buffer(ready.bound[i])).cast("B")
             arguments[i].copy_(torch.frombuffer(found, dtype=torch.float32).view(arguments[i].shape))
 
     def _check(self, arguments: tuple[Any, ...]) -> None:
@@ -137,6 +137,8 @@ class Shader:
                 "outputs included"
             )
         for name, argument in zip(names, arguments, strict=True):
+            if name not in self._program.bindings:
+                continue
             if not isinstance(argument, torch.Tensor) or argument.dtype is not torch.float32:
                 raise NotImplementedError(
                     f"Unsupported: {name} is not a float32 tensor, which is all WGSL takes"
@@ -144,23 +146,23 @@ class Shader:
             if argument.device.type != "cpu" or argument.numel() == 0:
                 raise NotImplementedError(f"Unsupported: {name} is empty or not a tensor of the CPU")
 
-    def _made(self, arguments: tuple[torch.Tensor, ...]) -> "_Ready":
-        key = tuple(tuple(a.shape) for a in arguments)
+    def _made(self, arguments: tuple[Any, ...]) -> "_Ready":
+        key = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else (a,) for a in arguments)
         if key not in self._ready:
             self._ready[key] = self._make(arguments)
         return self._ready[key]
 
-    def _make(self, arguments: tuple[torch.Tensor, ...]) -> "_Ready":
-        from wgpu import BufferUsage as usage
-
+    def _make(self, arguments: tuple[Any, ...]) -> "_Ready":
         program = self._program
-        given = {n: View(tuple(a.shape), "float32") for n, a in zip(program.called, arguments, strict=True)}
-        elements = [*(a.numel() for a in arguments), *program.stages.views(given)[1].values()]
-        buffers = [
-            self._device.create_buffer(size=4 * count, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
-            for count in elements
-        ]
-        by_name = dict(zip((*program.called, *program.stages.temporaries), buffers, strict=True))
+        given = {
+            n: View(tuple(a.shape), str(a.dtype).removeprefix("torch.")) if isinstance(a, torch.Tensor) else a
+            for n, a in zip(program.called, arguments, strict=True)
+        }
+        bound = {
+            i: self._buffer(arguments[i].numel()) for i, n in enumerate(program.called) if n in program.bindings
+        }
+        by_name = {program.called[i]: buffer for i, buffer in bound.items()}
+        by_name |= {n: self._buffer(count) for n, count in program.stages.views(given)[1].items()}
         launches = []
         for stage, geometry in zip(program.launched, program.geometries(given), strict=True):
             constants = {name: value for name, value in geometry.derived.items() if name in program.overrides}
@@ -172,14 +174,22 @@ class Shader:
             ]
             group = self._device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
             launches.append((pipeline, group, geometry))
-        return _Ready(buffers, launches, [i for i, n in enumerate(program.called) if n in program.written])
+        written = [i for i in bound if program.called[i] in program.written]
+        return _Ready(bound, launches, written)
+
+    def _buffer(self, elements: int) -> Any:
+        from wgpu import BufferUsage
+
+        usage = BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST
+        return self._device.create_buffer(size=4 * max(1, elements), usage=usage)
 
 
 @dataclass(frozen=True)
 class _Ready:
     """Everything made for one set of shapes."""
 
-    buffers: list[Any]
+    bound: dict[int, Any]
+    """Buffers by the place of their tensor in the call."""
     launches: list[tuple[Any, Any, Geometry]]
     written: list[int]
 

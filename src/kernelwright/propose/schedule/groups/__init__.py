@@ -1,0 +1,13 @@
+"""Program → launches of work-groups: what the printers of OpenCL C and WGSL have in common.
+
+A `Launch` is one kernel of the device. Its outermost parallel loops become work-groups, its vector loops the
+items of a group; an accumulator that a vector loop folds into is kept by every item, joined through shared
+memory by the monoid's `merge`, and then known to all. A kernel without vector loops runs one item an
+iteration. A `Dialect` says how a language writes types, numbers, loads, loops and barriers.
+"""
+
+from ._dialect import CALLS, Dialect
+from ._launches import Launch, launches
+from ._print import Body, print_program
+
+__all__ = ["CALLS", "Body", "Dialect", "Launch", "launches", "print_program"]

@@ -1,0 +1,94 @@
+"""Program → Candidate in WGSL: float32 everywhere, positions in 32 bits, sums in float32.
+
+Covers: programs whose buffers are all float32 and have fewer than 2^31 elements.
+Does not cover: other dtypes, and what torch computes (`Unprintable`); doubles: where a C++ kernel sums in
+double precision, this one sums in as many float32 partial sums as a group has items.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....records import Candidate, Scalar, SourceFile
+from ..graph import Graph
+from ..groups import Body, Launch, launches, print_program
+from ..printing import Unprintable
+from ..tile import Program
+from ._dialect import Wgsl
+from ._functions import used
+
+__all__ = ["Unprintable", "render"]
+
+_MOST_ELEMENTS = 1 << 31
+_ROW = 65535
+"""Groups along one axis of a dispatch: the most that WebGPU allows."""
+
+
+def render(
+    program: Program, graph: Graph, *, title: str = "", reason: str = "", template: str | None = None,  # noqa: ARG001
+    parameters: Mapping[str, Scalar] | None = None,
+) -> Candidate:  # fmt: skip
+    """Return the candidate of a program.
+
+    Raises:
+        Unprintable: a buffer is not float32, an operator has no form, or torch computes a part.
+    """
+    launched = list(launches(program))
+    touched = {name for launch in launched for name in (*launch.loaded, *launch.stored)}
+    for b in (b for b in program.buffers if b.name in touched):
+        if b.dtype != "float32":
+            raise Unprintable(f"{b.name} is {b.dtype}; WGSL has float32")
+        if int(b.elements) >= _MOST_ELEMENTS:
+            raise Unprintable(f"{b.name} has {b.elements} elements; positions have 32 bits")
+    printer = _Printer(program, touched)
+    head, text = print_program(program, Wgsl(), launched, printer.kernel)
+    overrides = [f"override {name}: i32;" for name in program.symbols]
+    body = "\n".join(text)
+    lines = [*(f"// {line}" for line in (title or program.name).splitlines()), *head, ""]
+    lines += [*printer.bindings({b for launch in launched for b in launch.stored}), *overrides, "", *used(body), body]
+    source = SourceFile(path="kernel.wgsl", text="\n".join(lines).rstrip() + "\n")
+    return Candidate(
+        sources=(source,), language="wgsl", entry=f"kernel.wgsl:{launched[-1].name}", style="destination",
+        parameters=dict(parameters or {}), template=template, proposer="schedule", reason=reason,
+    )  # fmt: skip
+
+
+@dataclass
+class _Printer:
+    program: Program
+    touched: set[str]
+
+    def bindings(self, written: set[str]) -> list[str]:
+        """Declare every buffer; arguments and outputs in the order of the call, then temporaries."""
+        outside = sorted((b for b in self.program.buffers if b.role != "temporary"), key=lambda b: b.position)
+        every = [*outside, *(b for b in self.program.buffers if b.role == "temporary")]
+        every = [b for b in every if b.name in self.touched]
+        access = {b.name: "read_write" if b.name in written else "read" for b in every}
+        return [
+            f"@group(0) @binding({i}) var<storage, {access[b.name]}> {b.name}: array<f32>;" for i, b in enumerate(every)
+        ]
+
+    def kernel(
+        self, launch: Launch, body: Body, passed: list[str], lines: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Print one kernel; groups beyond one row of a dispatch go into the next row."""
+        items = Wgsl.items
+        groups = body.count if launch.grouped else f"(({body.count} + {items - 1}) / {items})"
+        count = groups.replace("/", "//")
+        said = [
+            f"// kernel: {launch.name}({', '.join(passed)})",
+            f"// launch: groups = (max(1, min({count}, {_ROW})), max(1, cdiv({count}, {_ROW})))",
+        ]
+        number = "i32(group.x + group.y * GROUPS)".replace("GROUPS", f"{_ROW}u")
+        index = number if launch.grouped else f"{number} * {items} + item"
+        text = [
+            f"// {launch.comment}",
+            *(f"var<workgroup> {name}: array<{Wgsl().type(kind)}, {items}>;" for name, kind in body.shares.items()),
+            f"@compute @workgroup_size({items})",
+            f"fn {launch.name}(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) place: u32) {{",
+            "  let item = i32(place);",
+            f"  let index = {index};",
+            f"  if (index >= {body.count}) {{ return; }}",
+            *lines,
+            "}",
+        ]
+        return said, text

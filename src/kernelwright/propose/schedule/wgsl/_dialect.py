@@ -1,0 +1,77 @@
+"""How WGSL writes what work-group kernels are made of."""
+
+import math
+
+
+from ..graph import Number, Size, text_of
+from ..groups import Dialect
+from ..printing import Unprintable
+from ..tile import Buffer, Kind
+
+_TYPES = {"float32": "f32", "float64": "f32", "int64": "i32", "bool": "bool"}
+_OWN = frozenset({"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"})
+"""Functions of WGSL that are accurate enough as they are; the rest are `kw_` functions (`_functions.py`)."""
+
+
+class Wgsl(Dialect):
+    """The dialect."""
+
+    items = 64
+
+    def type(self, kind: Kind) -> str:
+        return _TYPES[kind]
+
+    def number(self, value: Number, kind: Kind) -> str:
+        if isinstance(value, Size):
+            return f"{_TYPES[kind]}({self.size(text_of(value))})"
+        if kind == "bool":
+            return "true" if value else "false"
+        if kind == "int64":
+            if isinstance(value, float) and math.isinf(value):
+                return "2147483647" if value > 0 else "(-2147483647)"
+            if not -(1 << 31) < int(value) < 1 << 31:
+                raise Unprintable(f"{value} does not fit 32 bits")
+            return str(int(value)) if value >= 0 else f"({int(value)})"
+        number = float(value)
+        if math.isnan(number):
+            return "kw_bits(0x7fc00000u)"
+        if math.isinf(number) or abs(number) > 3.4028234e38:
+            return f"kw_bits({'0x7f800000u' if number > 0 else '0xff800000u'})"
+        return f"{number!r}f" if number >= 0 else f"({number!r}f)"
+
+    def size(self, text: str) -> str:
+        return text.replace("//", "/")
+
+    def declared(self, kind: Kind, name: str, text: str, *, fixed: bool) -> str:
+        return f"{'let' if fixed else 'var'} {name}: {_TYPES[kind]} = {text};"
+
+    def counted(self, axis: str, begin: str, end: str, step: str) -> str:
+        return f"for (var {axis}: i32 = {begin}; {axis} < {end}; {axis} += {step}) {{"
+
+    def chosen(self, condition: str, value: str, other: str) -> str:
+        return f"select({other}, {value}, {condition})"
+
+    def cast(self, text: str, kind: Kind, to: Kind) -> str:
+        if _TYPES[kind] == _TYPES[to]:
+            return text
+        if to == "bool":
+            return f"({text} != {self.number(0, kind)})"
+        return f"{_TYPES[to]}({text})"
+
+    def call(self, name: str, *args: str) -> str:
+        name = "abs" if name == "fabs" else name
+        return f"{name if name in _OWN else f'kw_{name}'}({', '.join(args)})"
+
+    def load(self, buffer: Buffer, at: str) -> str:
+        return f"{buffer.name}[{at}]"
+
+    def store(self, buffer: Buffer, at: str, value: str, kind: Kind) -> str:
+        return f"{buffer.name}[{at}] = {self.cast(value, kind, 'float32')};"
+
+    def shared(self, kind: Kind, name: str) -> str:
+        return f"var<workgroup> {name}: array<{_TYPES[kind]}, {self.items}>;"
+
+    def barrier(self) -> str:
+        return "workgroupBarrier();"
+
+
