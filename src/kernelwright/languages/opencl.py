@@ -21,13 +21,17 @@ are passed by value in the type that the kernel declares. What else a launch nee
 
 Expressions may use `cdiv`, `prod`, `min`, `max` and `len`. On a CPU device buffers are the tensors' own memory
 (`CL_MEM_USE_HOST_PTR`), so nothing is copied and times mean what they say; other devices copy inside the call.
-A source of several kernels has `// kernel: name(x, out)` lines (`_stages.py`). A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
+A source of several kernels has `// kernel: name(x, out)` lines (`_stages.py`).
+A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
 """
 
 import ctypes
 import json
 import shutil
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,11 +134,22 @@ def _complaint(device: Any) -> str:
 
     program = cl.Program(cl.Context([device]), "__kernel void nothing(__global float* x) {}")
     try:
-        program.build(cache_dir=False)
+        with _quiet():
+            program.build(cache_dir=False)
     except cl.Error as error:
         said = program.get_build_info(device, cl.program_build_info.LOG).strip() or str(error)
         return str(said).splitlines()[0]
     return ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep drivers that log every build from warning of it: what is wrong with a kernel its build says."""
+    import pyopencl as cl
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        yield
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,8 @@ class _Program:
         self._cl = cl
         self._context = cl.Context([default_device()])
         self._queue = cl.CommandQueue(self._context)
-        program = cl.Program(self._context, source).build([*flags, _ARGUMENT_NAMES])
+        with _quiet():
+            program = cl.Program(self._context, source).build([*flags, _ARGUMENT_NAMES])
         self._stages = Stages(source)
         if self._stages.stages:
             self._steps = [self._step(program, s.kernel, s.launch, s.arguments) for s in self._stages.stages]

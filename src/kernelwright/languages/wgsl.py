@@ -159,7 +159,9 @@ class Shader:
             for n, a in zip(program.called, arguments, strict=True)
         }
         bound = {
-            i: self._buffer(arguments[i].numel()) for i, n in enumerate(program.called) if n in program.bindings
+            i: self._buffer(arguments[i].numel())
+            for i, n in enumerate(program.called)
+            if n in program.bindings
         }
         by_name = {program.called[i]: buffer for i, buffer in bound.items()}
         by_name |= {n: self._buffer(count) for n, count in program.stages.views(given)[1].items()}

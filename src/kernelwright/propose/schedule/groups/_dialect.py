@@ -1,6 +1,5 @@
 """What differs between the languages of work-groups, and operators in terms of it."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -71,7 +70,9 @@ Rule = Callable[[Dialect, list[str | None], Options, Kind], str]
 
 
 def _function(name: str) -> Rule:
-    return lambda d, a, _, kind: d.call(name, d.cast(str(a[0]), kind, "float32") if kind == "int64" else str(a[0]))
+    return lambda d, a, _, kind: d.call(
+        name, d.cast(str(a[0]), kind, "float32") if kind == "int64" else str(a[0])
+    )
 
 
 def _sign(sign: str) -> Rule:
@@ -173,12 +174,7 @@ CALLS: dict[str, Rule] = {
     "clamp": _clamp, "hardtanh": _hardtanh, "pow": _power, "gelu": _gelu,
     "atan2": lambda d, a, _, __: d.call("atan2", str(a[0]), str(a[1])),
     "fmod": lambda d, a, _, kind: f"({a[0]} % {a[1]})" if kind == "int64" else d.call("fmod", str(a[0]), str(a[1])),
-    "remainder": lambda d, a, _, kind: d.call("floor_mod", str(a[0]), str(a[1])),
+    "remainder": lambda d, a, _, __: d.call("floor_mod", str(a[0]), str(a[1])),
     **{name: _float(name) for name in ("leaky_relu", "softplus", "elu")},
 }  # fmt: skip
 """Operator of the graph form → text."""
-
-
-def finite(value: Number) -> bool:
-    """Tell whether a number can be written as a literal."""
-    return not isinstance(value, float) or math.isfinite(value)

@@ -43,7 +43,9 @@ class Launch:
     @property
     def loaded(self) -> tuple[str, ...]:
         """Buffers that are read."""
-        found = (e for s in statements(self.body) for x in expressions(s) for e in walk(x) if isinstance(e, Load))
+        found = (
+            e for s in statements(self.body) for x in expressions(s) for e in walk(x) if isinstance(e, Load)
+        )
         return tuple(dict.fromkeys(e.buffer for e in found))
 
 

@@ -127,7 +127,9 @@ class Body:
             case Begin(name, monoid, kind):
                 self.monoids[name] = s
                 return [
-                    d.declared(part_kind(p, kind), f"{name}_{p}", d.number(v, part_kind(p, kind)), fixed=False)
+                    d.declared(
+                        part_kind(p, kind), f"{name}_{p}", d.number(v, part_kind(p, kind)), fixed=False
+                    )
                     for p, v in MONOIDS[monoid].parts.items()
                 ]
             case Update(name, value, position):
@@ -161,10 +163,16 @@ class Body:
             ((part, e),) = new.items()
             return [f"{name}_{part} = {self._to(e, part_kind(part, begin.kind))};"]
         lines = [
-            d.declared(part_kind(p, begin.kind), f"{name}_{p}_new", self._to(e, part_kind(p, begin.kind)), fixed=True)
+            d.declared(
+                part_kind(p, begin.kind), f"{name}_{p}_new", self._to(e, part_kind(p, begin.kind)), fixed=True
+            )
             for p, e in new.items()
         ]
-        return ["{", *(f"  {line}" for line in (*lines, *(f"{name}_{p} = {name}_{p}_new;" for p in new))), "}"]
+        return [
+            "{",
+            *(f"  {line}" for line in (*lines, *(f"{name}_{p} = {name}_{p}_new;" for p in new))),
+            "}",
+        ]
 
     def _to(self, e: Expression, kind: Kind) -> str:
         return self.text(e) if e.kind == kind else self.dialect.cast(self.text(e), e.kind, kind)
@@ -196,7 +204,9 @@ class Body:
 
     def _folded(self, s: Loop) -> list[str]:
         own = {t.name for t in statements(s.body) if isinstance(t, Begin)}
-        return list(dict.fromkeys(t.name for t in statements(s.body) if isinstance(t, Update) and t.name not in own))
+        return list(
+            dict.fromkeys(t.name for t in statements(s.body) if isinstance(t, Update) and t.name not in own)
+        )
 
     def _initial(self, name: str) -> list[str]:
         begin = self.monoids[name]
@@ -217,7 +227,11 @@ class Body:
             for p, k in kinds.items()
         ]
         kept = [f"{self._share(name, p)}[item] = {name}_{p};" for p in kinds]
-        turn = ["if (item < half_way) {", *(f"  {line}" for line in (*late, *self._assigned(name, merged), *kept)), "}"]
+        turn = [
+            "if (item < half_way) {",
+            *(f"  {line}" for line in (*late, *self._assigned(name, merged), *kept)),
+            "}",
+        ]
         inner = [
             *kept, d.declared("int64", "half_way", d.number(d.items // 2, "int64"), fixed=False),
             "while (half_way > 0) {", f"  {d.barrier()}", *(f"  {line}" for line in turn),

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, print_program
+from ..groups import Body, Launch, launches, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Buffer, Program
-from ._dialect import STORED, OpenClC
+from ._dialect import STORED, TAKEN, OpenClC
 from ._functions import used
 
 __all__ = ["Unprintable", "render"]
@@ -26,6 +26,7 @@ def render(
     Raises:
         Unprintable: an operator has no form, or torch computes a part.
     """
+    program = renamed(program, TAKEN)
     launched = list(launches(program))
     by_name = {b.name: b for b in program.buffers}
 
@@ -54,7 +55,8 @@ def _kernel(
         f"// launch: global = max(1, {groups}) * {items}",
     ]
     parameters = [
-        f"__global {'' if b.name in launch.stored else 'const '}{STORED[b.dtype]}* restrict {b.name}" for b in passed
+        f"__global {'' if b.name in launch.stored else 'const '}{STORED[b.dtype]}* restrict {b.name}"
+        for b in passed
     ]
     parameters += [f"const long {name}" for name in sizes]
     dialect = OpenClC()

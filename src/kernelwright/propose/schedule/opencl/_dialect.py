@@ -13,11 +13,20 @@ STORED = {
 }  # fmt: skip
 """Types of what lies in memory."""
 _OWN = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "fabs", "abs", "isnan",
-    "isinf", "atan2", "fmod",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "fabs", "abs",
+    "isnan", "isinf", "atan2", "fmod",
 })  # fmt: skip
 _NAMES = {"round": "rint", "power": "pow"}
+TAKEN = _OWN | {
+    "auto", "bool", "break", "case", "char", "clamp", "const", "constant", "continue", "default", "do", "dot",
+    "double", "else", "enum", "extern", "float", "fmax", "fmin", "for", "global", "goto", "group", "half",
+    "half_way", "if", "image", "index", "int", "item", "kernel", "local", "log", "long", "max", "min", "mix",
+    "normalize", "pow", "private", "restrict", "return", "rint", "select", "short", "sign", "signed",
+    "sizeof", "static", "step", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile",
+    "while",
+}  # fmt: skip
+"""What a program's names must not be."""
 
 
 class OpenClC(Dialect):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, print_program
+from ..groups import Body, Launch, launches, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Program
-from ._dialect import Wgsl
+from ._dialect import TAKEN, Wgsl
 from ._functions import used
 
 __all__ = ["Unprintable", "render"]
@@ -32,6 +32,7 @@ def render(
     Raises:
         Unprintable: a buffer is not float32, an operator has no form, or torch computes a part.
     """
+    program = renamed(program, TAKEN)
     launched = list(launches(program))
     touched = {name for launch in launched for name in (*launch.loaded, *launch.stored)}
     for b in (b for b in program.buffers if b.name in touched):
@@ -44,7 +45,13 @@ def render(
     overrides = [f"override {name}: i32;" for name in program.symbols]
     body = "\n".join(text)
     lines = [*(f"// {line}" for line in (title or program.name).splitlines()), *head, ""]
-    lines += [*printer.bindings({b for launch in launched for b in launch.stored}), *overrides, "", *used(body), body]
+    lines += [
+        *printer.bindings({b for launch in launched for b in launch.stored}),
+        *overrides,
+        "",
+        *used(body),
+        body,
+    ]
     source = SourceFile(path="kernel.wgsl", text="\n".join(lines).rstrip() + "\n")
     return Candidate(
         sources=(source,), language="wgsl", entry=f"kernel.wgsl:{launched[-1].name}", style="destination",
@@ -64,7 +71,8 @@ class _Printer:
         every = [b for b in every if b.name in self.touched]
         access = {b.name: "read_write" if b.name in written else "read" for b in every}
         return [
-            f"@group(0) @binding({i}) var<storage, {access[b.name]}> {b.name}: array<f32>;" for i, b in enumerate(every)
+            f"@group(0) @binding({i}) var<storage, {access[b.name]}> {b.name}: array<f32>;"
+            for i, b in enumerate(every)
         ]
 
     def kernel(
@@ -82,7 +90,10 @@ class _Printer:
         index = number if launch.grouped else f"{number} * {items} + item"
         text = [
             f"// {launch.comment}",
-            *(f"var<workgroup> {name}: array<{Wgsl().type(kind)}, {items}>;" for name, kind in body.shares.items()),
+            *(
+                f"var<workgroup> {name}: array<{Wgsl().type(kind)}, {items}>;"
+                for name, kind in body.shares.items()
+            ),
             f"@compute @workgroup_size({items})",
             f"fn {launch.name}(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) place: u32) {{",
             "  let item = i32(place);",

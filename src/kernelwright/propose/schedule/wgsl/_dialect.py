@@ -1,7 +1,9 @@
-"""How WGSL writes what work-group kernels are made of."""
+"""How WGSL writes what work-group kernels are made of.
+
+Source of the reserved words: W3C, WebGPU Shading Language, keyword and reserved word summary.
+"""
 
 import math
-
 
 from ..graph import Number, Size, text_of
 from ..groups import Dialect
@@ -9,8 +11,31 @@ from ..printing import Unprintable
 from ..tile import Buffer, Kind
 
 _TYPES = {"float32": "f32", "float64": "f32", "int64": "i32", "bool": "bool"}
-_OWN = frozenset({"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"})
+_OWN = frozenset(
+    {"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"}
+)
 """Functions of WGSL that are accurate enough as they are; the rest are `kw_` functions (`_functions.py`)."""
+
+TAKEN = _OWN | {
+    "alias", "alignas", "alignof", "array", "asm", "async", "attribute", "auto", "await", "become", "bool",
+    "break", "case", "cast", "catch", "clamp", "class", "co_await", "common", "compile", "const",
+    "const_assert", "constexpr", "continue", "continuing", "cosh", "crate", "cross", "debugger", "decltype",
+    "default", "delete", "demote", "diagnostic", "discard", "do", "dot", "else", "enable", "enum", "exp",
+    "explicit", "export", "extends", "extern", "external", "f16", "f32", "fallthrough", "false", "filter",
+    "final", "finally", "fma", "fn", "for", "friend", "from", "get", "goto", "group", "half_way", "highp",
+    "i32", "if", "impl", "implements", "import", "index", "inline", "instanceof", "interface", "item",
+    "layout", "length", "let", "log", "loop", "lowp", "macro", "match", "max", "mediump", "meta", "min",
+    "mix", "mod", "module", "move", "mut", "mutable", "namespace", "new", "nil", "noexcept", "noinline",
+    "normalize", "null", "nullptr", "of", "operator", "override", "package", "patch", "pixelfragment",
+    "place", "pow", "precise", "precision", "premerge", "priv", "private", "protected", "pub", "public",
+    "readonly", "ref", "register", "requires", "resource", "restrict", "return", "round", "select", "self",
+    "set", "shared", "sign", "sinh", "sizeof", "smooth", "snorm", "static", "std", "step", "storage",
+    "struct", "subroutine", "super", "switch", "tanh", "target", "template", "this", "throw", "trait", "true",
+    "try", "type", "typedef", "typeof", "u32", "uniform", "union", "unless", "unorm", "unsafe", "use",
+    "using", "var", "varying", "virtual", "volatile", "wgsl", "where", "while", "with", "workgroup",
+    "writeonly", "yield",
+}  # fmt: skip
+"""What a program's names must not be: words of WGSL, functions that the text calls, names that it has itself."""
 
 
 class Wgsl(Dialect):
@@ -73,5 +98,3 @@ class Wgsl(Dialect):
 
     def barrier(self) -> str:
         return "workgroupBarrier();"
-
-

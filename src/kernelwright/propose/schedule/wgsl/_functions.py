@@ -139,7 +139,9 @@ _FUNCTIONS = {
   return select(size, select(kw_bits(0x7fc00000u), select(size, -size, odd), whole), x < 0.0);
 }""",
     "kw_fmod": "fn kw_fmod(x: f32, y: f32) -> f32 { return x - y * trunc(x / y); }",
-    "kw_floor_div": "fn kw_floor_div(a: i32, b: i32) -> i32 { return a / b - select(0, 1, a % b != 0 && (a < 0) != (b < 0)); }",
+    "kw_floor_div": """fn kw_floor_div(a: i32, b: i32) -> i32 {
+  return a / b - select(0, 1, a % b != 0 && (a < 0) != (b < 0));
+}""",
 }
 
 

@@ -1,0 +1,129 @@
+"""Printers for work-groups: launches, refusals, and printed kernels against float64 where a device is here."""
+
+import pytest
+import torch
+from benchmarks.random_graphs import case_of
+
+from kernelwright.languages import get_language
+from kernelwright.propose.schedule import opencl, wgsl
+from kernelwright.propose.schedule.groups import launches
+from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.printing import Unprintable, printer_of
+from kernelwright.records import TensorSpec
+from kernelwright.testing import RandomProgram, random_program
+
+PRINTERS = {"opencl": opencl.render, "wgsl": wgsl.render}
+needs = {
+    name: pytest.mark.skipif(not get_language(name).available().ok, reason=f"no {name} device")
+    for name in PRINTERS
+}
+
+
+def program(*lines, inputs=("torch.randn(5, 130, generator=g)",)):
+    named = tuple((f"v{i}", text) for i, text in enumerate(lines))
+    return RandomProgram(0, inputs, named, (named[-1][0],))
+
+
+def lowered(of):
+    case = case_of(of)
+    return case, lower(case.graph)
+
+
+def run(language, case, tiles):
+    candidate = PRINTERS[language](tiles, case.graph)
+    outputs = tuple(
+        TensorSpec(name=f"o{i}", shape=tuple(t.shape), dtype=str(t.dtype).removeprefix("torch."))
+        for i, t in enumerate(case.native)
+    )
+    kernel = get_language(language).load(candidate, None, outputs)
+    found = kernel(*(t.contiguous() for t in case.inputs))
+    return found if isinstance(found, tuple) else (found,)
+
+
+def test_printers_are_found_by_their_language():
+    assert {name: printer_of(name) for name in PRINTERS} == PRINTERS
+
+
+def test_rows_are_groups_and_elements_are_items():
+    _, rows = lowered(program("torch.softmax(x0, 1)"))
+    assert [(launch.grouped, len(launch.nest)) for launch in launches(rows)] == [(True, 1)]
+    _, points = lowered(program("x0.exp()"))
+    assert [launch.grouped for launch in launches(points)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("language", "of", "words"),
+    [
+        ("wgsl", program("x0.long()"), "int64; WGSL has float32"),
+        ("wgsl", program("x0.half()"), "float16; WGSL has float32"),
+        ("opencl", program("torch.sort(x0).values"), "torch computes"),
+        ("wgsl", program("torch.erfc(x0)"), "WGSL has no erfc"),
+    ],
+)
+def test_what_has_no_form_is_refused(language, of, words):
+    case = case_of(of) if "sort" not in str(of) else None
+    graph = case.graph if case else graph_only(of)
+    with pytest.raises(Unprintable, match=words):
+        PRINTERS[language](lower(graph), graph)
+
+
+def graph_only(of):
+    from benchmarks.random_graphs import _Problem
+
+    from kernelwright.propose.schedule.graph import from_captured
+    from kernelwright.records import Workload
+    from kernelwright.tasks.capture import capture
+
+    specs = tuple(TensorSpec(name="x0", shape=tuple(t.shape), dtype="float32") for t in of.inputs())
+    workload = Workload(name="here", arguments=specs)
+    return from_captured(capture(_Problem(of), workload), workload)
+
+
+KINDS = {
+    "softmax": program("torch.softmax(x0, 1)"),
+    "columns": program("torch.softmax(x0, 0)"),
+    "variance": program("x0.var(1, correction=1)"),
+    "everything": program("x0.sum()"),
+    "logsumexp": program("torch.logsumexp(x0, (1,))"),
+    "scan": program("x0.cumsum(1)"),
+    "product": program("x0 @ x0.t()"),
+    "functions": program(
+        "F.gelu(x0) + F.mish(x0) + F.elu(x0) + F.softplus(x0)", "v0 + torch.tanh(x0) + torch.erf(x0) + F.silu(x0)",
+        "v1 + torch.log(x0.abs() + 1e-3) + torch.expm1(x0) + torch.log1p(x0.abs()) + F.hardswish(x0)",
+        "v2 + F.gelu(x0, approximate='tanh') + F.logsigmoid(x0) + torch.rsqrt(x0.abs() + 0.1)",
+    ),
+    "windows": program("F.max_pool1d(x0.unsqueeze(0), 3, stride=2, padding=1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("language", [pytest.param(n, marks=needs[n]) for n in PRINTERS])
+def test_a_printed_kernel_means_what_the_graph_means(language, name):
+    case, tiles = lowered(KINDS[name])
+    assert case.difference(run(language, case, tiles)) is None
+
+
+@pytest.mark.parametrize("dtypes", [("float32",), ("bfloat16", "float16", "int64", "bool", "float32")])
+@pytest.mark.parametrize("language", [pytest.param(n, marks=needs[n]) for n in PRINTERS])
+def test_random_programs_mean_the_same_on_the_device(language, dtypes):
+    if language == "wgsl" and len(dtypes) > 1:
+        pytest.skip("float32 alone")
+    tried = 0
+    for seed in range(40):
+        case, tiles = lowered(random_program(seed, dtypes=dtypes))
+        try:
+            found = run(language, case, tiles)
+        except (Unprintable, NotImplementedError):
+            continue
+        tried += 1
+        why = case.difference(found)
+        assert why is None, f"{why}\n{case.program}"
+    assert tried >= 15
+
+
+def test_argmax_keeps_the_first_of_equals_across_items():
+    case, tiles = lowered(program("x0.argmax(1)", inputs=("torch.zeros(3, 200)",)))
+    text = opencl.render(tiles, case.graph).sources[0].text
+    assert "barrier(CLK_LOCAL_MEM_FENCE);" in text and "_index" in text
+    if get_language("opencl").available().ok:
+        assert run("opencl", case, tiles)[0].tolist() == torch.zeros(3).tolist()
