@@ -28,6 +28,7 @@ def optimize(
     tuner: str | None = None,
     strategy: str = "",
     editor: _Names = None,
+    recipe: str | None = None,
     learn: bool = True,
     model: _Names = None,
     usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
@@ -61,6 +62,8 @@ def optimize(
         strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; docs/strategies.md
             has them all.
         editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
+        recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
+            `kernelwright recipes` lists them. Other flags count more.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
         model: Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are
             read from OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant.
@@ -78,6 +81,7 @@ def optimize(
     from .. import flow
     from ..records import Budget
     from ..search import DEFAULT_TUNER, PROPOSERS
+    from ..search.recipe import load_recipe
     from ._console import reporting, result_text
 
     common = common or Common()
@@ -85,20 +89,25 @@ def optimize(
     budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=usd)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
+    composed = load_recipe(recipe).arguments() if recipe else {}
+    editors = editor or composed.get("editors", ())
+    usual = PROPOSERS if editors or not model else (*PROPOSERS, "llm")
+    begins = composed.get("proposers", usual) if model else usual
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
             under_rule(Path(target) if ":" not in target else target, calls, shrunk),
             budget=budget,
             languages=language or (),
-            proposers=proposer or (PROPOSERS if editor or not model else (*PROPOSERS, "llm")),
+            proposers=proposer or begins,
             device=device,
             baselines=baseline or (),
             seed=seed,
             tuner=tuner or DEFAULT_TUNER,
-            strategy=strategy,
-            editors=editor or (),
+            strategy=strategy or composed.get("strategy", ""),
+            editors=editors,
             learn=learn,
-            more=_of_models(model, price, requests_per_minute, tokens_per_minute, note),
+            more=composed.get("more", {})
+            | _of_models(model, price, requests_per_minute, tokens_per_minute, note),
             max_elements=shrunk,
             store=common.folder,
             on_event=on_event,
