@@ -14,6 +14,7 @@ from ..records import Split, Task, TensorSpec, Workload
 from ..tasks import Problem
 from ._error import Comparison, Yardstick, error_against, loosened, yardstick
 from ._law import LEARNT, Law, calls_for, learn
+from ._relations import Relation, discover
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
@@ -98,6 +99,7 @@ class Oracle:
         self._cases: OrderedDict[tuple[str, int], Case] = OrderedDict()
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
+        self._relations: dict[str, tuple[Relation, ...]] = {}
         self._laws: dict[tuple[str, int], tuple[Law, ...]] = {}
 
     @property
@@ -135,6 +137,12 @@ class Oracle:
             cap = self.task.contract.error_cap
             self._laws[key] = tuple(learn(calls, case.seed, cap) for calls in zip(*drawn, strict=True))
         return self._laws[key]
+
+    def relations(self, workload: Workload) -> tuple[Relation, ...]:
+        """Return the relations that hold for the reference on a workload, found once."""
+        if workload.name not in self._relations:
+            self._relations[workload.name] = discover(self.problem, workload)
+        return self._relations[workload.name]
 
     def make(
         self,

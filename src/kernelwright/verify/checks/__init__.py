@@ -16,6 +16,7 @@ from .layout import Layout
 from .modes import Modes
 from .one_element import OneElement
 from .process import ProcessClean
+from .relations import Relations
 from .repeatable import Repeatable
 from .returns import Returns
 from .state import StateUnchanged
@@ -27,7 +28,7 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Modes(), Calls(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Relations(), Modes(), Calls(),
     ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
