@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import admit
+from kernelwright.verify import admit, verify
 
 TASK = """
 import kernelwright as kw
@@ -20,3 +20,61 @@ def test_admission_ends_by_its_deadline(tmp_path):
     with pytest.raises(TimeoutError, match="deadline"):
         admit(problem, deadline_s=0.0)
     assert admit(problem).caught
+
+
+POSITIVE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {body}
+
+rows = 24
+dim = 48
+
+def get_inputs():
+    return [torch.rand(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def admitted(folder, body):
+    (folder / "task.py").write_text(POSITIVE.format(body=body))
+    return admit(Problem(load_task(folder / "task.py")))
+
+
+def test_a_relu_of_positive_numbers_is_adapted(tmp_path):
+    found = admitted(tmp_path, "torch.relu(x)")
+    assert found.adapted.keys() == {"input-0"}
+    assert found.adapted["input-0"] in {"mixed", "negatives", "normal"}
+    assert not found.degenerate
+    assert found.finding.status == "pass"
+
+
+def test_what_the_declared_inputs_refuse_is_not_adapted(tmp_path):
+    assert admitted(tmp_path, "torch.softmax(x, -1)").adapted == {}
+
+
+def test_what_no_regime_refuses_is_degenerate(tmp_path):
+    found = admitted(tmp_path, "torch.relu(x) * 0 + x")
+    assert "input-0" in found.passing
+    assert found.finding.status == "unknown"
+
+
+def test_the_regimes_that_refuse_are_those_that_candidates_meet(tmp_path, pool, make):
+    (tmp_path / "task.py").write_text(POSITIVE.format(body="torch.relu(x)"))
+    problem = Problem(load_task(tmp_path / "task.py"))
+    copied = make("def run(x):\n    return x.clone()\n")
+    assert verify(problem, *copied, pool=pool, depth="screen").status == "accepted"
+    assert verify(problem, *copied, pool=pool).failure == "correct"
+
+
+def test_without_other_regimes_it_stays_degenerate(tmp_path):
+    (tmp_path / "task.py").write_text(POSITIVE.format(body="torch.relu(x)"))
+    task = load_task(tmp_path / "task.py")
+    declared = tuple(w for w in task.workloads if w.regime == "declared")
+    found = admit(Problem(task.model_copy(update={"workloads": declared})))
+    assert found.passing == ("input-0",)

@@ -1,11 +1,14 @@
 """`kernelwright admit`: whether a task's checks are fit to judge by."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ._common import Common, print_json, table
+
+if TYPE_CHECKING:
+    from ..verify import Admission
 
 
 def admit(
@@ -34,9 +37,15 @@ def admit(
             print_json("mutant", mutant=name, caught=caught)
         print_json("result", **admission.model_dump(mode="json"), degenerate=admission.degenerate)
     else:
-        rows = [{"mutant": n, "outcome": "caught" if c else "PASSES"} for n, c in admission.caught.items()]
+        rows = [{"mutant": n, "outcome": _outcome(admission, n)} for n in admission.caught]
         table(rows, empty=f"no wrong answer could be tried on {admission.task}")
         if admission.unusable:
             print(f"the native op itself is not accurate enough on {', '.join(admission.unusable)}")
         print("degenerate: no win on it can count" if admission.degenerate else "fit to judge by")
     return 1 if admission.degenerate else 0
+
+
+def _outcome(admission: "Admission", mutant: str) -> str:
+    if mutant in admission.adapted:
+        return f"caught on {admission.adapted[mutant]} values only"
+    return "caught" if admission.caught[mutant] else "PASSES"

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from ..records import CheckStatus, Finding, Record, Split, Workload
+from ..records import CheckStatus, Finding, Record, Split, Task, Workload
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
@@ -15,17 +15,24 @@ ADMISSION = "admission"
 """Name of the check that `Admission.finding` reports."""
 
 
+_AS_DECLARED = frozenset({"declared", "special", "small-integers"})
+"""Regimes that adapt nothing: the declared one, and those that only special comparisons suit."""
+_TELLING = ("mixed", "negatives", "normal")
+
+
 class Admission(Record):
     """Which wrong answers a task refuses."""
 
     task: str
     """The task's name."""
     caught: dict[str, bool]
-    """By mutant: whether some search workload refuses it."""
+    """By mutant: whether some workload that candidates are judged on refuses it."""
     cases: int
     """Workloads and seeds tried."""
     unusable: tuple[str, ...] = ()
-    """Workloads on which the native op itself does not meet the contract."""
+    """Search workloads on which the native op itself does not meet the contract."""
+    adapted: dict[str, str] = {}
+    """By mutant that no declared input refuses: the value regime that does."""
 
     @property
     def passing(self) -> tuple[str, ...]:
@@ -56,7 +63,9 @@ def admit(
     """Try every mutant on the search workloads, with the same comparison that candidates meet.
 
     A mutant that equals the right answer on a case (a stale output of a constant task) counts as not caught
-    there. A task is degenerate where a mutant is caught on no search workload.
+    there. Mutants that the declared inputs let pass (the input itself for a ReLU of positive numbers) are tried
+    again on adapted ones: the hidden and confirm workloads of other value regimes, which every candidate must
+    pass too. A task is degenerate where a mutant is caught on neither.
 
     Args:
         problem: The task.
@@ -80,10 +89,32 @@ def admit(
             unusable.append(workload.name)
             continue
         cases += 1
-        tried = _random if problem.task.contract.stochastic else _fixed
-        for name, refused in tried(oracle, case):
+        for name, refused in _tried(oracle, case):
             caught[name] = caught.get(name, False) or refused
-    return Admission(task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable))
+    adapted: dict[str, str] = {}
+    for workload in _adapted(problem.task):
+        if all(caught.values()):
+            break
+        if time.monotonic() >= end:
+            raise TimeoutError("the deadline of the admission came first")
+        case = oracle.case(workload, seeds.draw())
+        for name, refused in _tried(oracle, case) if case.usable else ():
+            if refused and not caught.get(name, True):
+                caught[name], adapted[name] = True, workload.regime
+    return Admission(
+        task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted
+    )
+
+
+def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
+    """Yield each mutant's name and whether it is refused on the case."""
+    return (_random if oracle.task.contract.stochastic else _fixed)(oracle, case)
+
+
+def _adapted(task: Task) -> list[Workload]:
+    """Return the workloads whose values are not as declared, mixed regimes first."""
+    others = [w for w in task.workloads if w.regime not in _AS_DECLARED]
+    return sorted(others, key=lambda w: w.regime not in _TELLING)
 
 
 def _fixed(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
