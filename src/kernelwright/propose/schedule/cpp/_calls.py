@@ -59,6 +59,9 @@ class _Calls:
                 lines.append(
                     f'    raise NotImplementedError("Unsupported: {b.name} has another shape or dtype")'
                 )
+        for guard in self.program.guards:
+            lines.append(f"if not ({guard}):")
+            lines.append(f'    raise NotImplementedError("Unsupported: sizes must satisfy {guard}")')
         for position, value in self.program.scalars:
             lines.append(f"if scalar{position} != {value!r}:")
             lines.append('    raise NotImplementedError("Unsupported: another scalar argument")')

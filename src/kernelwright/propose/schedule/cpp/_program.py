@@ -156,6 +156,10 @@ class Printer:
             ]  # fmt: skip
             if wrong:
                 lines.append(f'  if ({" || ".join(wrong)}) KW_UNSUPPORTED("{b.name} has another shape");')
+        for guard in self.program.guards:
+            lines.append(
+                f'  if (!({guard.replace("//", "/")})) KW_UNSUPPORTED("sizes must satisfy {guard}");'
+            )
         return lines
 
 

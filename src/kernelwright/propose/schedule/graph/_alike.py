@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ._size import fit
+from ._size import Size, fit
 
 
 class NotAlike(Exception):
@@ -12,7 +12,10 @@ class NotAlike(Exception):
 
 
 def join(
-    versions: Sequence[Any], symbols: Mapping[str, Sequence[int]], made: dict[tuple[int, ...], Any]
+    versions: Sequence[Any],
+    symbols: Mapping[str, Sequence[int]],
+    made: dict[tuple[int, ...], Any],
+    guards: dict[str, None],
 ) -> Any:
     """Return one value that stands for all versions: integers that differ become `Size`.
 
@@ -20,6 +23,7 @@ def join(
         versions: The same thing on each workload: nodes, tuples, numbers, names.
         symbols: Name of a size → its value on each workload.
         made: What was joined so far, by the identity of the versions.
+        guards: Takes the conditions under which the rules hold.
 
     Raises:
         NotAlike: the versions differ in more than sizes.
@@ -35,13 +39,15 @@ def join(
         found = fit([int(v) for v in versions], symbols)
         if found is None:
             raise NotAlike(f"{tuple(versions)} follow no rule")
+        if isinstance(found, Size) and found.guard:
+            guards.setdefault(found.guard)
         return found
     if any(type(v) is not type(first) for v in versions):
         raise NotAlike("another kind of operation")
     if isinstance(first, tuple):
         if any(len(v) != len(first) for v in versions):
             raise NotAlike("another number of operands")
-        return tuple(join(parts, symbols, made) for parts in zip(*versions, strict=True))
+        return tuple(join(parts, symbols, made, guards) for parts in zip(*versions, strict=True))
     if not is_dataclass(first):
         raise NotAlike(f"{first!r} cannot be compared")
     key = tuple(map(id, versions))
@@ -49,6 +55,6 @@ def join(
         names = [f.name for f in fields(first) if f.init]
         made[key] = replace(
             first,  # type: ignore[type-var]
-            **{n: join([getattr(v, n) for v in versions], symbols, made) for n in names},
+            **{n: join([getattr(v, n) for v in versions], symbols, made, guards) for n in names},
         )
     return made[key]

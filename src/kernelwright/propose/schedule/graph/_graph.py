@@ -31,6 +31,8 @@ class Graph:
     """The captured operations, sizes put in: what runs natively."""
     values: Mapping[str, Node] = field(default_factory=dict)
     """What each captured operation became, by its name: what a native call of another reads."""
+    guards: tuple[str, ...] = ()
+    """Conditions on the symbols under which the sizes' rules hold."""
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

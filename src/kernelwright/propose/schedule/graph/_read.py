@@ -1,7 +1,7 @@
 """Problem → Graph: capture the reference on its workloads and read it in graph form."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ....records import ScalarSpec, Split, TensorSpec, Workload
 from ....tasks import Problem
@@ -9,8 +9,9 @@ from ....tasks.capture import Graph as CapturedGraph
 from ....tasks.capture import capture
 from ._alike import NotAlike, join
 from ._graph import Graph
-from ._nodes import Input, Node, ordered
+from ._nodes import Cat, Input, Node, Reshape, ordered
 from ._reader import Reader
+from ._size import product, text_of
 
 _MOST = 4
 """Workloads that are captured to find how sizes follow from the arguments."""
@@ -55,14 +56,27 @@ def _chosen(problem: Problem) -> list[Workload]:
     task = problem.task
     first = min(task.split(Split.SEARCH) or task.workloads, key=lambda w: (_ones(w), -_elements(w)))
     found = [first]
-    for other in sorted(task.workloads, key=lambda w: -_differences(w, first)):
-        if (
-            len(found) < _MOST
-            and all(_differences(other, w) for w in found)
-            and _scalars(other) == _scalars(first)
-        ):
-            found.append(other)
+    others = [w for w in task.workloads if _scalars(w) == _scalars(first) and _comparable(w, first)]
+    while others and len(found) < _MOST:
+        best = max(others, key=lambda w: (_told_apart([*found, w]), _differences(w, first)))
+        if not all(_differences(best, w) for w in found):
+            break
+        found.append(best)
+        others.remove(best)
     return found
+
+
+def _comparable(a: Workload, b: Workload) -> bool:
+    one, two = _tensors(a), _tensors(b)
+    return len(one) == len(two) and all(
+        len(x.shape) == len(y.shape) and x.dtype == y.dtype for x, y in zip(one, two, strict=True)
+    )
+
+
+def _told_apart(workloads: Sequence[Workload]) -> int:
+    """Count the sizes that the workloads tell apart."""
+    sizes = [[s for spec in _tensors(w) for s in spec.shape] for w in workloads]
+    return len(set(zip(*sizes, strict=True)))
 
 
 def _differences(a: Workload, b: Workload) -> int:
@@ -93,18 +107,33 @@ def _joined(captured: Sequence[CapturedGraph], workloads: Sequence[Workload]) ->
     graphs = [from_captured(c, w) for c, w in zip(captured, workloads, strict=True)]
     symbols, places = _symbols(graphs, workloads)
     made: dict[tuple[int, ...], Node] = {}
-    inputs: tuple[Input, ...] = join([g.inputs for g in graphs], symbols, made)
-    outputs = join([g.outputs for g in graphs], symbols, made)
+    guards: dict[str, None] = {}
+    inputs: tuple[Input, ...] = join([g.inputs for g in graphs], symbols, made, guards)
+    outputs = join([g.outputs for g in graphs], symbols, made, guards)
     if any(g.values.keys() != graphs[0].values.keys() for g in graphs):
         raise NotAlike("other operations")
     needed = {id(n) for g in graphs[:1] for n in (*ordered(g.outputs), *g.inputs)}
     values = {
-        name: join([g.values[name] for g in graphs], symbols, made)
+        name: join([g.values[name] for g in graphs], symbols, made, guards)
         for name, node in graphs[0].values.items()
         if id(node) in needed
     }
-    operations = join([g.operations for g in graphs], symbols, {})
-    return Graph(inputs, outputs, places, graphs[0].scalars, operations, values)
+    operations = join([g.operations for g in graphs], symbols, {}, guards)
+    guards |= dict.fromkeys(_shape_guards(outputs))
+    return Graph(inputs, outputs, places, graphs[0].scalars, operations, values, tuple(guards))
+
+
+def _shape_guards(outputs: Sequence[Node]) -> Iterator[str]:
+    """Yield what views take for granted: that parts add up and elements are as many as before."""
+    for node in ordered(outputs):
+        if isinstance(node, Cat):
+            whole, parts = text_of(node.shape[node.dim]), [text_of(s.shape[node.dim]) for s in node.sources]
+            if any(not p.isdigit() for p in (whole, *parts)):
+                yield f"{' + '.join(parts)} == {whole}"
+        elif isinstance(node, Reshape):
+            one, two = (text_of(product(n.shape)) for n in (node.source, node))
+            if one != two:
+                yield f"{one} == {two}"
 
 
 def _symbols(

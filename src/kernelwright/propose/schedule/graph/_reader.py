@@ -225,11 +225,14 @@ class Reader:
         sizes: Sequence[int],
         strides: Sequence[int],
         dilations: Sequence[int],
+        counts: Sequence[int] = (),
     ) -> Node:
-        """Cut sliding windows; their dimensions come last."""
+        """Cut sliding windows, as many as fit or `counts`; their dimensions come last."""
         shape = list(x.shape)
         for d, size, stride, dilation in zip(dims, sizes, strides, dilations, strict=True):
             shape[d] = (shape[d] - dilation * (size - 1) - 1) // stride + 1
+        for d, count in zip(dims, counts, strict=False):
+            shape[d] = count
         return Window(
             name=self.name("window"), shape=(*shape, *sizes), dtype=x.dtype, source=x, dims=tuple(dims),
             strides=tuple(strides), dilations=tuple(dilations),

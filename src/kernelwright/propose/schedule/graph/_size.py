@@ -23,6 +23,8 @@ class Size(int):
     """Integer arithmetic over the symbols, as Python prints it (`//` divides)."""
     values: tuple[int, ...]
     """Its value on every workload seen, the first one first."""
+    guard: str = ""
+    """What must hold for the rule to be the right one: that a division leaves nothing."""
 
     def __new__(cls, text: str, values: Sequence[int]) -> "Size":
         made = super().__new__(cls, values[0])
@@ -154,7 +156,7 @@ def _quotient(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> in
         if values[0] and s.values[0] % values[0] == 0:
             by = s.values[0] // values[0]
             if all(k == v * by for v, k in zip(values, s.values, strict=True)):
-                return s // by
+                return _exactly(s, by)
     return None
 
 
@@ -173,8 +175,16 @@ def _products(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> in
             if values[0] and of[0] % values[0] == 0:
                 by = of[0] // values[0]
                 if all(o == v * by for v, o in zip(values, of, strict=True)):
-                    return whole // by
+                    return _exactly(whole, by)
     return None
+
+
+def _exactly(whole: int, by: int) -> int:
+    """Divide, and note that nothing may be left: other sizes may round up or down, this cannot be told."""
+    found = whole // by
+    if isinstance(found, Size):
+        found.guard = f"{text_of(whole)} % {by} == 0"
+    return found
 
 
 _MOST_STRIDE = 16

@@ -319,8 +319,9 @@ class _Lowering:
                 buffers.append(Buffer(self.names[node], node.dtype, node.shape, "temporary"))
         name = self.names[self.outputs[0]] if self.outputs else "nothing"
         return Program(
-            name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names)
-        )
+            name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names),
+            self.graph.guards,
+        )  # fmt: skip
 
 
 __all__ = ["Decisions", "Kernel", "NotLowered", "lower"]

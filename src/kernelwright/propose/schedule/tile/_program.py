@@ -173,6 +173,8 @@ class Program:
     """Scalar arguments that are built in; a call with others is unsupported."""
     names: Mapping[Node, str] = field(default_factory=dict)
     """Node of the graph → the buffer that holds it."""
+    guards: tuple[str, ...] = ()
+    """Conditions on the symbols, in Python's arithmetic; a call under which one fails is unsupported."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""

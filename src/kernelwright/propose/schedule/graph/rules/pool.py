@@ -15,18 +15,20 @@ def _settings(op: Captured, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def _fitted(b: Reader, x: Node, shape: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...],
             pads: tuple[int, ...], steps: tuple[int, ...], value: float) -> Node:  # fmt: skip
-    """Pad below as asked and above as far as the windows of the result reach, then cut the windows."""
+    """Pad below as asked, above as far as a last window may reach, then cut the windows of the result."""
     rank = len(sizes)
     lead = len(x.shape) - rank
-    high = [
-        (out - 1) * stride + step * (size - 1) + 1 - pad - have
+    ends = [
+        (out - 1) * stride + step * (size - 1) + 1 - pad > have + pad
         for out, stride, step, size, pad, have in zip(
             shape[lead:], strides, steps, sizes, pads, x.shape[lead:], strict=True
         )
     ]
+    more = [stride - 1 if any(ends) else 0 for stride in strides]
     zeros = (0,) * lead
+    high = [pad + extra for pad, extra in zip(pads, more, strict=True)]
     padded = b.pad(x, (*zeros, *pads), (*zeros, *high), value)
-    return b.window(padded, range(lead, lead + rank), sizes, strides, steps)
+    return b.window(padded, range(lead, lead + rank), sizes, strides, steps, counts=shape[lead:])
 
 
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
