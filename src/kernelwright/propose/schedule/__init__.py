@@ -5,6 +5,8 @@ Read in this order:
     graph/      Problem → Graph: what is computed, in a small closed set of nodes, with its meaning in float64
     tile/       the tile form: loops, lanes, accumulators, buffers; with its meaning in Python
     lower/      Graph, Decisions → Program: what is stored, what is fused, how loops are arranged
+    actions/    State → State: named macro decisions, recorded, replayed, taken back
+    policy/     Graph → Leaves: legal actions, ordered by an estimate, kept in a beam
     cpp/ ...    Program → Candidate: one printer a language, found by its folder's name (`printing.py`)
 
 The engine never looks for a kernel that fits. A graph is lowered by computing every output element where it

@@ -1,28 +1,35 @@
 """Request → Templates: the graph of the task, lowered and printed in every language that was asked for."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...records import Candidate, Configuration, Parameter, Space
 from .._protocol import Request
-from .graph import Contract, Graph, NotSchedulable, read
-from .lower import Decisions, Layout, NotLowered, Unlowered, lower
+from .graph import NotSchedulable, read
+from .lower import Layout, NotLowered, Unlowered, lower
+from .policy import Leaf, beam, explained
 from .printing import Render, Unprintable, printer_of
+from .tile import NativeCall
 
 _LOG = logging.getLogger(__name__)
-_PRODUCTS = ("convolution", "mm", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention")
+_MOST_LEAVES = 5
+_SPACE = Space(
+    parameters=(
+        Parameter(name="vector", values=("auto", "inner", "outer")),
+        Parameter(name="unroll", values=(2, 1, 4)),
+    )
+)
 
 
 @dataclass(eq=False)
 class ScheduleTemplate:
-    """A graph under one set of decisions: implements `propose.Template`; the tuner chooses the loops' layout."""
+    """A schedule: implements `propose.Template`; the tuner chooses how its loops are laid out."""
 
     name: str
     language: str
     space: Space
-    graph: Graph
-    decisions: Decisions
+    leaf: Leaf
     printer: Render
     title: str
     reason: str
@@ -34,10 +41,11 @@ class ScheduleTemplate:
     def render(self, configuration: Configuration) -> Candidate:
         """Lower and print under one configuration."""
         layout = Layout(vector=str(configuration["vector"]), unroll=int(str(configuration["unroll"])))
-        program = lower(self.graph, replace(self.decisions, layout=layout))
+        state = self.leaf.state
+        program = lower(state.graph, replace(state.decisions, layout=layout))
         return self.printer(
-            program, self.graph, title=self.title, reason=self.reason, template=self.name,
-            parameters=dict(configuration),
+            program, state.graph, title=f"{self.title}\n{self.reason}", reason=self.reason, template=self.name,
+            parameters={**configuration, "actions": state.text},
         )  # fmt: skip
 
 
@@ -57,39 +65,27 @@ class ScheduleProposer:
         except NotSchedulable as error:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
+        leaves = beam(graph)[:_MOST_LEAVES]
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:
-                yield from self._in_language(request, graph, language, printer)
+                yield from self._in_language(request, leaves, language, printer)
 
     def _in_language(
-        self, request: Request, graph: Graph, language: str, printer: Render
+        self, request: Request, leaves: Sequence[Leaf], language: str, printer: Render
     ) -> Iterator[ScheduleTemplate]:
-        space = Space(
-            parameters=(
-                Parameter(name="vector", values=("auto", "inner", "outer")),
-                Parameter(name="unroll", values=(2, 1, 4)),
-            )
-        )
-        for name, decisions in _choices(graph, request.problem.task.contract.calls != "custom-only"):
-            title = f"{request.problem.task.name}, {name}"
+        own = request.problem.task.contract.calls == "custom-only"
+        for leaf in leaves:
+            program = lower(leaf.state.graph, leaf.state.decisions)
+            if all(isinstance(step, NativeCall) for step in program.steps) or (own and program.natives):
+                continue
+            name = f"schedule/{leaf.state.text or 'fused'}"
             template = ScheduleTemplate(
-                f"schedule/{name}", language, space, graph, decisions, printer, title, name
+                name, language, _SPACE, leaf, printer, request.problem.task.name, explained(leaf)
             )
             try:
                 template.render(template.default())
             except (Unprintable, NotLowered, Unlowered) as error:
-                _LOG.info("%s in %s: %s", title, language, error)
+                _LOG.info("%s in %s: %s", name, language, error)
                 continue
             yield template
-
-
-def _choices(graph: Graph, library: bool) -> Iterator[tuple[str, Decisions]]:
-    """Yield the decisions worth trying: products by the library where there are some, else by own kernels."""
-    products = frozenset(
-        op.name for op in graph.operations if op.op.split(".")[1:2] and op.op.split(".")[1] in _PRODUCTS
-    )
-    has_product = any(isinstance(n, Contract) for n in graph.nodes)
-    if library and has_product and products:
-        yield "library products", Decisions(native=products)
-    yield "fused", Decisions()

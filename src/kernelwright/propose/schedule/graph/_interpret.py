@@ -179,6 +179,8 @@ def _reduce(node: Reduce, x: torch.Tensor) -> torch.Tensor:
             return flat.bool().all(-1)
         case "logsumexp":
             return torch.logsumexp(flat, -1)
+        case "sumexp":
+            return (flat - flat.amax(-1, keepdim=True)).exp().sum(-1)
         case "variance":
             squares = (flat - flat.mean(-1, keepdim=True)).square().sum(-1)
             return (

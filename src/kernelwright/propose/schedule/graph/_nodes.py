@@ -10,10 +10,13 @@ from typing import Literal, TypeAlias, cast
 
 Number: TypeAlias = bool | int | float
 Shape: TypeAlias = tuple[int, ...]
-Monoid = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "variance", "logsumexp"]
+Monoid = Literal[
+    "sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "variance", "logsumexp", "sumexp"
+]
 """How elements are combined. `argmax` and `argmin` give the position along the reduced axes, the first of
 equals; NaN wins in `max`, `min` and their positions. `variance` is the mean square distance from the mean
-(Welford), divided by `count - correction`; `logsumexp` keeps the largest apart."""
+(Welford), divided by `count - correction`; `logsumexp` keeps the largest apart; `sumexp` is the sum of powers
+relative to the largest."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -409,6 +409,8 @@ class Builder:
                 total = Call("log", (Result(name, "total", wide),), (), wide)
                 endless = Call("isinf", (top,), (), "bool")
                 found = Call("where", (endless, top, Call("add", (top, total), (), wide)), (), kind)
+            case "sumexp":
+                found = _total(Result(name, "top", wide), Result(name, "total", wide), kind)
             case _:
                 found = Result(name, "value", wide)
         if found.kind != kind:
@@ -445,6 +447,12 @@ class Builder:
         if wide != kind:
             found = Call("cast", (found,), (), kind)
         return self._let(f"{node.name}_here", found, block)
+
+
+def _total(top: Expression, total: Expression, kind: Kind) -> Expression:
+    """Return a sum of powers relative to the largest; not a number where the largest is infinite."""
+    endless = Call("isinf", (top,), (), "bool")
+    return Call("where", (endless, Call("sub", (top, top), (), top.kind), total), (), kind)
 
 
 def _literal(value: Number, kind: Kind) -> Expression:

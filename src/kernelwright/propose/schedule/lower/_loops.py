@@ -30,6 +30,7 @@ from ..tile import (
     renamed,
     statements,
     stride,
+    substitute,
     walk,
 )  # fmt: skip
 
@@ -181,7 +182,44 @@ def _defined(body: Iterable[Statement]) -> set[str]:
 
 def _joined(first: Loop, second: Loop) -> Loop:
     inner = rename_axis(second.body, second.axis, Position(first.axis))
-    return replace(first, body=(*first.body, *inner))
+    return replace(first, body=_shared((*first.body, *inner)))
+
+
+def _shared(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Name a value once that a joined body names twice; loads of what it stores stay."""
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    known: dict[Expression, str] = {}
+    again: dict[str, str] = {}
+    found: list[Statement] = []
+    for statement in body:
+        s = _renamed(statement, again) if again else statement
+        if isinstance(s, Let) and not any(isinstance(e, Load) and e.buffer in stored for e in walk(s.value)):
+            if s.value in known:
+                again[s.name] = known[s.value]
+                continue
+            if not any(isinstance(e, Result) for e in walk(s.value)):
+                known[s.value] = s.name
+        found.append(s)
+    return tuple(found)
+
+
+def _renamed(s: Statement, names: Mapping[str, str]) -> Statement:
+    """Put other variables in the place of some, in a statement and all within it."""
+
+    def by(e: Expression) -> Expression | None:
+        return Variable(names[e.name], e.kind) if isinstance(e, Variable) and e.name in names else None
+
+    match s:
+        case Let():
+            return Let(s.name, substitute(s.value, by))
+        case Store():
+            return replace(s, index=tuple(substitute(i, by) for i in s.index), value=substitute(s.value, by))
+        case Update():
+            return Update(s.name, substitute(s.value, by), substitute(s.position, by))
+        case Loop():
+            return replace(s, body=tuple(_renamed(b, names) for b in s.body))
+        case _:
+            return s
 
 
 def rename_axis(body: tuple[Statement, ...], axis: str, by: Expression) -> tuple[Statement, ...]:

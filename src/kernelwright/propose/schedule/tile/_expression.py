@@ -332,7 +332,7 @@ MONOIDS: dict[str, Monoid] = {
     "max": _simple("maximum", float("-inf")), "min": _simple("minimum", float("inf")),
     "any": _simple("logical_or", False), "all": _simple("logical_and", True),
     "argmax": _best("gt", float("-inf")), "argmin": _best("lt", float("inf")),
-    "variance": _welford(), "logsumexp": _sum_of_powers(),
+    "variance": _welford(), "logsumexp": _sum_of_powers(), "sumexp": _sum_of_powers(),
 }  # fmt: skip
 """By name: the state, how an element enters it and how two states join.
 

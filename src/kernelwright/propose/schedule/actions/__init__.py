@@ -1,0 +1,28 @@
+"""Macro actions: named, documented steps from one state of a schedule to another; one file a family.
+
+| action | family | what it does |
+|---|---|---|
+| `single-pass` | reduction | the online softmax: largest and sum of powers in one pass |
+| `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
+| `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
+| `library` | product | the library multiplies, own kernels around it |
+| `commute` | algebra | sum first, then scale |
+
+A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
+(`replayed`), explained, and each step taken back (`undone`). Loops themselves (lanes inside or around
+reductions, vectors in flight) are parameters of the template, for the tuner.
+"""
+
+from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
+from .algebra import Commute
+from .product import Library
+from .reduction import SinglePass, TwoPasses
+from .storage import Fuse, Store
+
+ACTIONS: tuple[Action, ...] = (TwoPasses(), SinglePass(), Commute(), Library(), Store(), Fuse())
+"""Every action, in the order in which legal ones are tried."""
+
+__all__ = [
+    "ACTIONS", "Action", "Commute", "Fuse", "IllegalAction", "Library", "SinglePass", "State", "Step", "Store",
+    "TwoPasses", "replayed", "taken", "undone",
+]  # fmt: skip

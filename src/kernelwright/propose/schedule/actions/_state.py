@@ -1,0 +1,84 @@
+"""State and Action: one named step of a schedule, recorded so that it can be replayed and taken back."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from ..graph import Graph
+from ..lower import Decisions
+
+Step: TypeAlias = tuple[str, str]
+"""Name of an action, and the site it was applied to."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A graph and the decisions on it, with the steps that led here. Never changed in place."""
+
+    origin: Graph
+    """The graph as it was read."""
+    graph: Graph
+    """The graph as it is now."""
+    decisions: Decisions = field(default_factory=Decisions)
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The steps as one line, as candidates record them: `single-pass(softmax_sum5); library(conv)`."""
+        return "; ".join(f"{name}({site})" for name, site in self.steps)
+
+
+class Action(Protocol):
+    """A macro decision. One file a family; every action is legal at the sites that it names, and nowhere else."""
+
+    name: str
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield where the action may be applied: the names of nodes or operations."""
+        ...
+
+    def apply(self, state: State, site: str) -> State:
+        """Return the state after the action, its step recorded."""
+        ...
+
+
+class IllegalAction(Exception):
+    """The action is not legal at this site."""
+
+
+def taken(state: State, action: Action, site: str) -> State:
+    """Apply an action where it is legal.
+
+    Raises:
+        IllegalAction: it is not.
+    """
+    if site not in set(action.sites(state)):
+        raise IllegalAction(
+            f"{action.name} is not legal at {site!r}; expected one of {sorted(action.sites(state))}"
+        )
+    found = action.apply(state, site)
+    return replace(found, steps=(*state.steps, (action.name, site)))
+
+
+def replayed(graph: Graph, steps: Sequence[Step], actions: Sequence[Action]) -> State:
+    """Apply recorded steps to a graph: the same one, or another shape of it.
+
+    Raises:
+        IllegalAction: a step is not legal there, or no action has its name.
+    """
+    known = {action.name: action for action in actions}
+    state = State(graph, graph)
+    for name, site in steps:
+        if name not in known:
+            raise IllegalAction(f"no action {name!r}; known are {', '.join(sorted(known))}")
+        state = taken(state, known[name], site)
+    return state
+
+
+def undone(state: State, step: Step, actions: Sequence[Action]) -> State:
+    """Take one step back: replay all others.
+
+    Raises:
+        IllegalAction: a later step needs it.
+    """
+    return replayed(state.origin, [s for s in state.steps if s != step], actions)

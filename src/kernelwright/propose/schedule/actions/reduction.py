@@ -1,0 +1,104 @@
+"""Reductions: in one pass, or in two."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..graph import Constant, Expand, Graph, Node, Point, Reduce, Reshape, product
+from ._state import State
+
+
+@dataclass(frozen=True)
+class SinglePass:
+    """Find the largest and the sum of powers relative to it in one pass: the online softmax.
+
+    `sum(exp(x - max(x)))` becomes one monoid (`sumexp`) that shares its pass over `x` with the largest: a pass
+    over memory less, an exponential more per element.
+    """
+
+    name = "single-pass"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield sums of powers below their largest."""
+        yield from (n.name for n in state.graph.nodes if _largest(n) is not None)
+
+    def apply(self, state: State, site: str) -> State:
+        """Replace the sum."""
+        total = _node(state.graph, site)
+        source = _largest(total)
+        assert isinstance(total, Reduce) and source is not None
+        new = replace(total, source=source, monoid="sumexp")
+        return replace(state, graph=state.graph.rewritten({total: new}))
+
+
+def _largest(node: Node) -> Node | None:
+    """Return x where the node is sum(exp(x - max(x)))."""
+    if not (isinstance(node, Reduce) and node.monoid == "sum" and isinstance(node.source, Point)):
+        return None
+    power = node.source
+    if power.op != "exp" or not isinstance(power.args[0], Point) or power.args[0].op != "sub":
+        return None
+    x, top = power.args[0].args[0], power.args[0].args[1]
+    while isinstance(top, Reshape | Expand):
+        top = top.source
+    matches = isinstance(top, Reduce) and top.monoid == "max" and top.source is x and top.dims == node.dims
+    return x if matches and isinstance(x, Node) and not power.args[0].options else None
+
+
+@dataclass(frozen=True)
+class TwoPasses:
+    """Find the mean first and the mean square distance from it in a second pass, instead of Welford's one.
+
+    A second pass over a row that stays in cache is cheaper than a division per vector.
+    """
+
+    name = "two-passes"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield variances."""
+        yield from (n.name for n in state.graph.nodes if isinstance(n, Reduce) and n.monoid == "variance")
+
+    def apply(self, state: State, site: str) -> State:
+        """Replace the variance."""
+        node = _node(state.graph, site)
+        assert isinstance(node, Reduce)
+        x = node.source
+        count = product([x.shape[d] for d in node.dims])
+        total = self._sum_of(state.graph, node) or Reduce(
+            name=f"{site}_total", shape=node.shape, dtype=node.dtype, source=x, dims=node.dims, monoid="sum"
+        )
+        mean = _point(f"{site}_mean", "div", total, total, count)
+        kept = tuple(1 if d in node.dims else s for d, s in enumerate(x.shape))
+        wide = Reshape(name=f"{site}_wide", shape=kept, dtype=node.dtype, source=mean)
+        away = Point(name=f"{site}_away", shape=x.shape, dtype=node.dtype, op="sub", args=(x, wide))
+        square = Point(name=f"{site}_square", shape=x.shape, dtype=node.dtype, op="mul", args=(away, away))
+        squares = Reduce(
+            name=f"{site}_squares",
+            shape=node.shape,
+            dtype=node.dtype,
+            source=square,
+            dims=node.dims,
+            monoid="sum",
+        )
+        size = Constant(name=f"{site}_count", shape=(), dtype=node.dtype, values=(count,))
+        rest = _point(
+            f"{site}_rest", "maximum", size, _point(f"{site}_less", "sub", size, size, node.correction), 0
+        )
+        new = replace(_point(site, "div", squares, squares, rest), name=site)
+        return replace(state, graph=state.graph.rewritten({node: new}))
+
+    @staticmethod
+    def _sum_of(graph: Graph, node: Reduce) -> Reduce | None:
+        """Return a sum over the same elements that is there already."""
+        for other in graph.nodes:
+            sums = isinstance(other, Reduce) and other.monoid == "sum" and other.source is node.source
+            if sums and isinstance(other, Reduce) and other.dims == node.dims:
+                return other
+        return None
+
+
+def _node(graph: Graph, name: str) -> Node:
+    return next(n for n in graph.nodes if n.name == name)
+
+
+def _point(name: str, op: str, like: Node, *args: "Node | float | int") -> Point:
+    return Point(name=name, shape=like.shape, dtype=like.dtype, op=op, args=args)

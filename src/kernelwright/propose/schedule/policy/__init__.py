@@ -1,0 +1,9 @@
+"""Graph → Leaves: which schedules are worth measuring, by an estimate of what they move and compute.
+
+The estimate ranks, it does not forecast: leaves become templates, and the search measures them for real.
+"""
+
+from ._beam import CostPolicy, Leaf, Legal, Policy, beam, explained, legal
+from ._cost import Cost, estimate
+
+__all__ = ["Cost", "CostPolicy", "Leaf", "Legal", "Policy", "beam", "estimate", "explained", "legal"]

@@ -1,0 +1,111 @@
+"""Graph → States: legal actions enumerated, ordered by a policy, kept in a beam."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..actions import ACTIONS, Action, State, taken
+from ..graph import Graph
+from ..lower import Decisions, NotLowered, Unlowered, lower
+from ._cost import Cost, estimate
+
+Legal = tuple[Action, str]
+"""An action and a site where it is legal."""
+
+
+class Policy(Protocol):
+    """Scores legal actions in a state: the seam for learned policies."""
+
+    def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
+        """Return one score an action, higher for better; the same for the same state."""
+        ...
+
+
+class CostPolicy:
+    """Scores an action by the cost estimated for the program that it leads to."""
+
+    def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
+        """Return minus the estimated time; minus infinity where the state does not lower."""
+        return [-_time(taken(state, action, site)) for action, site in actions]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A state worth measuring, with what it is estimated to cost."""
+
+    state: State
+    cost: Cost
+
+
+def legal(state: State, actions: Sequence[Action] = ACTIONS) -> list[Legal]:
+    """Enumerate every legal action in a state."""
+    return [(action, site) for action in actions for site in action.sites(state)]
+
+
+def beam(
+    graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8
+) -> list[Leaf]:
+    """Search for schedules worth measuring: the fused start, and what the best actions lead to.
+
+    Args:
+        graph: What to schedule.
+        policy: Orders the actions; by estimated cost where none is given.
+        width: States kept at each depth.
+        depth: Most actions in a schedule.
+        most: Legal actions looked at in a state; graphs of whole networks have hundreds.
+
+    Returns:
+        Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
+    """
+    judge = policy or CostPolicy()
+    start = State(graph, graph)
+    found: dict[str, Leaf] = {}
+    states = [start]
+    _add(found, start)
+    for _ in range(depth):
+        ranked: list[tuple[float, str, State]] = []
+        for state in states:
+            actions = [(a, s) for a, s in legal(state) if a.name != "fuse"][:most]
+            for (action, site), score in zip(actions, judge.score(actions, state), strict=True):
+                if score > float("-inf"):
+                    new = taken(state, action, site)
+                    ranked.append((-score, ";".join(sorted(map(str, new.steps))), new))
+        ranked.sort(key=lambda r: r[:2])
+        unique = {key: state for _, key, state in reversed(ranked)}
+        states = [s for _, key, s in ranked if unique.get(key) is s][:width]
+        for state in states:
+            _add(found, state)
+        if not states:
+            break
+    return sorted(found.values(), key=lambda leaf: (leaf.cost.time_us, len(leaf.state.steps)))
+
+
+def explained(leaf: Leaf) -> str:
+    """Say what a schedule does beside one kernel an operation, in one line."""
+    alone = estimate(lower(leaf.state.origin, Decisions(apart=True, loops=True)))
+    now = leaf.cost
+    steps = f"{leaf.state.text}; " if leaf.state.steps else ""
+    return (
+        f"{steps}{alone.kernels} operations in {now.kernels} kernel{'s' if now.kernels != 1 else ''}, "
+        f"bytes {alone.memory_bytes / 1e6:.3g} → {now.memory_bytes / 1e6:.3g} MB"
+    )
+
+
+def _add(found: dict[str, Leaf], state: State) -> None:
+    try:
+        found.setdefault(_meaning(state), Leaf(state, estimate(lower(state.graph, state.decisions))))
+    except (NotLowered, Unlowered):
+        return
+
+
+def _meaning(state: State) -> str:
+    """Name what a state does, whatever steps led to it."""
+    d = state.decisions
+    return f"{sorted(d.native)} {sorted(d.store)}\n{state.graph}"
+
+
+def _time(state: State) -> float:
+    try:
+        return estimate(lower(state.graph, state.decisions)).time_us
+    except (NotLowered, Unlowered):
+        return float("inf")

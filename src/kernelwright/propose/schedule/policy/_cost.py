@@ -1,0 +1,141 @@
+"""Program → Cost: bytes from memory and from caches, operations, kernels; seconds by rough peaks."""
+
+from dataclasses import dataclass
+
+import torch
+
+from ..graph import product
+from ..tile import (
+    Begin,
+    Call,
+    Contraction,
+    Expression,
+    Extent,
+    Kernel,
+    Literal,
+    Load,
+    Loop,
+    NativeCall,
+    Program,
+    Statement,
+    Store,
+    Update,
+    expressions,
+    walk,
+)  # fmt: skip
+
+CACHED_BYTES = 1 << 20
+"""What a thread finds in its second cache when it comes back to it."""
+MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US = 12.0, 60.0, 20.0, 3.0
+"""Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a program would move and compute on the first workload."""
+
+    memory_bytes: int
+    """Bytes of every buffer that a kernel touches, once each kernel."""
+    cache_bytes: int
+    """Bytes of the further passes over buffers whose rows stay in a cache; those that do not count above."""
+    operations: int
+    """Elementwise operations, products counted as two."""
+    kernels: int
+
+    @property
+    def time_us(self) -> float:
+        """A time to rank by, in microseconds; not a forecast."""
+        moved = self.memory_bytes / MEMORY_GBPS / 1e3 + self.cache_bytes / CACHE_GBPS / 1e3
+        return max(moved, self.operations / RATE_GOPS / 1e3) + self.kernels * LAUNCH_US
+
+
+def estimate(program: Program) -> Cost:
+    """Estimate what a program costs, with the sizes of the first workload.
+
+    Covers: traffic of kernels, passes beyond the first, operations of elements.
+    Does not cover: what native regions cost inside; strides; how well loops vectorise.
+    """
+    memory = cache = operations = 0
+    for step in program.steps:
+        if isinstance(step, NativeCall):
+            memory += sum(_bytes(program, name) for name in (*step.reads, step.writes) if name)
+        elif isinstance(step, Contraction):
+            sizes = [
+                product([a.size for a in axes]) for axes in (step.batch, step.rows, step.columns, step.inner)
+            ]
+            operations += 2 * int(product(sizes))
+            memory += sum(_bytes(program, name) for name in _touched(step))
+        else:
+            once, again, done = _traversal(program, step)
+            memory, cache, operations = memory + once, cache + again, operations + done
+    return Cost(memory, cache, operations, len(program.steps))
+
+
+def _bytes(program: Program, name: str) -> int:
+    b = program.buffer(name)
+    return int(product(b.shape)) * int(getattr(torch, b.dtype).itemsize)
+
+
+def _touched(step: Contraction) -> set[str]:
+    reads = {e.buffer for x in (step.left, step.right) for e in walk(x) if isinstance(e, Load)}
+    return reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
+
+
+def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
+    passes: dict[str, int] = {}
+    done = _count(kernel.body, 1, passes, {})
+    once = sum(_bytes(program, name) for name in passes)
+    further = 0
+    for name, count in passes.items():
+        size = _bytes(program, name)
+        if count > size:
+            further += min(count - size, 8 * size)
+    rows = max((int(_size(s.end)) for s in kernel.body if isinstance(s, Loop)), default=1)
+    stays = once / max(1, rows) <= CACHED_BYTES
+    return (once, further, done) if stays else (once + further, 0, done)
+
+
+def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], monoids: dict[str, str]) -> int:
+    """Count operations, and the bytes that loads and stores touch, by buffer."""
+    done = 0
+    for s in body:
+        if isinstance(s, Loop):
+            done += _count(s.body, times * int(_size(s.end)), passes, monoids)
+            continue
+        for name in {s.buffer} if isinstance(s, Store) else set():
+            passes[name] = passes.get(name, 0) + 4 * times
+        if isinstance(s, Update):
+            done += times * _FOLDS.get(monoids.get(s.name, ""), 1)
+        elif isinstance(s, Begin):
+            monoids[s.name] = s.monoid
+        for x in expressions(s):
+            for e in walk(x):
+                if isinstance(e, Load):
+                    passes[e.buffer] = passes.get(e.buffer, 0) + 4 * times
+                elif isinstance(e, Call):
+                    done += times * _WEIGHTS.get(e.op, 1)
+    return done
+
+
+_FOLDS = {"sumexp": 20, "logsumexp": 20, "variance": 9, "argmax": 3, "argmin": 3}
+_WEIGHTS = {
+    "exp": 8,
+    "log": 10,
+    "tanh": 12,
+    "sigmoid": 10,
+    "erf": 14,
+    "gelu": 16,
+    "pow": 40,
+    "div": 4,
+    "sqrt": 4,
+}
+
+
+def _size(e: Expression) -> int:
+    match e:
+        case Extent(size):
+            return size
+        case Literal(value):
+            return int(value)
+        case _:
+            return 1

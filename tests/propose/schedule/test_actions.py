@@ -1,0 +1,126 @@
+"""Macro actions: legal where they say, the same meaning after as before, recorded, replayed, taken back."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from kernelwright.propose.schedule.actions import ACTIONS, IllegalAction, State, replayed, taken, undone
+from kernelwright.propose.schedule.graph import Contract, Reduce, from_captured, interpret
+from kernelwright.propose.schedule.lower import Decisions, lower
+from kernelwright.propose.schedule.policy import beam, estimate, explained, legal
+from kernelwright.propose.schedule.tile import run_program
+from kernelwright.records import TensorSpec, Workload
+from kernelwright.tasks.capture import capture
+
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+class Plain:
+    """As much of a problem as capture needs."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def reference(self, workload):
+        return self.function
+
+
+def graph_of(function, *shapes):
+    specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype="float32") for i, s in enumerate(shapes))
+    workload = Workload(name="w", arguments=specs)
+    return from_captured(capture(Plain(function), workload), workload)
+
+
+CASES = {
+    "two-passes": (lambda x: F.layer_norm(x, x.shape[-1:]), [(5, 7)]),
+    "single-pass": (lambda x: torch.softmax(x, -1), [(5, 7)]),
+    "commute": (lambda x: (x * 3.0).sum(-1), [(5, 7)]),
+    "library": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
+    "store": (lambda x: torch.log_softmax(torch.exp(x), -1), [(5, 7)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_action_keeps_the_meaning_and_can_be_taken_back(name):
+    function, shapes = CASES[name]
+    graph = graph_of(function, *shapes)
+    start, action = State(graph, graph), BY_NAME[name]
+    sites = list(action.sites(start))
+    assert sites
+    after = taken(start, action, sites[0])
+    assert after.steps == ((name, sites[0]),) and (after.graph, after.decisions) != (graph, start.decisions)
+    inputs = [torch.randn(s, generator=torch.Generator().manual_seed(1)) for s in shapes]
+    before, now = interpret(graph, inputs), interpret(after.graph, inputs)
+    assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(before, now, strict=True))
+    program = lower(after.graph, after.decisions)
+    if not program.natives:
+        got = run_program(program, dict(enumerate(inputs)))
+        assert torch.allclose(got[0], before[0], rtol=1e-6, atol=1e-6)
+    back = undone(after, after.steps[0], ACTIONS)
+    assert back.steps == () and back.decisions == start.decisions
+    assert str(back.graph) == str(graph)
+
+
+def test_steps_replay_on_another_shape():
+    function, _ = CASES["two-passes"]
+    first = graph_of(function, (5, 7))
+    step = (
+        "two-passes",
+        next(n.name for n in first.nodes if isinstance(n, Reduce) and n.monoid == "variance"),
+    )
+    other = replayed(graph_of(function, (4, 9)), [step], ACTIONS)
+    assert not any(isinstance(n, Reduce) and n.monoid == "variance" for n in other.graph.nodes)
+
+
+def test_what_is_not_legal_is_refused():
+    graph = graph_of(lambda x: torch.relu(x), (3, 4))
+    with pytest.raises(IllegalAction, match="not legal at 'relu'"):
+        taken(State(graph, graph), BY_NAME["single-pass"], "relu")
+    with pytest.raises(IllegalAction, match="no action 'melt'"):
+        replayed(graph, [("melt", "relu")], ACTIONS)
+
+
+def test_the_single_pass_reads_a_row_once_less():
+    graph = graph_of(CASES["single-pass"][0], (64, 4096))
+    start = State(graph, graph)
+    after = taken(start, BY_NAME["single-pass"], next(iter(BY_NAME["single-pass"].sites(start))))
+    one, two = (estimate(lower(s.graph, s.decisions)) for s in (after, start))
+    assert one.cache_bytes < two.cache_bytes and one.memory_bytes == two.memory_bytes
+
+
+def test_fusion_moves_fewer_bytes_than_an_operation_a_kernel():
+    graph = graph_of(lambda x, y: torch.sigmoid(x + y) * x, (256, 256), (256, 256))
+    fused, alone = lower(graph), lower(graph, Decisions(apart=True))
+    assert len(fused.steps) == 1 and len(alone.steps) == 3
+    assert estimate(fused).memory_bytes < estimate(alone).memory_bytes
+
+
+def test_the_beam_orders_leaves_and_explains_them():
+    graph = graph_of(CASES["library"][0], (64, 512), (512, 64))
+    leaves = beam(graph)
+    assert [leaf.cost.time_us for leaf in leaves] == sorted(leaf.cost.time_us for leaf in leaves)
+    assert any("library(mm)" in leaf.state.text for leaf in leaves)
+    fused = next(leaf for leaf in leaves if not leaf.state.steps)
+    assert "2 operations in 1 kernel, bytes" in explained(fused)
+
+
+def test_a_policy_is_asked_for_scores():
+    asked = []
+
+    class Last:
+        def score(self, actions, state):
+            asked.append([a.name for a, _ in actions])
+            return list(range(len(actions)))
+
+    graph = graph_of(CASES["two-passes"][0], (5, 7))
+    beam(graph, Last(), depth=1)
+    assert asked == [[a.name for a, _ in legal(State(graph, graph)) if a.name != "fuse"]]
+
+
+def test_a_native_product_hides_its_loops():
+    graph = graph_of(CASES["library"][0], (3, 4), (4, 5))
+    start = State(graph, graph)
+    after = taken(start, BY_NAME["library"], "mm")
+    program = lower(after.graph, after.decisions)
+    assert [s.name for s in program.natives] == ["mm"] and len(program.steps) == 2
+    assert any(isinstance(n, Contract) for n in after.graph.nodes)
