@@ -1,0 +1,235 @@
+"""What one cycle of proposal and evaluation costs beside the model: here, OpenEvolve and ShinkaEvolve, side by side.
+
+    python -m benchmarks.cycle [--cycles 30] [--venv DIR]
+
+One scripted model on this machine answers all three at once with the same programs in the same order; every third
+answer repeats an earlier program. All three call the same evaluator (`benchmarks/peers/evaluator.py`), which takes
+no time. A cycle is the wall time from one question to the next, one proposal and one evaluation at a time. The
+peers run in an environment of their own, made in `--venv` on first use. Target: at most half of the better one.
+
+Here: strategy, prompt, parser, ledger, journal, store and session as in a run. Not in it, on all sides: start-up,
+real evaluation. Theirs evaluate in processes of their own; here the judge does so with workers that are not part of
+this figure (`benchmarks.evaluations` has them).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.devices import detect
+from kernelwright.propose import Request
+from kernelwright.propose.llm import LLMEditor
+from kernelwright.records import Budget, Decision, DecisionStatus, Evaluation
+from kernelwright.search import Meter
+from kernelwright.search._builder import Builder
+from kernelwright.search._edits import Desk, Edits
+from kernelwright.search._evaluation import Evaluator
+from kernelwright.search._scheduler import Scheduler
+from kernelwright.search._session import Session
+from kernelwright.search.strategies import Means, make_strategy
+from kernelwright.search.tuners import make_tuner
+from kernelwright.store import Journal, Store
+from kernelwright.tasks import Problem, load_task
+from kernelwright.testing import Asked, PlantedJudge, PlantedLanguage, ScriptedModel
+
+from .peers import evaluator
+
+PACKAGES = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
+TARGET = str(Path(__file__).parent / "tasks" / "softmax.py") + ":softmax"
+PROGRAM = (
+    "# EVOLVE-BLOCK-START\nSPEED = {speed}\n\n\ndef run(x):\n    return {answer}\n\n\n# EVOLVE-BLOCK-END\n"
+)
+ANSWER = """IDEA: step {n}
+<NAME>
+step
+</NAME>
+<DESCRIPTION>
+step {n}
+</DESCRIPTION>
+<CODE>
+```python
+{program}```
+</CODE>
+"""
+INITIAL = PROGRAM.format(speed=1.0, answer="x * 2")
+CONFIG = """
+max_iterations: {cycles}
+diff_based_evolution: false
+llm: {{api_base: "{url}/v1", api_key: none, models: [{{name: scripted, weight: 1.0}}]}}
+evaluator: {{parallel_evaluations: 1, cascade_evaluation: false}}
+"""
+
+
+class Script:
+    """Answers the n-th question with the n-th program, and notes when it was asked."""
+
+    def __init__(self) -> None:
+        self.asked_s: list[float] = []
+
+    def __call__(self, asked: Asked) -> str:
+        """Answer."""
+        del asked
+        n = len(self.asked_s)
+        self.asked_s.append(time.monotonic())
+        program = n // 2 if n % 3 == 2 else n
+        wrong = program % 5 == 4
+        text = PROGRAM.format(speed=1.0 + program / 100, answer="x * 3" if wrong else "x + x")
+        return ANSWER.format(n=n, program=text)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one system did."""
+
+    system: str
+    cycle_s: float
+    """Median seconds from one question to the next."""
+    questions: int
+    evaluations: int
+    duplicates: int
+    """Evaluations of a program that had been evaluated before."""
+
+    @classmethod
+    def of(cls, system: str, script: Script, log: Path) -> "Cost":
+        """Work it out from the model's clock and the evaluator's log."""
+        gaps = sorted(b - a for a, b in zip(script.asked_s, script.asked_s[1:], strict=False))
+        calls = log.read_text().split() if log.exists() else []
+        median = gaps[len(gaps) // 2] if gaps else float("nan")
+        return cls(system, median, len(script.asked_s), len(calls), len(calls) - len(set(calls)))
+
+
+class ProgramJudge(PlantedJudge):
+    """Takes the shared evaluator's word; nothing is measured."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(device_s=0.0, bound_us=0.001)
+        self._folder = folder
+
+    def screen(self, candidate, build, **limits):
+        """Write the program down, have it evaluated, and plant what came out."""
+        del limits
+        path = self._folder / "program.py"
+        path.write_text(candidate.sources[0].text)
+        right, speed = evaluator.judge(str(path))
+        source = candidate.sources[0]
+        told = source.model_copy(update={"text": f"{100.0 / max(speed, 1e-9)} {'' if right else 'verify'}"})
+        planted = super().screen(candidate.model_copy(update={"sources": (told,)}), build)
+        decision = planted.decision.model_copy(update={"candidate": candidate.key})
+        return planted.model_copy(update={"candidate": candidate, "decision": decision})
+
+    def accept(self, candidate, build, **more):
+        """Accept nothing: the figure is of the exploration."""
+        del more
+        stopped = Decision(candidate=candidate.key, status=DecisionStatus.UNKNOWN, reason="not part of this")
+        return Evaluation(candidate=candidate, build=build, decision=stopped, stage="full")
+
+
+class Programs(PlantedLanguage):
+    """Python programs, built by doing nothing."""
+
+    name = "torch"
+
+
+def ours(folder: Path, cycles: int) -> Cost:
+    """Run our session with the model editor and the default strategy."""
+    script, log = Script(), folder / "log"
+    os.environ["CYCLE_LOG"] = str(log)
+    with ScriptedModel(script) as server, Store(folder) as store:
+        task = load_task(TARGET, max_elements=10_000)
+        options = {"models": (server.name(),)}
+        run = store.create_run(
+            task, device="cpu-0", budget=Budget(evaluations=cycles), seed=0, options=options
+        )
+        meter, languages, editor = Meter(run.budget, store.spent(run.id)), {"torch": Programs()}, LLMEditor()
+        judging = Evaluator(run, store, ProgramJudge(folder), languages, meter)
+        request = Request(
+            Problem(task), detect("cpu"), (), ("torch",), options=options, store=store.folder, run=run.id
+        )
+
+        def room(under_way: int) -> bool:
+            del under_way
+            return len(script.asked_s) < cycles
+
+        desk = Desk([editor], request, 1, room, lambda: 3600.0, lambda *_, **__: None)
+        means = Means(0, tuple(editor.operators))
+        strategy, journal = make_strategy("evolve", means), Journal(folder, run.id)
+        with (
+            Edits(strategy, desk, journal, judging.evaluations, ()) as edits,
+            Builder(languages, width=1, overlap=False) as builder,
+        ):
+            scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), edits)
+            Session(scheduler, builder, judging, meter, desk.say).run()
+    return Cost.of("kernelwright", script, log)
+
+
+def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
+    """Run one of the others in its environment."""
+    script, log = Script(), folder / "log"
+    (folder / "initial.py").write_text(INITIAL)
+    (folder / "evaluator.py").write_text(Path(evaluator.__file__).read_text())
+    with ScriptedModel(script) as server:
+        (folder / "config.yaml").write_text(CONFIG.format(cycles=cycles, url=server.url))
+        runner = Path(__file__).parent / "peers" / "shinka_run.py"
+        commands: dict[str, Sequence[str]] = {
+            "openevolve": (
+                str(python.parent / "openevolve-run"), "initial.py", "evaluator.py", "--config", "config.yaml",
+                "--iterations", str(cycles), "--output", "out",
+            ),
+            "shinka": (str(python), str(runner), str(folder), server.url, str(cycles)),
+        }  # fmt: skip
+        more = {"CYCLE_LOG": str(log), "OPENAI_API_KEY": "none", "LOCAL_OPENAI_API_KEY": "none"}
+        environment = {**os.environ, **more, "SHINKA_PRICING_MODE": "offline"}
+        done = subprocess.run(
+            commands[system],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+    if done.returncode:
+        print(f"{system} ended with {done.returncode}:\n{done.stderr[-2000:]}", file=sys.stderr)
+    return Cost.of(system, script, log)
+
+
+def peers_python(folder: Path) -> Path:
+    """Return the Python of the peers' environment, made where it is not there."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    return python
+
+
+def main() -> None:
+    """Print one row a system, as JSON lines, and the ratio to the better peer."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cycles", type=int, default=30)
+    parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "kernelwright" / "peers")
+    given = parser.parse_args()
+    python = peers_python(given.venv)
+    costs = []
+    for system in ("kernelwright", "openevolve", "shinka"):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            own = system == "kernelwright"
+            one = ours(folder, given.cycles) if own else theirs(system, folder, python, given.cycles)
+        costs.append(one)
+        print(json.dumps({"event": "system", **one.__dict__}), flush=True)
+    better = min(c.cycle_s for c in costs[1:])
+    print(json.dumps({"event": "result", "share_of_the_better": costs[0].cycle_s / better, "target": 0.5}))
+
+
+if __name__ == "__main__":
+    main()
