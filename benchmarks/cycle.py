@@ -42,6 +42,8 @@ from kernelwright.testing import Asked, PlantedJudge, PlantedLanguage, ScriptedM
 
 from .peers import evaluator
 
+_WARM = 3
+"""Questions in the beginning that are not counted: start-up."""
 PACKAGES = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
 TARGET = str(Path(__file__).parent / "tasks" / "softmax.py") + ":softmax"
 PROGRAM = (
@@ -79,7 +81,7 @@ class Script:
         del asked
         n = len(self.asked_s)
         self.asked_s.append(time.monotonic())
-        program = n // 2 if n % 3 == 2 else n
+        program = n - 2 if n % 3 == 2 else n
         wrong = program % 5 == 4
         text = PROGRAM.format(speed=1.0 + program / 100, answer="x * 3" if wrong else "x + x")
         return ANSWER.format(n=n, program=text)
@@ -91,7 +93,7 @@ class Cost:
 
     system: str
     cycle_s: float
-    """Median seconds from one question to the next."""
+    """Mean seconds from one question to the next, the first few left out."""
     questions: int
     evaluations: int
     duplicates: int
@@ -100,10 +102,10 @@ class Cost:
     @classmethod
     def of(cls, system: str, script: Script, log: Path) -> "Cost":
         """Work it out from the model's clock and the evaluator's log."""
-        gaps = sorted(b - a for a, b in zip(script.asked_s, script.asked_s[1:], strict=False))
+        warm = script.asked_s[_WARM:]
         calls = log.read_text().split() if log.exists() else []
-        median = gaps[len(gaps) // 2] if gaps else float("nan")
-        return cls(system, median, len(script.asked_s), len(calls), len(calls) - len(set(calls)))
+        mean = (warm[-1] - warm[0]) / (len(warm) - 1) if len(warm) > 1 else float("nan")
+        return cls(system, mean, len(script.asked_s), len(calls), len(calls) - len(set(calls)))
 
 
 class ProgramJudge(PlantedJudge):
