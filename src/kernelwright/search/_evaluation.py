@@ -16,8 +16,9 @@ from ..records import (
 )
 from ..store import EvaluationKey, Store
 from ._budget import Meter
+from ._focus import TOGETHER
 from ._protocol import Judge
-from ._variants import overall
+from ._variants import overall, speedups
 
 
 class Evaluator:
@@ -104,20 +105,22 @@ class Evaluator:
         )
 
 
-def cost_us(evaluation: Evaluation, reference_us: float, workloads: Sequence[str] = ()) -> float | None:
-    """Return what a tuner is told: none where the candidate did not work.
+def costs_us(
+    evaluation: Evaluation, reference_us: float, workloads: Sequence[str] = ()
+) -> dict[str, float | None]:
+    """Return what a tuner is told, for all search workloads together and for each; none where it did not work.
 
     Where it was paired with the baseline the ratio is what counts, because a machine's drift cancels in
     it; `reference_us` turns it into the time it would be on the machine as it was first seen.
     """
     decision = evaluation.decision
-    if evaluation.verdict is None or evaluation.verdict.status is not VerdictStatus.ACCEPTED:
-        return None
-    if decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
-        return None
-    if decision.speedup is not None and reference_us:
-        return reference_us / overall(evaluation, workloads)
-    return decision.time_us or None
+    right = evaluation.verdict is not None and evaluation.verdict.status is VerdictStatus.ACCEPTED
+    if not right or decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
+        return {TOGETHER: None}
+    if decision.speedup is None or not reference_us:
+        return {TOGETHER: decision.time_us or None}
+    found = {TOGETHER: overall(evaluation, workloads), **speedups(evaluation, workloads)}
+    return {focus: reference_us / speedup for focus, speedup in found.items()}
 
 
 def failure_kind(evaluation: Evaluation) -> str | None:

@@ -1,13 +1,15 @@
 """Which candidate next: every proposal once, then more of the templates that promise most."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from ..learn import Hint
 from ..propose import Move, Proposal, Template
 from ..records import Candidate, Configuration, Evaluation, Space
 from ._edits import Edits
+from ._focus import TOGETHER, Focused
 from .tuners import Observation, Tuner
 
 MakeTuner = Callable[[Space], Tuner]
@@ -26,10 +28,11 @@ class Arm:
     """One template under its tuner, and how it has done."""
 
     template: Template
-    tuner: Tuner
+    tuner: Focused
     move: Move | None = None
     """What it was made by; none for what a proposer started with."""
-    best_us: float | None = None
+    bests_us: dict[str, float] = field(default_factory=dict)
+    """The best time by focus: all search workloads together, and each of them."""
     stale: int = 0
     """Trials told since it last improved."""
     vetted: bool = False
@@ -38,6 +41,18 @@ class Arm:
     """Whether more of it is worth trying."""
     reason: str = ""
     """Why it was closed."""
+
+    @property
+    def best_us(self) -> float | None:
+        """The best time over all search workloads together."""
+        return self.bests_us.get(TOGETHER)
+
+    def note(self, costs: Mapping[str, float | None]) -> None:
+        """Keep what is better than before, somewhere."""
+        worked = {focus: cost for focus, cost in costs.items() if cost is not None}
+        gained = [f for f, c in worked.items() if c < self.bests_us.get(f, inf) * (1 - _LEAST_GAIN)]
+        self.stale = 0 if gained else self.stale + 1
+        self.bests_us |= {f: min(c, self.bests_us.get(f, inf)) for f, c in worked.items()}
 
 
 @dataclass(frozen=True)
@@ -114,8 +129,7 @@ class Scheduler:
     def _first(self, proposal: Proposal, move: Move | None = None) -> Trial:
         if isinstance(proposal, Candidate):
             return Trial(proposal, move=move)
-        arm = Arm(proposal, self._make_tuner(proposal.space), move)
-        arm.tuner.warm_start(self._seen(proposal))
+        arm = Arm(proposal, Focused(lambda: self._tuner(proposal)), move)
         self.arms.append(arm)
         return self._trial(arm, proposal.default())
 
@@ -129,21 +143,21 @@ class Scheduler:
             promising.open, promising.reason = False, "its space is used up"
         return None
 
-    def tell(self, trial: Trial, evaluation: Evaluation, cost_us: float | None) -> None:
-        """Report what a trial cost; none where it did not build, verify or run."""
+    def tell(self, trial: Trial, evaluation: Evaluation, costs_us: Mapping[str, float | None]) -> None:
+        """Report what a trial cost, by focus; none where it did not build, verify or run."""
         if self._edits is not None:
             self._edits.tell(evaluation, trial.move)
         arm = trial.arm
         if arm is None:
             return
-        arm.tuner.tell(trial.configuration, cost_us)
-        if cost_us is not None and (arm.best_us is None or cost_us < arm.best_us * (1 - _LEAST_GAIN)):
-            arm.stale = 0
-        else:
-            arm.stale += 1
-        if cost_us is not None:
-            arm.best_us = min(cost_us, arm.best_us or cost_us)
+        arm.tuner.tell(trial.configuration, costs_us)
+        arm.note(costs_us)
         self._close_if_done(arm, evaluation)
+
+    def _tuner(self, template: Template) -> Tuner:
+        tuner = self._make_tuner(template.space)
+        tuner.warm_start(self._seen(template))
+        return tuner
 
     def _seen(self, template: Template) -> list[Observation]:
         """Return what earlier runs say of a template, as if its best had taken 100 microseconds there."""

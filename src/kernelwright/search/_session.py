@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from ..records import DecisionStatus, Evaluation, RunStatus
 from ._budget import Meter
 from ._builder import Builder
-from ._evaluation import Evaluator, cost_us, failure_kind
+from ._evaluation import Evaluator, costs_us, failure_kind
 from ._scheduler import Scheduler, Trial
 from ._variants import Finalist, Finals, is_accepted, overall, serving
 
@@ -122,12 +122,10 @@ class Session:
             )
         self._reference_us = self._reference_us or _baseline_us(evaluation)
         evaluation = self._vetted(trial, evaluation)
-        self._scheduler.tell(trial, evaluation, self._cost_us(evaluation))
+        workloads = self._evaluator.workloads
+        self._scheduler.tell(trial, evaluation, costs_us(evaluation, self._reference_us, workloads))
         self._told += 1
         self._say("evaluation", **self._progress(trial, evaluation))
-
-    def _cost_us(self, evaluation: Evaluation) -> float | None:
-        return cost_us(evaluation, self._reference_us, self._evaluator.workloads)
 
     def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
         """Verify a template's first good candidate in full, before more is spent on the template."""
