@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import psutil
 import pytest
 import torch
 
-from kernelwright.sandbox import FailureKind, Pool, WorkerFailure
+from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _pool
 
-from .conftest import call_once, payload, vector
+from .conftest import KINDS, call_once, payload, vector
 
 HEAD = "import os, ctypes, socket, subprocess, sys, threading, time, torch\n"
 
@@ -261,3 +262,34 @@ def test_a_worker_does_not_reach_another(any_pool: Pool) -> None:
 
 def _runs(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_worker_under_landlock_sees_the_machine_and_not_the_root_folder(pools: object) -> None:
+    if "landlock" not in KINDS:
+        pytest.skip("no Landlock here")
+    text = (
+        f"{HEAD}def run(x):\n"
+        "    root = os.environ['HWLOC_FSROOT']\n"
+        "    assert 'MemTotal' in open(root + '/proc/meminfo').read()\n"
+        "    assert os.listdir(root + '/sys/devices/system')\n"
+        "    os.listdir('/')\n"
+        "    return x\n"
+    )
+    with pytest.raises(WorkerFailure, match=r"PermissionError.*'/'"):
+        call_once(pools("landlock"), text)  # type: ignore[operator]
+
+
+def test_a_judge_that_was_killed_leaves_its_staged_files_for_a_minute_only(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    old, fresh, mine, other = (
+        tmp_path / name
+        for name in (f"{_pool._STAGING}{gone.pid}-a", f"{_pool._STAGING}{gone.pid}-b",
+                     f"{_pool._STAGING}{os.getpid()}-a", "kept")
+    )  # fmt: skip
+    for folder in (old, fresh, mine, other):
+        (folder / "build").mkdir(parents=True)
+    for folder in (old, mine, other):
+        os.utime(folder, (0, 0))
+    _pool._sweep(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {fresh.name, mine.name, other.name}

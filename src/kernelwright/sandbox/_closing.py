@@ -28,6 +28,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _FILE_BYTES = 4 << 30
 _DESCRIPTORS = 1024
 _CHANNEL = 3
+_VIEW = "machine"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 
 
@@ -66,10 +67,23 @@ def _place(confinement: Confinement) -> tuple[str, str]:
         staged, confinement.temporary_bytes, confinement.processes
     ):
         return BUILD_FOLDER, SCRATCH_FOLDER
-    if confinement.isolation == "landlock" and os.getpid() == 1:
-        mount_proc()
-        limit_processes(confinement.processes)
+    if confinement.isolation == "landlock":
+        _view_machine(staged / _VIEW)
+        if os.getpid() == 1:
+            mount_proc()
+            limit_processes(confinement.processes)
     return str(staged / "build"), str(staged / "tmp")
+
+
+def _view_machine(view: Path) -> None:
+    """Make a root for hwloc, which opens its root to find /proc and /sys there, and must not list ours.
+
+    Without one PoCL finds no memory and aborts.
+    """
+    view.mkdir()
+    for name in ("proc", "sys"):
+        (view / name).symlink_to(f"/{name}")
+    os.environ |= {"HWLOC_FSROOT": str(view), "HWLOC_THISSYSTEM": "1"}
 
 
 def _limit(confinement: Confinement) -> None:
@@ -96,5 +110,8 @@ def _restrict(confinement: Confinement, build: str, temporary: str) -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if confinement.isolation == "landlock":
         gpu = gpu_paths() if confinement.gpu else ()
-        close_files((*readable_paths(), build, "/proc"), (temporary, *_DEVICES, *gpu, *confinement.writable))
+        close_files(
+            (*readable_paths(), build, "/proc", str(Path(confinement.staged) / _VIEW)),
+            (temporary, *_DEVICES, *gpu, *confinement.writable),
+        )
     close_system_calls(unix_sockets=confinement.gpu)
