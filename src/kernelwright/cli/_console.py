@@ -104,6 +104,8 @@ def result_text(result: "Result") -> str:
     lines.append(
         f"  tried   {result.evaluations} evaluated, {result.cached} known already, {failures_text(result.failures)}"
     )
+    if result.usd:
+        lines.append(f"  spent   {result.usd:.4f} USD on models")
     if result.kernel:
         lines.append(f"  kernel  {result.kernel}")
         lines.append(f"  next    kernelwright export {result.run} --to DIR   (a package to import)")
