@@ -2,7 +2,8 @@
 
 import torch
 
-from ...records import Finding
+from ...records import Finding, TensorSpec
+from ...tasks.regimes import takes_regime
 from .._case import Case
 from .._protocol import Depth, passed
 from .._trial import Trial
@@ -19,7 +20,7 @@ class OneElement:
         """Fail where the answer is not right for the changed content."""
         if case.state_after or case.mutated:
             return passed(self.name)
-        inputs = tuple(_poked(value, case.seed + i) for i, value in enumerate(case.inputs))
+        inputs = one_element_changed(case)
         other = trial.oracle.make(case.workload, case.seed, inputs, case.state, near=case)
         if not other.usable:
             return passed(self.name)
@@ -27,6 +28,15 @@ class OneElement:
         trial.call([placed])
         fetched = trial.call([trial.refill(placed, other)])[0]
         return compare_outputs(self.name, fetched, other, "with one element changed, ")
+
+
+def one_element_changed(case: Case) -> tuple[object, ...]:
+    """Return the inputs with one element of each free float argument changed; declared structure is kept."""
+    specs = case.workload.arguments
+    return tuple(
+        _poked(value, case.seed + i) if isinstance(spec, TensorSpec) and takes_regime(spec) else value
+        for i, (value, spec) in enumerate(zip(case.inputs, specs, strict=True))
+    )
 
 
 def _poked(value: object, seed: int) -> object:
