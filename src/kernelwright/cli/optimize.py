@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ._agents import Agents
 from ._common import Calls, Common, under_rule
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def optimize(
     note: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
+    agents: Agents | None = None,
     common: Common | None = None,
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
@@ -76,15 +78,19 @@ def optimize(
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
+        agents: Which coding agent, and how far it may go.
         common: Flags of every command.
     """
     from .. import flow
+    from ..propose.agent import make_agent
     from ..records import Budget
     from ..search import DEFAULT_TUNER, PROPOSERS
     from ..search.recipe import load_recipe
     from ._console import reporting, result_text
 
-    common = common or Common()
+    common, agents = common or Common(), agents or Agents()
+    if agents.agent:
+        make_agent(agents.agent)  # says at once where there is none
     shrunk = None if max_elements is None else int(max_elements)
     budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=usd)
     if budget == Budget():
@@ -98,7 +104,7 @@ def optimize(
             under_rule(Path(target) if ":" not in target else target, calls, shrunk),
             budget=budget,
             languages=language or (),
-            proposers=proposer or begins,
+            proposers=proposer or (*begins, *agents.proposers(editors)),
             device=device,
             baselines=baseline or (),
             seed=seed,
@@ -107,7 +113,8 @@ def optimize(
             editors=editors,
             learn=learn,
             more=composed.get("more", {})
-            | _of_models(model, price, requests_per_minute, tokens_per_minute, note),
+            | _of_models(model, price, requests_per_minute, tokens_per_minute, note)
+            | agents.options,
             max_elements=shrunk,
             store=common.folder,
             on_event=on_event,

@@ -39,11 +39,16 @@ def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
 
 def reproduce(task: Task, run: Run) -> str:
     """Return the command that repeats a run."""
-    words = ["kernelwright", "optimize", task.reference.origin or task.name, "--seed", str(run.seed)]
+    target = task.reference.origin or task.name
+    if "judged" in run.options:
+        return shlex.join(["kernelwright", "judge", target, "CANDIDATE"])
+    words = ["kernelwright", "optimize", target, "--seed", str(run.seed)]
     for name in ("languages", "proposers", "baselines", "editors", "models", "prices"):
         chosen = run.options.get(name, ())
         for value in chosen if isinstance(chosen, tuple) else ():
             words += [f"--{name[:-1]}", str(value)]
+    if run.options.get("agent"):
+        words += ["--agent", str(run.options["agent"])]
     if run.options.get("strategy"):
         words += ["--strategy", str(run.options["strategy"])]
     if recipe := recipe_of(run):
