@@ -17,6 +17,7 @@ from . import rules
 from ._graph import Graph
 from ._interpret import NotInterpreted, interpret
 from ._nodes import (
+    RESERVED,
     Cat,
     Constant,
     Contract,
@@ -50,7 +51,7 @@ from ._reader import RULES, NotRead, Reader, rule
 from ._size import Size, fit, product, same, text_of, values_of
 
 __all__ = [
-    "POINTWISE", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input", "Monoid",
+    "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input", "Monoid",
     "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Pad", "Permute", "Point",
     "Ramp", "Random", "Reader", "Reduce", "Reshape", "Scan", "Scatter", "Shape", "Size", "Slice",
     "TypedLinear", "Window", "fit", "from_captured", "interpret", "ordered", "product", "read", "rule",

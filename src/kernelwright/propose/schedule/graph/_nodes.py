@@ -19,6 +19,20 @@ equals; NaN wins in `max`, `min` and their positions. `variance` is the mean squ
 relative to the largest."""
 
 
+RESERVED = frozenset({
+    *(f"i{d}" for d in range(12)),
+    "k", "u", "t", "at", "end", "step", "lanes", "team", "used", "join", "stored", "args", "kw", "std",
+    "kernels", "torch", "aten", "auto", "bool", "break", "case", "char", "class", "const", "continue",
+    "default", "delete", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline",
+    "int", "long", "namespace", "new", "operator", "private", "public", "register", "return", "short",
+    "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "try", "typename",
+    "union", "unsigned", "using", "void", "volatile", "while", "and", "or", "not", "xor", "true", "false",
+    "def", "lambda", "in", "is", "pass", "raise", "with", "yield", "kernel", "global", "local", "half",
+    "fn", "let", "var", "tl", "pid",
+})  # fmt: skip
+"""Names that printed sources use themselves; no value, buffer or size is called so."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
     """A tensor, and how it comes about."""

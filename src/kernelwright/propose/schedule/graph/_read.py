@@ -9,7 +9,7 @@ from ....tasks.capture import Graph as CapturedGraph
 from ....tasks.capture import capture
 from ._alike import NotAlike, join
 from ._graph import Graph
-from ._nodes import Cat, Input, Node, Reshape, ordered
+from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
 from ._reader import Reader
 from ._size import product, text_of
 
@@ -142,6 +142,7 @@ def _symbols(
     """Name every size of an argument that differs between workloads, equal ones once."""
     known: dict[tuple[int, ...], str] = {}
     places: dict[str, tuple[int, int]] = {}
+    names = {n.name for n in graphs[0].inputs}
     axes = {tuple(w.axes.get(name, 0) for w in workloads): name for name in workloads[0].axes}
     for versions in zip(*(g.inputs for g in graphs), strict=True):
         if any(len(v.shape) != len(versions[0].shape) for v in versions):
@@ -149,7 +150,7 @@ def _symbols(
         for dim, sizes in enumerate(zip(*(v.shape for v in versions), strict=True)):
             if len(set(sizes)) > 1 and sizes not in known:
                 wanted = axes.get(sizes, "")
-                plain = wanted.isidentifier() and wanted.lower() not in (n.lower() for n in places)
+                plain = wanted.isidentifier() and wanted.lower() not in {*places, *RESERVED, *names}
                 name = wanted.lower() if plain else f"{versions[0].name}_{dim}"
                 known[sizes] = name
                 places[name] = (versions[0].position, dim)

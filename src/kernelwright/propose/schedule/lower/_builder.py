@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..graph import (
+    RESERVED,
     Cat,
     Constant,
     Expand,
@@ -148,7 +149,8 @@ class Builder:
         if isinstance(found, Call | Load) and not _simple(node, found):
             found = self._let(node.name, found, home)
         home.known[key] = found
-        if node in self.roots and node not in self.done and self._covers(node, index):
+        wanted = node in self.roots and node in self.stored and node not in self.done
+        if wanted and self._covers(node, index):
             self._store(node, index, found, home)
         return found
 
@@ -201,7 +203,7 @@ class Builder:
     def fresh(self, hint: str) -> str:
         """Make a name that no other value of the kernel has."""
         name, count = hint, 1
-        while name in self.names or name in self.stored.values():
+        while name in self.names or name in self.stored.values() or name in RESERVED:
             count += 1
             name = f"{hint}_v{count}"
         self.names.add(name)

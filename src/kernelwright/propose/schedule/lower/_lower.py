@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..graph import (
+    RESERVED,
     Constant,
     Contract,
     Graph,
@@ -193,7 +194,7 @@ class _Lowering:
 
     def _name(self, wanted: Iterable[Node]) -> None:
         """Name buffers after their nodes."""
-        taken = set(self.names.values()) | set(self.graph.symbols)
+        taken = set(self.names.values()) | set(self.graph.symbols) | RESERVED
         for node in (*self.graph.inputs, *wanted):
             if node not in self.names:
                 name, count = node.name, 1

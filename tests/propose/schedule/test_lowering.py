@@ -1,0 +1,68 @@
+"""What is fused, what is stored, and what names come out of it."""
+
+import torch
+from tests.propose.schedule.test_actions import graph_of
+
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret
+from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.tile import Contraction, Kernel, Loop, run_program, statements
+
+
+def steps_of(function, *shapes):
+    graph = graph_of(function, *shapes)
+    return graph, lower(graph)
+
+
+def test_a_normalised_row_is_one_kernel():
+    _, program = steps_of(lambda x: torch.softmax(x, -1), (5, 7))
+    assert len(program.steps) == 1 and not [b for b in program.buffers if b.role == "temporary"]
+
+
+def test_statistics_over_everything_come_from_a_kernel_before():
+    _, program = steps_of(lambda x: x / x.pow(2).sum().sqrt(), (50, 70))
+    (kernel,) = program.steps
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    assert len(loops) == 2 and all(loop.parallel for loop in loops)
+
+
+def test_what_follows_a_product_is_its_epilogue():
+    _, program = steps_of(lambda x, w: torch.relu(x @ w + 1), (5, 7), (7, 9))
+    (step,) = program.steps
+    assert isinstance(step, Contraction)
+
+
+def test_a_reduction_after_a_product_waits_for_it():
+    graph, program = steps_of(lambda x, w: torch.sigmoid(x @ w).mean(dim=(0, 1)), (5, 7), (7, 9))
+    assert [type(s) for s in program.steps] == [Contraction, Kernel]
+    inputs = [torch.randn(5, 7), torch.randn(7, 9)]
+    got = run_program(program, dict(enumerate(inputs)))
+    assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
+
+
+def test_a_group_norm_cuts_the_channels():
+    _, program = steps_of(lambda x, w: torch.nn.functional.group_norm(x, 2, w), (3, 8, 5), (8,))
+    (kernel,) = program.steps
+    sizes = [int(s.end.value) for s in statements(kernel.body) if isinstance(s, Loop)]
+    assert sizes[:2] == [3, 2]
+
+
+def test_names_that_sources_use_are_not_given_away():
+    from kernelwright.propose.schedule.graph import from_captured
+    from kernelwright.records import TensorSpec, Workload
+    from kernelwright.tasks.capture import capture
+
+    class Plain:
+        def reference(self, workload):
+            return lambda q, k: torch.relu(q + k)
+
+    specs = tuple(TensorSpec(name=n, shape=(4,), dtype="float32") for n in ("int", "k"))
+    workload = Workload(name="w", arguments=specs)
+    program = lower(from_captured(capture(Plain(), workload), workload))
+    assert not {b.name for b in program.buffers} & RESERVED
+    assert "k_b2" in cpp.source(program)
+
+
+def test_a_rule_by_division_says_when_it_holds():
+    half = fit((4, 6, 9), {"n": (8, 12, 18)})
+    assert isinstance(half, Size) and half.guard == "n % 2 == 0"
