@@ -17,6 +17,8 @@ class Tried:
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
         """By likeness: the key of the first that was so."""
+        self._likeness: dict[str, str] = {}
+        """By key, worked out once."""
         self._lines: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """By main parent, or nothing for drafts: a line for each candidate made of it."""
 
@@ -24,17 +26,16 @@ class Tried:
         """Note proposals; return those of which none was like before."""
         new = []
         for proposal in proposals:
-            one = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
-            if likeness(one) not in self._seen:
-                self._seen[likeness(one)] = one.key
+            one = _first(proposal)
+            if self._like(one) not in self._seen:
+                self._seen[self._like(one)] = one.key
                 new.append(proposal)
         return tuple(new)
 
     def why_not(self, proposals: Sequence[Proposal]) -> str:
         """Say why nothing of a reply was new."""
-        first = proposals[0]
-        one = first if isinstance(first, Candidate) else first.render(first.default())
-        same = self._seen.get(likeness(one))
+        one = _first(proposals[0])
+        same = self._seen.get(self._like(one))
         return (
             f"the same as {same}, which was tried before" if same else f"{one.language} cannot be used here"
         )
@@ -42,7 +43,7 @@ class Tried:
     def add(self, found: Scored) -> None:
         """Note what came of a candidate."""
         candidate = found.evaluation.candidate
-        self._seen.setdefault(likeness(candidate), candidate.key)
+        self._seen.setdefault(self._like(candidate), candidate.key)
         parents = found.move.parents if found.move is not None else ()
         made_of = parents[0].candidate.key if parents else ""
         came = (
@@ -59,3 +60,12 @@ class Tried:
         """Return what was made of a move's main parent before, the latest last."""
         made_of = move.parents[0].candidate.key if move.parents else ""
         return tuple(self._lines[made_of].values())[-_MOST_LINES:]
+
+    def _like(self, candidate: Candidate) -> str:
+        if candidate.key not in self._likeness:
+            self._likeness[candidate.key] = likeness(candidate)
+        return self._likeness[candidate.key]
+
+
+def _first(proposal: Proposal) -> Candidate:
+    return proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
