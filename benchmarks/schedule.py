@@ -1,0 +1,176 @@
+"""What the schedule proposer gains on the own problems, in and out of cache, by class of problem.
+
+    python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--level 1] [--only softmax] [--minutes 1]
+    python -m benchmarks.schedule --table rows.jsonl
+
+Every row is a whole `optimize` of one problem at one size with the schedule proposer alone, against eager,
+torch.compile and torch.compile max-autotune. `in` are problems shrunk to fit the cache; `out` are the declared
+sizes. A row is written as soon as it is known, and rows that are there already are not measured again, so
+that the benchmark can be stopped at any time. Where nothing was accepted the native op stays, and the row
+counts as a speedup of 1. Run it on a machine that does nothing else.
+
+Classes: `contraction` where the problem holds a product or a convolution of more than `HEAVY` operations a
+byte that it must move, `fused` where it holds a lighter one, `memory` where it holds none.
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import kernelwright as kw
+from kernelwright.flow import Event
+from kernelwright.records import Split, Task
+from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks.capture import Graph, capture
+
+from .coverage import read_rows
+from .problems import problems
+
+Row = dict[str, object]
+ELEMENTS = {"in": 200_000, "out": None}
+"""Most elements of a size; none: as declared."""
+BASELINES = ("eager", "compile", "compile-max-autotune")
+CLASSES = {"memory": 1.5, "fused": 1.5, "contraction": 1.0}
+"""Class → the geomean that is wanted."""
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "addmv", "dot")
+HEAVY = 20.0
+_RESAMPLES = 2000
+
+
+def class_of(graph: Graph) -> str:
+    """Class a problem by its products: operations against the bytes of everything that comes in and goes out."""
+    heavy = [n for n in graph.ops if n.op.split(".")[1] in PRODUCTS]
+    if not heavy:
+        return "memory"
+    outside = sum(n.size_bytes for n in graph.nodes if n.op in ("input", "state"))
+    moved = outside + sum(graph.node(name).size_bytes for name in graph.outputs)
+    operations = sum(2 * n.elements * _inner(graph, n.op.split(".")[1], tuple(n.refs())) for n in heavy)
+    return "contraction" if operations > HEAVY * moved else "fused"
+
+
+def _inner(graph: Graph, op: str, refs: Sequence[str]) -> int:
+    """Return how many products are summed for one element of the result."""
+    if op == "convolution":
+        return math.prod(graph.node(refs[1]).shape[1:])
+    left = refs[1] if op.startswith(("add", "badd")) else refs[0]
+    return graph.node(left).shape[-1] if graph.node(left).shape else 1
+
+
+def measure(path: Path, level: int, size: str, minutes: float, evaluations: int, store: Path) -> Row:
+    """Optimise one problem at one size and return its row."""
+    task: Task = load_task(path, max_elements=ELEMENTS[size])
+    graph = capture(Problem(task), task.split(Split.SEARCH)[0])
+    started, first = time.monotonic(), list[float]()
+
+    def watch(event: Event) -> None:
+        if not first and event.event == "evaluation" and event.data.get("time_us"):
+            first.append(event.elapsed_s)  # what is timed is verified
+
+    result = kw.optimize(
+        task, budget=kw.Budget(evaluations=evaluations, minutes=minutes), proposers=("schedule",),
+        baselines=BASELINES, store=store, on_event=watch,
+    )  # fmt: skip
+    return {
+        "level": level, "problem": path.stem, "size": size, "class": class_of(graph), "run": result.run,
+        "decision": str(result.decision), "baseline": result.baseline, "time_us": result.time_us,
+        "speedup": result.speedup.model_dump() if result.speedup else None,
+        "fraction_of_bound": result.fraction_of_bound, "search_s": time.monotonic() - started,
+        "first_s": first[0] if first else None,
+    }  # fmt: skip
+
+
+def gained(row: Row) -> float:
+    """Return the speedup that a user gets: 1 where nothing was accepted."""
+    speedup = row["speedup"]
+    return float(speedup["median"]) if row["decision"] == "improved" and isinstance(speedup, dict) else 1.0
+
+
+def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of a geomean over problems.
+
+    Example:
+        >>> interval([2.0, 2.0, 2.0])
+        (2.0, 2.0)
+    """
+    chance, logs = random.Random(seed), [math.log(v) for v in values]
+    means = sorted(statistics.fmean(chance.choices(logs, k=len(logs))) for _ in range(_RESAMPLES))
+    low, high = means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES)]
+    return round(math.exp(low), 4), round(math.exp(high), 4)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return a line a row, then geomeans by class and size."""
+    lines = [
+        f"{'problem':42} {'size':4} {'class':11} {'decision':13} {'gained':>7} {'against':>21} {'search':>8} "
+        f"{'first':>7}"
+    ]
+    for row in rows:
+        first = f"{row['first_s']:.1f} s" if row["first_s"] is not None else ""
+        lines.append(
+            f"{row['level']}/{row['problem']!s:40} {row['size']!s:4} {row['class']!s:11} {row['decision']!s:13} "
+            f"{gained(row):7.2f} {row['baseline'] or ''!s:>21} {row['search_s']:6.0f} s {first:>7}"
+        )
+    for name, wanted in CLASSES.items():
+        for size in ELEMENTS:
+            of = [r for r in rows if (r["class"], r["size"]) == (name, size)]
+            if of:
+                values = [gained(r) for r in of]
+                low, high = interval(values)
+                improved = sum(r["decision"] == "improved" for r in of)
+                lines.append(
+                    f"{name}, {size} of cache: {len(of)} problems, {improved} improved, geomean over the better "
+                    f"baseline {statistics.geometric_mean(values):.2f} ({low:.2f} to {high:.2f}); wanted {wanted}"
+                )
+    seconds = sorted(float(str(r["search_s"])) for r in rows)
+    firsts = sorted(float(str(r["first_s"])) for r in rows if r["first_s"] is not None)
+    if seconds:
+        lines.append(f"search: median {seconds[len(seconds) // 2]:.0f} s, longest {seconds[-1]:.0f} s")
+    if firsts:
+        lines.append(
+            f"first correct kernel: median {firsts[len(firsts) // 2]:.1f} s, longest {firsts[-1]:.1f} s"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what is missing, then print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, help="JSON lines file to add rows to")
+    parser.add_argument("--table", type=Path, help="only print the table of this file")
+    parser.add_argument("--sizes", default="out,in")
+    parser.add_argument("--level", type=int)
+    parser.add_argument("--only", default="", help="part of a problem's name")
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--evaluations", type=int, default=8)
+    parser.add_argument("--store", type=Path, help="keep the runs here")
+    options = parser.parse_args()
+    path = options.table or options.out
+    if path is None:
+        parser.error("give --out FILE to measure or --table FILE to print")
+    rows: list[Row] = read_rows(path)
+    done = {(r["problem"], r["size"]) for r in rows}
+    for size in options.sizes.split(",") if options.out else ():
+        for level, file in problems(level=options.level):
+            if options.only not in file.stem or (file.stem, size) in done:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                store = options.store or Path(folder)
+                row = measure(file, level, size, options.minutes, options.evaluations, store)
+            rows.append(row)
+            with path.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+            print(f"{file.stem} {size}: {row['decision']} {gained(row):.2f}", file=sys.stderr, flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
