@@ -68,6 +68,16 @@ def rms_norm(x: torch.Tensor, residual: torch.Tensor, w: torch.Tensor) -> tuple[
     return h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6) * w, h
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: torch.softmax(x, -1), lambda x: torch.logsumexp(x, 0), lambda x: F.log_softmax(x, -1)],
+)
+def test_softmax_far_below_zero(function: Function) -> None:
+    """A lane whose first number is far below zero begins from nothing, in one pass or in two."""
+    inputs = cases("full", shapes=[(33, 65), (3, 1000)])
+    check_template(function, [[300 * x - 200] for (x,) in inputs], family="softmax")
+
+
 def test_rms_norm_with_residual() -> None:
     check_template(rms_norm, cases("full", "full", "row"), family="norm")
 

@@ -151,7 +151,7 @@ struct SumExp {
     const M grows = (x > peak[w]) | (x != x);
     if (any(grows)) {
       const F next = maximum(x, peak[w]);
-      sum[w] *= exp(finite(peak[w]) - finite(next));
+      sum[w] *= share(peak[w], next);
       peak[w] = next;
     }
     sum[w] += exp(x - finite(peak[w]));
@@ -160,9 +160,13 @@ struct SumExp {
   void merge(const SumExp& other) {
     for (int w = 0; w < WIDE; ++w) {
       const F next = maximum(other.peak[w], peak[w]);
-      sum[w] = sum[w] * exp(finite(peak[w]) - finite(next)) + other.sum[w] * exp(finite(other.peak[w]) - finite(next));
+      sum[w] = sum[w] * share(peak[w], next) + other.sum[w] * share(other.peak[w], next);
       peak[w] = next;
     }
+  }
+  // What a sum below one maximum counts below another; nothing where it has seen no number.
+  KW_INLINE static F share(F below, F top) {
+    return select(below == -kInf, splat(0.0f), exp(finite(below) - finite(top)));
   }
   KW_INLINE F max(int w) const {
     if constexpr (!ROWS) return peak[w];
@@ -172,9 +176,9 @@ struct SumExp {
   }
   KW_INLINE F total(int w) const {  // sum of exp(x - finite(max))
     if constexpr (!ROWS) return sum[w];
-    const F top = finite(max(0));
+    const F top = max(0);
     F all{};
-    for (int v = 0; v < WIDE; ++v) all += sum[v] * exp(finite(peak[v]) - top);
+    for (int v = 0; v < WIDE; ++v) all += sum[v] * share(peak[v], top);
     return splat(static_cast<float>(sum_lanes(__builtin_convertvector(all, D))));
   }
 };
