@@ -18,7 +18,7 @@ into the loop that needs it. So a first kernel follows from any graph at once, a
     >>> read = graph.read(Problem(load_task("examples/swiglu.py")))
     >>> candidate = cpp.render(lower.lower(read), read)
     >>> candidate.entry
-    'kernel.cpp:mul'
+    'kernel.cpp:mul_1'
 
 Covers: pointwise chains, views, pads, slices, windows, gathers and scatters, reductions, scans, products and
 convolutions, norms, softmax, attention, losses; any sizes, tails included; float32, half precision,

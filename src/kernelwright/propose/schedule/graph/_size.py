@@ -111,7 +111,7 @@ def fit(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | No
     """Find how a size follows from the symbols, from its values on several workloads; none where it does not.
 
     The simplest rule that holds on all of them is taken: a symbol, one less or more a constant, a multiple,
-    a quotient, a product of two or three, or `(a + b) // c + d` as convolutions have it.
+    a quotient, a product of two or three, or `(a + b) // c` as convolutions have it.
 
     Example:
         >>> symbols = {"n": (8, 13, 21), "d": (4, 7, 10)}
@@ -191,13 +191,19 @@ _MOST_STRIDE = 16
 
 
 def _strided(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
-    """Fit `(s + b) // c + d` for strides up to 16: at least three workloads must agree."""
-    if len(values) < 3:
+    """Fit `(s + shift) // stride` for strides up to 16: at least three workloads must agree.
+
+    Where several shifts do, the middle one is taken, and it is guarded: all of them must agree.
+    """
+    if len(values) < 3 or min(values) < 0:
         return None
     for s in _each(symbols):
         for stride in range(2, _MOST_STRIDE + 1):
-            for shift in range(-stride * 2, stride * 2):
-                gaps = {v - (k + shift) // stride for v, k in zip(values, s.values, strict=True)}
-                if len(gaps) == 1 and min(k + shift for k in s.values) >= 0:
-                    return (s + shift) // stride + gaps.pop()
+            gaps = [v * stride - k for v, k in zip(values, s.values, strict=True)]
+            low, high = max(gaps), min(gaps) + stride - 1
+            if low <= high:
+                found = (s + high) // stride
+                if isinstance(found, Size) and low < high:
+                    found.guard = f"{text_of((s + low) // stride)} == {text_of(found)}"
+                return found
     return None

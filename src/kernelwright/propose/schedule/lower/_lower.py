@@ -66,7 +66,7 @@ def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
         >>> from kernelwright.tasks import Problem, load_task
         >>> program = lower(read(Problem(load_task("examples/swiglu.py"))))
         >>> [step.name for step in program.steps], program.natives
-        (['mul_kernel'], ())
+        (['mul_1_kernel'], ())
     """
     native = frozenset[str]()
     chosen = decisions or Decisions()
