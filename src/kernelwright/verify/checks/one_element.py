@@ -3,11 +3,13 @@
 import torch
 
 from ...records import Finding, TensorSpec
-from ...tasks.regimes import takes_regime
 from .._case import Case
 from .._protocol import Depth, passed
 from .._trial import Trial
 from .correct import compare_outputs
+
+_STRUCTURED = frozenset({"sorted", "permutation", "probabilities", "triangular", "given"})
+"""Kinds of values of which one alone cannot change without breaking what was declared."""
 
 
 class OneElement:
@@ -31,20 +33,26 @@ class OneElement:
 
 
 def one_element_changed(case: Case) -> tuple[object, ...]:
-    """Return the inputs with one element of each free float argument changed; declared structure is kept."""
+    """Return the inputs with one element of each float argument changed; declared structure is kept.
+
+    That a generator always gives the same number is no structure: a constant is changed like anything else.
+    """
     specs = case.workload.arguments
     return tuple(
-        _poked(value, case.seed + i) if isinstance(spec, TensorSpec) and takes_regime(spec) else value
+        _poked(value, spec.distribution.kind, case.seed + i)
+        if isinstance(spec, TensorSpec) and spec.distribution.kind not in _STRUCTURED
+        else value
         for i, (value, spec) in enumerate(zip(case.inputs, specs, strict=True))
     )
 
 
-def _poked(value: object, seed: int) -> object:
-    """Return a copy with one element doubled, or made one where it was zero."""
+def _poked(value: object, kind: str, seed: int) -> object:
+    """Return a copy with one element doubled, or made one where it was zero; of zeros and ones, the other."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
         return value
     place = int(torch.randint(value.numel(), (), generator=torch.Generator().manual_seed(seed)))
     copy = torch.empty_like(value).copy_(value)
     index = torch.unravel_index(torch.tensor(place), copy.shape)
-    copy[index] = torch.where(copy[index] == 0, torch.ones_like(copy[index]), copy[index] * 2)
+    more = 1 - copy[index] if kind == "bernoulli" else copy[index] * 2
+    copy[index] = torch.where(copy[index] == 0, torch.ones_like(copy[index]), more)
     return copy
