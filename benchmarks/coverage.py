@@ -100,7 +100,8 @@ def _natives(template: Any) -> Iterator[str]:
     """Name the captured operations that torch computes under a template's decisions."""
     from kernelwright.propose.schedule.lower import lower
 
-    yield from (step.name for step in lower(template.graph, template.decisions).natives)
+    state = template.leaf.state
+    yield from (step.name for step in lower(state.graph, state.decisions).natives)
 
 
 def table(rows: Sequence[Row]) -> str:

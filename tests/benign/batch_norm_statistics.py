@@ -9,8 +9,7 @@ def run(x, weight, bias, running_mean, running_var, count):
     running_mean.lerp_(mean, 0.1)
     running_var.lerp_(variance, 0.1)
     count.add_(1)
-    scale = weight * torch.rsqrt(biased + 1e-5)
-    return x * scale + (bias - mean * scale)
+    return (x - mean) * (weight * torch.rsqrt(biased + 1e-5)) + bias
 
 
 TASK = "batch_norm"
