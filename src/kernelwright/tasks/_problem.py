@@ -92,6 +92,14 @@ class Problem:
         """Return what the module's class is made with; empty for a function."""
         return self._live.init_arguments(workload)
 
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return the workload, forward only, with some of its axes at other sizes.
+
+        Raises:
+            TaskError: the reference refuses these sizes. Where it is not run to find out, it may later.
+        """
+        return self._live.at(workload, axes)
+
     def sources(self, workload: Workload) -> Reference:
         """Return the reference with the workload's constants in place: what a baseline's worker loads."""
         return self._live.reference(workload)

@@ -66,10 +66,3 @@ def test_names_that_sources_use_are_not_given_away():
 def test_a_rule_by_division_says_when_it_holds():
     half = fit((4, 6, 9), {"n": (8, 12, 18)})
     assert isinstance(half, Size) and half.guard == "n % 2 == 0"
-
-
-def test_a_stride_seen_at_even_sizes_only_is_guarded():
-    exact, vague = fit((3, 6, 10), {"n": (8, 13, 21)}), fit((4, 5, 6), {"n": (7, 9, 11)})
-    assert isinstance(exact, Size) and isinstance(vague, Size)
-    assert (str(exact), exact.guard) == ("((n + -1) // 2)", "")
-    assert vague.guard == "((n + 1) // 2) == ((n + 2) // 2)"

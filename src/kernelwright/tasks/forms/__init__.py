@@ -1,6 +1,6 @@
 """The four ways in: one file a form, found by its name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -22,6 +22,10 @@ class Live(Protocol):
 
     def given(self, workload: Workload, seed: int) -> Sequence[Any]:
         """Make all arguments with the task's own generator under the seed."""
+        ...
+
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return the forward workload at other sizes; `TaskError` where it is seen that they do not go together."""
         ...
 
 

@@ -88,6 +88,15 @@ class Live:
             raise TaskError(f"{self._reference.origin}: {entry}() returned no {missing[0]!r}")
         return [values.get(s.name, scalars.get(s.name)) for s in workload.arguments]
 
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return the definition at these sizes, scalars as the workload has them; `run` is not run."""
+        scalars = {
+            s.name: {"type": "scalar", "value": s.value}
+            for s in workload.arguments if isinstance(s, ScalarSpec)
+        }  # fmt: skip
+        maker = _Maker(self._definition, Path(self._reference.origin))
+        return maker.make_like({"inputs": scalars})(workload.axes | dict(axes))
+
 
 class _Maker:
     """Instantiates workloads of one definition."""

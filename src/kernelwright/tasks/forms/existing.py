@@ -1,6 +1,6 @@
 """The existing form: a task of any other form, with the kernel to start from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +61,7 @@ class Live:
     def given(self, workload: Workload, seed: int) -> Sequence[Any]:
         """Make all arguments with the task's own generator."""
         return self._form.given(workload, seed)
+
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return the workload at other sizes."""
+        return self._form.at(workload, axes)

@@ -34,12 +34,12 @@ def load(
     found = file.probe(shrunk)
     free = file.free(shrunk, frozenset(fixed))
     axes = {n: file.values[n] for group in free for n in group} | shrunk
-    plan = Plan(make=lambda a: file.workload(a, file.probe(a)), free=free)
+    plan = Plan(make=lambda a: _workload(a, file.probe(a)), free=free)
     task = Task(
         name=path.stem,
         form="kernelbench",
         reference=file.reference({}),
-        workloads=(file.workload(axes, found),),
+        workloads=(_workload(axes, found),),
         contract=contract or Contract(),
         notes=tuple(f"shrunk {n}: {file.values[n]:,} → {v:,}" for n, v in shrunk.items()),
     )
@@ -68,6 +68,10 @@ class Live:
         with seeded(seed):
             return inputs_of(run_reference(reference), reference.origin)
 
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return what the file's shapes are with these constants."""
+        return _workload(workload.axes | dict(axes), probe(with_constants(self._reference, axes)))
+
 
 def with_constants(reference: Reference, values: Mapping[str, int]) -> Reference:
     """Return the reference with the constants in its first file set."""
@@ -91,6 +95,14 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(numpy)
 
 
+def _workload(axes: Mapping[str, int], found: Probe) -> Workload:
+    name = ",".join(f"{k}={v}" for k, v in axes.items()) or "as-declared"
+    return Workload(
+        name=name, split=Split.SEARCH, axes=dict(axes), arguments=found.arguments, state=found.state,
+        outputs=found.outputs,
+    )  # fmt: skip
+
+
 class _File:
     """One KernelBench file and its constants."""
 
@@ -111,13 +123,6 @@ class _File:
         if key not in self._probes:
             self._probes[key] = probe(self.reference(values))
         return self._probes[key]
-
-    def workload(self, axes: Mapping[str, int], found: Probe) -> Workload:
-        name = ",".join(f"{k}={v}" for k, v in axes.items()) or "as-declared"
-        return Workload(
-            name=name, split=Split.SEARCH, axes=dict(axes), arguments=found.arguments, state=found.state,
-            outputs=found.outputs,
-        )  # fmt: skip
 
     def shrunk(self, limit: int) -> dict[str, int]:
         """Return the constants that change so that everything fits the limit, coupled ones together."""

@@ -19,6 +19,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -166,6 +167,17 @@ class Live:
         """Raise: every argument of this form is declared."""
         raise TaskError(f"{self._task.name}: the own form declares every argument; none can be 'given'")
 
+    def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Return the declaration at these sizes, scalars and dtypes as the workload has them."""
+        return self._maker.like(workload, workload.axes | dict(axes))
+
+    @cached_property
+    def _maker(self) -> "_Maker":
+        file, *beside = self._task.reference.files
+        module = run_source(file.text, self._task.reference.origin, tuple(beside))
+        function = getattr(module, self._task.reference.entry.split(":")[1])
+        return _Maker(function, getattr(function, _MARK))
+
 
 class _Maker:
     """Instantiates workloads of one declared function."""
@@ -209,6 +221,18 @@ class _Maker:
             arguments=arguments,
             outputs=self._outputs(arguments),
         )
+
+    def like(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
+        """Instantiate sizes with the scalars and dtypes of another workload."""
+        for sizes in self._declaration.workloads:
+            rest = {k: v for k, v in sizes.items() if k not in self._axes(sizes)}
+            try:
+                same = self.make(rest | workload.axes).arguments == workload.forward.arguments
+            except TaskError:
+                continue
+            if same:
+                return self.make(rest | dict(axes))
+        raise TaskError(f"{self._function.__name__}(): no declared workload is like {workload.name!r}")
 
     def _axes(self, sizes: Sizes) -> list[str]:
         whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]

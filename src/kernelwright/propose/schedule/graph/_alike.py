@@ -1,10 +1,12 @@
 """Join the graphs of several workloads into one whose sizes are rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ._size import Size, fit
+
+_MOST_SYMBOLS = 16
 
 
 class NotAlike(Exception):
@@ -13,7 +15,7 @@ class NotAlike(Exception):
 
 def join(
     versions: Sequence[Any],
-    symbols: Mapping[str, Sequence[int]],
+    symbols: dict[str, tuple[int, ...]],
     made: dict[tuple[int, ...], Any],
     guards: dict[str, None],
 ) -> Any:
@@ -21,7 +23,8 @@ def join(
 
     Args:
         versions: The same thing on each workload: nodes, tuples, numbers, names.
-        symbols: Name of a size → its value on each workload.
+        symbols: Name of a size → its value on each workload. Takes the first sizes that follow from them,
+            for sizes that follow from those: `(height - 2) * (width - 2)`.
         made: What was joined so far, by the identity of the versions.
         guards: Takes the conditions under which the rules hold.
 
@@ -39,8 +42,11 @@ def join(
         found = fit([int(v) for v in versions], symbols)
         if found is None:
             raise NotAlike(f"{tuple(versions)} follow no rule")
-        if isinstance(found, Size) and found.guard:
-            guards.setdefault(found.guard)
+        if isinstance(found, Size):
+            if found.guard:
+                guards.setdefault(found.guard)
+            if len(symbols) < _MOST_SYMBOLS:
+                symbols.setdefault(found.text, found.values)
         return found
     if any(type(v) is not type(first) for v in versions):
         raise NotAlike("another kind of operation")

@@ -1,7 +1,8 @@
 """Problem → Graph: capture the reference on its workloads and read it in graph form."""
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ....records import ScalarSpec, Split, TensorSpec, Workload
 from ....tasks import Problem
@@ -10,11 +11,15 @@ from ....tasks.capture import capture
 from ._alike import NotAlike, join
 from ._graph import Graph
 from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
+from ._probes import alike, probes
 from ._reader import Reader
 from ._size import product, text_of
 
-_MOST = 4
-"""Workloads that are captured to find how sizes follow from the arguments."""
+_Seen = tuple[Workload, Graph]
+_LEAST = 3
+"""Workloads that must agree before a rule is believed."""
+_SMALL = 64
+"""Where rules hold on a probe whose axes are at most this, they are believed for smaller sizes."""
 
 
 class NotSchedulable(Exception):
@@ -22,23 +27,50 @@ class NotSchedulable(Exception):
 
 
 def read(problem: Problem) -> Graph:
-    """Read the reference of a problem; sizes follow from the arguments where the workloads show how.
+    """Read the reference of a problem; sizes follow from the arguments where probes show how.
+
+    One search workload and up to three of other sizes, made by the reader (`_probes`), are captured. A rule
+    such as `(height - 1) // 2` must hold on all that agree on the operations, three at the least; where
+    they do not, the axes that keep the operations when moved alone are tried again. Sizes without a rule
+    are constants. Guards keep a kernel to what was seen: sizes up to the largest,
+    and not below the smallest where no small probe agreed.
 
     Covers: every reference that `tasks.capture` captures; what the form has no word for is a `Native` node.
-    Does not cover: references that change arguments or state in place (`NotSchedulable`). Only the *sizes*
-    of other workloads are looked at, to find rules such as `(height - 1) // 2`; no size but those of the
-    first workload, and no value, enters the graph. Where no rule is found the sizes are constants, and the
-    kernel serves these sizes only.
+    Does not cover: references that change arguments or state in place (`NotSchedulable`); a reference whose
+    Python code takes another way between or below the sizes that were captured. Hidden and confirm
+    workloads are never looked at.
     """
-    workloads = _chosen(problem)
-    first = _captured(problem, workloads[0])
-    for count in range(len(workloads), 1, -1):
-        try:
-            captured = [first, *(_captured(problem, w) for w in workloads[1:count])]
-            return _joined(captured, workloads[:count])
-        except (NotAlike, NotSchedulable):
-            continue
-    return from_captured(first, workloads[0])
+    search = [w.forward for w in problem.task.split(Split.SEARCH)]
+    first = min(search, key=lambda w: (_ones(w), -_elements(w)))
+    captured = _captured(problem, first)
+    one = (first, from_captured(captured, first))
+    served = [w for w in search if alike(w, first)]
+
+    def tried(free: Sequence[str]) -> Iterator[_Seen]:
+        for probe in probes(problem, first, served, free, larger=captured.how == "export"):
+            try:
+                yield probe, from_captured(_captured(problem, probe), probe)
+            except Exception:  # noqa: BLE001  what the user's reference raises only drops this probe
+                continue
+
+    def moves(name: str) -> bool:
+        return _agreed([one, *itertools.islice(tried([name]), 1)], served, least=2) is not None
+
+    found = _agreed([one, *tried(tuple(first.axes))], served)
+    if found is None and (free := tuple(filter(moves, first.axes))):
+        found = _agreed([one, *tried(free)], served)
+    return found or one[1]
+
+
+def _agreed(seen: Sequence[_Seen], served: Sequence[Workload], least: int = _LEAST) -> Graph | None:
+    """Join as many as agree with the first one."""
+    for count in range(len(seen), least - 1, -1):
+        for others in itertools.combinations(seen[1:], count - 1):
+            try:
+                return _joined([seen[0], *others], served)
+            except NotAlike:
+                continue
+    return None
 
 
 def from_captured(captured: CapturedGraph, workload: Workload) -> Graph:
@@ -48,43 +80,6 @@ def from_captured(captured: CapturedGraph, workload: Workload) -> Graph:
     values = {name: found for name, found in reader.known.items() if isinstance(found, Node)}
     return Graph(
         inputs=inputs, outputs=outputs, scalars=_scalars(workload), operations=captured.nodes, values=values
-    )
-
-
-def _chosen(problem: Problem) -> list[Workload]:
-    """Return the search workload with the fewest sizes of one, which hide structure, and others unlike it."""
-    task = problem.task
-    first = min(task.split(Split.SEARCH) or task.workloads, key=lambda w: (_ones(w), -_elements(w)))
-    found = [first]
-    others = [w for w in task.workloads if _scalars(w) == _scalars(first) and _comparable(w, first)]
-    while others and len(found) < _MOST:
-        best = max(others, key=lambda w: (_told_apart([*found, w]), _differences(w, first)))
-        if not all(_differences(best, w) for w in found):
-            break
-        found.append(best)
-        others.remove(best)
-    return found
-
-
-def _comparable(a: Workload, b: Workload) -> bool:
-    one, two = _tensors(a), _tensors(b)
-    return len(one) == len(two) and all(
-        len(x.shape) == len(y.shape) and x.dtype == y.dtype for x, y in zip(one, two, strict=True)
-    )
-
-
-def _told_apart(workloads: Sequence[Workload]) -> int:
-    """Count the sizes that the workloads tell apart."""
-    sizes = [[s for spec in _tensors(w) for s in spec.shape] for w in workloads]
-    return len(set(zip(*sizes, strict=True)))
-
-
-def _differences(a: Workload, b: Workload) -> int:
-    """Count the sizes that differ; sizes of one tell little."""
-    return sum(
-        x != y and 1 not in (x, y)
-        for one, two in zip(_tensors(a), _tensors(b), strict=True)
-        for x, y in zip(one.shape, two.shape, strict=True)
     )
 
 
@@ -103,12 +98,14 @@ def _captured(problem: Problem, workload: Workload) -> CapturedGraph:
     return captured
 
 
-def _joined(captured: Sequence[CapturedGraph], workloads: Sequence[Workload]) -> Graph:
-    graphs = [from_captured(c, w) for c, w in zip(captured, workloads, strict=True)]
+def _joined(seen: Sequence[_Seen], served: Sequence[Workload]) -> Graph:
+    workloads, graphs = zip(*seen, strict=True)
     symbols, places = _symbols(graphs, workloads)
     made: dict[tuple[int, ...], Node] = {}
     guards: dict[str, None] = {}
     inputs: tuple[Input, ...] = join([g.inputs for g in graphs], symbols, made, guards)
+    for versions in zip(*(ordered(g.outputs) for g in graphs), strict=False):
+        join(versions, symbols, made, guards)
     outputs = join([g.outputs for g in graphs], symbols, made, guards)
     if any(g.values.keys() != graphs[0].values.keys() for g in graphs):
         raise NotAlike("other operations")
@@ -119,8 +116,27 @@ def _joined(captured: Sequence[CapturedGraph], workloads: Sequence[Workload]) ->
         if id(node) in needed
     }
     operations = join([g.operations for g in graphs], symbols, {}, guards)
-    guards |= dict.fromkeys(_shape_guards(outputs))
+    guards |= dict.fromkeys([*_shape_guards(outputs), *_bounds(places, workloads, served)])
     return Graph(inputs, outputs, places, graphs[0].scalars, operations, values, tuple(guards))
+
+
+def _bounds(
+    places: Mapping[str, tuple[int, int]], seen: Sequence[Workload], served: Sequence[Workload]
+) -> Iterator[str]:
+    """Yield how far the rules were seen to hold."""
+    axes = seen[0].axes
+    low = any(w is not seen[0] and all(v <= _SMALL or v == axes[n] for n, v in w.axes.items()) for w in seen)
+    for name, (position, dim) in places.items():
+        sizes = [_size(w, position, dim) for w in seen]
+        yield f"{name} <= {max(*sizes, *(_size(w, position, dim) for w in served))}"
+        if not low:
+            yield f"{name} >= {min(*sizes, *(_size(w, position, dim) for w in served))}"
+
+
+def _size(workload: Workload, position: int, dim: int) -> int:
+    spec = (*workload.arguments, *workload.state)[position]
+    assert isinstance(spec, TensorSpec)
+    return spec.shape[dim]
 
 
 def _shape_guards(outputs: Sequence[Node]) -> Iterator[str]:

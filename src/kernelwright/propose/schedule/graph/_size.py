@@ -110,8 +110,8 @@ def _is(size: int, value: int) -> bool:
 def fit(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
     """Find how a size follows from the symbols, from its values on several workloads; none where it does not.
 
-    The simplest rule that holds on all of them is taken: a symbol, one less or more a constant, a multiple,
-    a quotient, a product of two or three, or `(a + b) // c` as convolutions have it.
+    The simplest rule that holds on all of them is taken: a symbol, a multiple of one less or more a
+    constant, a quotient, a product of two or three, or `(a + b) // c` as convolutions have it.
 
     Example:
         >>> symbols = {"n": (8, 13, 21), "d": (4, 7, 10)}
@@ -123,7 +123,7 @@ def fit(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | No
     for name, known in symbols.items():
         if tuple(known) == tuple(values):
             return Size(name, known)
-    for rule in (_offset, _multiple, _quotient, _products, _strided):
+    for rule in (_affine, _quotient, _products, _strided):
         found = rule(values, symbols)
         if found is not None and values_of(found, len(values)) == tuple(values):
             return found
@@ -134,20 +134,13 @@ def _each(symbols: Mapping[str, Sequence[int]]) -> list[Size]:
     return [Size(name, known) for name, known in symbols.items() if len(set(known)) > 1]
 
 
-def _offset(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+def _affine(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
+    """Fit `s * times + more`."""
     for s in _each(symbols):
-        gaps = {v - k for v, k in zip(values, s.values, strict=True)}
-        if len(gaps) == 1:
-            return s + gaps.pop()
-    return None
-
-
-def _multiple(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
-    for s in _each(symbols):
-        if s.values[0] and values[0] % s.values[0] == 0:
-            times = values[0] // s.values[0]
-            if all(v == k * times for v, k in zip(values, s.values, strict=True)):
-                return s * times
+        k, v = next((k, v) for k, v in zip(s.values, values, strict=True) if k != s.values[0])
+        times = (v - values[0]) // (k - s.values[0])
+        if times and len(gaps := {v - k * times for v, k in zip(values, s.values, strict=True)}) == 1:
+            return s * times + gaps.pop()
     return None
 
 
@@ -191,19 +184,15 @@ _MOST_STRIDE = 16
 
 
 def _strided(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
-    """Fit `(s + shift) // stride` for strides up to 16: at least three workloads must agree.
-
-    Where several shifts do, the middle one is taken, and it is guarded: all of them must agree.
-    """
-    if len(values) < 3 or min(values) < 0:
-        return None
-    for s in _each(symbols):
+    """Fit `(s + shift) // stride` for strides up to 16; where several do, they are guarded to agree."""
+    fitting: list[int] = []
+    for s in _each(symbols) if min(values) >= 0 else ():
         for stride in range(2, _MOST_STRIDE + 1):
             gaps = [v * stride - k for v, k in zip(values, s.values, strict=True)]
             low, high = max(gaps), min(gaps) + stride - 1
             if low <= high:
-                found = (s + high) // stride
-                if isinstance(found, Size) and low < high:
-                    found.guard = f"{text_of((s + low) // stride)} == {text_of(found)}"
-                return found
-    return None
+                fitting += [(s + shift) // stride for shift in dict.fromkeys((low, high))]
+    found = fitting[0] if fitting else None
+    if isinstance(found, Size):
+        found.guard = " and ".join(f"{text_of(other)} == {found.text}" for other in fitting[1:])
+    return found

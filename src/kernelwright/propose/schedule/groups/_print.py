@@ -264,6 +264,7 @@ def print_program(
     for b in outside:
         shape = "".join(f"{text_of(s)}, " for s in b.shape)
         head.append(f'// launch: require = {b.name}.shape == ({shape}) and {b.name}.dtype == "{b.dtype}"')
+    head += [f"// launch: require = {guard}" for guard in program.guards]
     head += [f"// launch: require = {scalars[p]} == {value!r}" for p, value in program.scalars]
     head += [f"// temporary: {b.name} = {b.dtype}[{text_of(b.elements)}]" for b in temporaries]
     text: list[str] = []

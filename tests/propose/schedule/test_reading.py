@@ -1,0 +1,102 @@
+"""How sizes follow from the arguments: told by probes of the reader's own, guarded, or left constant."""
+
+import pytest
+import torch
+
+from kernelwright.propose.schedule import cpp, opencl
+from kernelwright.propose.schedule.graph import Graph, Size, fit, read, text_of
+from kernelwright.propose.schedule.lower import lower
+from kernelwright.records import Split
+from kernelwright.tasks import Problem, load_task
+
+HEAD = "import torch\nimport kernelwright as kw\n\n"
+
+
+def problem_of(folder, declaration, body):
+    path = folder / "task.py"
+    path.write_text(f"{HEAD}@kw.task({declaration})\ndef f(x):\n    {body}\n")
+    return Problem(load_task(str(path)))
+
+
+class SearchOnly:
+    """A task that shows its search workloads and nothing more."""
+
+    def __init__(self, task):
+        self._task, self.reference, self.contract = task, task.reference, task.contract
+
+    def split(self, split):
+        assert split is Split.SEARCH, f"a proposer must not see {split}"
+        return self._task.split(split)
+
+    @property
+    def workloads(self):
+        raise AssertionError("a proposer must not see all workloads")
+
+
+def agrees(graph: Graph, shape) -> bool:
+    """Tell whether a kernel of the graph takes an argument of this shape."""
+    sizes = {name: shape[dim] for name, (_, dim) in graph.symbols.items()}
+    own = tuple(eval(text_of(s), {}, sizes) for s in graph.inputs[0].shape)
+    return own == shape and all(eval(guard, {}, sizes) for guard in graph.guards)
+
+
+def test_hidden_and_confirm_workloads_are_not_looked_at(tmp_path):
+    declaration = 'x="float32[rows, 2 * width]", workloads=[{"rows": 40, "width": 24}]'
+    problem = problem_of(tmp_path, declaration, "a, b = x.chunk(2, -1)\n    return a * b")
+    open_graph = read(problem)
+    problem.task = SearchOnly(problem.task)
+    closed = read(problem)
+    assert (str(closed), closed.guards) == (str(open_graph), open_graph.guards)
+    assert set(closed.symbols) == {"rows", "x_1"} and "x_1 % 2 == 0" in closed.guards
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("return torch.nn.functional.max_pool1d(x, 3, stride=2)", "((cols + -1) // 2)"),
+        ("return x[:, :-3].exp()", "(cols + -3)"),
+        ("return x.repeat_interleave(2, 1)[:, 1:]", "((cols * 2) + -1)"),
+    ],
+)
+def test_a_rule_is_told_from_one_search_workload(tmp_path, body, rule):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 40}]'
+    graph = read(problem_of(tmp_path, declaration, body))
+    assert [text_of(s) for s in graph.outputs[0].shape] == ["rows", rule]
+
+
+def test_sizes_beyond_the_probes_are_declined(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    graph = read(problem_of(tmp_path, declaration, "return x * 2.0 if x.shape[0] < 500 else x * 3.0"))
+    assert agrees(graph, (40, 24)) and agrees(graph, (7, 31)) and not agrees(graph, (500, 24))
+    assert "rows <= 81" in graph.guards and "rows <= 81" in cpp.source(lower(graph))
+    text = opencl.render(lower(graph), graph).sources[0].text
+    assert "// launch: require = rows <= 81" in text
+
+
+def test_a_branch_between_the_probes_drops_the_other_side(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    graph = read(problem_of(tmp_path, declaration, "return x * 2.0 if x.shape[0] < 60 else x * 3.0"))
+    assert agrees(graph, (40, 24)) and not agrees(graph, (81, 24))
+
+
+def test_an_axis_whose_size_is_computed_with_stays_constant(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    graph = read(problem_of(tmp_path, declaration, "return x * x.shape[1] ** -0.5"))
+    assert set(graph.symbols) == {"rows"}
+    assert agrees(graph, (31, 24)) and not agrees(graph, (31, 25))
+
+
+def test_a_stride_seen_at_few_sizes_is_guarded():
+    exact, vague = fit((3, 6, 10), {"n": (8, 13, 21)}), fit((4, 5, 6), {"n": (7, 9, 11)})
+    assert isinstance(exact, Size) and isinstance(vague, Size)
+    assert (str(exact), exact.guard, str(vague)) == ("((n + -1) // 2)", "", "((n + 1) // 2)")
+    assert vague.guard == "((n + 2) // 2) == ((n + 1) // 2) and ((n + 7) // 3) == ((n + 1) // 2)"
+
+
+def test_the_reader_moves_sizes_by_the_task_itself():
+    problem = Problem(load_task("examples/kernelbench_softmax.py"))
+    (first,) = problem.task.split(Split.SEARCH)
+    other = problem.at(first, {"dim": 33})
+    assert other.arguments[0].shape == (first.arguments[0].shape[0], 33) and other.axes["dim"] == 33
+    values = problem.inputs(other, 0)
+    assert isinstance(values[0], torch.Tensor) and values[0].shape == other.arguments[0].shape
