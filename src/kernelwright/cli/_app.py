@@ -23,6 +23,7 @@ _COMMANDS = {
     "bound": "Say how fast a task could be on a device, by physics.",
     "lessons": "List, search, exchange or audit what earlier runs taught.",
     "trajectories": "Write runs as data to train on: a line of JSON for each candidate.",
+    "prompts": "List the versions of the prompts with what came of them.",
     "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     "doctor": "Say what is here, what is missing, and what to do about it.",
     "runs": "List the runs in the store.",

@@ -2,6 +2,7 @@
 
 A *hint* says which configuration of a template to try first. A *lesson* says which edit had which measured effect
 in which situation. A *step* is one candidate of a run as data to train on.
+`prompts.py` says how each version of a prompt did.
 """
 
 from ._audit import Audited, audit

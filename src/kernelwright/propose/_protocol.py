@@ -75,6 +75,8 @@ class Request:
     """The run's id in the store."""
     lessons: Sequence[str] = ()
     """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
+    guidance: str = ""
+    """What whoever writes kernels is told beside the fixed parts of its prompt; advice, however it is worded."""
 
 
 @runtime_checkable

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, NotFoundError
 from ..propose import Editor, Request
+from ..propose.llm import LLMEditor
 from ..propose.team import Team
 from ..records import Scalar
 from ..store import Journal
 from ._edits import Desk, Edits
 from ._evaluation import Evaluator
-from .recipe import SETTING, recipe_of
+from ._evolving import Evolving
+from .recipe import SETTING, Recipe, recipe_of
 from .strategies import DEFAULT_STRATEGY, Means, Strategy, make_strategy
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def edits_of(
         return nullcontext()
     recipe = recipe_of(run)
     if recipe is not None:
-        editors = [Team(editor, recipe.steps) for editor in editors]
+        editors = [Team(_by_its_prompts(editor, recipe, setting), recipe.steps) for editor in editors]
     name = str(run.options.get("strategy") or DEFAULT_STRATEGY)
     most = run.budget.evaluations
 
@@ -78,6 +80,13 @@ def edits_of(
     return Edits(
         strategy, desk, Journal(setting.store.folder, run.id), evaluator.evaluations, evaluator.workloads
     )
+
+
+def _by_its_prompts(editor: Editor, recipe: Recipe, setting: "Search") -> Editor:
+    """Return the editor with the prompts that the recipe asks for; only a model's prompts evolve."""
+    if recipe.prompts == "shipped" or not isinstance(editor, LLMEditor):
+        return editor
+    return Evolving(editor, setting.store, setting.run)
 
 
 def strategy_of(name: str, means: Means, options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> Strategy:

@@ -20,9 +20,9 @@ class Entry:
     """One line of a journal."""
 
     kind: str
-    """`ask`, `reply`, `heard` or `tell`."""
+    """`ask`, `reply`, `heard` or `tell`; `prompts` and `guidance` where prompts evolve."""
     number: int | None
-    """The move's number; none where the line is of no move."""
+    """The move's number, for `guidance` the meta-step's; none where the line is of neither."""
     record: dict[str, JsonValue]
     """What there is to keep, by name."""
 

@@ -112,6 +112,13 @@ class Summary(Answer):
     """One sentence each: situation, edit, effect."""
 
 
+class Guidance(Answer):
+    """What the meta-step says."""
+
+    guidance: str
+    """What whoever writes kernels is told beside the fixed parts."""
+
+
 def _closed(schema: Any) -> Any:
     if isinstance(schema, dict):
         closed = {k: _closed(v) for k, v in schema.items() if k not in {"default", "title", "description"}}

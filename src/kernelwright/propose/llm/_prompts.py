@@ -1,5 +1,6 @@
 """Prompt files → messages: a stable beginning that providers may cache, then the role's own words."""
 
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ...records import content_key
 from ._context import Context
 
 FOLDER = Path(__file__).parent / "prompts"
+_MOST_GUIDANCE = 1_200
+"""Characters of guidance that are used."""
 
 
 class Prompts:
@@ -19,7 +22,7 @@ class Prompts:
 
     Example:
         >>> sorted(Prompts().roles())
-        ['coder', 'debugger', 'judge', 'planner', 'profiler-reader', 'summariser', 'tester']
+        ['coder', 'debugger', 'judge', 'meta', 'planner', 'profiler-reader', 'summariser', 'tester']
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None) -> None:
@@ -54,17 +57,36 @@ class Prompts:
                 f"no prompt is called {name!r}; there are {', '.join(self.roles())}"
             ) from None
 
-    def version(self, name: str) -> str:
-        """Return the hash of a prompt's text, to tell its outcomes from those of others."""
-        return content_key(self.text(name))[:8]
+    def version(self, name: str, guidance: str = "") -> str:
+        """Return the hash of a prompt's text and its guidance, to tell its outcomes from those of others."""
+        parts = [self.text(name), *filter(None, [self.plain(guidance)])]
+        return content_key(*parts)[:8]
 
-    def messages(self, role: str, context: Context, **move: object) -> list[Message]:
-        """Compose what a role is asked: rules and task, the same in a run, then the move."""
+    def plain(self, guidance: str) -> str:
+        """Return what is used of guidance: so many characters, none that is not shown, no empty lines.
+
+        Example:
+            >>> Prompts().plain(" Keep sums\\x1b[1m\\r\\n\\n in registers. ")
+            'Keep sums[1m\\nin registers.'
+        """
+        lines = (
+            "".join(c for c in line if not unicodedata.category(c).startswith("C")).strip()
+            for line in guidance.replace("\t", " ").splitlines()
+        )
+        return "\n".join(filter(None, lines))[:_MOST_GUIDANCE].strip()
+
+    def messages(self, role: str, context: Context, *, guidance: str = "", **move: object) -> list[Message]:
+        """Compose what a role is asked: rules and task, the same in a run, then the move.
+
+        Guidance stands quoted, line by line, and is never read as a template: whatever it holds, it begins no
+        section and ends none.
+        """
         self.text(role)
+        quoted = "\n".join(f"> {line}" for line in self.plain(guidance).splitlines())
         return [
             Message("system", self._render("_system", context=context), stable=True),
             Message("user", self._render("_task", context=context), stable=True),
-            Message("user", self._render(role, context=context, **move)),
+            Message("user", self._render(role, context=context, guidance=quoted, **move)),
         ]
 
     def _render(self, name: str, **values: object) -> str:

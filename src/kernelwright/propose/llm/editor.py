@@ -14,7 +14,7 @@ from ...llm import CallFailed, Completion, FailureKind, Limits, Message, Models
 from ...records import Candidate
 from .._protocol import Move, Reply, Request
 from .._template import SourceTemplate
-from ._answers import Answer, Critique, Plan, Reading, Summary, Testing
+from ._answers import Answer, Critique, Guidance, Plan, Reading, Summary, Testing
 from ._asking import ask
 from ._context import Context, context_of
 from ._feedback import shortened, shown
@@ -34,18 +34,21 @@ class Role:
     """Name of the prompt."""
     answer: type[Answer] | None = None
     """What it answers in JSON; none where it answers with code."""
+    guided: bool = False
+    """Whether it is told the request's guidance, which is then part of its prompt's version."""
 
 
 ROLES: Mapping[str, Role] = {
-    "draft": Role("coder"),
-    "improve": Role("coder"),
-    "merge": Role("coder"),
+    "draft": Role("coder", guided=True),
+    "improve": Role("coder", guided=True),
+    "merge": Role("coder", guided=True),
     "repair": Role("debugger"),
     "plan": Role("planner", Plan),
     "critique": Role("judge", Critique),
     "read-profile": Role("profiler-reader", Reading),
     "test": Role("tester", Testing),
     "summarise": Role("summariser", Summary),
+    "evolve": Role("meta", Guidance),
 }
 """Operators and who carries them out."""
 
@@ -55,8 +58,8 @@ class LLMEditor:
 
     `draft`, `improve`, `repair` and `merge` give a candidate or a template; the others give notes: `plan`
     `hypotheses`, `critique` `critique`, `bottleneck`, `advice` and `rating`, `read-profile` `bottleneck`,
-    `evidence` and `advice`, `test` `correct` and `risks`, `summarise` `summary` and `lessons`. Every reply
-    notes the `role`, the `model` and the version of the `prompt`.
+    `evidence` and `advice`, `test` `correct` and `risks`, `summarise` `summary` and `lessons`, `evolve` `guidance`;
+    the last is no move of a strategy. Every reply notes the `role`, the `model` and the version of the `prompt`.
 
     Covers: answers that cannot be used (asked once more with the complaint, then a failure), models that do not
     answer (a failure), a resumed run (the same move is answered from the ledger).
@@ -64,7 +67,7 @@ class LLMEditor:
     """
 
     name = "llm"
-    operators: Sequence[str] = tuple(ROLES)
+    operators: Sequence[str] = tuple(operator for operator in ROLES if operator != "evolve")
 
     def __init__(
         self, *, prompts: Prompts | None = None, models: Models | None = None, output_tokens: int = 16_384
@@ -94,7 +97,8 @@ class LLMEditor:
         role = ROLES[move.operator]
         model = self.models(request).get(move.model)
         notes: dict[str, JsonValue] = {
-            "role": role.name, "model": model.name, "prompt": self.prompts.version(role.name),
+            "role": role.name, "model": model.name,
+            "prompt": self.prompts.version(role.name, request.guidance if role.guided else ""),
         }  # fmt: skip
         limits = Limits(
             output_tokens=self._output_tokens,
@@ -152,7 +156,7 @@ class LLMEditor:
         )
         return self.prompts.messages(
             role.name, self.context(request), parents=parents, inspirations=inspirations, goal=move.goal,
-            tried=move.tried, difference=_difference(move, request),
+            tried=move.tried, difference=_difference(move, request), guidance=request.guidance,
         )  # fmt: skip
 
 
