@@ -98,7 +98,9 @@ def test_optimize_ends_with_its_result(optimized):
     assert result["evaluations"] == 3
     assert result["decision"] in {"improved", "equal", "slower", "inconclusive"}
     assert (result["kernel"] is not None) == (result["decision"] == "improved")
-    assert result["baseline"] == "eager" and result["speedup"]["low"] <= result["speedup"]["high"]
+    assert result["baseline"] == "eager" and result["speedup"]["median"] > 0
+    if result["decision"] == "improved":
+        assert 1 < result["speedup"]["low"] <= result["speedup"]["median"] <= result["speedup"]["high"]
 
 
 def test_optimize_says_what_it_does(optimized):
@@ -155,7 +157,7 @@ def test_judge_accepts_what_is_right(folder):
     code, out, err = call(folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--json")
     assert code == 0, err
     result = lines(out)[-1]
-    assert list(result) == ["event", "task", "candidate", "verdict", "findings", "decision", "speedup"]
+    assert list(result)[:7] == ["event", "task", "candidate", "verdict", "findings", "decision", "speedup"]
     assert result["verdict"] == "accepted" and result["decision"] != "improved"
     assert {f["status"] for f in result["findings"]} == {"pass"}
 

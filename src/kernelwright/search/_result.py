@@ -93,24 +93,24 @@ class Standing(Record):
 class Judgement(Record):
     """The outcome of `judge`: what is known of one candidate."""
 
-    run: str
-    """The run it belongs to, for `show`, `export`, and to judge more in it."""
     task: str
     """The task's name."""
     candidate: str
     """The candidate's key."""
-    stage: str
-    """How far it went: `build`, `verify`, `screen`, `full`; only `full` can be accepted."""
     verdict: VerdictStatus
     """Whether it is right and honest."""
     findings: tuple[Finding, ...]
     """What each check found; of hidden workloads only which check failed."""
     decision: DecisionStatus
     """Whether it is faster."""
-    reason: str
-    """Why, in one sentence."""
     speedup: Interval | None
     """Against the faster baseline; none where it was not timed."""
+    run: str
+    """The run it belongs to, for `show`, `export`, and to judge more in it."""
+    stage: str
+    """How far it went: `build`, `verify`, `screen`, `full`; only `full` can be accepted."""
+    reason: str
+    """Why, in one sentence."""
     baseline: str | None
     """The faster baseline."""
     time_us: float | None
