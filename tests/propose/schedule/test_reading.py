@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from kernelwright.propose.schedule import cpp, opencl
+from kernelwright.propose.schedule.actions import ACTIONS, State, taken
 from kernelwright.propose.schedule.graph import Graph, Size, fit, read, text_of
 from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.tile import run_program
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
 
@@ -84,6 +86,28 @@ def test_an_axis_whose_size_is_computed_with_stays_constant(tmp_path):
     graph = read(problem_of(tmp_path, declaration, "return x * x.shape[1] ** -0.5"))
     assert set(graph.symbols) == {"rows"}
     assert agrees(graph, (31, 24)) and not agrees(graph, (31, 25))
+
+
+@pytest.mark.parametrize(
+    ("body", "action"),
+    [
+        ("return torch.nn.functional.layer_norm(x, x.shape[-1:])", "two-passes"),
+        ("return x.var(1, correction=1)", "two-passes"),
+        ("return x + torch.full((1,), x.shape[1])", ""),
+    ],
+)
+def test_counts_are_those_of_the_call_not_of_the_first_workload(tmp_path, body, action):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    problem = problem_of(tmp_path, declaration, body)
+    graph = read(problem)
+    assert set(graph.symbols) == {"rows", "cols"}
+    state = State(graph, graph)
+    for step in (a for a in ACTIONS if a.name == action):
+        state = taken(state, step, next(iter(step.sites(state))))
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(1))
+    (got,) = run_program(lower(state.graph, state.decisions), {0: x})
+    (workload,) = problem.task.split(Split.SEARCH)
+    assert torch.allclose(got.float(), problem.reference(workload)(x), atol=1e-5)
 
 
 def test_a_stride_seen_at_few_sizes_is_guarded():

@@ -79,10 +79,8 @@ class TwoPasses:
             dims=node.dims,
             monoid="sum",
         )
-        size = Constant(name=f"{site}_count", shape=(), dtype=node.dtype, values=(count,))
-        rest = _point(
-            f"{site}_rest", "maximum", size, _point(f"{site}_less", "sub", size, size, node.correction), 0
-        )
+        less = Constant(name=f"{site}_less", shape=(), dtype=node.dtype, values=(-node.correction,))
+        rest = _point(f"{site}_rest", "maximum", less, _point(f"{site}_count", "add", less, less, count), 0)
         new = replace(_point(site, "div", squares, squares, rest), name=site)
         return replace(state, graph=state.graph.rewritten({node: new}))
 

@@ -307,6 +307,8 @@ class Builder:
 
     def _constant(self, node: Constant, values: tuple[Number, ...], index: Index) -> Expression:
         kind = kind_of(node.dtype)
+        if isinstance(values[0], Size):
+            return _literal(values[0], kind)
         if len(values) == 1:
             return Literal(_typed(values[0], node.dtype), kind)
         if len(values) > _MOST_TABLE:
