@@ -47,6 +47,19 @@ def test_a_group_norm_cuts_the_channels():
     assert sizes[:2] == [3, 2]
 
 
+def test_a_group_norm_with_an_infinite_weight_is_undefined_where_torch_is():
+    def norm(x, w, b):
+        return torch.nn.functional.group_norm(x, 2, w, b)
+
+    graph = graph_of(norm, (3, 8, 5), (8,), (8,))
+    x = torch.randn(3, 8, 5, generator=torch.Generator().manual_seed(3))
+    w, b = torch.ones(8), torch.zeros(8)
+    w[1], w[6], b[2] = float("inf"), float("-inf"), float("nan")
+    own, native = interpret(graph, [x, w, b])[0], norm(x, w, b)
+    assert native.isnan().any() and native.isinf().any()
+    assert torch.allclose(own.float(), native, atol=1e-5, equal_nan=True)
+
+
 def test_names_that_sources_use_are_not_given_away():
     from kernelwright.propose.schedule.graph import from_captured
     from kernelwright.records import TensorSpec, Workload

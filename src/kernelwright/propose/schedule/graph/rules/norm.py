@@ -21,6 +21,13 @@ def _affine(b: Reader, x: Node, weight: Node | None, bias: Node | None) -> Node:
     return x if bias is None else b.point("add", x, bias)
 
 
+def _folded(b: Reader, x: Node, mean: Node, scale: Node, bias: Node | None) -> Node:
+    """Return x * scale + shift, as torch has it: where a weight is infinite the two are not a number together."""
+    away = b.point("mul", mean, scale)
+    shift = b.point("neg", away) if bias is None else b.point("sub", bias, away)
+    return b.point("add", b.point("mul", x, scale), shift)
+
+
 def _wide(b: Reader, x: Node) -> Node:
     return b.point("cast", x, dtype="float32") if x.dtype in ("float16", "bfloat16") else x
 
@@ -45,11 +52,15 @@ def _group_norm(b: Reader, op: Captured) -> Result:
     x, count = b.node(source), ints(groups)[0]
     split = (x.shape[0], count, x.shape[1] // count, *x.shape[2:])
     dims = range(2, len(split))
-    y, mean, scale = _scaled(b, b.reshape(_wide(b, x), split), dims, float(number(epsilon)))
-    channels = (x.shape[1], *(1 for _ in x.shape[2:]))
+    wide = b.reshape(_wide(b, x), split)
+    y, mean, scale = _scaled(b, wide, dims, float(number(epsilon)))
+    channels = (count, x.shape[1] // count, *(1 for _ in x.shape[2:]))
     w, c = (None if p is None else b.reshape(b.node(p), channels) for p in (weight, bias))
-    y = _affine(b, b.reshape(y, x.shape), w, c)
-    return _narrow(b, y, x.dtype), b.reshape(mean, split[:2]), b.reshape(scale, split[:2])
+    if w is not None:
+        y = _folded(b, wide, mean, b.point("mul", scale, w), c)
+    elif c is not None:
+        y = b.point("add", y, c)
+    return _narrow(b, b.reshape(y, x.shape), x.dtype), b.reshape(mean, split[:2]), b.reshape(scale, split[:2])
 
 
 def _channels(b: Reader, x: Node, parameter: object) -> Node | None:
