@@ -71,7 +71,7 @@ def test_a_dead_zygote_is_replaced(tmp_path: Path) -> None:
             worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])
 
 
-@pytest.mark.parametrize("kind", {KINDS[0], "none"})
+@pytest.mark.parametrize("kind", dict.fromkeys((KINDS[0], "none")))
 def test_killing_the_judge_kills_its_workers(kind: str, tmp_path: Path) -> None:
     script = tmp_path / "judge.py"
     script.write_text(
