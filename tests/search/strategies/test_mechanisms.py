@@ -209,7 +209,7 @@ def test_world_model_tries_the_best_rated_action_for_its_difficulty_until_it_sta
     planning = talk.ask()
     assert planning.operator == "plan" and parent_us(planning) == 90.0
     assert talk.ask() is None, "nothing to try before the plan is there"
-    talk.strategy.heard(planning, plan(("tile", 8, 5), ("fuse", 6, 1), ("unroll", 2, 1)))
+    talk.strategy.heard(planning, plan(("tile", 0.8, 5), ("fuse", 0.6, 1), ("unroll", 0.2, 1)))
     goals = []
     for time_us in (95.0, 80.0, 96.0, 97.0):
         move = talk.ask()
@@ -217,8 +217,8 @@ def test_world_model_tries_the_best_rated_action_for_its_difficulty_until_it_sta
         talk.bring(move, time_us)
     assert goals == [("fuse", 90.0), ("fuse", 90.0), ("fuse", 80.0), ("fuse", 80.0)]
     refined = talk.ask()
-    assert refined.operator == "plan" and "fuse (rated 6, closed" in refined.goal and "tile" in refined.goal
-    talk.strategy.heard(refined, plan(("pack", 1, 1), tile=0.0, unroll=9.0))
+    assert refined.operator == "plan" and "fuse (rated 0.6, closed" in refined.goal and "tile" in refined.goal
+    talk.strategy.heard(refined, plan(("pack", 0.1, 1), ("tile", 0.0, 5), ("unroll", 0.9, 1)))
     move = talk.ask()
     assert move.goal == "unroll", "rated anew"
     assert parent_us(move) == 90.0, "it hangs below what the plan of its time knew"
