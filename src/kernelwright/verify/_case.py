@@ -18,8 +18,9 @@ from ._relations import Relation, discover
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
-_CHEAP_BYTES = 4 << 20
-"""Input bytes up to which the sensitivity is averaged over two perturbations instead of one."""
+_PERTURBATIONS = ((1 << 20, 4), (4 << 20, 2))
+"""Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
+estimate that is far too low for one element in some thousands, and honest kernels would be rejected for it."""
 _STEPS = (1 << 16) + 1
 """Random steps of a perturbation; a larger tensor meets them again."""
 _INTEGER_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
@@ -229,7 +230,7 @@ class Oracle:
         if not any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in inputs):
             return [None] * len(truth)
         size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
-        times = 2 if size <= _CHEAP_BYTES else 1
+        times = next((count for most, count in _PERTURBATIONS if size <= most), 1)
         squares: list[torch.Tensor | None] = [None] * len(truth)
         random = torch.Generator().manual_seed(seed % (1 << 63))
         for _ in range(times):
