@@ -311,3 +311,21 @@ def test_an_interrupt_cancels_what_is_under_way_and_keeps_what_still_comes(store
     assert rig.go().stopped_by == "interrupted"
     assert [e.number for e in rig.journal("reply")] == [0, 1]
     assert not any(thread.name.startswith("edit-") for thread in threading.enumerate())
+
+
+def test_a_move_given_up_on_an_interrupt_is_carried_out_again_when_the_run_is_taken_up(store):
+    class GivesUp(PlantedLandscape):
+        def edit(self, move, request=None):
+            if move.number == 0:
+                return super().edit(move, request)
+            while not request.cancelled():
+                waiting.wait(0.01)
+            return Reply(failure="given up")
+
+    waiting = threading.Event()
+    first = Rig(store, GivesUp(1, faults=0.0), strategy="best_of", width=2, judge=Dying(0))
+    assert first.go().stopped_by == "interrupted"
+    assert [e.number for e in first.journal("reply")] == [0]
+    again = PlantedLandscape(1, faults=0.0)
+    Rig(store, again, strategy="best_of", width=2, run=first.run).go()
+    assert 1 in [move.number for move in again.asked]

@@ -168,7 +168,9 @@ class Edits:
         def work() -> None:
             try:
                 reply = self._editor(move).edit(asked, request)
-                self._journal.add("reply", move.number, reply.model_dump(mode="json"))
+                given_up = self._cancelled.is_set() and not reply.proposals and reply.failure
+                if not given_up:  # else the move is carried out again when the run is taken up
+                    self._journal.add("reply", move.number, reply.model_dump(mode="json"))
                 future.set_result(reply)
             except BaseException as error:  # noqa: BLE001 - raised again where the reply is taken
                 future.set_exception(error)
