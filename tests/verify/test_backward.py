@@ -66,7 +66,7 @@ class Scaled(torch.autograd.Function):
 def run(x, weight, power):
     return Scaled.apply(x, weight), x.mean()
 """
-RIGHT = "return g * weight * (1 - y * y), (g * y).sum(0)"
+RIGHT = "return torch.ops.aten.tanh_backward(g * weight, y), (g * y).sum(0)"
 WRONG = {
     "weight's gradient of one row": "return g * weight * (1 - y * y), (g * y)[0]",
     "no gradient of the weight": "return g * weight * (1 - y * y), None",
@@ -122,7 +122,7 @@ def test_the_oracle_differentiates_in_float64(oracle):
 
 @pytest.mark.parametrize("text", [PLAIN, FUNCTION.format(backward=RIGHT)], ids=["torch", "function"])
 def test_a_right_backward_is_accepted(text, oracle, pool):
-    found = verify(oracle.problem, *built(text), pool=pool, oracle=oracle, seeds=range(1000))
+    found = verify(oracle.problem, *built(text), pool=pool, oracle=oracle)
     assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
 
 
