@@ -91,9 +91,9 @@ def case_of(program: RandomProgram, *, exported: bool = False) -> Case:
     )
     workload, problem = Workload(name="random", arguments=specs), _Problem(program)
     found = (
-        capture(problem, workload)  # type: ignore[arg-type]
+        capture(problem, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
         if exported
-        else _recorded(problem, program.function, workload)  # type: ignore[arg-type]
+        else _recorded(problem, program.function, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
     )
     graph = from_captured(found, workload)
     native = program.function(*inputs)

@@ -84,7 +84,7 @@ class Holder:
         if self._kernel is None:
             raise RuntimeError("nothing is loaded")
         specs = tuple(TensorSpec.model_validate(o) for o in outputs)
-        kernel = self._kernel.bind(specs) if self._style == "destination" and specs else self._kernel  # type: ignore[attr-defined]
+        kernel = self._kernel.bind(specs) if self._style == "destination" and specs else self._kernel  # type: ignore[attr-defined]  # by the style it has it
         if self._gradient is not None:
             kernel = differentiated(kernel, self._gradient, self._style)
         number, self._next_set = self._next_set, self._next_set + 1
@@ -133,7 +133,7 @@ class Holder:
             for name, tensor in current.items():
                 tensor.copy_(given[name])
         elif self._style == "module":
-            self._kernel.load_state_dict(given, strict=True)  # type: ignore[union-attr]
+            self._kernel.load_state_dict(given, strict=True)  # type: ignore[union-attr]  # of style module it is a torch module
         else:
             self._state = given
         return {}
@@ -188,7 +188,7 @@ class Holder:
     def _current_state(self) -> dict[str, Tensor]:
         if self._style != "module" or self._kernel is None:
             return self._state
-        return dict(self._kernel.state_dict())  # type: ignore[attr-defined]
+        return dict(self._kernel.state_dict())  # type: ignore[attr-defined]  # by the style it has it
 
 
 def _require_fit(current: dict[str, Tensor], given: dict[str, Tensor]) -> None:

@@ -112,11 +112,11 @@ class _Dispatch:
         return result
 
 
-class _Operators(_Dispatch, TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Operators(_Dispatch, TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's class is untyped
     """Tells a watch of every operator that is dispatched on the thread that entered it."""
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self._watch = watch
 
 

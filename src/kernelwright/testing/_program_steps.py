@@ -129,7 +129,7 @@ def _binary(w: Writer) -> Written:
 
 def _broadcasts(a: torch.Tensor, b: torch.Tensor) -> bool:
     try:
-        torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
+        torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     except RuntimeError:
         return False
     return True

@@ -199,9 +199,9 @@ def test_queue_asks_for_a_critique_and_hands_it_on():
 PLANNING = ("draft", "improve", "plan")
 
 
-def plan(*hypotheses, **ratings):
+def plan(*hypotheses):
     said = [{"idea": idea, "rating": rating, "difficulty": hard} for idea, rating, hard in hypotheses]
-    return Reply(notes={"hypotheses": said, "ratings": ratings})
+    return Reply(notes={"hypotheses": said})
 
 
 def test_world_model_tries_the_best_rated_action_for_its_difficulty_until_it_stagnates():

@@ -6,7 +6,7 @@ from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
 from ..graph import Graph, Node, text_of
 from ..printing import Unprintable
-from ..tile import NativeCall, Program
+from ..tile import Contraction, Kernel, NativeCall, Program
 from ._program import Printer
 
 
@@ -67,8 +67,8 @@ class _Calls:
             lines.append('    raise NotImplementedError("Unsupported: another scalar argument")')
         return lines
 
-    def _kernel(self, step: object) -> list[str]:
-        reads, writes = self.printer.touched(step)  # type: ignore[arg-type]
+    def _kernel(self, step: Kernel | Contraction) -> list[str]:
+        reads, writes = self.printer.touched(step)
         lines = []
         for b in writes:
             if b.name not in self.made:
@@ -78,7 +78,7 @@ class _Calls:
                 )
                 self.made.add(b.name)
         given = [b.name for b in (*reads, *writes)] + self.printer.sizes
-        return [*lines, f"kernels.{step.name}_entry({', '.join(given)})"]  # type: ignore[attr-defined]
+        return [*lines, f"kernels.{step.name}_entry({', '.join(given)})"]
 
     def _native(self, step: NativeCall) -> list[str]:
         op = self.operations[step.name]

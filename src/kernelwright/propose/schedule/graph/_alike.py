@@ -60,7 +60,7 @@ def join(
     if key not in made:
         names = [f.name for f in fields(first) if f.init]
         made[key] = replace(
-            first,  # type: ignore[type-var]
+            first,  # type: ignore[type-var]  # only dataclasses get here
             **{n: join([getattr(v, n) for v in versions], symbols, made, guards) for n in names},
         )
     return made[key]

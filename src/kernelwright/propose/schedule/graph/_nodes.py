@@ -272,7 +272,7 @@ def with_sources(node: Node, new: Sequence[Node]) -> Node:
             changes[f.name] = next(rest)
         elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
             changes[f.name] = tuple(next(rest) if isinstance(v, Node) else v for v in value)
-    return replace(node, **changes)  # type: ignore[arg-type]
+    return replace(node, **changes)  # type: ignore[arg-type]  # each value is of its field's own type
 
 
 def ordered(roots: Sequence[Node]) -> Iterator[Node]:

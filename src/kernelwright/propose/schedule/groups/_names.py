@@ -17,7 +17,7 @@ def renamed(program: Program, taken: frozenset[str]) -> Program:
 
 def _renamed(value: _T, taken: frozenset[str]) -> _T:
     if isinstance(value, tuple):
-        return tuple(_renamed(v, taken) for v in value)  # type: ignore[return-value]
+        return tuple(_renamed(v, taken) for v in value)  # type: ignore[return-value]  # a tuple stays a tuple
     if not is_dataclass(value) or isinstance(value, type):
         return value
     changes: dict[str, Any] = {}

@@ -49,7 +49,7 @@ def _scatter(b: Reader, op: Captured, base: Node, dim: int, index: Node, updates
         raise NotRead(f"a scatter that combines by {how!r}")
     return Scatter(
         name=b.name("scatter"), shape=base.shape, dtype=op.dtype, base=base, index=index, updates=updates,
-        dim=dim % len(base.shape), aligned=aligned, combine=how,  # type: ignore[arg-type]
+        dim=dim % len(base.shape), aligned=aligned, combine=how,  # type: ignore[arg-type]  # one of the literals by the rule's table
     )  # fmt: skip
 
 

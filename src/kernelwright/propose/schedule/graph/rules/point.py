@@ -31,7 +31,7 @@ def _point(b: Reader, op: Captured) -> Node:
         low, high = (*args[1:], *(options.pop(k, None) for k in ("min", "max") if k in options), None, None)[
             :2
         ]
-        args = [args[0], low, high]  # type: ignore[list-item]
+        args = [args[0], low, high]  # type: ignore[list-item]  # clamp's limits, numbers or none
     return b.point(name, *args, dtype=op.dtype, **options)
 
 
@@ -69,7 +69,7 @@ def _full(b: Reader, op: Captured) -> Node:
     value = fixed
     if value is None:
         given = op.arguments()
-        value = given.get("fill_value", given.get("s"))  # type: ignore[assignment]
+        value = given.get("fill_value", given.get("s"))  # type: ignore[assignment]  # a number by the operator's schema
     return b.constant(number(value), op.shape, op.dtype)
 
 

@@ -101,7 +101,7 @@ def _scan(b: Reader, op: Captured) -> Node:
     x, dim = _wide(b, b.node(op.args[0]), op.dtype), ints(op.args[1])[0]
     if not x.shape:
         raise NotRead("a scan of a scalar")
-    monoid: Monoid = {"cumsum": "sum", "cumprod": "prod", "logcumsumexp": "logsumexp"}[op.op.split(".")[1]]  # type: ignore[assignment]
+    monoid: Monoid = {"cumsum": "sum", "cumprod": "prod", "logcumsumexp": "logsumexp"}[op.op.split(".")[1]]  # type: ignore[assignment]  # all three are monoids
     return Scan(
         name=b.name("scan"), shape=x.shape, dtype=op.dtype, source=x, dim=dim % len(x.shape), monoid=monoid
     )
