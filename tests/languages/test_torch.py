@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,22 @@ def test_compile_flags_wrap_function_and_module(settings, monkeypatch):
         ("function", {"mode": "max-autotune", "dynamic": False}),
         ("ModelNew", {"mode": None, "dynamic": False}),
     ]
+
+
+def test_workers_that_compile_into_one_cache_name_their_files_apart(settings, monkeypatch, tmp_path):
+    """Two forks of one zygote are process 1 with one thread each; only the number given to Inductor differs."""
+    from torch._inductor import codecache
+
+    monkeypatch.setattr(torch, "compile", lambda target, **keywords: target)
+    monkeypatch.setattr(codecache, "os", codecache.os)
+    candidate = one_file("def f(x): return x\n", "torch", "k.py:f", flags=("--compile=default",))
+    numbers = set()
+    for _ in range(2):
+        Torch(settings).load(candidate, Path("/nonexistent"), ())
+        numbers.add(codecache.os.getpid())
+    assert len(numbers | {os.getpid()}) == 3
+    codecache.write_atomic(str(tmp_path / "kernel.cpp"), "text")
+    assert [p.name for p in tmp_path.iterdir()] == ["kernel.cpp"]
 
 
 def test_freezing_is_switched_on_with_the_flag(settings, monkeypatch):

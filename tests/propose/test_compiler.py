@@ -1,6 +1,7 @@
 """Inductor's code, cut out and joined again, must compute what the reference computes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,6 +71,25 @@ def test_other_sizes_are_declined(problem: Problem, built: tuple[Candidate, Buil
     state = problem.state(workload, 5)
     with pytest.raises(NotImplementedError, match=r"^Unsupported:"):
         run(torch.randn(7, 40), *state.values())
+
+
+def test_the_names_that_the_code_gives_to_torchs_things_come_along() -> None:
+    code = (
+        "from math import inf, nan\n"
+        "checked = torch._C._dynamo.guards.assert_size_stride\n"
+        "unused = torch.ops.aten\n"
+        "def call(args):\n"
+        "    x, = args\n"
+        "    checked(x, (3, ), (1, ), 'input')\n"
+        "    return (torch.full((3, ), inf), )\n"
+        "def get_args():\n"
+        "    return [rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)]\n"
+    )
+    candidate = rewrite([Generated(code=code, flags=(), inputs=("x",))], "t", "default")
+    namespace: dict[str, Any] = {}
+    exec(candidate.sources[0].text, namespace)
+    assert namespace["run"](torch.ones(3)).tolist() == [float("inf")] * 3
+    assert "unused" not in namespace
 
 
 def test_code_of_an_unknown_form_is_refused() -> None:

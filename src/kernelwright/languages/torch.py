@@ -22,12 +22,13 @@ they are made (state loads through to the module inside).
 import ast
 import functools
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -143,6 +144,7 @@ def split_entry(entry: str) -> tuple[str, str]:
 
 
 def _compiler(mode: str) -> Callable[[Any], Any]:
+    _name_files_apart()
     if mode == "freezing":
 
         def freeze(target: Any) -> Any:
@@ -153,6 +155,17 @@ def _compiler(mode: str) -> Callable[[Any], Any]:
 
         return freeze
     return functools.partial(torch.compile, mode=None if mode == "default" else mode, dynamic=False)
+
+
+def _name_files_apart() -> None:
+    """Let Inductor name its unfinished files so that no other worker's has the name.
+
+    It names them after process and thread. Workers have these in common: each is the first process of its
+    namespace, forked from one zygote, so that two which fill one cache at a time would write into one file.
+    """
+    codecache: Any = importlib.import_module("torch._inductor.codecache")
+    number = int.from_bytes(os.urandom(4), "little")
+    codecache.os = SimpleNamespace(**{**vars(os), "getpid": lambda: number})
 
 
 def _entry_problem(candidate: Candidate) -> str | None:

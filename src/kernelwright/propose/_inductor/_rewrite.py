@@ -15,16 +15,10 @@ _PRELUDE = '''"""What TorchInductor ({mode}) writes for {task}: allocate, call t
 `kernels` is the library built from the C++ files beside this one.
 """
 
-from math import inf, nan  # noqa: F401
-
 import torch
-from torch import device  # noqa: F401
-from torch._C._dynamo.guards import _empty_strided_cpu as empty_strided_cpu  # noqa: F401
-from torch._C._dynamo.guards import _reinterpret_tensor as reinterpret_tensor  # noqa: F401
-from torch._C._dynamo.guards import assert_alignment, assert_size_stride  # noqa: F401
 
-aten = torch.ops.aten
-{extern}
+{names}
+
 '''
 _RUN = '''
 def describe(tensors):
@@ -46,7 +40,7 @@ def run(*arguments):
     results = call(tensors)
     return results[0] if len(results) == 1 else tuple(results)
 '''
-_NATIVE = {"mm", "addmm", "bmm", "baddbmm", "convolution"}
+_NATIVE = ("mm", "addmm", "bmm", "baddbmm", "convolution")
 """Inductor's extern kernels that are torch functions of the same name and arguments."""
 
 
@@ -56,6 +50,8 @@ class _Part:
 
     kernels: dict[str, tuple[list[str], str]]
     call: str
+    names: dict[str, str]
+    """The statements that give torch's things the names which `call` may use, by name."""
     inputs: list[tuple[tuple[int, ...], tuple[int, ...], str]]
 
 
@@ -78,11 +74,12 @@ def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
         bodies.append(_function(f"call_{index}", body))
         calls.append(f"    {tuple(part.inputs)!r}: call_{index},")
     text = "\n\n".join(bodies)
-    used = set(re.findall(r"extern_kernels\.(\w+)", text))
-    for name in used & _NATIVE:
-        text = text.replace(f"extern_kernels.{name}(", f"torch.{name}(")
-    extern = "from torch._inductor.select_algorithm import extern_kernels" if used - _NATIVE else ""
-    prelude = _PRELUDE.format(mode=mode, task=task.replace('"', "'"), extern=extern)
+    text = re.sub(rf"extern_kernels\.({'|'.join(_NATIVE)})\(", r"torch.\1(", text)
+    used = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    names = {statement for part in parts for name, statement in part.names.items() if name in used}
+    prelude = _PRELUDE.format(
+        mode=mode, task=task.replace('"', "'"), names="\n".join(sorted(names, key=_order))
+    )
     run = prelude + "\n" + text + "\n" + _RUN.format(calls="\n".join(calls))
     has_kernels = bool(sources)
     return Candidate(
@@ -112,7 +109,30 @@ def _cut(code: str) -> _Part:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(functions) != 1:
         raise HarvestError(f"expected one function `call` in TorchInductor's code, found {len(functions)}")
-    return _Part(kernels, _body(code, functions[0]), _input_specs(tree))
+    return _Part(kernels, _body(code, functions[0]), _names(tree), _input_specs(tree))
+
+
+def _names(tree: ast.Module) -> dict[str, str]:
+    """Read what the module imports, and what of torch it gives a short name."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                one = (
+                    ast.ImportFrom(node.module, [alias], 0)
+                    if isinstance(node, ast.ImportFrom)
+                    else ast.Import([alias])
+                )
+                found[alias.asname or alias.name] = ast.unparse(one)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("torch."):
+            found[ast.unparse(node.targets[0])] = ast.unparse(node)
+    found.pop("torch", None)
+    return found
+
+
+def _order(statement: str) -> tuple[bool, str]:
+    """Sort imports before assignments."""
+    return not statement.startswith(("import ", "from ")), statement
 
 
 def _body(code: str, function: ast.FunctionDef) -> str:
