@@ -14,6 +14,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -29,17 +30,30 @@ def set_up(extras: str) -> None:
     stamp = VENV / f"installed-{extras}"
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    has_torch = importlib.util.find_spec("torch") is not None
+    packages = packages_with_torch()
     print(
-        f"setting up {VENV} ({'with the torch at hand' if has_torch else 'with a pinned torch'})",
+        f"setting up {VENV} ({f'with the torch in {packages}' if packages else 'with a pinned torch'})",
         file=sys.stderr,
     )
-    site = ["--system-site-packages"] if has_torch else []
-    subprocess.run([sys.executable, "-m", "venv", *site, str(VENV)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    if packages:
+        share(packages, VENV)
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    pins = [] if has_torch else ["--constraint", str(ROOT / "constraints.txt")]
+    pins = [] if packages else ["--constraint", str(ROOT / "constraints.txt")]
     subprocess.run([*pip, *pins, "--editable", f"{ROOT}[{extras}]"], check=True)
     stamp.write_text(wanted)
+
+
+def packages_with_torch() -> Path | None:
+    """Return the folder of packages that this Python, a virtual environment's or not, imports torch from."""
+    spec = importlib.util.find_spec("torch")
+    return Path(spec.origin).parents[1] if spec and spec.origin else None
+
+
+def share(packages: Path, venv: Path) -> None:
+    """Let `venv` import what lies in `packages` and is not installed in itself."""
+    own = sysconfig.get_path("purelib", "venv", vars={"base": str(venv), "platbase": str(venv)})
+    (Path(own) / "torch_at_hand.pth").write_text(f"{packages}\n")
 
 
 def main() -> int:

@@ -1,0 +1,41 @@
+"""The set-up uses the torch that the Python at hand has, a virtual environment's too."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _bootstrap() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "bootstrap.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_torch_at_hand_is_found_in_a_virtual_environment() -> None:
+    packages = _bootstrap().packages_with_torch()
+    assert packages == Path(torch.__file__).parents[1]
+
+
+def test_a_new_environment_imports_and_lists_it(tmp_path: Path) -> None:
+    packages, venv = tmp_path / "packages", tmp_path / "venv"
+    (packages / "torch").mkdir(parents=True)
+    (packages / "torch" / "__init__.py").write_text("__version__ = '0.0.1+own'\n")
+    (packages / "torch-0.0.1+own.dist-info").mkdir()
+    (packages / "torch-0.0.1+own.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torch\nVersion: 0.0.1+own\n"
+    )
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    _bootstrap().share(packages, venv)
+    code = "import torch, importlib.metadata as m; print(torch.__version__, m.version('torch'))"
+    python = next(p for p in (venv / "bin" / "python", venv / "Scripts" / "python.exe") if p.exists())
+    found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["0.0.1+own", "0.0.1+own"]
