@@ -7,8 +7,9 @@ iteration. A `Dialect` says how a language writes types, numbers, loads, loops a
 """
 
 from ._dialect import CALLS, Dialect
+from ._functions import needed
 from ._launches import Launch, launches
 from ._names import renamed
 from ._print import Body, print_program
 
-__all__ = ["CALLS", "Body", "Dialect", "Launch", "launches", "print_program", "renamed"]
+__all__ = ["CALLS", "Body", "Dialect", "Launch", "launches", "needed", "print_program", "renamed"]

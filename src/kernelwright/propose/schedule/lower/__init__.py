@@ -1,6 +1,6 @@
 """Graph → Program: what is stored, what is fused, and how the loops run."""
 
-from ._builder import NeedsStore, Unlowered, kind_of
+from ._block import NeedsStore, Unlowered, kind_of
 from ._loops import Layout
 from ._lower import Decisions, NotLowered, lower
 

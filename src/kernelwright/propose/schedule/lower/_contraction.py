@@ -13,7 +13,8 @@ from ..tile import (
     Variable,
     walk,
 )  # fmt: skip
-from ._builder import Block, Builder, kind_of
+from ._block import Block, kind_of
+from ._builder import Builder
 from ._index import Index, NeedsSplit, joined
 
 

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..graph import Node, Scatter
 from ..tile import Call, Expression, Kernel, Statement, Store, arith, number
-from ._builder import Block, Builder, NeedsStore
+from ._block import Block, NeedsStore
+from ._builder import Builder
 from ._index import NeedsSplit, compare
 
 _MOST_TRIES = 40

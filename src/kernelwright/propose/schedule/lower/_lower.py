@@ -19,7 +19,7 @@ from ..graph import (
     sources_of,
 )  # fmt: skip
 from ..tile import Buffer, Kernel, NativeCall, Program, Step
-from ._builder import NeedsStore, Unlowered, kind_of
+from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
 from ._loops import Layout, scheduled

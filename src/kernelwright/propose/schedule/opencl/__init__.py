@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, print_program, renamed
+from ..groups import Body, Launch, launches, needed, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Buffer, Program
 from ._dialect import STORED, TAKEN, OpenClC
-from ._functions import used
+from ._functions import FUNCTIONS
 
 __all__ = ["Unprintable", "render"]
 
@@ -35,7 +35,13 @@ def render(
 
     head, text = print_program(program, OpenClC(), launched, frame)
     body = "\n".join(text)
-    lines = [*(f"// {line}" for line in (title or program.name).splitlines()), *head, "", *used(body), body]
+    lines = [
+        *(f"// {line}" for line in (title or program.name).splitlines()),
+        *head,
+        "",
+        *needed(body, FUNCTIONS, "OpenCL C"),
+        body,
+    ]
     source = SourceFile(path="kernel.cl", text="\n".join(lines).rstrip() + "\n")
     return Candidate(
         sources=(source,), language="opencl", entry=f"kernel.cl:{launched[-1].name}", style="destination",

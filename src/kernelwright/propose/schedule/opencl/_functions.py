@@ -1,10 +1,6 @@
 """Functions that OpenCL C lacks."""
 
-import re
-
-from ..printing import Unprintable
-
-_FUNCTIONS = {
+FUNCTIONS = {
     "kw_wide": "float kw_wide(ushort u) { return as_float((uint)u << 16); }",
     "kw_narrow": """ushort kw_narrow(float x) {  // to bfloat16, to even
   const uint u = as_uint(x);
@@ -41,23 +37,4 @@ float __attribute__((overloadable)) kw_floor_mod(float a, float b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }""",
 }
-
-
-def used(text: str) -> list[str]:
-    """Return the functions that a text needs, those they need first.
-
-    Raises:
-        Unprintable: there is none of a name.
-    """
-    found: dict[str, str] = {}
-
-    def need(within: str, by: str = "") -> None:
-        for name in re.findall(r"\bkw_\w+", within):
-            if name not in _FUNCTIONS:
-                raise Unprintable(f"OpenCL C has no {name.removeprefix('kw_')}")
-            if name not in found and name != by:
-                need(_FUNCTIONS[name], name)
-                found[name] = _FUNCTIONS[name]
-
-    need(text)
-    return [*found.values(), ""] if found else []
+"""Name → definition; `groups.needed` picks those that a text calls."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, print_program, renamed
+from ..groups import Body, Launch, launches, needed, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Program
 from ._dialect import TAKEN, Wgsl
-from ._functions import used
+from ._functions import FUNCTIONS
 
 __all__ = ["Unprintable", "render"]
 
@@ -49,7 +49,7 @@ def render(
         *printer.bindings({b for launch in launched for b in launch.stored}),
         *overrides,
         "",
-        *used(body),
+        *needed(body, FUNCTIONS, "WGSL"),
         body,
     ]
     source = SourceFile(path="kernel.wgsl", text="\n".join(lines).rstrip() + "\n")

@@ -4,11 +4,7 @@ Source of the polynomials for exp and log: Cephes Mathematical Library, expf.c a
 evaluated by series near zero and through exp elsewhere.
 """
 
-import re
-
-from ..printing import Unprintable
-
-_FUNCTIONS = {
+FUNCTIONS = {
     "kw_zero": "var<private> kw_zero: u32 = 0u;",
     "kw_bits": "fn kw_bits(u: u32) -> f32 { return bitcast<f32>(u | kw_zero); }",
     "kw_isnan": "fn kw_isnan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }",
@@ -143,23 +139,4 @@ _FUNCTIONS = {
   return a / b - select(0, 1, a % b != 0 && (a < 0) != (b < 0));
 }""",
 }
-
-
-def used(text: str) -> list[str]:
-    """Return the functions that a text needs, those they need first.
-
-    Raises:
-        Unprintable: there is none of a name.
-    """
-    found: dict[str, str] = {}
-
-    def need(within: str, by: str = "") -> None:
-        for name in re.findall(r"\bkw_\w+", within):
-            if name not in _FUNCTIONS:
-                raise Unprintable(f"WGSL has no {name.removeprefix('kw_')}")
-            if name not in found and name != by:
-                need(_FUNCTIONS[name], name)
-                found[name] = _FUNCTIONS[name]
-
-    need(text)
-    return [*found.values(), ""] if found else []
+"""Name → definition; `groups.needed` picks those that a text calls."""

@@ -1,0 +1,61 @@
+"""What a kernel is built of: blocks of statements, and what building one may ask for."""
+
+from dataclasses import dataclass, field
+
+from ..graph import Node
+from ..tile import Expression, Kind, Loop, Statement, number
+from ._index import Index
+
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+class NeedsStore(Exception):
+    """A value cannot be computed where it is used without computing it again and again."""
+
+    def __init__(self, node: Node, first: frozenset[str] = frozenset(), last: str = "") -> None:
+        super().__init__(node.name)
+        self.node = node
+        self.first = first
+        """Loops over these axes, outside all others, would do."""
+        self.last = last
+        """A loop over this axis, inside all others, would do."""
+
+
+class Unlowered(Exception):
+    """The node has no form in tiles."""
+
+
+def kind_of(dtype: str) -> Kind:
+    """Return what elements of a dtype compute in."""
+    if dtype in _FLOATS:
+        return "float32"
+    if dtype in ("bool", "float64"):
+        return dtype
+    if dtype in ("int64", "int32", "int16", "int8", "uint8"):
+        return "int64"
+    raise Unlowered(f"dtype {dtype}")
+
+
+@dataclass(eq=False)
+class Block:
+    """The body of a loop while it is built."""
+
+    parent: "Block | None" = None
+    axis: str = ""
+    size: int = 1
+    ordered: bool = False
+    guard: bool = False
+    """Runs under a condition: nothing in it may be computed outside."""
+    body: list[Statement] = field(default_factory=list)
+    known: dict[tuple[int, Index], Expression] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+
+    def chain(self) -> "list[Block]":
+        """Return the blocks around this one and itself, outermost first."""
+        return [*(self.parent.chain() if self.parent else []), self]
+
+    def close(self) -> None:
+        """Put the loop into the block around it."""
+        assert self.parent is not None
+        loop = Loop(self.axis, number(self.size), tuple(self.body), ordered=self.ordered)
+        self.parent.body.append(loop)
