@@ -1,6 +1,7 @@
 """The acceptance from end to end in real workers: a faster kernel, an equal one, a wrong one."""
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,8 +10,10 @@ from kernelwright.devices import detect
 from kernelwright.errors import BusyError
 from kernelwright.languages import get_language
 from kernelwright.measure import decide
-from kernelwright.records import Bound, BoundTerm, Candidate, Evaluation, SourceFile
+from kernelwright.records import Bound, BoundTerm, Candidate, Evaluation, SourceFile, Split
 from kernelwright.search import acceptance
+from kernelwright.search._result import judgement_of
+from kernelwright.search._variants import speedups
 from kernelwright.search.acceptance import Acceptance
 from kernelwright.tasks import Problem, load_task
 
@@ -158,3 +161,32 @@ def test_a_candidate_is_timed_on_the_workloads_asked_for(judge):
     found = judge.accept(*FAST, workloads=[judge.problem.task.workloads[0].name])
     assert found.decision.status == "improved"
     assert judge.accept(*FAST, workloads=["another"]).timing.blocks == ()
+
+
+TWO_SIZES = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 32, "dim": 64}, {"rows": 48, "dim": 96}])
+def doubled(x):
+    return x + x
+"""
+
+
+def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_path):
+    (tmp_path / "doubled.py").write_text(TWO_SIZES)
+    problem = Problem(load_task(str(tmp_path / "doubled.py")))
+    small, large = (w.name for w in problem.task.split(Split.SEARCH))
+    candidate = made(
+        "def run(x):\n    if len(x) == 32:\n        raise NotImplementedError('Unsupported: 32 rows')\n"
+        "    return x * 2\n"
+    )
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
+    with Acceptance(problem, detect("cpu"), (), ("eager",), settings=settings) as judge:
+        found = judge.screen(*candidate)
+    assert found.verdict.status == "accepted", found.verdict.findings
+    assert found.verdict.unsupported == (small,)
+    assert [w.workload for w in found.decision.workloads] == [large]
+    assert speedups(found, (small, large)).keys() == {large}
+    run = SimpleNamespace(id="r", task_name="doubled")
+    assert judgement_of(run, found, (small, large)).declined == (small,)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kernelwright.records import Split
+from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _trial, admit, verify
 
 RIGHT = "def run(x, weight):\n    return torch.softmax(x, -1) * weight\n"
@@ -70,7 +72,7 @@ def test_each_check_carries_its_weight(name, problem, pool, make, oracle):
     assert found.failure != check
 
 
-def test_a_candidate_may_decline_hidden_workloads_only(problem, pool, make, oracle):
+def test_a_candidate_may_decline_hidden_workloads(problem, pool, make, oracle):
     body = (
         "def run(x, weight):\n    if x.shape != (24, 48):\n"
         "        raise NotImplementedError('Unsupported: other shapes')\n    return x.softmax(-1) * weight\n"
@@ -78,6 +80,36 @@ def test_a_candidate_may_decline_hidden_workloads_only(problem, pool, make, orac
     found = verify(problem, *make(body), pool=pool, depth="full", oracle=oracle)
     assert found.status == "accepted"
     assert found.unsupported
+
+
+TWO_SIZES = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 24, "dim": 48}, {"rows": 32, "dim": 64}])
+def scaled(x):
+    return torch.softmax(x, -1)
+"""
+
+
+@pytest.fixture(scope="module")
+def two_sizes(tmp_path_factory):
+    path = tmp_path_factory.mktemp("task") / "two_sizes.py"
+    path.write_text(TWO_SIZES)
+    return Problem(load_task(str(path)))
+
+
+def test_a_candidate_may_decline_some_search_workloads_and_is_probed_on_another(two_sizes, pool, make):
+    body = (
+        "def run(x):\n    if len(x) == 24:\n        raise NotImplementedError('Unsupported: 24 rows')\n"
+        "    return x.softmax(-1){wrong}\n"
+    )
+    found = verify(two_sizes, *make(body.format(wrong="")), pool=pool, depth="screen")
+    assert found.status == "accepted", found.findings
+    assert found.unsupported == (two_sizes.task.split(Split.SEARCH)[0].name,)
+    assert "earlier-outputs" in {f.check for f in found.findings}
+    wrong = verify(two_sizes, *make(body.format(wrong=" * 1.01")), pool=pool, depth="screen")
+    assert wrong.failure == "correct"
 
 
 def test_wrong_on_hidden_shapes_is_rejected_without_telling_which(problem, pool, make, oracle):

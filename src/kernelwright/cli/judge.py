@@ -117,5 +117,7 @@ def _print(judgement: "Judgement") -> None:
         print(f"{finding.status:8} {finding.check} {finding.message}".rstrip())
     if judgement.diagnostics:
         print(judgement.diagnostics, file=sys.stderr)
+    if judgement.declined:
+        print(f"declined {', '.join(judgement.declined)}: the native op would run there")
     speedup = judgement.speedup.model_dump() if judgement.speedup else None
     print(f"{judgement.verdict}; {judgement.decision}, {speedup_text(speedup)}", flush=True)

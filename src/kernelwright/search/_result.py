@@ -119,6 +119,8 @@ class Judgement(Record):
     """The least time that the device needs."""
     workloads: tuple[WorkloadDecision, ...]
     """The speedup workload by workload."""
+    declined: tuple[str, ...]
+    """Search workloads that it does not serve; it was not timed on them, and the native op would run there."""
     diagnostics: str
     """What the compiler said where it did not build."""
     evidence: dict[str, Scalar]
@@ -131,8 +133,11 @@ class Judgement(Record):
         return json.dumps({"event": "result", **self.model_dump(mode="json")})
 
 
-def judgement_of(run: Run, evaluation: Evaluation) -> Judgement:
-    """Sum one evaluation up; what did not build is rejected, what could not be built is unknown."""
+def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> Judgement:
+    """Sum one evaluation up; what did not build is rejected, what could not be built is unknown.
+
+    `workloads` are the names of the search workloads.
+    """
     verdict = evaluation.verdict
     if verdict is not None:
         findings, standing = verdict.findings, verdict.status
@@ -156,6 +161,7 @@ def judgement_of(run: Run, evaluation: Evaluation) -> Judgement:
         time_us=decision.time_us or None,
         bound_us=decision.bound_us or None,
         workloads=decision.workloads,
+        declined=tuple(name for name in workloads if verdict and name in verdict.unsupported),
         diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
         evidence=build.evidence,
         advice=build.findings,

@@ -145,8 +145,10 @@ def judge_one(setting: Search, candidate: Candidate, judge: Judge, *, screen: bo
     evaluator = Evaluator(setting.run, setting.store, judge, {language.name: language}, setting.meter)
     known, build = evaluator.known(candidate), language.build(candidate)
     if screen:
-        return judgement_of(setting.run, known or evaluator.screen(candidate, build))
-    return judgement_of(setting.run, evaluator.accept(candidate, build))
+        judged = known or evaluator.screen(candidate, build)
+    else:
+        judged = evaluator.accept(candidate, build)
+    return judgement_of(setting.run, judged, evaluator.workloads)
 
 
 def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:

@@ -247,7 +247,7 @@ class Acceptance:
 
     def _workloads(self, phase: Phase, verdict: Verdict, asked: Sequence[str]) -> list[Workload]:
         task = self._problem.task
-        search = task.split(Split.SEARCH)
+        search = [w for w in task.split(Split.SEARCH) if w.name not in verdict.unsupported]
         found = [w for w in search if not asked or w.name in asked]
         if phase == "confirm":
             sizes = [_elements(w) for w in found] or [0]

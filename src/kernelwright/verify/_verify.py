@@ -103,13 +103,15 @@ def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledg
     for workload in search:
         case = trial.oracle.case(workload, seed)
         yield from _calls(trial, case, disabled, ledger)
-        if first is None and case.usable:
+        if first is None and case.usable and workload.name not in ledger.unsupported:
             first = case
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]
             yield from _probes(trial, case, asked, disabled)
-    if first is None:
+    if len(ledger.unsupported) == len(search):
+        yield failed(SUPPORTED, "it declines every search workload; the native op would serve all of them")
+    elif first is None:
         yield unknown("correct", "the native op itself is not accurate enough on any search workload")
     if depth == "full":
         for workload in _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM))):
@@ -128,10 +130,10 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
     try:
         seen = observe(trial, case)
     except WorkerFailure as failure:
-        if failure.kind is FailureKind.UNSUPPORTED and workload.split is not Split.SEARCH:
+        if failure.kind is FailureKind.UNSUPPORTED:
             ledger.unsupported.append(workload.name)
             return
-        yield _placed(_failure(trial, failure), workload)
+        yield _placed(_blamed(trial, RUNS, failure), workload)
         return
     yield passed(RUNS)
     for check in CHECKS:
@@ -153,13 +155,6 @@ def _probes(trial: Trial, case: Case, probes: Sequence[Probe], disabled: frozens
         except WorkerFailure as failure:
             yield _blamed(trial, probe.name, failure)
             return
-
-
-def _failure(trial: Trial, failure: WorkerFailure) -> Finding:
-    """Turn a worker's failure into a finding: who is to blame for the missing answer?"""
-    if failure.kind is FailureKind.UNSUPPORTED:
-        return failed(SUPPORTED, describe(failure))
-    return _blamed(trial, RUNS, failure)
 
 
 def _blamed(trial: Trial, check: str, failure: WorkerFailure) -> Finding:
