@@ -144,10 +144,7 @@ def judge_one(setting: Search, candidate: Candidate, judge: Judge, *, screen: bo
     language = get_language(candidate.language)
     evaluator = Evaluator(setting.run, setting.store, judge, {language.name: language}, setting.meter)
     known, build = evaluator.known(candidate), language.build(candidate)
-    if screen:
-        judged = known or evaluator.screen(candidate, build)
-    else:
-        judged = evaluator.accept(candidate, build)
+    judged = known or evaluator.screen(candidate, build) if screen else evaluator.accept(candidate, build)
     return judgement_of(setting.run, judged, evaluator.workloads)
 
 
