@@ -272,6 +272,31 @@ for rows, want in ((4, "{every.key}"), (6, "{every.key}"), (8, "{eight.key}"), (
     run(tmp_path / "out", code)
 
 
+def test_packed_weights_follow_in_the_package_as_they_did_before_the_judge(tmp_path: Path) -> None:
+    text = (
+        "packings = []\ndef prepare(weights):\n    packings.append(1)\n    return weights['b'] * 2\n\n"
+        "def run(x, a, packed):\n    return x * a + packed / 2\n"
+    )
+    packer = Candidate(sources=(SourceFile(path="k.py", text=text),), language="torch", entry="k.py:run")
+    task = make_task(module=True)
+    package(task, [variant(task, packer)], claim(task), tmp_path / "out", init=(16,))
+    code = """
+import sys, torch
+from scale_shift import Module, dispatcher
+m = Module(16)
+with torch.no_grad():
+    for change in (lambda: None, lambda: m.b.fill_(7), lambda: setattr(m, "b", torch.nn.Parameter(torch.randn(16)))):
+        change()
+        for rows in (4, 8, 8):
+            x = torch.randn(rows, 16)
+            assert dispatcher.choose(x, 2.5, m.b).startswith("torch")
+            assert torch.allclose(m(x, 2.5), x * 2.5 + m.b, atol=1e-5)
+(packings,) = [v.packings for n, v in sys.modules.items() if n.startswith("variant_") and hasattr(v, "packings")]
+assert len(packings) == 3, packings
+"""
+    run(tmp_path / "out", code)
+
+
 def test_workloads_of_several_dtypes_have_ranges_of_their_own() -> None:
     single = workload(4)
     double = single.model_copy(

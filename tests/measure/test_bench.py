@@ -57,6 +57,7 @@ def test_blocks_hold_every_leg_and_the_proof_of_what_ran(bench):
     assert {f.check for f in findings} == {"timed-calls", "timed-outputs", "deferred-work", "two-clocks"}
     assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
     assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
+    assert all(leg.load_us > 0 and leg.first_call_us > 0 and not leg.prepare_us for leg in timing.legs)
     assert len({leg.worker for leg in timing.legs}) == 2
     for block in timing.blocks:
         assert set(block.times_us) == set(block.order) == {"candidate", "eager"}
@@ -119,3 +120,29 @@ def test_a_glance_has_the_first_baseline_alone(bench, monkeypatch):
     timing, _ = measure(bench, SOFTMAX, phase="glance")
     assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
     assert {b.phase for b in timing.blocks} == {"glance"}
+
+
+SCALED = TASK.replace(
+    "    def forward(self, x):\n        return torch.softmax(x, dim=-1)",
+    "    def __init__(self):\n        super().__init__()\n        self.scale = nn.Parameter(torch.ones(dim))\n\n"
+    "    def forward(self, x):\n        return torch.softmax(x, dim=-1) * self.scale",
+)
+PACKED = """
+import traceback
+def prepare(weights):
+    assert not any(f.name == "__call__" for f in traceback.extract_stack()), "packed within a call"
+    return weights["scale"].clone()
+def run(x, packed):
+    return torch.softmax(x, -1) * packed
+"""
+
+
+def test_weights_are_packed_outside_of_timed_calls_and_the_cost_is_recorded(bench, tmp_path):
+    (tmp_path / "scaled.py").write_text(SCALED)
+    problem = Problem(load_task(str(tmp_path / "scaled.py")))
+    with Bench(problem, bench.pool, bench.device, baselines=("eager",)) as scaled:
+        timing, findings = measure(scaled, PACKED, phase="glance")
+    assert not [f for f in findings if f.check.startswith("timed") and f.status == "fail"], findings
+    costs = {leg.name: leg.prepare_us for leg in timing.legs}
+    assert costs["candidate"] > 0
+    assert costs["eager"] == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from ..errors import InputError
+from ..languages import prepared
 from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
 from ..records import Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ._claim import Claim
@@ -70,8 +71,11 @@ def package(
     for variant in variants:
         _write(home / "variants" / variant.name, variant.evaluation.candidate.sources)
     _write(home / "reference", task.reference.files)
-    (home / "variants.json").write_text(json.dumps([_table_row(v, device) for v in variants], indent=1))
+    weights = [s.name for s in task.split(Split.SEARCH)[0].state]
+    rows = [{**_table_row(v, device), "weights": weights} for v in variants]
+    (home / "variants.json").write_text(json.dumps(rows, indent=1))
     shutil.copytree(_HERE / "runtime", home / "_runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(str(prepared.__file__), home / "_runtime")
     for path, text in _sources(task, name, init).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -153,7 +153,7 @@ class Bench:
         sets = [self._content(w).draw() for w, _ in waiting]
         numbers = []
         for (workload, leg), bound in zip(waiting, self._layout.place(sets), strict=True):
-            self._give_state(workload, leg)
+            self._give_state(workload, [leg])
             numbers.append(leg.worker.bind(bound, workload.outputs))
         with ThreadPoolExecutor(self.pool.threads) as threads:
             legs = [leg for _, leg in waiting]
@@ -261,14 +261,14 @@ class Bench:
             self._contents[workload.name] = Content(self.problem, workload)
         return self._contents[workload.name]
 
-    def _give_state(self, workload: Workload, leg: Contestant) -> None:
+    def _give_state(self, workload: Workload, legs: Sequence[Contestant]) -> None:
         state = self.problem.state(workload, secrets.randbits(48))
-        if state:
-            leg.worker.set_state(state)
+        for leg in legs:
+            leg.take(state)
 
     def _warm_up(self, station: _Station, leg: Contestant, ends: _Ends) -> None:
         """Give the leg a state and a random number of calls on content that is not timed."""
-        self._give_state(station.workload, leg)
+        self._give_state(station.workload, [leg])
         for i in range(1 + self._random.randrange(3)):
             if ends.over:
                 raise _OutOfTimeError
@@ -301,7 +301,7 @@ class Bench:
                 while repeated:
                     if ends.over:
                         return
-                    self._give_states(station)
+                    self._give_state(station.workload, station.legs)
                     blocks.append(self._block(station, phase))
                     repeated = blocks[-1].repeated
             if self._is_enough(number, phase, blocks, tried):
@@ -331,11 +331,6 @@ class Bench:
     def _note_best(self, blocks: list[Block]) -> None:
         for name, found in _ratios(blocks, self._baselines.names[0]).items():
             self._best[name] = max(median(found), self._best.get(name, 0.0))
-
-    def _give_states(self, station: _Station) -> None:
-        state = self.problem.state(station.workload, secrets.randbits(48))
-        for leg in station.legs if state else ():
-            leg.worker.set_state(state)
 
     def _block(self, station: _Station, phase: Phase) -> Block:
         """Run every leg once on the same fresh bytes and compare what came out."""

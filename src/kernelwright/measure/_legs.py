@@ -1,8 +1,11 @@
 """The contestants: a fresh worker for the candidate, warm ones for the baselines."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import median
+
+from torch import Tensor
 
 from ..languages import get_language
 from ..records import Build, Candidate, Leg, Workload
@@ -20,6 +23,13 @@ class Contestant:
     def __init__(self, name: str, worker: Worker) -> None:
         self.name, self.worker = name, worker
         self.first_call_us = 0.0
+        self._prepared_us: list[float] = []
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        """Take parameters and buffers and pack them, outside of every timed call."""
+        if state:
+            self.worker.set_state(state)
+            self._prepared_us.append(self.worker.prepare())
 
     def record(self) -> Leg:
         """Return the proof of what ran."""
@@ -29,6 +39,8 @@ class Contestant:
             content=loaded.content,
             symbol=loaded.symbol,
             worker=self.worker.pid,
+            load_us=loaded.setup_us,
+            prepare_us=median(self._prepared_us or [0.0]),
             first_call_us=self.first_call_us,
         )
 

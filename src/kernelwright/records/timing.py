@@ -14,8 +14,17 @@ class Leg(Record):
     """The entry that was called."""
     worker: int
     """Process id of the worker."""
+    load_us: float = 0.0
+    """Microseconds to load it into a fresh process that has imported torch; its build is not in it."""
+    prepare_us: float = 0.0
+    """Median microseconds of its `prepare`, outside of every timed call; 0 where it declares none."""
     first_call_us: float = 0.0
-    """Microseconds of the first call, set-up included."""
+    """Microseconds of the first call, loading and `prepare` not included."""
+
+    @property
+    def start_us(self) -> float:
+        """Microseconds until the first answer: loading, `prepare` and the first call."""
+        return self.load_us + self.prepare_us + self.first_call_us
 
 
 class Block(Record):

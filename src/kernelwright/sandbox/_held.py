@@ -71,7 +71,8 @@ class Held:
         setup_us = (time.perf_counter_ns() - start) / 1000
         if reply.get("content") != payload.candidate.key:
             raise self._connection.reject(f"loaded {str(reply.get('content'))[:40]!r}, not the candidate")
-        self.loaded = Loaded(payload.candidate.key, payload.candidate.entry, setup_us)
+        prepares = reply.get("prepares") is True
+        self.loaded = Loaded(payload.candidate.key, payload.candidate.entry, setup_us, prepares)
         return self.loaded
 
     def audit(self, *, deadline_s: float = 10.0) -> Audit:

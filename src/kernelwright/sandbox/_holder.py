@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..languages import Language, get_language
+from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
 from ._channel import Message
@@ -40,6 +41,7 @@ class Holder:
         self.watch: Watch | None = None
         """Looks at what calls are made of, in workers that are never timed."""
         self._kernel: Callable[..., Any] | None = None
+        self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
         self._style = "function"
         self._device = "cpu"
@@ -64,9 +66,14 @@ class Holder:
             kernel = kernel(*request["init"]).to(self._device)
             kernel.train(request["mode"] == "train")
         self._kernel = kernel
+        self._prepared = None if self._style == "destination" else prepared(kernel)
         if request["gradient"] is not None and self._style != "destination":
+            if self._prepared is not None:
+                raise ValueError(
+                    "prepare is declared, but gradients of a backward task go through the weights"
+                )
             self._gradient = Gradient(**request["gradient"])
-        return {"content": content, "symbol": candidate.entry}
+        return {"content": content, "symbol": candidate.entry, "prepares": self._prepared is not None}
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
         """Map shared memory; number 0 is this worker's own output region."""
@@ -84,7 +91,9 @@ class Holder:
         if self._kernel is None:
             raise RuntimeError("nothing is loaded")
         specs = tuple(TensorSpec.model_validate(o) for o in outputs)
-        kernel = self._kernel.bind(specs) if self._style == "destination" and specs else self._kernel  # type: ignore[attr-defined]  # by the style it has it
+        kernel = self._prepared or self._kernel
+        if self._style == "destination" and specs:
+            kernel = self._kernel.bind(specs)  # type: ignore[attr-defined]  # by the style it has it
         if self._gradient is not None:
             kernel = differentiated(kernel, self._gradient, self._style)
         number, self._next_set = self._next_set, self._next_set + 1
@@ -96,6 +105,14 @@ class Holder:
         """Return what to call with what; state follows the arguments but for modules, which hold it."""
         state = () if self._style == "module" else tuple(self._state.values())
         return [(kernel, (*arguments, *state)) for kernel, arguments in (self._sets[n] for n in sets)]
+
+    def prepare(self) -> Message:
+        """Let the candidate pack its weights now, where it declares `prepare` and they changed."""
+        if isinstance(self._prepared, PreparedModule):
+            self._prepared.follow()
+        elif self._prepared is not None:
+            self._prepared.follow(*self._state.values())
+        return {}
 
     def run(self, plan: list[Call]) -> list[Any]:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
@@ -133,9 +150,12 @@ class Holder:
             for name, tensor in current.items():
                 tensor.copy_(given[name])
         elif self._style == "module":
-            self._kernel.load_state_dict(given, strict=True)  # type: ignore[union-attr]  # of style module it is a torch module
+            replaced = self._prepared is not None
+            self._kernel.load_state_dict(given, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module
         else:
             self._state = given
+            if isinstance(self._prepared, Prepared):
+                self._prepared.names = tuple(given)
         return {}
 
     def release(self) -> Message:

@@ -151,6 +151,8 @@ class Loaded:
     """The entry that is called."""
     setup_us: float
     """Microseconds to load it, by the judge's clock."""
+    prepares: bool = False
+    """Whether it declares `prepare`. Reported inside."""
 
 
 @dataclass(frozen=True)

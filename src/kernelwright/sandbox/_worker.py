@@ -77,6 +77,16 @@ class Worker(Held):
                 self._unmap(arena)
         self._connection.rest()
 
+    def prepare(self, *, deadline_s: float = _STATE_DEADLINE_S) -> float:
+        """Let the candidate pack the weights that it has now; return microseconds, 0 where it declares no `prepare`."""
+        if not self.loaded.prepares:
+            return 0.0
+        start = time.perf_counter_ns()
+        self._connection.ask({"op": "prepare"}, deadline_s)
+        time_us = (time.perf_counter_ns() - start) / 1000
+        self._connection.rest()
+        return time_us
+
     def state(self, *, deadline_s: float = _STATE_DEADLINE_S) -> dict[str, Tensor]:
         """Return parameters and buffers as they are now, by name."""
         take, parse = self._handover.take, self._handover.parse

@@ -136,6 +136,7 @@ class Trial:
         self._make_room(cases)
         if cases[0].state:
             worker.set_state(cases[0].state, deadline_s=self.limit_s())
+            worker.prepare(deadline_s=self.limit_s())
         return [self._bind(worker, case) for case in cases]
 
     def call(self, placed: Sequence[Placed]) -> list[Fetched]:

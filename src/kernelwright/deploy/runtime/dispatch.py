@@ -28,6 +28,7 @@ class Dispatcher:
         self.variants: list[dict[str, Any]] = json.loads((folder / "variants.json").read_text())
         self._folder = folder
         self._plans: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the op; same results as the native op within the verified tolerance."""
@@ -58,11 +59,11 @@ class Dispatcher:
             return self.native
 
     def _load(self, variant: dict[str, Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        folder = self._folder / "variants" / variant["name"]
-        given = {"kernels": loaders.load_cpp(folder, tuple(variant["flags"]))} if variant["flags"] else {}
         if variant["style"] == "function":
-            return self._guarded(loaders.load_python(folder, variant["entry"], **given))
-        kernel = getattr(given["kernels"], variant["entry"].partition(":")[2])
+            return self._guarded(self._function(variant))
+        folder = self._folder / "variants" / variant["name"]
+        kernels = loaders.load_cpp(folder, tuple(variant["flags"]))
+        kernel = getattr(kernels, variant["entry"].partition(":")[2])
         specs = output_specs(self.native, arguments)
         device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
 
@@ -70,6 +71,18 @@ class Dispatcher:
             return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in specs)
 
         return self._guarded(loaders.destination(kernel, allocate))
+
+    def _function(self, variant: dict[str, Any]) -> Callable[..., Any]:
+        """Load a function once for all sizes, so that its weights are packed once where it declares `prepare`."""
+        from .prepared import prepared  # type: ignore[import-not-found]  # put beside this file by the export
+
+        name = variant["name"]
+        if name not in self._functions:
+            folder = self._folder / "variants" / name
+            given = {"kernels": loaders.load_cpp(folder, tuple(variant["flags"]))} if variant["flags"] else {}
+            kernel = loaders.load_python(folder, variant["entry"], **given)
+            self._functions[name] = prepared(kernel, variant["weights"]) or kernel
+        return self._functions[name]
 
     def _guarded(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:

@@ -1,0 +1,112 @@
+"""Weights packed once, and again when they change: what follows them, in workers and in exported packages alike.
+
+A candidate declares it by name: `prepare(weights)` in the file of its function, or a method `prepare(self)` of its
+module. Imports torch and the standard library only, because it is copied as it is into every exported package.
+
+Covers: weights that are other tensors than before, and weights that torch's operators wrote to (`Tensor._version`).
+Does not cover: writes that torch does not count, through `.data`, numpy or raw memory; whole submodules replaced.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_Seen = tuple[tuple[Tensor, int | None], ...]
+
+
+class Prepared:
+    """A function called with the arguments and what `prepare(weights)` made of the weights.
+
+    Example:
+        >>> def prepare(weights): return weights["w"].t().contiguous()
+        >>> def run(x, packed): return x @ packed
+        >>> kernel, w = Prepared(run, prepare, ("w",)), torch.ones(2, 3)
+        >>> kernel(torch.ones(1, 3), w), kernel(torch.ones(1, 3), w.mul_(2))
+        (tensor([[3., 3.]]), tensor([[6., 6.]]))
+    """
+
+    def __init__(
+        self, kernel: Callable[..., Any], prepare: Callable[..., Any], names: Sequence[str] = ()
+    ) -> None:
+        self._kernel, self._prepare = kernel, prepare
+        self.names = tuple(names)
+        """Names of the weights, which are the last arguments of a call."""
+        self._held: tuple[_Seen, Any] = ((), None)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call with (*arguments, *weights), having packed the weights again where they changed."""
+        split = len(arguments) - len(self.names)
+        return self._kernel(*arguments[:split], self.follow(*arguments[split:]))
+
+    def follow(self, *weights: Tensor) -> Any:
+        """Return what `prepare` makes of the weights; called only where they changed."""
+        if not weights:
+            raise RuntimeError("prepare(weights) is declared, and the task has no parameters or buffers")
+        if _changed(self._held[0], weights):
+            seen = _seen(weights)
+            with torch.no_grad():
+                self._held = seen, self._prepare(dict(zip(self.names, weights, strict=True)))
+        return self._held[1]
+
+
+class PreparedModule:
+    """A module whose `prepare()` is called before a call where its parameters or buffers changed."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._places = [
+            (place, name)
+            for owner in module.modules()
+            for place in (owner._parameters, owner._buffers)
+            for name in place
+            if name not in owner._non_persistent_buffers_set
+        ]
+        self._seen: _Seen | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the module, having let it pack its weights again where they changed."""
+        self.follow()
+        return self._module(*arguments)
+
+    def follow(self) -> None:
+        """Let the module pack its weights where they changed."""
+        held = [place[name] for place, name in self._places]
+        weights = [w for w in held if w is not None]
+        if self._seen is None or _changed(self._seen, weights):
+            self._seen = _seen(weights)
+            with torch.no_grad():
+                self._module.prepare()  # type: ignore[operator]  # declared: it is a method
+
+
+def prepared(kernel: Any, names: Sequence[str] = ()) -> Prepared | PreparedModule | None:
+    """Return what calls the kernel and follows its weights; none where it declares no `prepare`."""
+    if isinstance(kernel, torch.nn.Module):
+        own = getattr(kernel, "prepare", None)
+        return PreparedModule(kernel) if callable(own) and _parameters(own) == [] else None
+    beside: Any = getattr(inspect.unwrap(kernel), "__globals__", {}).get("prepare")
+    found = callable(beside) and _parameters(beside) == ["weights"]
+    return Prepared(kernel, beside, names) if found else None
+
+
+def _parameters(function: Callable[..., Any]) -> list[str] | None:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+def _seen(weights: Sequence[Tensor]) -> _Seen:
+    return tuple((w, None if w.is_inference() else w._version) for w in weights)
+
+
+def _changed(seen: _Seen, weights: Sequence[Tensor]) -> bool:
+    """Tell whether a weight is another tensor, was written to, or cannot be told (made in inference mode)."""
+    if len(seen) != len(weights):
+        return True
+    return any(
+        w is not known or version is None or w._version != version
+        for w, (known, version) in zip(weights, seen, strict=True)
+    )
