@@ -10,12 +10,15 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from ..config import Settings
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..records import Bound, Task
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
 """What may compute the answer; see `Contract.calls`."""
+Backward = Annotated[bool, Parameter(negative="")]
+"""Whether forward and backward are one call; see `Contract.backward`."""
 
 
 @Parameter(name="*")
@@ -34,16 +37,35 @@ class Common:
         return self.store or Settings.from_environment().store
 
 
-def under_rule(
-    target: "str | Path | Task", calls: "Calls | None", max_elements: int | None
-) -> "str | Path | Task":
-    """Return the target; where a rule on calls is given, its task under that rule."""
-    if calls is None:
-        return target
+def asked(
+    target: "str | Path | Task",
+    max_elements: float | None,
+    *,
+    backward: bool = False,
+    calls: Calls | None = None,
+) -> "Task":
+    """Return the task of a target as the flags ask for it.
+
+    Args:
+        target: What the user points at, or a task that is loaded already.
+        max_elements: To which its sizes are shrunk.
+        backward: Whether forward and backward are to be one call.
+        calls: What may compute the answer; as the task says where it is none.
+
+    Raises:
+        InputError: `backward` is asked for of a loaded task that is forward only.
+    """
     from ..records import Task
     from ..tasks import load_task
 
-    task = target if isinstance(target, Task) else load_task(target, max_elements=max_elements)
+    shrunk = None if max_elements is None else int(max_elements)
+    task = target if isinstance(target, Task) else load_task(target, max_elements=shrunk, backward=backward)
+    if backward and not task.contract.backward:
+        raise InputError(
+            f"task {task.name!r} of an earlier run is forward only; name its file with --backward"
+        )
+    if calls is None:
+        return task
     return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
 
 

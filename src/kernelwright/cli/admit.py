@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ._common import Common, print_json, table
+from ._common import Backward, Common, asked, print_json, table
 
 if TYPE_CHECKING:
     from ..verify import Admission
@@ -15,6 +15,7 @@ def admit(
     task: str,
     *,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    backward: Backward = False,
     common: Common | None = None,
 ) -> int:
     """Put wrong answers through a task's checks; a task that lets one pass is itself faulty.
@@ -24,13 +25,14 @@ def admit(
     Args:
         task: The task, as for `optimize`.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         common: Flags of every command.
     """
-    from ..tasks import Problem, load_task
+    from ..tasks import Problem
     from ..verify import admit as admission_of
 
     common = common or Common()
-    problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    problem = Problem(asked(task, max_elements, backward=backward))
     admission = admission_of(problem)
     if common.json:
         for name, caught in admission.caught.items():

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ..records import Split
-from ._common import Common, print_json, table, time_text
+from ._common import Backward, Common, asked, print_json, table, time_text
 
 
 def bound(
@@ -14,6 +14,7 @@ def bound(
     *,
     device: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    backward: Backward = False,
     common: Common | None = None,
 ) -> int:
     """Say how fast a task could be on a device, by physics, what binds it, and how far from it eager is.
@@ -22,6 +23,7 @@ def bound(
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         common: Flags of every command.
     """
     from ..bound import bound as bound_of
@@ -29,10 +31,10 @@ def bound(
     from ..devices import detect
     from ..devices.peaks import peaks_of
     from ..profile import profile
-    from ..tasks import Problem, load_task
+    from ..tasks import Problem
 
     common = common or Common()
-    problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    problem = Problem(asked(task, max_elements, backward=backward))
     used = detect(device)
     peaks = peaks_of(used)
     searched = problem.task.split(Split.SEARCH)

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ._common import Common, print_json
+from ._common import Backward, Common, asked, print_json
 
 
 def describe(
@@ -13,6 +13,7 @@ def describe(
     *,
     device: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    backward: Backward = False,
     common: Common | None = None,
 ) -> int:
     """Describe a task: its reference, search workloads and contract, and the languages to write it in.
@@ -21,14 +22,15 @@ def describe(
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         common: Flags of every command.
     """
     from ..devices import detect
     from ..search import usable_languages
-    from ..tasks import brief, load_task
+    from ..tasks import brief
 
     common = common or Common()
-    told = brief(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    told = brief(asked(task, max_elements, backward=backward))
     used = detect(device)
     told |= {"device": used.name, "languages": list(usable_languages((), used))}
     if common.json:

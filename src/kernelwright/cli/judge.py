@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from ..errors import InputError, MissingToolError
 from ..records import Record, Task
 from ..store import Store
-from ._common import Calls, Common, print_json, speedup_text, under_rule
+from ._common import Backward, Calls, Common, asked, print_json, speedup_text
 
 if TYPE_CHECKING:
     from ..judging import Ask
@@ -38,6 +38,7 @@ def judge(
     baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
+    backward: Backward = False,
     common: Common | None = None,
 ) -> int:
     """Verify and measure a candidate against a task.
@@ -59,6 +60,7 @@ def judge(
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         common: Flags of every command.
     """
     from ..judging import judge as judge_once
@@ -68,7 +70,7 @@ def judge(
 
     common = common or Common()
     shrunk = None if max_elements is None else int(max_elements)
-    target = under_rule(_target(task, common), calls, shrunk)
+    target = asked(_target(task, common), shrunk, backward=backward, calls=calls)
     with reporting(common.json, Budget()) as on_event:
         if candidate == _ON_INPUT:
             with judging(

@@ -1,13 +1,12 @@
 """`kernelwright optimize`: the main job."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ._agents import Agents
-from ._common import Calls, Common, under_rule
+from ._common import Backward, Calls, Common, asked
 
 if TYPE_CHECKING:
     from .. import flow
@@ -39,6 +38,7 @@ def optimize(
     note: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
+    backward: Backward = False,
     agents: Agents | None = None,
     common: Common | None = None,
 ) -> int:
@@ -78,6 +78,7 @@ def optimize(
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         agents: Which coding agent, and how far it may go.
         common: Flags of every command.
     """
@@ -101,7 +102,7 @@ def optimize(
     begins = composed.get("proposers", usual) if model else usual
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
-            under_rule(Path(target) if ":" not in target else target, calls, shrunk),
+            asked(target, shrunk, backward=backward, calls=calls),
             budget=budget,
             languages=language or (),
             proposers=proposer or (*begins, *agents.proposers(editors)),

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ._common import Common, print_json, table, time_text
+from ._common import Backward, Common, asked, print_json, table, time_text
 
 
 def profile(
@@ -13,6 +13,7 @@ def profile(
     *,
     device: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
+    backward: Backward = False,
     common: Common | None = None,
 ) -> int:
     """Profile a task's reference in eager torch: operators and submodules, and the most each could give.
@@ -21,16 +22,17 @@ def profile(
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
+        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
         common: Flags of every command.
     """
     from ..devices import detect
     from ..profile import OpShare, SubmoduleShare
     from ..profile import profile as profile_of
     from ..records import Split
-    from ..tasks import Problem, load_task
+    from ..tasks import Problem
 
     common = common or Common()
-    problem = Problem(load_task(task, max_elements=None if max_elements is None else int(max_elements)))
+    problem = Problem(asked(task, max_elements, backward=backward))
     found = profile_of(problem, problem.task.split(Split.SEARCH)[0], detect(device))
     if common.json:
         print_json("result", **found.model_dump(mode="json"))
