@@ -5,11 +5,13 @@ import torch
 
 from kernelwright.propose.schedule import cpp, opencl
 from kernelwright.propose.schedule.actions import ACTIONS, State, taken
-from kernelwright.propose.schedule.graph import Graph, Size, fit, read, text_of
+from kernelwright.propose.schedule.graph import Graph, NotSchedulable, Size, fit, from_captured, read, text_of
 from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.printing import Unprintable
 from kernelwright.propose.schedule.tile import run_program
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks.capture import capture
 
 HEAD = "import torch\nimport kernelwright as kw\n\n"
 
@@ -81,11 +83,69 @@ def test_a_branch_between_the_probes_drops_the_other_side(tmp_path):
     assert agrees(graph, (40, 24)) and not agrees(graph, (81, 24))
 
 
-def test_an_axis_whose_size_is_computed_with_stays_constant(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "rule"),
+    [("x.shape[1] ** -0.5", "(1.0 * cols ** -0.5)"), ("3.0 / x.shape[1]", "(3.0 * cols ** -1.0)")],
+)
+def test_a_number_computed_from_a_size_is_that_of_the_call(tmp_path, number, rule):
     declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
-    graph = read(problem_of(tmp_path, declaration, "return x * x.shape[1] ** -0.5"))
+    problem = problem_of(tmp_path, declaration, f"return x * ({number})")
+    graph = read(problem)
+    assert set(graph.symbols) == {"rows", "cols"} and repr(graph.outputs[0].args[1]) == rule
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(1))
+    (got,) = run_program(lower(graph), {0: x})
+    (workload,) = problem.task.split(Split.SEARCH)
+    assert torch.allclose(got.float(), problem.reference(workload)(x))
+
+
+def test_an_axis_that_a_number_depends_on_without_a_rule_stays_constant(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    graph = read(problem_of(tmp_path, declaration, "return x * (1.0 + 2.0 ** -x.shape[1])"))
     assert set(graph.symbols) == {"rows"}
     assert agrees(graph, (31, 24)) and not agrees(graph, (31, 25))
+
+
+NORM = """
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.norm(self.inner(x)) * self.scale
+
+def get_inputs():
+    return [torch.randn(16, 8)]
+
+def get_init_inputs():
+    return [8]
+"""
+
+
+def test_running_statistics_are_updated_after_all_is_computed(tmp_path):
+    path = tmp_path / "norm.py"
+    path.write_text(f"import torch\n{NORM}")
+    problem = Problem(load_task(str(path)))
+    (workload,) = problem.task.split(Split.SEARCH)
+    graph = from_captured(capture(problem, workload), workload)
+    assert [i.name for i in graph.inputs] == ["x", *(s.name.replace(".", "_") for s in workload.state)]
+    program = lower(graph)
+    changed = [name for name, _ in program.updates]
+    assert changed == ["norm_running_mean", "norm_running_var", "norm_num_batches_tracked"]
+    text = next(s.text for s in cpp.render(program, graph).sources if s.path == "run.py")
+    assert all(f"{name}_given.copy_({new})" in text for name, new in program.updates)
+    with pytest.raises(Unprintable, match="changed in place"):
+        opencl.render(program, graph)
+
+
+def test_gradients_are_declined(tmp_path):
+    declaration = 'x="float32[rows, 8]", workloads=[{"rows": 4}], contract=kw.Contract(backward=True)'
+    with pytest.raises(NotSchedulable, match="gradients"):
+        read(problem_of(tmp_path, declaration, "return x.exp()"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Program → Candidate in C++: OpenMP over threads, the vectors of `vector.h` over lanes.
 
 The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
-source serves every machine. A program that torch computes parts of becomes Python around the kernels.
+source serves every machine. A program that torch computes parts of, or that
+changes its arguments in place, becomes Python around the kernels.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ def render(
     own = (files(__package__) / "tiles.h").read_text()
     headers = [SourceFile(path="tiles.h", text=own)]
     headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
-    if program.natives:
+    if calls := bool(program.natives or program.updates):
         text = printer.text(title or program.name, [s.name for s in program.steps])
         run = SourceFile(path="run.py", text=print_calls(program, graph, printer, program.name))
         sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
@@ -53,6 +54,6 @@ def render(
         sources, entry = [SourceFile(path="kernel.cpp", text=text)], f"kernel.cpp:{program.name}"
     return Candidate(
         sources=(*sources, *headers), language="cpp", entry=entry, flags=FLAGS,
-        style="function" if program.natives else "destination", parameters=dict(parameters or {}),
+        style="function" if calls else "destination", parameters=dict(parameters or {}),
         template=template, proposer="schedule", reason=reason,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import math
 
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
-from ..graph import Graph, Node, text_of
+from ..graph import Graph, Node, Real, text_of
 from ..printing import Unprintable
 from ..tile import Contraction, Kernel, NativeCall, Program
 from ._program import Printer
@@ -42,6 +42,7 @@ class _Calls:
                 body += self._native(step)
             else:
                 body += self._kernel(step)
+        body += [f"{name}_given.copy_({new})" for name, new in self.program.updates]
         outputs = sorted((b for b in self.program.buffers if b.role == "output"), key=lambda b: b.position)
         listed = ", ".join(b.name for b in outputs)
         body.append(f"return {listed}" if len(outputs) == 1 else f"return ({listed})")
@@ -53,6 +54,8 @@ class _Calls:
             lines.append(f"{name} = {arguments[position]}.shape[{dim}]")
         for b in self.program.buffers:
             if b.role == "argument":
+                if b.name in dict(self.program.updates):
+                    lines.append(f"{b.name}_given = {b.name}")
                 lines.append(f"{b.name} = {b.name}.contiguous()")
                 shape = "".join(f"{text_of(s)}, " for s in b.shape)
                 lines.append(f"if {b.name}.shape != ({shape}) or {b.name}.dtype != torch.{b.dtype}:")
@@ -122,6 +125,8 @@ class _Calls:
                 return repr(value)
             case int():
                 return text_of(value)
+            case Real():
+                return value.text
             case float():
                 return repr(value) if math.isfinite(value) else f'float("{value}")'
             case _:

@@ -48,12 +48,13 @@ from ._nodes import (
 from ._pointwise import POINTWISE
 from ._read import NotSchedulable, from_captured, read
 from ._reader import RULES, NotRead, Reader, rule
+from ._real import Real
 from ._size import Size, fit, product, same, text_of, values_of
 
 __all__ = [
     "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input", "Monoid",
     "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Pad", "Permute", "Point",
-    "Ramp", "Random", "Reader", "Reduce", "Reshape", "Scan", "Scatter", "Shape", "Size", "Slice",
+    "Ramp", "Random", "Reader", "Real", "Reduce", "Reshape", "Scan", "Scatter", "Shape", "Size", "Slice",
     "TypedLinear", "Window", "fit", "from_captured", "interpret", "ordered", "product", "read", "rule",
     "rules", "same", "sources_of", "text_of", "values_of", "with_sources",
 ]  # fmt: skip

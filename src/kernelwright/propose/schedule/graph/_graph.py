@@ -33,11 +33,18 @@ class Graph:
     """What each captured operation became, by its name: what a native call of another reads."""
     guards: tuple[str, ...] = ()
     """Conditions on the symbols under which the sizes' rules hold."""
+    mutations: tuple[tuple[Node, Node], ...] = ()
+    """Inputs that the reference changes in place, each with its new value; changed after all is computed."""
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """What must be computed: the outputs, then new values of inputs."""
+        return *self.outputs, *(new for _, new in self.mutations)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node that an output needs, sources first."""
-        return tuple(ordered(self.outputs))
+        """Every node that a root needs, sources first."""
+        return tuple(ordered(self.roots))
 
     @cached_property
     def users(self) -> dict[Node, tuple[Node, ...]]:
@@ -72,11 +79,13 @@ class Graph:
             return made[id(root)]
 
         outputs = tuple(map(follow, self.outputs))
+        mutations = tuple((old, follow(value)) for old, value in self.mutations)
         values = {name: made.get(id(node), node) for name, node in self.values.items()}
-        return replace(self, outputs=outputs, values=values)
+        return replace(self, outputs=outputs, values=values, mutations=mutations)
 
     def __str__(self) -> str:
-        return "\n".join([*_lines(self.nodes), "return " + ", ".join(o.name for o in self.outputs)])
+        changed = [f"{old.name} <- {new.name}" for old, new in self.mutations]
+        return "\n".join([*_lines(self.nodes), *changed, "return " + ", ".join(o.name for o in self.outputs)])
 
 
 def _rebuilt(other: Node, made: dict[int, Node], new: Mapping[Node, Node]) -> Node:

@@ -38,7 +38,7 @@ def interpret(graph: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tenso
     """Compute the outputs in float64 (integers and masks as they are).
 
     Covers: every node but `Native` and `Random`.
-    Does not cover: sizes other than those of the first workload.
+    Does not cover: new values of inputs that are changed in place; sizes other than those of the first workload.
 
     Args:
         graph: What to compute.

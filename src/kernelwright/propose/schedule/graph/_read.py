@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....records import ScalarSpec, Split, TensorSpec, Workload
 from ....tasks import Problem
 from ....tasks.capture import Graph as CapturedGraph
-from ....tasks.capture import capture
+from ....tasks.capture import Ref, capture
 from ._alike import NotAlike, join
 from ._graph import Graph
 from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
@@ -23,7 +23,7 @@ _SMALL = 64
 
 
 class NotSchedulable(Exception):
-    """The reference changes its arguments, or has no static graph."""
+    """What the reference computes has no static graph, or is asked for as gradients."""
 
 
 def read(problem: Problem) -> Graph:
@@ -35,21 +35,24 @@ def read(problem: Problem) -> Graph:
     are constants. Guards keep a kernel to what was seen: sizes up to the largest,
     and not below the smallest where no small probe agreed.
 
-    Covers: every reference that `tasks.capture` captures; what the form has no word for is a `Native` node.
-    Does not cover: references that change arguments or state in place (`NotSchedulable`); a reference whose
-    Python code takes another way between or below the sizes that were captured. Hidden and confirm
+    Covers: every reference that `tasks.capture` captures, arguments and state that it changes in place
+    included; what the form has no word for is a `Native` node.
+    Does not cover: gradients, and values handed on from one argument to another in place (`NotSchedulable`); a
+    reference whose Python code takes another way between or below the sizes that were captured. Hidden and confirm
     workloads are never looked at.
     """
+    if any(w.cotangents for w in problem.task.split(Split.SEARCH)):
+        raise NotSchedulable("gradients are asked for")
     search = [w.forward for w in problem.task.split(Split.SEARCH)]
     first = min(search, key=lambda w: (_ones(w), -_elements(w)))
-    captured = _captured(problem, first)
+    captured = capture(problem, first)
     one = (first, from_captured(captured, first))
     served = [w for w in search if alike(w, first)]
 
     def tried(free: Sequence[str]) -> Iterator[_Seen]:
         for probe in probes(problem, first, served, free, larger=captured.how == "export"):
             try:
-                yield probe, from_captured(_captured(problem, probe), probe)
+                yield probe, from_captured(capture(problem, probe), probe)
             except Exception:  # noqa: BLE001  what the user's reference raises only drops this probe
                 continue
 
@@ -76,11 +79,15 @@ def _agreed(seen: Sequence[_Seen], served: Sequence[Workload], least: int = _LEA
 def from_captured(captured: CapturedGraph, workload: Workload) -> Graph:
     """Read one captured graph; every size is a constant."""
     reader = Reader(captured)
-    inputs, outputs = reader.read()
+    inputs, outputs = reader.read(workload)
+    mutations = tuple((reader.node(Ref(old)), reader.node(Ref(new))) for old, new in captured.mutations)
+    if any(isinstance(new, Input) for _, new in mutations):
+        raise NotSchedulable("an argument is put in the place of another")
     values = {name: found for name, found in reader.known.items() if isinstance(found, Node)}
     return Graph(
-        inputs=inputs, outputs=outputs, scalars=_scalars(workload), operations=captured.nodes, values=values
-    )
+        inputs=inputs, outputs=outputs, scalars=_scalars(workload), operations=captured.nodes, values=values,
+        mutations=mutations,
+    )  # fmt: skip
 
 
 def _ones(workload: Workload) -> int:
@@ -91,33 +98,29 @@ def _elements(workload: Workload) -> int:
     return sum(math.prod(spec.shape) for spec in _tensors(workload))
 
 
-def _captured(problem: Problem, workload: Workload) -> CapturedGraph:
-    captured = capture(problem, workload)
-    if captured.mutations:
-        raise NotSchedulable(f"the reference changes {', '.join(old for old, _ in captured.mutations)}")
-    return captured
-
-
 def _joined(seen: Sequence[_Seen], served: Sequence[Workload]) -> Graph:
     workloads, graphs = zip(*seen, strict=True)
     symbols, places = _symbols(graphs, workloads)
     made: dict[tuple[int, ...], Node] = {}
     guards: dict[str, None] = {}
     inputs: tuple[Input, ...] = join([g.inputs for g in graphs], symbols, made, guards)
-    for versions in zip(*(ordered(g.outputs) for g in graphs), strict=False):
+    for versions in zip(*(g.nodes for g in graphs), strict=False):
         join(versions, symbols, made, guards)
     outputs = join([g.outputs for g in graphs], symbols, made, guards)
+    mutations = join([g.mutations for g in graphs], symbols, made, guards)
     if any(g.values.keys() != graphs[0].values.keys() for g in graphs):
         raise NotAlike("other operations")
-    needed = {id(n) for g in graphs[:1] for n in (*ordered(g.outputs), *g.inputs)}
+    needed = {id(n) for g in graphs[:1] for n in (*g.nodes, *g.inputs)}
     values = {
         name: join([g.values[name] for g in graphs], symbols, made, guards)
         for name, node in graphs[0].values.items()
         if id(node) in needed
     }
     operations = join([g.operations for g in graphs], symbols, {}, guards)
-    guards |= dict.fromkeys([*_shape_guards(outputs), *_bounds(places, workloads, served)])
-    return Graph(inputs, outputs, places, graphs[0].scalars, operations, values, tuple(guards))
+    guards |= dict.fromkeys(
+        [*_shape_guards([*outputs, *(new for _, new in mutations)]), *_bounds(places, workloads, served)]
+    )
+    return Graph(inputs, outputs, places, graphs[0].scalars, operations, values, tuple(guards), mutations)
 
 
 def _bounds(
@@ -139,9 +142,9 @@ def _size(workload: Workload, position: int, dim: int) -> int:
     return spec.shape[dim]
 
 
-def _shape_guards(outputs: Sequence[Node]) -> Iterator[str]:
+def _shape_guards(roots: Sequence[Node]) -> Iterator[str]:
     """Yield what views take for granted: that parts add up and elements are as many as before."""
-    for node in ordered(outputs):
+    for node in ordered(roots):
         if isinstance(node, Cat):
             whole, parts = text_of(node.shape[node.dim]), [text_of(s.shape[node.dim]) for s in node.sources]
             if any(not p.isdigit() for p in (whole, *parts)):

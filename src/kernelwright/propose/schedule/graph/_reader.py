@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ....records import TensorSpec, Workload
 from ....tasks.capture import Graph as CapturedGraph
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
@@ -59,15 +60,15 @@ class Reader:
     at: Captured | None = None
     made: int = 0
 
-    def read(self) -> tuple[tuple[Input, ...], tuple[Node, ...]]:
-        """Return inputs (arguments then state) and outputs."""
-        names = [*(n for n in self.captured.inputs), *self.captured.state]
+    def read(self, workload: Workload) -> tuple[tuple[Input, ...], tuple[Node, ...]]:
+        """Return inputs (the workload's arguments, then its state, used or not) and outputs."""
         inputs = []
-        for position, name in enumerate(names):
-            if name is not None:
-                spec = self.captured.node(name)
-                made = Input(name=_identifier(name), shape=spec.shape, dtype=spec.dtype, position=position)
-                self.known[name] = made
+        for position, spec in enumerate((*workload.arguments, *workload.state)):
+            if isinstance(spec, TensorSpec):
+                made = Input(
+                    name=_identifier(spec.name), shape=spec.shape, dtype=spec.dtype, position=position
+                )
+                self.known[spec.name] = made
                 inputs.append(made)
         for op in self.captured.nodes:
             if op.name not in self.known:

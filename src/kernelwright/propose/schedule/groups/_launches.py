@@ -53,8 +53,10 @@ def launches(program: Program) -> Iterator[Launch]:
     """Yield the launches of a program, in order.
 
     Raises:
-        Unprintable: torch computes a part of it, or a kernel reads what it writes.
+        Unprintable: torch computes a part of it, arguments change in place, or a kernel reads what it writes.
     """
+    if program.updates:
+        raise Unprintable(f"{program.updates[0][0]} is changed in place")
     for step in program.steps:
         if isinstance(step, NativeCall):
             raise Unprintable(f"torch computes {step.name}")

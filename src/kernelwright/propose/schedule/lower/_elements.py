@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..graph import Cat, Constant, Gather, Node, Number, Point, Ramp, Size
+from ..graph import Cat, Constant, Gather, Node, Number, Point, Ramp, Real, Size
 from ..tile import Call, Expression, Kind, Literal, Variable, arith, number
 from ._block import Block, Unlowered, kind_of
 from ._index import Index, broadcast, compare, guarded, joined
@@ -50,7 +50,7 @@ def _same_kind(op: str, place: int, arg: Expression | None, wide: Kind) -> Expre
 def constant(node: Constant, values: tuple[Number, ...], index: Index) -> Expression:
     """Return the number, or choose it from a small table by position."""
     kind = kind_of(node.dtype)
-    if isinstance(values[0], Size):
+    if isinstance(values[0], Size | Real):
         return _literal(values[0], kind)
     if len(values) == 1:
         return Literal(typed(values[0], node.dtype), kind)
@@ -110,9 +110,20 @@ def gather(b: Builder, node: Gather, index: Index, block: Block) -> Expression:
 def _literal(value: Number, kind: Kind) -> Expression:
     if isinstance(value, Size):
         return Call("cast", (number(value),), (), kind) if kind != "int64" else number(value)
+    if isinstance(value, Real):
+        return _computed(value, kind)
     if isinstance(value, bool):
         return Literal(value, "bool")
     return Literal(float(value) if kind.startswith("float") else value, kind)
+
+
+def _computed(value: Real, kind: Kind) -> Expression:
+    """Compute `factor * size ** power`."""
+    size: Expression = Call("cast", (number(Size(value.size, value.sizes)),), (), kind)
+    if abs(value.power) < 1:
+        size = Call("sqrt", (size,), (), kind)
+    op = "div" if value.power < 0 else "mul"
+    return Call(op, (Literal(value.factor, kind), size), (), kind)
 
 
 def typed(value: Number, dtype: str) -> Number:

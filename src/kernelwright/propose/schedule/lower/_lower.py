@@ -91,6 +91,7 @@ class _Lowering:
     def __init__(self, graph: Graph, decisions: Decisions) -> None:
         self.graph, self.decisions = graph, decisions
         self.outputs = self._outputs(graph)
+        self.roots = (*self.outputs, *(new for _, new in graph.mutations))
         self.captured = {id(node): name for name, node in graph.values.items()}
         self.operations = {op.name: op for op in graph.operations}
         self.native: dict[Node, str] = {}
@@ -115,7 +116,7 @@ class _Lowering:
 
     def run(self) -> Program:
         self._find_natives()
-        wanted = set(self.outputs) | self.barriers
+        wanted = set(self.roots) | self.barriers
         wanted |= {n for n in self._nodes() if n.name in self.decisions.store and not isinstance(n, Input)}
         if self.decisions.apart:
             wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}
@@ -134,14 +135,14 @@ class _Lowering:
     def _nodes(self) -> list[Node]:
         """Return what must be computed: nothing behind a native region but what it reads."""
         found: dict[int, Node] = {}
-        waiting = list(self.outputs)
+        waiting = list(self.roots)
         while waiting:
             node = waiting.pop()
             if id(node) in found:
                 continue
             found[id(node)] = node
             waiting.extend(self._reads(node))
-        return [n for n in ordered(self.outputs) if id(n) in found]
+        return [n for n in ordered(self.roots) if id(n) in found]
 
     def _reads(self, node: Node) -> tuple[Node, ...]:
         if node not in self.native:
@@ -321,7 +322,7 @@ class _Lowering:
         name = self.names[self.outputs[0]] if self.outputs else "nothing"
         return Program(
             name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names),
-            self.graph.guards,
+            self.graph.guards, tuple((self.names[old], self.names[new]) for old, new in self.graph.mutations),
         )  # fmt: skip
 
 

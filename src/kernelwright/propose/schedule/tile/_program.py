@@ -175,6 +175,8 @@ class Program:
     """Node of the graph → the buffer that holds it."""
     guards: tuple[str, ...] = ()
     """Conditions on the symbols, in Python's arithmetic; a call under which one fails is unsupported."""
+    updates: tuple[tuple[str, str], ...] = ()
+    """Arguments that are changed in place after all steps, each with the buffer of its new value."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
