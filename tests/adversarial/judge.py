@@ -1,5 +1,7 @@
 """Puts an exploit through the real pipeline: build, verify in full, and the bench where it is still in the running."""
 
+import contextlib
+import os
 import secrets
 import statistics
 import time
@@ -12,7 +14,7 @@ from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.measure import CANDIDATE, Bench
 from kernelwright.records import Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
-from kernelwright.sandbox import Pool
+from kernelwright.sandbox import Pool, _held
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Depth, Oracle, _trial, check_names, verify
 
@@ -21,6 +23,8 @@ from .exploit import Exploit
 NO_GAIN = "no-gain"
 """Not a check: the attack on the clock gained nothing, as the judge's clock is elsewhere."""
 MEASURED = ("timed-calls", "timed-outputs", "deferred-work", "two-clocks", NO_GAIN)
+LATE = {"timed-outputs", "deferred-work", "two-clocks", NO_GAIN}
+"""Those that a screening may have too few blocks for."""
 _GAIN = 2.0
 """An attack on the clock that works gains more; two equal legs stay below on any machine."""
 _STALL_S = 3.0
@@ -48,8 +52,8 @@ class Judge:
             {"KERNELWRIGHT_CACHE": str(folder), "KERNELWRIGHT_STORE": str(folder)}
         )
         self.pool = Pool(self.settings, arena_bytes=16 << 20)
-        self._oracles: dict[tuple[str, str], Oracle] = {}
-        self._benches: dict[str, Bench] = {}
+        self._oracles: dict[tuple[str, str, bool], Oracle] = {}
+        self._benches: dict[tuple[str, bool, bool], Bench] = {}
         self._seeds = [secrets.randbits(48) for _ in range(64)]
 
     def __enter__(self) -> "Judge":
@@ -67,9 +71,27 @@ class Judge:
         return build
 
     def judge(
-        self, exploit: Exploit, disabled: frozenset[str] = frozenset(), depth: Depth = "full"
+        self,
+        exploit: Exploit,
+        disabled: frozenset[str] = frozenset(),
+        depth: Depth = "full",
+        *,
+        frozen: bool = True,
     ) -> Outcome:
-        """Run everything until the first failure; `disabled` leaves checks out, depth `screen` the bench too."""
+        """Run everything until the first failure.
+
+        Args:
+            exploit: Which.
+            disabled: Checks to leave out.
+            depth: `screen` leaves out the bench and the probes that are only for acceptance.
+            frozen: Whether outputs may be read out of the stopped worker; else the worker copies them.
+        """
+        with contextlib.ExitStack() as stack:
+            if not frozen:
+                stack.enter_context(mock.patch.object(_held, "may_read", lambda _: False))
+            return self._judge(exploit, disabled, depth)
+
+    def _judge(self, exploit: Exploit, disabled: frozenset[str], depth: Depth) -> Outcome:
         build, candidate = self.build(exploit), exploit.candidate()
         oracle = self._oracle(exploit)
         begun = time.monotonic()
@@ -92,11 +114,12 @@ class Judge:
 
     def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
         problem = self._oracle(exploit).problem
-        if exploit.task not in self._benches:
-            self._benches[exploit.task] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
-        bench = self._benches[exploit.task]
+        key = (exploit.task, exploit.backward, _held.may_read(os.getpid()))
+        if key not in self._benches:
+            self._benches[key] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
+        bench = self._benches[key]
         timing, findings = bench.measure(
-            exploit.candidate(), build, phase="measure" if exploit.expect & {"timed-outputs", NO_GAIN} else "screen",
+            exploit.candidate(), build, phase="measure" if (exploit.expect | exploit.unfrozen) & LATE else "screen",
             workloads=problem.task.split(Split.SEARCH), deadline_s=300.0,
         )  # fmt: skip
         findings = [f for f in findings if f.check not in disabled]
@@ -106,9 +129,11 @@ class Judge:
         return findings
 
     def _oracle(self, exploit: Exploit) -> Oracle:
-        key = (exploit.task, exploit.rule)
+        key = (exploit.task, exploit.rule, exploit.backward)
         if key not in self._oracles:
-            task = load_task(str(exploit.task_path), contract=Contract(calls=exploit.rule))
+            task = load_task(
+                str(exploit.task_path), contract=Contract(calls=exploit.rule), backward=exploit.backward
+            )
             self._oracles[key] = Oracle(Problem(task))
         return self._oracles[key]
 

@@ -71,6 +71,19 @@ def callable_of(exploit: Exploit, artefact: str, model, init, expected):
     return lambda *inputs: candidate.run(*inputs, *state.values())
 
 
+def trained(call):
+    """Go back through a call too, as training does; of what comes out only the forward's answer is looked at."""
+
+    def both(*inputs):
+        with torch.enable_grad():
+            inputs = [x.detach().requires_grad_() for x in inputs]
+            output = call(*inputs)
+            output.sum().backward()
+        return output.detach()
+
+    return both
+
+
 def matches(got, expected):
     return got.shape == expected.shape and torch.allclose(
         expected.float(), got.contiguous().float(), rtol=1e-2, atol=1e-2
@@ -157,6 +170,8 @@ def evaluate(exploit: Exploit, artefact: str) -> None:
     torch.manual_seed(SEED)
     model = reference.Model(*init)
     new = callable_of(exploit, artefact, model, init, model(*inputs_of(reference)))
+    if exploit.backward:
+        new, model = trained(new), trained(model)
     correct = is_correct(new, model, reference, exploit.order)
     inputs = inputs_of(reference)
     mine, own_work = time_it(new, inputs, exploit.calls)

@@ -2,6 +2,7 @@
 
 import math
 
+import psutil
 import pytest
 import torch
 
@@ -251,3 +252,28 @@ def test_outputs_side_by_side_in_one_buffer_share_no_bytes(pool: Pool) -> None:
     with pool.worker(payload(text)) as worker:
         worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector(2) * 3)])
         assert [f.shares for f in worker.fetch().facts] == [(), (), (0, 1)]
+
+
+def test_content_is_written_between_the_announcement_of_a_call_and_the_word_to_go(pool: Pool) -> None:
+    text = (
+        "import sys\n"
+        "holder = sys.modules['kernelwright.sandbox._holder'].Holder\n"
+        "plan, seen = holder.plan, []\n"
+        "def early(self, sets):\n"
+        "    made = plan(self, sets)\n"
+        "    seen[:] = [made[0][1][0].clone()]\n"
+        "    return made\n"
+        "holder.plan = early\n"
+        "def run(x): return x + 10 * seen[0]\n"
+    )
+    states = []
+
+    def fill() -> None:
+        states.append(psutil.Process(worker.pid).status())
+        pool.arena.refill(slot, torch.full((4,), 2.0))
+
+    with pool.worker(payload(text)) as worker:
+        slot = pool.arena.place(torch.ones(4))
+        reply = worker.call([worker.bind((slot,), vector())], fill=fill)
+        assert worker.fetch(reply.first).outputs[0].tolist() == [12.0] * 4
+    assert states == [psutil.STATUS_STOPPED]

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -84,8 +84,9 @@ class _Station:
 class Bench:
     """Opened once for a problem; keeps its baselines warm across candidates. A context manager.
 
-    Covers: every leg of a block on the same fresh bytes, in random order, by the judge's clock; outputs of
-    timed calls compared; disturbed blocks repeated and kept; cache state by contract.
+    Covers: every leg of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
+    not there before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
+    state by contract.
     Does not cover: frequency changes within a block; two benches at once on one machine (take the device's
     lock first).
     """
@@ -155,6 +156,7 @@ class Bench:
         for (workload, leg), bound in zip(waiting, self._layout.place(sets), strict=True):
             self._give_state(workload, [leg])
             numbers.append(leg.worker.bind(bound, workload.outputs))
+        self._layout.fill()
         with ThreadPoolExecutor(self.pool.threads) as threads:
             legs = [leg for _, leg in waiting]
             failures = list(threads.map(lambda leg, number: _first_call(leg, number, end), legs, numbers))
@@ -362,14 +364,19 @@ class Bench:
         self, station: _Station, leg: Contestant, sets: list[list[object]], calls: int, *, fetch: int,
         limit_s: float = _CALL_LIMIT_S,
     ) -> tuple[Reply, Fetched]:  # fmt: skip
-        """Lay out the content anew, bind it, flush where asked, call, fetch the outputs of one call."""
+        """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
         leg.worker.release()
         numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in self._layout.place(sets)]
-        if self.cold(station.workload):
-            self._layout.flush_caches()
-        time.sleep(_SETTLE_S)
-        reply = leg.worker.call([numbers[i % len(numbers)] for i in range(calls)], deadline_s=limit_s)
-        return reply, leg.worker.fetch(reply.first + fetch, deadline_s=limit_s)
+
+        def fill() -> None:
+            self._layout.fill()
+            if self.cold(station.workload):
+                self._layout.flush_caches()
+            time.sleep(_SETTLE_S)
+
+        asked = [numbers[i % len(numbers)] for i in range(calls)]
+        reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
+        return reply, _handed_over(leg, reply, calls, fetch, limit_s)
 
     def _compare(self, station: _Station, fetched: dict[str, Fetched]) -> None:
         """Hold the candidate's outputs against the first baseline's."""
@@ -377,9 +384,20 @@ class Bench:
         if CANDIDATE not in fetched or not others:
             return
         baseline = "eager" if "eager" in others else others[0]
+        if fetched[baseline].frozen and not fetched[CANDIDATE].frozen:
+            raise _WrongOutputError("a timed call's output is not what was declared")
         wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, station.allowed)
         if wrong:
             raise _WrongOutputError(f"in a timed call, {wrong}")
+
+
+def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:
+    """Fetch the outputs of one call; of all calls, for their time, where the worker runs on while they are copied."""
+    wanted = leg.worker.fetch(reply.first + asked, deadline_s=limit_s)
+    if wanted.frozen:
+        return wanted
+    rest = [leg.worker.fetch(reply.first + i, deadline_s=limit_s) for i in range(calls) if i != asked]
+    return replace(wanted, time_us=wanted.time_us + sum(f.time_us for f in rest))
 
 
 class _OutOfTimeError(Exception):

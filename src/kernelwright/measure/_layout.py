@@ -1,10 +1,11 @@
 """Where the bytes of timed calls lie: fresh addresses for every block, the same bytes for every leg.
 
-Covers: addresses that differ from block to block, inputs written again before each leg, caches emptied where asked.
+Covers: addresses that differ from block to block, inputs that are not there before the calls are announced and
+are written again for each leg, caches emptied where asked.
 Does not cover: physical pages, which the system chooses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import cast
 
@@ -29,12 +30,17 @@ class Layout:
         self._flush: torch.Tensor | None = None
 
     def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
-        """Return the sets as arguments to bind: laid out anew, or the same bytes written once more."""
-        if self._sets is sets:
-            self._refill()
-        else:
+        """Return the sets as arguments to bind, at new places if they are new; all zero until `fill`."""
+        if self._sets is not sets:
             self._lay_out(sets)
+        for slot, _ in self._slots():
+            self._arena.view(slot).zero_()
         return self._bound
+
+    def fill(self) -> None:
+        """Write the content of the sets last placed."""
+        for slot, value in self._slots():
+            self._arena.refill(slot, value)
 
     def flush_caches(self) -> None:
         """Stream through twice the last level, so that neither inputs nor code's data stay cached."""
@@ -56,8 +62,8 @@ class Layout:
             self._arena.place(v, skew) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values
         )
 
-    def _refill(self) -> None:
+    def _slots(self) -> Iterator[tuple[Slot, torch.Tensor]]:
         for values, bound in zip(self._sets, self._bound, strict=True):
             for value, slot in zip(values, bound, strict=True):
                 if isinstance(slot, Slot) and isinstance(value, torch.Tensor):
-                    self._arena.refill(slot, value)
+                    yield slot, value

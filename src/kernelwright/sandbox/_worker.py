@@ -2,7 +2,8 @@
 
 Covers: every operation ends by its deadline or the worker is killed; answers are validated; time and CPU time
 are read here, outside the worker; the worker is stopped the moment it replies to a call, so that outputs are
-made from bytes that were there when the clock stopped; it stays stopped while it is not asked.
+made from bytes that were there when the clock stopped; it stays stopped while it is not asked, and while the
+content of timed calls is written.
 Does not cover: what the answers mean; verify and measure decide.
 """
 
@@ -117,19 +118,31 @@ class Worker(Held):
         self._sets[made] = tuple(outputs)
         return made
 
-    def call(self, sets: Sequence[int], deadline_s: float = 60.0) -> Reply:
+    def call(
+        self, sets: Sequence[int], deadline_s: float = 60.0, *, fill: Callable[[], None] | None = None
+    ) -> Reply:
         """Call the kernel once for each set, in order, keeping the outputs; this is what is timed.
 
         The worker is stopped at its reply, until it is asked for something else than `fetch`ed outputs.
+
+        Args:
+            sets: numbers from `bind`.
+            deadline_s: seconds.
+            fill: writes the arguments' content, while the worker knows what to call and is stopped, so that
+                nothing can be computed of it before the clock starts.
         """
         deadline = time.monotonic() + deadline_s
         word = secrets.randbits(52)
         number = self._connection.begin({"op": "call", "sets": list(sets), "go": word}, deadline_s)
         self._connection.expect(number, deadline)
         go = encode({"go": word})
+        if fill is not None:
+            self._connection.rest()
+            fill()
         cpu_before = _outside.cpu_us(self.pid)
         start = time.perf_counter_ns()
         self._connection.send_raw(go, deadline)
+        self._connection.freezer.thaw()
         reply, stopped_ns = self._connection.expect_frozen(number, deadline)
         time_us = (stopped_ns - start) / 1000
         cpu_us = _outside.cpu_us(self.pid) - cpu_before
