@@ -36,6 +36,9 @@ CASES = {
     "single-pass": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "commute": (lambda x: (x * 3.0).sum(-1), [(5, 7)]),
     "library": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
+    "panels": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
+    "direct": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
+    "dots": (lambda x, w: F.linear(x, w), [(3, 4), (5, 4)]),
     "store": (lambda x: torch.log_softmax(torch.exp(x), -1), [(5, 7)]),
 }
 

@@ -180,6 +180,36 @@ KW_INLINE double sum_lanes(D v) {
 #endif
 }
 
+// Lane i is lane index[i] of a, or lane index[i] - W of b.
+KW_INLINE F shuffle(F a, F b, M index) {
+#if defined(__GNUC__) && !defined(__clang__)
+  return __builtin_shuffle(a, b, index);
+#else
+  F r;
+  for (int i = 0; i < W; ++i) r[i] = index[i] < W ? a[index[i]] : b[index[i] - W];
+  return r;
+#endif
+}
+// Transposes W registers of W lanes: log2(W) rounds of two-source shuffles.
+KW_INLINE void transpose_lanes(F (&r)[W]) {
+#pragma GCC unroll 4
+  for (int step = 1; step < W; step *= 2) {
+    M low, high;
+    for (int i = 0; i < W; ++i) {
+      const bool odd = i & step;
+      low[i] = odd ? W + (i & ~step) : i;
+      high[i] = odd ? W + i : i | step;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i)
+      if (!(i & step)) {
+        const F a = r[i], b = r[i | step];
+        r[i] = shuffle(a, b, low);
+        r[i | step] = shuffle(a, b, high);
+      }
+  }
+}
+
 // Elementary functions ------------------------------------------------------------------------------------
 
 KW_INLINE F fma(F a, F b, F c) {

@@ -51,26 +51,6 @@ static inline void parallel(int64_t count, int64_t work, Body body) {
   }
 }
 
-// Transposes W registers of W lanes: log2(W) rounds of two-source shuffles.
-KW_INLINE void transpose_lanes(F (&r)[W]) {
-#pragma GCC unroll 4
-  for (int step = 1; step < W; step *= 2) {
-    M low, high;
-    for (int i = 0; i < W; ++i) {
-      const bool odd = i & step;
-      low[i] = odd ? W + (i & ~step) : i;
-      high[i] = odd ? W + i : i | step;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < W; ++i)
-      if (!(i & step)) {
-        const F a = r[i], b = r[i | step];
-        r[i] = __builtin_shuffle(a, b, low);
-        r[i | step] = __builtin_shuffle(a, b, high);
-      }
-  }
-}
-
 // Copies n floats to memory that will not be read soon; lines shared with neighbours go through the cache.
 static inline void stream_copy(float* to, const float* from, int64_t n) {
   int64_t i = min(n, (64 - (reinterpret_cast<uintptr_t>(to) & 63)) / 4 & 15);

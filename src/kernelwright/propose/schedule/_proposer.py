@@ -2,24 +2,19 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ...records import Candidate, Configuration, Parameter, Space
+from ...records import Candidate, Configuration, Space
 from .._protocol import Request
+from ._layouts import laid_out, space_of
 from .graph import NotSchedulable, read
-from .lower import Layout, NotLowered, Unlowered, lower
+from .lower import NotLowered, Unlowered, lower
 from .policy import Leaf, beam, explained
 from .printing import Render, Unprintable, printer_of
 from .tile import NativeCall
 
 _LOG = logging.getLogger(__name__)
 _MOST_LEAVES = 5
-_SPACE = Space(
-    parameters=(
-        Parameter(name="vector", values=("auto", "inner", "outer")),
-        Parameter(name="unroll", values=(2, 1, 4)),
-    )
-)
 
 
 @dataclass(eq=False)
@@ -40,9 +35,8 @@ class ScheduleTemplate:
 
     def render(self, configuration: Configuration) -> Candidate:
         """Lower and print under one configuration."""
-        layout = Layout(vector=str(configuration["vector"]), unroll=int(str(configuration["unroll"])))
         state = self.leaf.state
-        program = lower(state.graph, replace(state.decisions, layout=layout))
+        program = lower(state.graph, laid_out(state.decisions, configuration))
         return self.printer(
             program, state.graph, title=f"{self.title}\n{self.reason}", reason=self.reason, template=self.name,
             parameters={**configuration, "actions": state.text},
@@ -81,7 +75,7 @@ class ScheduleProposer:
                 continue
             name = f"schedule/{leaf.state.text or 'fused'}"
             template = ScheduleTemplate(
-                name, language, _SPACE, leaf, printer, request.problem.task.name, explained(leaf)
+                name, language, space_of(program), leaf, printer, request.problem.task.name, explained(leaf)
             )
             try:
                 template.render(template.default())

@@ -6,6 +6,10 @@
 | `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `library` | product | the library multiplies, own kernels around it |
+| `panels` | product | register tiles over packed panels: the own micro-kernel |
+| `direct` | product | register tiles, one factor read where it lies |
+| `dots` | product | lanes along the summed axis, for few rows |
+| `split` | product | a long sum in shares, added at the end |
 | `commute` | algebra | sum first, then scale |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
@@ -15,14 +19,26 @@ reductions, vectors in flight) are parameters of the template, for the tuner.
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .algebra import Commute
-from .product import Library
+from .product import Direct, Dots, Library, Panels, Split
 from .reduction import SinglePass, TwoPasses
 from .storage import Fuse, Store
 
-ACTIONS: tuple[Action, ...] = (TwoPasses(), SinglePass(), Commute(), Library(), Store(), Fuse())
+ACTIONS: tuple[Action, ...] = (
+    TwoPasses(),
+    SinglePass(),
+    Commute(),
+    Library(),
+    Panels(),
+    Direct(),
+    Dots(),
+    Split(),
+    Store(),
+    Fuse(),
+)
 """Every action, in the order in which legal ones are tried."""
 
 __all__ = [
-    "ACTIONS", "Action", "Commute", "Fuse", "IllegalAction", "Library", "SinglePass", "State", "Step", "Store",
+    "ACTIONS", "Action", "Commute", "Direct", "Dots", "Fuse", "IllegalAction", "Library", "Panels",
+    "SinglePass", "Split", "State", "Step", "Store",
     "TwoPasses", "replayed", "taken", "undone",
 ]  # fmt: skip

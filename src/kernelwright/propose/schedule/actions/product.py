@@ -1,9 +1,10 @@
-"""Products: by the library that torch calls, with kernels of our own before and after."""
+"""Products: by the library that torch calls, or by loops of our own in one of several forms."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, ordered
+from ..graph import Contract, Expand, Node, Permute, ordered, sources_of
+from ..tile import Tiling
 from ._state import State
 
 PRODUCTS = frozenset({
@@ -11,6 +12,9 @@ PRODUCTS = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
 })  # fmt: skip
 """Operators that end in a library's product."""
+_FLOATS = ("float32", "bfloat16", "float16")
+_SHARED = 1024
+"""Inner elements that are worth summing in shares, at least."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,137 @@ class Library:
         """Make the operation native."""
         chosen = frozenset(s for s in self.sites(state) if s != "all") if site == "all" else {site}
         return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
+
+
+class _Tiled:
+    """Chooses the form in which products are multiplied."""
+
+    tiling: Tiling
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield products of floats whose loops are plain, and `all` where there are several."""
+        found = [n.name for n in _plain(state) if self.tiling.form != "dots" or _lies_along_the_sum(n)]
+        yield from found
+        if len(found) > 1:
+            yield "all"
+
+    def apply(self, state: State, site: str) -> State:
+        """Choose the form."""
+        names = [s for s in self.sites(state) if s != "all"] if site == "all" else [site]
+        return _tiled(state, dict.fromkeys(names, self.tiling))
+
+
+@dataclass(frozen=True)
+class Panels(_Tiled):
+    """Multiply in register tiles, both factors packed as the caches want them: the own micro-kernel.
+
+    What is elementwise before the product is computed while packing, what is elementwise after it in
+    registers. A factor that is packed is written and read once more, so it wants many rows to serve.
+    """
+
+    name = "panels"
+    tiling = Tiling("panels")
+
+
+@dataclass(frozen=True)
+class Direct(_Tiled):
+    """Multiply in register tiles, the right factor read where it lies: for few rows, or windows of an image.
+
+    Saves the packing of a factor that few rows would share.
+    """
+
+    name = "direct"
+    tiling = Tiling("direct")
+
+
+@dataclass(frozen=True)
+class Dots(_Tiled):
+    """Multiply rows by columns along the summed axis, lanes on it: for few rows and weights stored by output.
+
+    Legal where both factors lie side by side along that axis. Every weight is read once, in order.
+    """
+
+    name = "dots"
+    tiling = Tiling("dots", depth=2048, block=16)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sum the inner axis in shares, a thread each, and add them: for few results of long sums."""
+
+    name = "split"
+    shares = 4
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield products in a form of their own whose sums are long."""
+        for node in _alive(state):
+            tiling = state.decisions.tilings.get(node.name)
+            if (
+                tiling is not None
+                and tiling.split == 1
+                and isinstance(node, Contract)
+                and _inner(node) >= _SHARED
+            ):
+                yield node.name
+
+    def apply(self, state: State, site: str) -> State:
+        """Share the sum."""
+        return _tiled(state, {site: replace(state.decisions.tilings[site], split=self.shares)})
+
+
+def _tiled(state: State, new: dict[str, Tiling]) -> State:
+    return replace(state, decisions=replace(state.decisions, tilings={**state.decisions.tilings, **new}))
+
+
+def _alive(state: State) -> list[Node]:
+    """Return what kernels of our own compute: nothing that only a native operation stands for."""
+    values = state.graph.values
+    native = {id(values[n]): n for n in state.decisions.native if n in values}
+    refs = {op.name: op.refs() for op in state.origin.operations}
+    found: dict[int, Node] = {}
+    waiting = [*state.graph.outputs]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = node
+        reads = [values[r] for r in refs[native[id(node)]] if r in values] if id(node) in native else None
+        waiting.extend(sources_of(node) if reads is None else reads)
+    return [n for n in state.graph.nodes if id(n) in found and id(n) not in native]
+
+
+def _plain(state: State) -> list[Contract]:
+    return [
+        n for n in _alive(state)
+        if isinstance(n, Contract) and n.dtype in _FLOATS and n.name not in state.decisions.tilings
+    ]  # fmt: skip
+
+
+def _inner(product: Contract) -> int:
+    one, two, out = product.labels
+    sizes = dict(zip(one, product.left.shape, strict=True)) | dict(zip(two, product.right.shape, strict=True))
+    count = 1
+    for label in set(one + two) - set(out):
+        count *= int(sizes[label])
+    return count
+
+
+def _lies_along_the_sum(product: Contract) -> bool:
+    """Tell whether both factors lie side by side along the same summed axis."""
+    one, two, out = product.labels
+    left, right = _last_label(product.left, one), _last_label(product.right, two)
+    return left == right and left not in out
+
+
+def _last_label(node: Node, labels: str) -> str:
+    """Return the label along which a factor lies side by side, under the views that put its axes in order."""
+    dims = list(range(len(labels)))
+    while isinstance(node, Permute | Expand):
+        if isinstance(node, Permute):
+            dims = [node.order[d] for d in dims]
+            node = node.source
+        elif isinstance(node, Expand) and len(node.source.shape) == len(node.shape):
+            node = node.source
+        else:
+            break
+    return labels[dims.index(len(node.shape) - 1)] if len(node.shape) - 1 in dims else ""

@@ -42,8 +42,8 @@ def render(
         NotCalled: a native operation cannot be written as a call.
     """
     printer = Printer(program, style or Style())
-    own = (files(__package__) / "tiles.h").read_text()
-    headers = [SourceFile(path="tiles.h", text=own)]
+    own = dict.fromkeys((printer.header, "tiles.h"))
+    headers = [SourceFile(path=name, text=(files(__package__) / name).read_text()) for name in own]
     headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
     if calls := bool(program.natives or program.updates):
         text = printer.text(title or program.name, [s.name for s in program.steps])

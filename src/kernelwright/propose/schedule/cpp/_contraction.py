@@ -1,9 +1,169 @@
-"""A contraction as C++: for now the plain loops that `as_loops` gives."""
+"""A contraction as C++: its factors and what follows it as functions of vectors, the loops in `contraction.h`."""
 
-from ..tile import Contraction, Program, as_loops
+from collections.abc import Sequence
+
+from ..graph import Size, product
+from ..printing import Unprintable
+from ..tile import (
+    Axis,
+    Contraction,
+    Expression,
+    Load,
+    Position,
+    Program,
+    as_loops,
+    expressions,
+    merged,
+    number,
+    stride,
+    walk,
+)  # fmt: skip
+from ._lanes import Lanes
+from ._scalar import Scalar, Scope, bare, size_text
 from ._statements import Body
 
 
 def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[str]:
-    """Print the body of the kernel's function."""
-    return Body(program, vector=lanes).print(as_loops(step).body)
+    """Print the body of the kernel's function.
+
+    Raises:
+        Unprintable: the form asks for lanes, and a factor or what follows has none.
+    """
+    if step.tiling.form == "loops" or not lanes:
+        return Body(program, vector=lanes).print(as_loops(step).body)
+    return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).lines()
+
+
+def is_tiled(step: Contraction) -> bool:
+    """Tell whether a contraction stands on `contraction.h`."""
+    return step.tiling.form != "loops"
+
+
+class _Tiled:
+    """Prints the three functions that `kw::contract` takes, and the call."""
+
+    def __init__(self, step: Contraction, program: Program) -> None:
+        self.step, self.program, self.tiling = step, program, step.tiling
+        self.along = self._along()
+
+    def _along(self) -> str:
+        """Return what lanes of the right factor run along: the axis over which it lies side by side."""
+        columns, inner = self.step.columns[-1:], self.step.inner
+        by_inner = len(inner) == 1 and _contiguous(self.step.right, inner[0])
+        by_column = bool(columns) and _contiguous(self.step.right, columns[0])
+        if self.tiling.form == "dots":
+            return "inner"
+        if self.tiling.form == "panels" and by_inner and not by_column:
+            return "inner"
+        return "columns"
+
+    def lines(self) -> list[str]:
+        c, t = self.step, self.tiling
+        form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots"}[t.form]
+        along = {"columns": "kColumns", "inner": "kInner"}[self.along]
+        sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
+        run = size_text(c.columns[-1].size) if c.columns else "1"
+        sizes_of = "{" + ", ".join([*map(bare, sizes), bare(run)]) + "}"
+        split = f", {t.split}" if t.split > 1 else ""
+        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {t.block}{split}"
+        return [
+            *(f"  // {line}" for line in self._traffic()),
+            f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
+            *self._factor("left", (c.batch, c.rows, c.inner), c.inner, c.left),
+            *self._factor(
+                "right", (c.batch, c.inner, c.columns), c.inner if self.along == "inner" else c.columns, c.right
+            ),
+            *self._finish(),
+            f"  const kw::Shape sizes{sizes_of};  // batch, rows, columns, inner; columns side by side",
+            "  kw::contract<Tiles>(sizes, left, right, finish);",
+        ]  # fmt: skip
+
+    def _traffic(self) -> list[str]:
+        t = self.tiling
+        first = f"Rows of left are packed, {t.block} at a time, once for every {8 * t.vectors} vectors of columns;"
+        reading = {
+            "panels": f"right once for every {t.block} rows, in panels of {t.depth} by {t.vectors} vectors.",
+            "direct": "right is read where it lies, once for every tile of rows.",
+            "dots": "right is read where it lies, four columns at a time, once for every four rows.",
+        }[t.form]
+        shares = [f"The inner elements are summed in {t.split} shares, and those at the end."]
+        return [first, reading, *(shares if t.split > 1 else [])]
+
+    # Functions -----------------------------------------------------------------------------------------
+
+    def _factor(
+        self, name: str, roles: Sequence[Sequence[Axis]], lanes: Sequence[Axis], value: Expression
+    ) -> list[str]:
+        if value.kind != "float32":
+            raise Unprintable(f"a factor of {value.kind}")
+        used = {e.axis for e in walk(value) if isinstance(e, Position)}
+        apart = len(lanes) > 1 and lanes is self.step.inner
+        parameters, lines = [], list[str]()
+        for axes in roles:
+            parameter, taken_apart = _parameter(axes, used)
+            parameters.append(f"int64_t {parameter}".rstrip())
+            if not (apart and axes is lanes):
+                lines += taken_apart
+        scope = Scope(self.program, axis="" if apart or not lanes else lanes[-1].name)
+        if apart:
+            one = " ".join(_taken_apart(f"({_joined(lanes)} + k)", lanes, used))
+            text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
+        else:
+            text = bare(Lanes(scope).text(value))
+        return [
+            f"  const auto {name} = [&]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            *(f"    {line}" for line in lines), f"    return {text};", "  };",
+        ]  # fmt: skip
+
+    def _finish(self) -> list[str]:
+        c = self.step
+        used = {
+            e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)
+        }
+        parameters, lines = [], list[str]()
+        for axes in (c.batch, c.rows, c.columns):
+            parameter, taken_apart = _parameter(axes, used)
+            parameters.append(f"int64_t {parameter}".rstrip())
+            lines += taken_apart
+        body = Body(self.program)
+        if c.columns:
+            body.scope.axis = c.columns[-1].name
+            body.scope.lanes[c.accumulator] = "float32"
+            head = f"kw::F {c.accumulator}"
+        else:
+            head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
+        return [
+            f"  const auto finish = [&]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            *(f"    {line}" for line in lines), *body.print(c.epilogue, 2), "  };",
+        ]  # fmt: skip
+
+
+def _parameter(axes: Sequence[Axis], used: set[str]) -> tuple[str, list[str]]:
+    """Return the parameter that counts through axes, and the statements that take it apart."""
+    if not any(a.name in used for a in axes):
+        return "", []
+    return _joined(axes), _taken_apart(_joined(axes), axes, used) if len(axes) > 1 else []
+
+
+def _joined(axes: Sequence[Axis]) -> str:
+    return "_".join(a.name for a in axes)
+
+
+def _taken_apart(whole: str, axes: Sequence[Axis], used: set[str]) -> list[str]:
+    """Print the position on each axis from the count through all of them, the last fastest."""
+    lines, behind = list[str](), 1
+    for place, axis in reversed(list(enumerate(axes))):
+        over = "" if not isinstance(behind, Size) and behind == 1 else f" / {size_text(behind)}"
+        below = f" % {size_text(axis.size)}" if place else ""
+        if axis.name in used:
+            lines.append(f"const int64_t {axis.name} = {whole}{over}{below};")
+        behind = behind * axis.size
+    return lines
+
+
+def _contiguous(e: Expression, axis: Axis) -> bool:
+    """Tell whether some buffer lies side by side along an axis."""
+    return any(
+        isinstance(part, Load) and bool(part.index) and stride(part.index[-1], axis.name) == number(1)
+        for part in walk(e)
+    )

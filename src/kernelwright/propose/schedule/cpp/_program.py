@@ -18,7 +18,7 @@ from ..tile import (
     statements,
     walk,
 )  # fmt: skip
-from ._contraction import print_contraction
+from ._contraction import is_tiled, print_contraction
 from ._scalar import STORED, size_text
 from ._statements import Body
 
@@ -44,7 +44,7 @@ class Printer:
         """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
         kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         lines = [
-            *(f"// {line}" for line in title.splitlines()), '#include "tiles.h"', "", "namespace {", "",
+            *(f"// {line}" for line in title.splitlines()), f'#include "{self.header}"', "", "namespace {", "",
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
         ]  # fmt: skip
         for step in kernels:
@@ -56,6 +56,12 @@ class Printer:
         else:
             lines += self._entry()
         return "\n".join(lines).rstrip() + "\n"
+
+    @property
+    def header(self) -> str:
+        """The header that the file stands on."""
+        tiled = any(isinstance(s, Contraction) and is_tiled(s) for s in self.program.steps)
+        return "contraction.h" if tiled and self.style.lanes else "tiles.h"
 
     # One kernel ----------------------------------------------------------------------------------------
 

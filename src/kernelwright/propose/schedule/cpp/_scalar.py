@@ -121,7 +121,7 @@ class Scalar:
 
     def _load(self, buffer: str, index: tuple[Expression, ...], kind: Kind) -> str:
         place = self.text(offset(index, self.scope.program.buffer(buffer).shape))
-        text = f"{self.scope.local.get(buffer, buffer)}[{_bare(place)}]"
+        text = f"{self.scope.local.get(buffer, buffer)}[{bare(place)}]"
         stored = self.scope.program.buffer(buffer).dtype
         return text if stored == kind else f"static_cast<{TYPES[kind]}>({text})"
 
@@ -134,7 +134,7 @@ class Scalar:
                 return f"({text} != 0)"
             if e.kind == "int64" and value.kind.startswith("float"):
                 return f"kw::whole({text})"
-            return f"static_cast<{TYPES[e.kind]}>({_bare(text)})"
+            return f"static_cast<{TYPES[e.kind]}>({bare(text)})"
         rule = SCALAR.get(e.op)
         if rule is None:
             raise Unprintable(f"no scalar form of {e.op}")
@@ -143,7 +143,7 @@ class Scalar:
         return rule(args, dict(e.options), kinds[-1] if kinds else e.kind)
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Drop one pair of parentheses around the whole."""
     if not (text.startswith("(") and text.endswith(")")):
         return text

@@ -27,7 +27,7 @@ from ..tile import (
     stride,
 )  # fmt: skip
 from ._lanes import VECTORS, Lanes
-from ._scalar import STORED, TYPES, Scalar, Scope, literal
+from ._scalar import STORED, TYPES, Scalar, Scope, bare, literal
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
@@ -69,7 +69,7 @@ class Body:
         pad = "  " * depth
         match s:
             case Let(name, value):
-                line = f"{pad}const {self._type(value.kind)} {name} = {_trim(self._value(value))};"
+                line = f"{pad}const {self._type(value.kind)} {name} = {bare(self._value(value))};"
                 self._declare(name, value.kind)
                 return [line]
             case Store():
@@ -117,7 +117,7 @@ class Body:
         lines = []
         if not isinstance(value, Literal):
             self._declare(f"{s.name}_x", value.kind)
-            lines.append(f"const {self._type(value.kind)} {s.name}_x = {_trim(self._value(value))};")
+            lines.append(f"const {self._type(value.kind)} {s.name}_x = {bare(self._value(value))};")
             from ..tile import Variable
 
             value = Variable(f"{s.name}_x", value.kind)
@@ -132,13 +132,13 @@ class Body:
             ]
         for part, e in new.items():
             kind = part_kind(part, begin.kind)
-            lines.append(f"const {self._type(kind)} {s.name}_{part}_new = {_trim(self._value(e))};")
+            lines.append(f"const {self._type(kind)} {s.name}_{part}_new = {bare(self._value(e))};")
         for part in new:
             lines.append(f"{names[part]} = {self._kept(f'{s.name}_{part}_new', names[part])};")
         return ["{", *("  " + x for x in lines), "}"]
 
     def _kept(self, fresh: str, old: str) -> str:
-        return f"kw::keep(lanes, {_trim(fresh)}, {old})" if self._in_lanes else _trim(fresh)
+        return f"kw::keep(lanes, {bare(fresh)}, {old})" if self._in_lanes else bare(fresh)
 
     def _wide(self, monoid: str, name: str, value: Expression) -> list[str]:
         """Fold float lanes into double ones."""
@@ -175,12 +175,12 @@ class Body:
                 if buffer.dtype != "int64":
                     raise Unprintable("stores of narrow integers in lanes")
                 return [f"kw::store_integers({s.buffer} + {at}, {text}, lanes);"]
-            return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {_trim(text)}, lanes);"]
+            return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {bare(text)}, lanes);"]
         at = lanes.one.text(place)
         element = "stored[k] != 0" if s.value.kind == "bool" else "stored[k]"
         element = _converted(element, s.value.kind, buffer.dtype)
         each = f"for (int k = 0; k < lanes.count; ++k) {s.buffer}[{at}] = {element};"
-        return [f"{{ const auto stored = {_trim(text)};", f"  {each} }}"]
+        return [f"{{ const auto stored = {bare(text)};", f"  {each} }}"]
 
     @staticmethod
     def _combined(place: str, combine: str, value: str, kind: str) -> str:
@@ -210,7 +210,7 @@ class Body:
         self.scope.lanes, self.scope.axis, self.scope.parts, self.monoids = s
 
     def _head(self, s: Loop) -> str:
-        begin, end = (_trim(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
+        begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         return f"for (int64_t {s.axis} = {begin}; {s.axis} < {end}; ++{s.axis}) {{"
 
     def _serial(self, s: Loop, depth: int) -> list[str]:
@@ -286,7 +286,7 @@ class Body:
         new = monoid.merge(state, late)
         for part, e in new.items():
             kind = part_kind(part, begin.kind)
-            lines.append(f"{pad}  const {TYPES[kind]} {name}_{part}_new = {_trim(Scalar(outer).text(e))};")
+            lines.append(f"{pad}  const {TYPES[kind]} {name}_{part}_new = {bare(Scalar(outer).text(e))};")
         lines += [f"{pad}  {name}_{part} = {name}_{part}_new;" for part in new]
         return [*lines, pad + "}"]
 
@@ -299,7 +299,7 @@ class Body:
             return self._blocks(s, depth)
         folded = self._folded(s.body)
         unroll = s.unroll if folded else 1
-        begin, end = (_trim(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
+        begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         declared, joined = [], []
         before = self._snapshot()
         for name in folded:
@@ -374,7 +374,7 @@ class Body:
         scope.axis = "none"
         first = {p: Result("a", p, k) for p, k in kinds.items()}
         second = {p: Result("b", p, k) for p, k in kinds.items()}
-        new = {p: _trim(Lanes(scope).text(e)) for p, e in monoid.merge(first, second).items()}
+        new = {p: bare(Lanes(scope).text(e)) for p, e in monoid.merge(first, second).items()}
         pick = "[0]" if unroll > 1 else ""
         lines = [f"{pad}{{"]
         lines += [f"{pad}  {VECTORS[k]} a_{p} = {name}_{p}_lanes{pick};" for p, k in kinds.items()]
@@ -416,18 +416,12 @@ def _factor(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
 
 
-def _trim(text: str) -> str:
-    from ._scalar import _bare
-
-    return _bare(text)
-
-
 def _converted(value: str, kind: Kind, dtype: str) -> str:
     """Convert a value to what a buffer holds."""
     if dtype in ("float32", "float64") and kind in ("float32", "float64") and dtype == kind:
-        return _trim(value)
+        return bare(value)
     if dtype in ("int64", "bool") and kind == dtype:
-        return _trim(value)
+        return bare(value)
     if dtype in ("float16", "bfloat16"):
-        return f"{STORED[dtype]}(static_cast<float>({_trim(value)}))"
-    return f"static_cast<{STORED[dtype]}>({_trim(value)})"
+        return f"{STORED[dtype]}(static_cast<float>({bare(value)}))"
+    return f"static_cast<{STORED[dtype]}>({bare(value)})"

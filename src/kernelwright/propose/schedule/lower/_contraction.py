@@ -10,7 +10,11 @@ from ..tile import (
     Let,
     Position,
     Store,
+    Tiling,
     Variable,
+    number,
+    offset,
+    stride,
     walk,
 )  # fmt: skip
 from ._block import Block, kind_of
@@ -38,9 +42,17 @@ class _Epilogue(Builder):
 
 
 def build_contraction(
-    root: Node, stored: Mapping[Node, str], passing: Collection[Node], comment: str
-) -> tuple[Contraction, frozenset[Node]]:
+    root: Node, stored: Mapping[Node, str], passing: Collection[Node], comment: str,
+    tilings: Mapping[str, Tiling],
+) -> tuple[Contraction, frozenset[Node]]:  # fmt: skip
     """Build the contraction that stores a root.
+
+    Args:
+        root: What is stored.
+        stored: Node → buffer, of all stored nodes.
+        passing: Stored nodes that are not computed yet.
+        comment: What the kernel is for.
+        tilings: Product by name → how its loops run, where that is decided.
 
     Raises:
         NotContraction: there is no product behind the root's elementwise operations, or more than one.
@@ -50,7 +62,7 @@ def build_contraction(
     splits: dict[str, list[int]] = {}
     for _ in range(8):
         try:
-            return _attempt(root, found, stored, splits, comment)
+            return _attempt(root, found, stored, splits, comment, tilings.get(found.name, Tiling()))
         except NeedsSplit as cut:
             if cut.axis in splits or cut.axis[-2:-1] == "_":
                 raise NotContraction("an axis is cut twice") from None
@@ -77,7 +89,12 @@ def _product(root: Node, ends: Collection[Node]) -> Contract:
 
 
 def _attempt(
-    root: Node, found: Contract, stored: Mapping[Node, str], splits: Mapping[str, Sequence[int]], comment: str
+    root: Node,
+    found: Contract,
+    stored: Mapping[Node, str],
+    splits: Mapping[str, Sequence[int]],
+    comment: str,
+    tiling: Tiling,
 ) -> tuple[Contraction, frozenset[Node]]:
     builder = _Epilogue(stored, splits, frozenset([root, found]))
     builder.product_of = found
@@ -118,10 +135,19 @@ def _attempt(
     epilogue = tuple(s for s in block.body if isinstance(s, Let | Store))
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
+    rows, columns = picked(1), picked(2)
+    if _lies_along(tuple(positions), root.shape, rows):
+        rows, columns, left, right = columns, rows, right, left
     return Contraction(
-        name=f"{stored[root]}_kernel", batch=picked(3), rows=picked(1), columns=picked(2), inner=tuple(inner_axes),
-        left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
+        name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
+        left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment, tiling=tiling,
     ), done  # fmt: skip
+
+
+def _lies_along(index: Index, shape: Sequence[int], axes: Sequence[Axis]) -> bool:
+    """Tell whether the result lies side by side along one of the axes."""
+    place = offset(index, shape)
+    return any(stride(place, a.name) == number(1) for a in axes)
 
 
 class _Flat:

@@ -1,6 +1,6 @@
 """Graph, decisions → Program: which nodes are stored, and one kernel for each group of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..graph import (
@@ -18,7 +18,7 @@ from ..graph import (
     ordered,
     sources_of,
 )  # fmt: skip
-from ..tile import Buffer, Kernel, NativeCall, Program, Step
+from ..tile import Buffer, Kernel, NativeCall, Program, Step, Tiling
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
@@ -43,6 +43,8 @@ class Decisions:
     """Whether products are plain loops rather than contractions."""
     layout: Layout = field(default_factory=Layout)
     """How loops are arranged, kernel by kernel alike."""
+    tilings: Mapping[str, Tiling] = field(default_factory=dict)
+    """Product by its node's name → how its loops run; those that are not named run as plain loops."""
 
 
 class NotLowered(Exception):
@@ -243,7 +245,9 @@ class _Lowering:
         )
         if not self.decisions.loops and self._has_product(root, stored, fusable):
             try:
-                contraction, done = build_contraction(root, stored, fusable, self._comment(root))
+                contraction, done = build_contraction(
+                    root, stored, fusable, self._comment(root), self.decisions.tilings
+                )
                 return [contraction], done
             except NotContraction:
                 return self._apart(root, stored, fusable)

@@ -101,7 +101,8 @@ def _add(found: dict[str, Leaf], state: State) -> None:
 def _meaning(state: State) -> str:
     """Name what a state does, whatever steps led to it."""
     d = state.decisions
-    return f"{sorted(d.native)} {sorted(d.store)}\n{state.graph}"
+    tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
+    return f"{sorted(d.native)} {sorted(d.store)} {tilings}\n{state.graph}"
 
 
 def _time(state: State) -> float:

@@ -23,6 +23,7 @@ from ..tile import (
     expressions,
     walk,
 )  # fmt: skip
+from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
 """What a thread finds in its second cache when it comes back to it."""
@@ -39,7 +40,7 @@ class Cost:
     cache_bytes: int
     """Bytes of the further passes over buffers whose rows stay in a cache; those that do not count above."""
     operations: int
-    """Elementwise operations, products counted as two."""
+    """Elementwise operations; a product's two count as little as its form computes them faster."""
     kernels: int
 
     @property
@@ -59,12 +60,10 @@ def estimate(program: Program) -> Cost:
     for step in program.steps:
         if isinstance(step, NativeCall):
             memory += sum(_bytes(program, name) for name in (*step.reads, step.writes) if name)
+            operations += library_operations(step.node, program.names)
         elif isinstance(step, Contraction):
-            sizes = [
-                product([a.size for a in axes]) for axes in (step.batch, step.rows, step.columns, step.inner)
-            ]
-            operations += 2 * int(product(sizes))
-            memory += sum(_bytes(program, name) for name in _touched(step))
+            once, again, done = contraction_cost(step, lambda name: _bytes(program, name))
+            memory, cache, operations = memory + once, cache + again, operations + done
         else:
             once, again, done = _traversal(program, step)
             memory, cache, operations = memory + once, cache + again, operations + done
@@ -74,11 +73,6 @@ def estimate(program: Program) -> Cost:
 def _bytes(program: Program, name: str) -> int:
     b = program.buffer(name)
     return int(product(b.shape)) * int(getattr(torch, b.dtype).itemsize)
-
-
-def _touched(step: Contraction) -> set[str]:
-    reads = {e.buffer for x in (step.left, step.right) for e in walk(x) if isinstance(e, Load)}
-    return reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
 
 
 def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:

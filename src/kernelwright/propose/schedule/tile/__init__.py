@@ -53,6 +53,7 @@ from ._expression import (
     walk,
 )  # fmt: skip
 from ._interpret import run_program
+from ._merge import merged
 from ._program import (
     Axis,
     Begin,
@@ -72,11 +73,12 @@ from ._program import (
     renamed,
     statements,
 )  # fmt: skip
+from ._tiling import Form, Tiling
 
 __all__ = [
-    "MONOIDS", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction", "Expression", "Extent", "Guard",
+    "MONOIDS", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction", "Expression", "Extent", "Form", "Guard",
     "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid", "NativeCall", "Position", "Program",
-    "Result", "Statement", "Step", "Store", "Update", "Variable", "arith", "as_loops", "expressions",
-    "number", "offset", "part_kind", "parts_of", "positions", "renamed", "run_program", "statements",
+    "Result", "Statement", "Step", "Store", "Tiling", "Update", "Variable", "arith", "as_loops", "expressions",
+    "merged", "number", "offset", "part_kind", "parts_of", "positions", "renamed", "run_program", "statements",
     "stride", "substitute", "walk",
 ]  # fmt: skip

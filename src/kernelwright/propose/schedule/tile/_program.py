@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..graph import Node, product
 from ._expression import ZERO, Call, Expression, Kind, Position, Result, number, substitute
+from ._tiling import Tiling
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Contraction:
 
     `left` is a function of batch, rows and inner positions, `right` of batch, columns and inner: what is fused
     before is in them, window and pad indices included, so that packing a panel is the im2col. Several axes of
-    a role run as one, the last fastest.
+    a role run as one, the last fastest. Columns are what lies side by side in the result, where anything does.
     """
 
     name: str
@@ -133,14 +134,7 @@ class Contraction:
     """Variable that holds the sum in the epilogue."""
     epilogue: tuple[Let | Store, ...]
     comment: str = ""
-    row_tile: int = 6
-    """Rows of the register tile."""
-    column_vectors: int = 2
-    """Vectors of columns of the register tile."""
-    depth: int = 256
-    """Inner elements of a panel: what stays in the first cache."""
-    row_block: int = 96
-    """Rows packed at once: what stays in the second cache."""
+    tiling: Tiling = field(default_factory=Tiling)
 
     family = "contraction"
 

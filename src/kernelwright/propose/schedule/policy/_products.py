@@ -1,0 +1,61 @@
+"""Products → what they cost: bytes from memory, bytes packed or read again, operations, by the form of the loops."""
+
+from collections.abc import Callable, Mapping
+
+from ..graph import Contract, Node, product, sources_of
+from ..tile import Contraction, Load, Store, walk
+
+_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0}
+"""Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
+of one CPU core. The library's are those of large products with every trick of the trade."""
+_LIBRARY_SPEED = 8.0
+_VECTOR, _TILE_ROWS, _GROUP_VECTORS = 16, 12, 16
+_THREADS_FED = 8
+"""Tasks below which some threads have nothing to do, by order of magnitude."""
+
+
+def contraction_cost(step: Contraction, size_bytes: Callable[[str], int]) -> tuple[int, int, int]:
+    """Return bytes from memory, further bytes from a cache, and operations of a contraction."""
+    batch, rows, columns, inner = (
+        max(1, int(product([a.size for a in axes])))
+        for axes in (step.batch, step.rows, step.columns, step.inner)
+    )
+    reads = {e.buffer for x in (step.left, step.right) for e in walk(x) if isinstance(e, Load)}
+    touched = reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
+    memory = sum(map(size_bytes, touched))
+    left, right = 4 * batch * rows * inner, 4 * batch * columns * inner
+    t = step.tiling
+    side = max(1, int(step.columns[-1].size)) if step.columns else 1
+    wide = side / (-(-side // _VECTOR) * _VECTOR)
+    match t.form:
+        case "loops":
+            full, again = min(1.0, wide), right * rows
+        case "panels":
+            again = 2 * right * -(-rows // t.block) + 2 * left * -(-columns // (_GROUP_VECTORS * _VECTOR))
+            full = wide
+        case "direct":
+            full, again = wide, right * (-(-rows // _TILE_ROWS) - 1)
+        case "dots":
+            full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
+    fed = min(1.0, max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED)
+    again += 8 * (t.split > 1) * t.split * batch * rows * columns
+    done = 2 * batch * rows * columns * inner
+    return memory, int(again), int(done / (_SPEED[t.form] * full * fed))
+
+
+def library_operations(native: Node, ends: Mapping[Node, str]) -> int:
+    """Return the operations of the products within a native region, as many as count beside others."""
+    found, waiting, seen = 0, [native], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or (node in ends and node is not native):
+            continue
+        seen.add(id(node))
+        if isinstance(node, Contract):
+            one, two, _ = node.labels
+            sizes = dict(zip(one, node.left.shape, strict=True)) | dict(
+                zip(two, node.right.shape, strict=True)
+            )
+            found += 2 * int(product([int(size) for size in sizes.values()]))
+        waiting.extend(sources_of(node))
+    return int(found / _LIBRARY_SPEED)

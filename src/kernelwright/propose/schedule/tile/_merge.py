@@ -1,0 +1,123 @@
+"""Contraction → Contraction with fewer axes: neighbours that every buffer runs through as one become one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from ..graph import same
+from ._expression import (
+    Arith,
+    Expression,
+    Extent,
+    Literal,
+    Load,
+    number,
+    offset,
+    positions,
+    stride,
+    substitute,
+    walk,
+)  # fmt: skip
+from ._program import Axis, Contraction, Let, Store, renamed
+
+
+def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:
+    """Join neighbouring axes of a role where no load, store or condition tells them apart.
+
+    Every index becomes the element's offset in its buffer, in the last dimension.
+
+    Args:
+        contraction: What to simplify.
+        shapes: Buffer → shape.
+
+    Example:
+        A product of `(batch, seq, k)` and `(k, n)` has the rows `batch` and `seq`; they become one axis.
+    """
+    c = _mapped(contraction, lambda e: _flat(e, shapes))
+    c, batch = _joined(c, c.batch)
+    c, rows = _joined(c, c.rows)
+    c, columns = _joined(c, c.columns)
+    c, inner = _joined(c, c.inner)
+    return replace(c, batch=batch, rows=rows, columns=columns, inner=inner)
+
+
+def _joined(c: Contraction, axes: tuple[Axis, ...]) -> tuple[Contraction, tuple[Axis, ...]]:
+    """Join the axes of a role; the outer of two goes, the inner one runs through both."""
+    left = list(axes)
+    for place in range(len(axes) - 2, -1, -1):
+        outer, inner = left[place : place + 2]
+        if _contiguous(c, outer, inner):
+            c = _mapped(c, partial(renamed, axes={outer.name: number(0)}))
+            left[place : place + 2] = [Axis(inner.name, outer.size * inner.size)]
+    return c, tuple(left)
+
+
+def _flat(e: Expression, shapes: Mapping[str, tuple[int, ...]]) -> Expression:
+    def by(part: Expression) -> Expression | None:
+        if not isinstance(part, Load):
+            return None
+        index = tuple(substitute(i, by) for i in part.index)
+        return Load(part.buffer, _flat_index(index, shapes[part.buffer]), part.kind)
+
+    return substitute(e, by)
+
+
+def _flat_index(index: tuple[Expression, ...], shape: tuple[int, ...]) -> tuple[Expression, ...]:
+    if not index:
+        return ()
+    return (*(number(0) for _ in index[1:]), offset(index, shape))
+
+
+def _mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contraction:
+    epilogue: list[Let | Store] = []
+    for s in c.epilogue:
+        if isinstance(s, Let):
+            epilogue.append(Let(s.name, change(s.value)))
+        else:
+            at = change(Load(s.buffer, s.index))
+            assert isinstance(at, Load)
+            epilogue.append(replace(s, index=at.index, value=change(s.value)))
+    return replace(c, left=change(c.left), right=change(c.right), epilogue=tuple(epilogue))
+
+
+def _accesses(c: Contraction) -> Iterator[Expression]:
+    """Yield what is computed, with every store as the load of its place."""
+    yield from (c.left, c.right)
+    for s in c.epilogue:
+        yield s.value
+        if isinstance(s, Store):
+            yield Load(s.buffer, s.index)
+
+
+def _contiguous(c: Contraction, outer: Axis, inner: Axis) -> bool:
+    """Tell whether a step of the outer axis is as long as the inner one in every buffer, and nothing else uses them."""
+    for access in _accesses(c):
+        loads = [e for e in walk(access) if isinstance(e, Load) and e.index]
+        steps = [(stride(e.index[-1], outer.name), stride(e.index[-1], inner.name)) for e in loads]
+        if not all(_fits(one, two, inner.size) for one, two in steps):
+            return False
+        rest = substitute(access, lambda e: Literal(0) if isinstance(e, Load) else None)
+        if positions(rest) & {outer.name, inner.name}:
+            return False
+    return True
+
+
+def _fits(outer: Expression | None, inner: Expression | None, size: int) -> bool:
+    one, two = _size(outer), _size(inner)
+    return one is not None and two is not None and same(one, two * size)
+
+
+def _size(e: Expression | None) -> int | None:
+    """Return a stride as a size; none where it is not made of sizes."""
+    match e:
+        case Literal(value):
+            return int(value)
+        case Extent(size):
+            return size
+        case Arith(("+" | "-" | "*") as sign, left, right):
+            a, b = _size(left), _size(right)
+            if a is None or b is None:
+                return None
+            return a * b if sign == "*" else a + b if sign == "+" else a - b
+        case _:
+            return None

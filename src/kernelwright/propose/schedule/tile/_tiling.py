@@ -1,0 +1,26 @@
+"""How a contraction runs: its form, and the sizes of its tiles."""
+
+from dataclasses import dataclass
+from typing import Literal as Choice
+from typing import TypeAlias
+
+Form: TypeAlias = Choice["loops", "panels", "direct", "dots"]
+"""`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
+same tiles, the right factor read where it lies. `dots`: lanes along the inner axis, a sum for each element."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Attributes of a contraction's loops; every one keeps the meaning."""
+
+    form: Form = "loops"
+    rows: int = 0
+    """Rows of the register tile; 0 for as many as the registers of the machine hold."""
+    vectors: int = 2
+    """Vectors of columns of the register tile."""
+    depth: int = 256
+    """Inner elements of a panel: what stays in the first cache."""
+    block: int = 96
+    """Rows packed at once: what stays in the second cache."""
+    split: int = 1
+    """Shares of the inner axes that are summed apart, and then together."""

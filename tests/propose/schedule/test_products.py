@@ -1,0 +1,182 @@
+"""Products in every form: built, run and compared with float64, with tails, views, windows and what is fused."""
+
+import dataclasses
+
+import torch
+from tests.propose.schedule.test_actions import BY_NAME, graph_of
+from torch.nn import functional as F
+
+from kernelwright.languages import get_language
+from kernelwright.languages._destination import load_library
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import ACTIONS, State, replayed, taken, undone
+from kernelwright.propose.schedule.graph import Contract, interpret
+from kernelwright.propose.schedule.lower import Decisions, lower
+from kernelwright.propose.schedule.policy import beam, estimate
+from kernelwright.propose.schedule.tile import Contraction, Tiling, merged
+from kernelwright.records import BuildStatus, SourceFile
+
+CASES = {
+    "bias": (lambda x, w, b: torch.relu(x @ w + b), [(29, 50), (50, 37), (37,)]),
+    "linear": (lambda x, w, b: F.gelu(F.linear(F.silu(x), w, b)), [(2, 9, 70), (37, 70), (37,)]),
+    "batched": (lambda x, w: torch.bmm(x, w.transpose(1, 2)) * 2, [(3, 10, 30), (3, 18, 30)]),
+    "heads": (lambda x, w: (x @ w).reshape(2, 5, 3, 8).transpose(1, 2) + 1, [(2, 5, 24), (24, 24)]),
+    "turned": (lambda x, w: x.t() @ w, [(40, 25), (40, 35)]),
+    "row": (lambda x, w: x @ w, [(1, 150), (150, 20)]),
+    "convolved": (
+        lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 6, 19), (7, 5, 3, 3), (7,)],
+    ),
+    "strided": (lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=2), [(1, 4, 9, 11), (6, 2, 3, 3)]),
+    "pointwise": (lambda x, w: F.conv2d(x, w), [(2, 5, 9, 7), (7, 5, 1, 1)]),
+    "dot": (lambda x, w: torch.einsum("bk,bk->b", x, w), [(3, 130), (3, 130)]),
+}  # fmt: skip
+TILINGS = {
+    "panels": Tiling("panels", depth=32, block=24),
+    "direct": Tiling("direct", vectors=1, rows=4, depth=64),
+    "dots": Tiling("dots", depth=64, block=8),
+    "split": Tiling("direct", depth=16, split=3),
+    "split-dots": Tiling("dots", split=3),
+}
+
+
+PAIRS = [
+    ("bias", "panels"), ("linear", "panels"), ("batched", "dots"), ("heads", "direct"), ("turned", "split"),
+    ("convolved", "direct"), ("strided", "panels"), ("dot", "split-dots"),
+]  # fmt: skip
+
+
+def graph_in(case):
+    function, shapes = CASES[case]
+    return graph_of(function, *shapes)
+
+
+def program_of(case, tiling, name="product"):
+    graph = graph_in(case)
+    products = [n.name for n in graph.nodes if isinstance(n, Contract)]
+    assert products
+    program = lower(graph, Decisions(tilings=dict.fromkeys(products, tiling)))
+    return graph, dataclasses.replace(program, name=name)
+
+
+def built(programs, *flags):
+    """Compile programs as one file, each in a namespace of its own; returns the loaded library."""
+    texts = ['#include "contraction.h"']
+    for space, (_, program) in programs.items():
+        text = cpp.source(program).replace("#include", "// #include")
+        texts.append(f"namespace space_{space} {{\n{text}}}")
+    graph, program = next(iter(programs.values()))
+    one = cpp.render(program, graph)
+    headers = [s for s in one.sources if s.path.endswith(".h")]
+    whole = SourceFile(path="kernel.cpp", text="\n".join(texts))
+    candidate = one.model_copy(update={"sources": (whole, *headers), "flags": (*one.flags, "-O0", *flags)})
+    build = get_language("cpp").build(candidate, deadline_s=400)
+    assert build.status is BuildStatus.OK, build.diagnostics
+    return load_library(f"{build.artefact}/kernel.so")
+
+
+def differences(programs, library):
+    """Yield how far each program is from float64."""
+    generator = torch.Generator().manual_seed(5)
+    for space, (graph, _) in programs.items():
+        inputs = [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
+        (wanted,) = interpret(graph, inputs)
+        output = torch.full(tuple(wanted.shape), float("nan"))
+        library.get_function(space)(*inputs, output)
+        yield space, float((output - wanted).abs().max())
+
+
+def held(pairs, *flags):
+    programs = {c: program_of(c, TILINGS[t], c) for c, t in pairs}
+    for space, difference in differences(programs, built(programs, *flags)):
+        assert difference < 1e-4, space
+
+
+def test_every_form_means_what_the_graph_means():
+    held(PAIRS)
+
+
+def test_vectors_of_eight_mean_the_same():
+    held(PAIRS[:2], "-mno-avx512f")
+
+
+def contraction_of(case):
+    (step,) = program_of(case, Tiling("panels"))[1].steps
+    assert isinstance(step, Contraction)
+    return step
+
+
+def test_axes_that_no_buffer_tells_apart_run_as_one():
+    _, program = program_of("linear", Tiling("panels"))
+    shapes = {b.name: b.shape for b in program.buffers}
+    (step,) = program.steps
+    assert [a.size for a in step.rows] == [2, 9]
+    assert [a.size for a in merged(step, shapes).rows] == [18]
+
+
+def test_axes_of_a_window_stay_apart():
+    _, program = program_of("convolved", Tiling("panels"))
+    (step,) = program.steps
+    after = merged(step, {b.name: b.shape for b in program.buffers})
+    assert [a.size for a in after.columns] == [2, 6, 19] and [a.size for a in after.inner] == [5, 3, 3]
+
+
+def test_columns_are_what_lies_side_by_side():
+    assert [a.size for a in contraction_of("convolved").columns][-1] == 19
+    assert [a.size for a in contraction_of("bias").columns] == [37]
+
+
+def test_a_form_is_chosen_once_and_can_be_taken_back():
+    graph = graph_in("linear")
+    (product,) = [n.name for n in graph.nodes if isinstance(n, Contract)]
+    start = State(graph, graph)
+    assert product in set(BY_NAME["dots"].sites(start))
+    after = taken(start, BY_NAME["panels"], product)
+    assert after.decisions.tilings[product].form == "panels"
+    assert not list(BY_NAME["direct"].sites(after))
+    assert undone(after, after.steps[0], ACTIONS).decisions == start.decisions
+
+
+def test_dots_are_for_factors_that_lie_along_the_sum():
+    graph = graph_in("bias")
+    assert not list(BY_NAME["dots"].sites(State(graph, graph)))
+
+
+def test_only_long_sums_are_split():
+    def split_of(inner):
+        graph = graph_of(lambda x, w: x @ w, (2, inner), (inner, 3))
+        return list(BY_NAME["split"].sites(taken(State(graph, graph), BY_NAME["direct"], "mm")))
+
+    assert split_of(2048) == ["mm"] and not split_of(64)
+    graph = graph_of(lambda x, w: x @ w, (2, 4096), (4096, 3))
+    state = replayed(graph, [("direct", "mm"), ("split", "mm")], ACTIONS)
+    (step,) = lower(graph, state.decisions).steps
+    assert step.tiling.split == BY_NAME["split"].shares
+
+
+def test_a_native_product_has_no_form():
+    graph = graph_in("bias")
+    names = [op.name for op in graph.operations if op.op.startswith("aten.mm")]
+    after = taken(State(graph, graph), BY_NAME["library"], names[0])
+    assert not list(BY_NAME["panels"].sites(after))
+
+
+def forms_by_cost(function, *shapes):
+    return [leaf.state.text.partition("(")[0] for leaf in beam(graph_of(function, *shapes), depth=1, width=8)]
+
+
+def test_the_estimate_prefers_tiles_to_loops_and_the_library_for_large_products():
+    large = forms_by_cost(lambda x, w: x @ w, (1024, 1024), (1024, 1024))
+    assert large.index("library") < large.index("panels") < large.index("")
+
+
+def test_the_estimate_prefers_tiles_with_what_follows_where_memory_is_the_bound():
+    wide = forms_by_cost(lambda x, w, b: torch.tanh(x @ w) * b, (4096, 16), (16, 1024), (4096, 1024))
+    assert min(wide.index("panels"), wide.index("direct")) < wide.index("library")
+
+
+def test_a_split_feeds_threads_that_had_nothing_to_do():
+    graph = graph_of(lambda x, w: x @ w, (1, 65536), (65536, 16))
+    state = taken(State(graph, graph), BY_NAME["direct"], "mm")
+    shared = taken(state, BY_NAME["split"], "mm")
+    before, after = (estimate(lower(graph, s.decisions)) for s in (state, shared))
+    assert after.operations < before.operations
