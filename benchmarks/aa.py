@@ -9,6 +9,7 @@ faster. Target: at most 1 % improved.
 """
 
 import argparse
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -71,7 +72,7 @@ def run(problem: Problem, runs: int, seconds: float) -> list[Decision]:
         Pool(Settings.from_environment()) as pool,
         Bench(problem, pool, detect("cpu"), baselines=("eager",)) as bench,
     ):
-        for _ in range(runs):
+        for number in range(1, runs + 1):
             first, _ = bench.measure(candidate, build, phase="measure", workloads=search, deadline_s=seconds)
             decision = decide(first, verdict, (), contract, confirmation=first)
             if decision.confirmed:
@@ -80,6 +81,8 @@ def run(problem: Problem, runs: int, seconds: float) -> list[Decision]:
                 )
                 decision = decide(first, verdict, (), contract, confirmation=again)
             found.append(decision)
+            improved = sum(d.status == "improved" for d in found)
+            print(f"{number} of {runs}: {decision.status}; {improved} improved", file=sys.stderr, flush=True)
     return found
 
 

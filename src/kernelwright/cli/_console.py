@@ -72,6 +72,8 @@ def describe(event: "Event") -> str:
         case "glance":
             against = f"against {data['baseline']} alone; the other baselines start now"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"
+        case "isolation":
+            return f"isolation: {', '.join(data['layers'])}"
         case "accept":
             place = f"{data['rank']} of {data['of']}"
             return f"accepting {data['candidate']} ({place}), {speedup_text(data['speedup'])} so far"

@@ -15,19 +15,17 @@ def export(run: str, *, to: Path, common: Common | None = None) -> int:
         to: Folder to write; an earlier export in it is replaced.
         common: Flags of every command.
     """
-    from ..search import accepted_of, package_accepted
+    from ..search import accepted_of, environment_of, package_accepted
 
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
-        started = next((e for e in store.events(record.id) if e["event"] == "run"), {})
-        about = started.get("environment")
+        about = environment_of(store.events(record.id))
         accepted = accepted_of(store, record)
         task = store.task(record.task)
     if not accepted:
         raise NotFoundError(f"run {record.id} accepted no kernel, so there is nothing to export")
-    named = {k: str(v) for k, v in about.items()} if isinstance(about, dict) else {}
-    folder = package_accepted(task, record, accepted, to, named)
+    folder = package_accepted(task, record, accepted, to, about)
     if common.json:
         print_json("result", run=record.id, kernel=str(folder))
     else:

@@ -17,7 +17,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         common: Flags of every command.
     """
     from ..report import Story, render
-    from ..search import Standing, accepted_of
+    from ..search import Standing, accepted_of, environment_of
 
     common = common or Common()
     with Store(common.folder) as store:
@@ -39,7 +39,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         speedup=Interval.model_validate(result["speedup"]) if result and result.get("speedup") else None,
         standings=[Standing.model_validate(row) for row in rows] if isinstance(rows, list) else [],
         stages_s={k: float(str(v)) for k, v in _pairs(stages)},
-        environment={k: str(v) for k, v in _pairs(started.get("environment"))},
+        environment=environment_of(events),
         reproduce=str(started.get("reproduce", "")),
     )
     path = to or Path(f"{record.id}.html")

@@ -1,5 +1,6 @@
 """Decisions → requests: which candidate next, for how long, and which one in the end."""
 
+from ._about import environment_of
 from ._budget import Meter
 from ._editing import make_editors
 from ._events import Event, Log, OnEvent
@@ -25,6 +26,6 @@ from .tuners import DEFAULT_TUNER, Tuner
 __all__ = [
     "DEFAULT_TUNER", "PROPOSERS", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result",
     "Search", "Standing", "Tuner",
-    "accepted_of", "check_choices", "conclude", "judge_one", "make_editors", "make_proposers",
+    "accepted_of", "check_choices", "conclude", "environment_of", "judge_one", "make_editors", "make_proposers",
     "open_judge", "package_accepted", "proposals_of", "recheck", "request_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from pydantic import JsonValue
@@ -25,7 +25,7 @@ def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
     }
 
 
-def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
+def environment(device: Device) -> dict[str, str]:
     """Say what the figures of a run hold for."""
     return {
         "device": f"{device.name}, {device.cores} cores ({device.fingerprint})",
@@ -33,8 +33,25 @@ def environment(device: Device, layers: Sequence[str] = ()) -> dict[str, str]:
         "python": platform.python_version(),
         "torch": version("torch"),
         "kernelwright": version("kernelwright"),
-        "isolation": ", ".join(layers) or "not recorded",
     }
+
+
+def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
+    """Return what a run's log says its figures hold for, with the layers that shut its candidates in.
+
+    Example:
+        >>> environment_of([{"event": "run", "environment": {"torch": "2.13"}},
+        ...                 {"event": "isolation", "layers": ["rlimits", "seccomp"]}])
+        {'torch': '2.13', 'isolation': 'rlimits, seccomp'}
+    """
+    found: dict[str, str] = {}
+    for event in events:
+        match event:
+            case {"event": "run", "environment": {**about}}:
+                found |= {str(name): str(value) for name, value in about.items()}
+            case {"event": "isolation", "layers": [*layers]}:
+                found["isolation"] = ", ".join(map(str, layers))
+    return found
 
 
 def reproduce(task: Task, run: Run) -> str:

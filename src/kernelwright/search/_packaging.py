@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..records import Evaluation, Run, Split, Task, Workload
 from ..store import Calls, Store
 from ..tasks import Problem
-from ._about import environment, reproduce
+from ._about import environment_of, reproduce
 from ._result import Result, result_of, standings
 from ._search import Search
 from ._session import Outcome
@@ -55,7 +55,8 @@ def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
         native=[name for name in outcome.workloads if name not in served],
     )
     try:
-        return str(package_accepted(store.task(run.task), run, accepted, folder, environment(setting.device)))
+        about = environment_of(store.events(run.id))
+        return str(package_accepted(store.task(run.task), run, accepted, folder, about))
     except InputError as error:
         setting.say("not-packaged", message=str(error))
         return None

@@ -84,7 +84,7 @@ class Acceptance:
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
         self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, say
         self._device, self._settings = device, settings or Settings.from_environment()
-        self._peaks_again = False
+        self._peaks_again = self._isolation_said = False
         self._pool = Pool(self._settings)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
@@ -138,6 +138,7 @@ class Acceptance:
         up before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
         """
         stages, confirmation, timing = Stages(deadline_s), None, None
+        self._say_isolation()
         contract = self._problem.task.contract
         verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
@@ -151,6 +152,12 @@ class Acceptance:
         stage = "screen" if open_still and stages.over else "full"
         joined = _together(timing, confirmation)
         return _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+
+    def _say_isolation(self) -> None:
+        """Say once which layers a probe found to hold around what is accepted here."""
+        if not self._isolation_said:
+            self._isolation_said = True
+            self._say("isolation", layers=list(self._pool.layers))
 
     def _glance(self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages) -> None:
         """Say how the first candidate does against the first baseline, while the others are still to start."""
