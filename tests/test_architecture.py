@@ -12,7 +12,7 @@ import kernelwright
 HOME = Path(kernelwright.__file__).parent
 MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
 
-ROOT = {"errors", "config", "records"}
+ROOT = {"errors", "config", "records", "landlock"}
 SERVICES = {"devices", "languages", "llm", "sandbox", "store", "tasks"}
 STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
 EVERYTHING = {"*"}
@@ -22,6 +22,7 @@ ALLOWED = {
     "__main__": {"cli"},
     "errors": set(),
     "config": {"errors"},
+    "landlock": set(),
     "records": set(),
     "tasks": ROOT,
     "devices": ROOT,

@@ -3,6 +3,9 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from kernelwright.landlock import landlock_version
 from kernelwright.languages._process import OUTPUT_LIMIT, run_tool
 
 LEAVE_A_CHILD = """
@@ -63,3 +66,26 @@ def test_a_compiler_is_given_no_key(monkeypatch):
     monkeypatch.setenv("PLAIN", "kept")
     output = run_tool(["env"], deadline_s=20, env={"MORE": "1"}).output
     assert "sk-planted" not in output and "PLAIN=kept" in output and "MORE=1" in output
+
+
+@pytest.mark.skipif(not landlock_version(), reason="no Landlock here")
+def test_a_closed_tool_has_its_folder_and_the_system_only(tmp_path):
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+    other.write_text("of the judge")
+    tries = {
+        f"cat {other}": False,
+        f"echo x > {tmp_path}/new": False,
+        f"cat /proc/{os.getpid()}/environ": False,
+        "cat /proc/self/environ": False,
+        "echo x > new && cat new && ls /usr/bin": True,
+        "echo x > $TMPDIR/temporary": True,
+    }
+    found = {
+        line: run_tool(["sh", "-c", line], deadline_s=30, folder=home, closed=True).returncode == 0
+        for line in tries
+    }
+    assert found == tries
+    assert run_tool(["cat", other], deadline_s=30).output == "of the judge", (
+        "the judge itself is not closed in"
+    )

@@ -13,8 +13,8 @@ import torch
 
 from kernelwright.config import Settings
 from kernelwright.errors import InputError, MissingToolError
+from kernelwright.landlock import readable_paths
 from kernelwright.sandbox import Arena, Pool, WorkerFailure, _pool
-from kernelwright.sandbox._bubblewrap import readable_paths
 from kernelwright.sandbox._layers import active_layers
 
 from .conftest import KINDS, payload, vector

@@ -147,7 +147,13 @@ def _peaks() -> Iterator[Fact]:
 
 
 def _sandbox() -> Iterator[Fact]:
+    from ..landlock import landlock_version
     from ..sandbox import Pool
 
     with Pool(Settings.from_environment(), arena_bytes=1 << 20) as pool:
         yield Fact("sandbox", "layers", True, ", ".join(pool.layers))
+    version = landlock_version()
+    what = (
+        f"closed in by Landlock {version}" if version else "no Landlock: sources may include any file of ours"
+    )
+    yield Fact("sandbox", "compilers", version > 0, what, "use Linux 5.13 or later with Landlock switched on")

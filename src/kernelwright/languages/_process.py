@@ -1,28 +1,34 @@
 """Run a compiler: with a deadline, in its own process group, with limits on memory and output.
 
 Covers: compilers that hang, fork, print without end, or eat memory or disk; keys in the environment, which no
-compiler is given.
-Does not cover: a compiler that reads files it should not; its words may quote them.
+compiler is given; sources that include files of the judge, or flags that write there, where the kernel has Landlock.
+Does not cover: machines without Landlock; `doctor` says so.
 """
 
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from ..config import without_secrets
+from ..errors import WorkerError
+from ..landlock import close_files, landlock_version, readable_paths
 
 OUTPUT_LIMIT = 20_000
 """Characters kept of a compiler's output."""
 _MEMORY_LIMIT_BYTES = 32 << 30
 _FILE_LIMIT_BYTES = 1 << 30
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
+_PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
 
 
 @dataclass(frozen=True)
@@ -46,23 +52,27 @@ def run_tool(
     folder: Path | None = None,
     env: Mapping[str, str] | None = None,
     limit: int = OUTPUT_LIMIT,
+    closed: bool = False,
 ) -> Finished:
     """Run a command to its end, or kill its whole process group after `deadline_s` seconds.
+
+    Args:
+        command: Words; the first names a program.
+        deadline_s: Seconds.
+        folder: Working folder; ours by default.
+        env: Variables beyond ours without the secret ones.
+        limit: Characters of output to keep.
+        closed: Whether all that it may read is the system, Python's packages, its own installation and `folder`,
+            and all that it may write is `folder`. For tools that read what strangers wrote.
 
     Example:
         >>> run_tool(["echo", "hello"], deadline_s=10).output
         'hello\\n'
     """
     started = time.monotonic()
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=folder,
-        env={**without_secrets(), **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    words = [str(word) for word in command]
+    given = {**without_secrets(), **(env or {})}
+    process = _start_closed(words, folder or Path.cwd(), given) if closed else _start(words, folder, given)
     _limit_resources(process.pid)
     assert process.stdout is not None
     chunks: list[bytes] = []
@@ -81,6 +91,34 @@ def run_tool(
             process.stdout.close()
     output = b"".join(chunks).decode(errors="replace")[:limit]
     return Finished(process.returncode, output, timed_out, time.monotonic() - started)
+
+
+def _start(words: list[str], folder: Path | None, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _start_closed(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start it from a thread that was closed in before: Landlock holds for a thread and what that starts."""
+    folder = folder.resolve()
+    readable = (*readable_paths(), *_installation(words[0]))
+    env = {**env, "TMPDIR": str(folder), "CCACHE_DISABLE": "1"}
+
+    def start() -> subprocess.Popen[bytes]:
+        if landlock_version() and not close_files(readable, (str(folder), *_DEVICES)):
+            raise WorkerError("the compiler could not be closed in by Landlock")
+        return _start(words, folder, env)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
+
+
+def _installation(program: str) -> tuple[str, ...]:
+    """Name the folders of a compiler that lives outside the system's: what it consists of, and no home around it."""
+    home = Path(shutil.which(program) or program).resolve().parent.parent
+    return tuple(str(path) for part in _PARTS for path in home.glob(part))
 
 
 def _drain(stream: IO[bytes], chunks: list[bytes], limit: int) -> None:

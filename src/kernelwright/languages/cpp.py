@@ -142,7 +142,7 @@ class Cpp:
             compiler, *self._flags(compiler), *(f for f in flags if f not in libraries),
             "-I.", f"-I{INCLUDE}", *ffi_includes(), *sources, "-o", LIBRARY, *libraries, *_link(compiler),
         ]  # fmt: skip
-        done = run_tool(command, deadline_s=deadline_s, folder=folder)
+        done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
         if done.timed_out:
             return Build(
                 status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}"

@@ -147,7 +147,7 @@ def _build(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> 
         nvcc, *_BASE_FLAGS, *codes, *candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes(),
         *sources, "-o", LIBRARY,
     ]  # fmt: skip
-    done = run_tool(command, deadline_s=deadline_s, folder=folder)
+    done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
     if done.returncode != 0:

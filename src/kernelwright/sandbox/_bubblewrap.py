@@ -8,42 +8,20 @@ Does not cover: the kernel's own attack surface; see the seccomp filter.
 import glob
 import os
 import shutil
-import sys
-import sysconfig
 from pathlib import Path
 
+from ..landlock import present, readable_paths
 from ._namespaces import BUILD_FOLDER, SCRATCH_FOLDER, STAGING_FOLDER
 
 CACHE_FOLDER = "/cache"
 """Where a trusted zygote in bubblewrap finds its compile cache."""
-_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
-_CONFIGURATION = (
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
-    "/etc/OpenCL", "/etc/nsswitch.conf",
-)  # fmt: skip
-_PACKAGES = ("site-packages", "dist-packages")
-"""Folders of installed packages; an environment may take in those of another."""
-_DEVICES = ("/sys/devices/system", "/sys/fs/cgroup")
 _GPU_FILES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm", "/proc/driver/nvidia")
-
-
-def readable_paths() -> tuple[str, ...]:
-    """Name what a worker needs to read: the system, Python, its packages, and this package."""
-    python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    python |= {path for path in sys.path if Path(path).name in _PACKAGES}
-    package = str(Path(__file__).resolve().parents[1])
-    return _present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
 
 
 def gpu_paths() -> tuple[str, ...]:
     """Name the device nodes and driver files of the GPUs that are present."""
     nodes = [*glob.glob("/dev/nvidia*"), *glob.glob("/dev/dri*"), *glob.glob("/dev/kfd")]  # noqa: PTH207
-    return _present((*nodes, *_GPU_FILES)) if nodes else ()
-
-
-def _present(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path for path in paths if Path(path).exists())
+    return present((*nodes, *_GPU_FILES)) if nodes else ()
 
 
 def bubblewrap() -> str | None:

@@ -11,8 +11,8 @@ import resource
 import signal
 from pathlib import Path
 
-from ._bubblewrap import gpu_paths, readable_paths
-from ._landlock import close_files
+from ..landlock import close_files, readable_paths
+from ._bubblewrap import gpu_paths
 from ._namespaces import (
     BUILD_FOLDER,
     SCRATCH_FOLDER,

@@ -16,6 +16,7 @@ import psutil
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
+from ..landlock import landlock_version
 from ..records import Candidate, SourceFile
 from . import _cuda
 from ._arena import Arena
@@ -23,7 +24,6 @@ from ._bubblewrap import CACHE_FOLDER, bubblewrap
 from ._channel import Channel
 from ._connection import Connection
 from ._environment import environment, physical_cores
-from ._landlock import landlock_version
 from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
 from ._process import Zygote

@@ -1,5 +1,7 @@
 """Landlock: file access by path, TCP, and signals beyond the process's own domain, with no privilege.
 
+It holds what is made of strangers' code: workers, and the compilers that read its source.
+
 Covers: reading and writing outside the given paths, TCP (ABI 4), signals and abstract sockets to processes
 outside (ABI 6), tracing processes outside.
 Does not cover: UDP and other sockets (seccomp does), metadata such as `stat`, files already open.
@@ -8,12 +10,37 @@ Source: Linux, Documentation/userspace-api/landlock.rst.
 
 import ctypes
 import os
+import sys
+import sysconfig
 from collections.abc import Iterable
+from pathlib import Path
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _READ = 1 | 4 | 8
 _FILE_BITS = 1 | 2 | 4 | 1 << 14 | 1 << 15
 _PR_SET_NO_NEW_PRIVS = 38
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
+_CONFIGURATION = (
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
+    "/etc/OpenCL", "/etc/nsswitch.conf",
+)  # fmt: skip
+_PACKAGES = ("site-packages", "dist-packages")
+"""Folders of installed packages; an environment may take in those of another."""
+_DEVICES = ("/sys/devices/system", "/sys/fs/cgroup")
+
+
+def readable_paths() -> tuple[str, ...]:
+    """Name what the code of strangers needs to read: the system, Python, its packages, and this package."""
+    python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    python |= {path for path in sys.path if Path(path).name in _PACKAGES}
+    package = str(Path(__file__).resolve().parent)
+    return present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
+
+
+def present(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Name those that exist."""
+    return tuple(path for path in paths if Path(path).exists())
 
 
 class _Ruleset(ctypes.Structure):
@@ -32,7 +59,7 @@ def landlock_version() -> int:
 
 
 def close_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Leave this process only these paths; returns whether the kernel agreed to all of it."""
+    """Leave this thread, and what it starts, only these paths; returns whether the kernel agreed to all of it."""
     version = landlock_version()
     if version < 1:
         return False

@@ -1,0 +1,55 @@
+"""Sources that read or write the judge's files while they are compiled: each does where compilers run free."""
+
+import os
+import shutil
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.landlock import landlock_version
+from kernelwright.languages import _process, get_language
+from kernelwright.records import BuildStatus, Candidate, SourceFile
+
+SECRET = "expected value 42"
+SOURCES = {
+    "include": ('#include "{folder}/secret"', ()),
+    "assembler": ('asm(".include \\"{folder}/secret\\"");', ()),
+    "process": ('#include "/proc/{pid}/environ"', ()),
+    "dump": ("int nothing;", ("-fdump-tree-original={folder}/{secret}",)),
+}
+"""Text and flags by what they go for: a file in a message of the compiler or the assembler, keys in the judge's
+environment, a file of the judge written over."""
+
+pytestmark = pytest.mark.skipif(
+    not landlock_version() or shutil.which("g++") is None, reason="needs Landlock and g++"
+)
+
+
+def taken(name, folder):
+    """Compile, and tell whether the source got what it went for."""
+    (folder / "secret").write_text(SECRET)
+    words = {"folder": folder, "pid": os.getpid(), "secret": SECRET.replace(" ", "-")}
+    text, flags = SOURCES[name]
+    candidate = Candidate(
+        sources=(SourceFile(path="kernel.cpp", text=text.format(**words)),), language="cpp",
+        entry="kernel.cpp:run", style="destination", flags=tuple(f.format(**words) for f in flags),
+    )  # fmt: skip
+    settings = Settings.from_environment(
+        {"KERNELWRIGHT_CACHE": str(folder / "cache"), "KERNELWRIGHT_CXX": "g++"}
+    )
+    build = type(get_language("cpp"))(settings).build(candidate)
+    assert build.status is BuildStatus.FAILED
+    if name == "process":
+        return "environ: Permission denied" not in build.diagnostics
+    return SECRET in build.diagnostics or words["secret"] in {p.name for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_it_gets_nothing(name, tmp_path):
+    assert not taken(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_it_would_where_compilers_run_free(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(_process, "landlock_version", lambda: 0)
+    assert taken(name, tmp_path)
