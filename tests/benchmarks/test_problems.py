@@ -7,7 +7,7 @@ from benchmarks.problems import problems
 
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks.capture import capture
+from kernelwright.tasks.capture import trace
 from kernelwright.verify import admit
 
 ELEMENTS = 150_000
@@ -26,8 +26,8 @@ def test_it_loads_is_admitted_and_captures(path: Path) -> None:
     problem = Problem(task)
     admission = admit(problem)
     assert not admission.degenerate, f"let through: {admission.passing}"
-    graph = capture(problem, task.split(Split.SEARCH)[0])
-    assert graph.how == "export"
+    graph = trace(problem, task.split(Split.SEARCH)[0])
+    assert graph.how == "trace"
     assert graph.ops and graph.outputs
 
 

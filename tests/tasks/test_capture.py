@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.records import ScalarSpec, TensorSpec, Workload
-from kernelwright.tasks.capture import Graph, Node, Ref, capture
+from kernelwright.tasks.capture import Graph, Node, Ref, capture, trace
 
 
 class FakeProblem:
@@ -220,3 +220,42 @@ def test_large_workloads_cost_nothing_and_nobody_is_warned() -> None:
 def test_arguments_fill_in_the_schemas_defaults() -> None:
     node = Node("s", "aten.mean.dim", (Ref("x"), (-1,), True), (), (4, 1), "float32")
     assert node.arguments() == {"self": Ref("x"), "dim": (-1,), "keepdim": True, "dtype": None}
+
+
+def traced(reference: Callable[..., object], *arguments: TensorSpec | ScalarSpec) -> Graph:
+    return trace(FakeProblem(reference), Workload(name="w", arguments=arguments))
+
+
+@pytest.mark.parametrize(
+    ("reference", "shape"),
+    [
+        (lambda x: F.cosine_similarity(x, x.relu_(), dim=1), (4, 6)),
+        (lambda x: x.movedim(0, 1).reshape(-1).chunk(3)[1], (4, 6)),
+        (nn.BatchNorm1d(6), (4, 6)),
+        (nn.BatchNorm1d(6).eval(), (4, 6)),
+        (nn.GRUCell(6, 6), (4, 6)),
+    ],
+)
+def test_a_trace_has_the_operators_and_changes_of_an_export(
+    reference: Callable[..., object], shape: tuple[int, ...]
+) -> None:
+    one, two = (make(reference, tensor("x", *shape)) for make in (traced, graph_of))
+    assert (one.how, two.how) == ("trace", "export")
+
+    def bare(graph: Graph) -> list[str]:
+        return sorted(op.split(".")[0] for op in ops(graph) if not op.startswith("clamp"))
+
+    assert bare(one) == bare(two)
+    assert [old for old, _ in one.mutations] == [old for old, _ in two.mutations]
+    assert one.node(one.outputs[0]).shape == two.node(two.outputs[0]).shape
+
+
+@pytest.mark.parametrize(
+    ("reference", "how"),
+    [
+        (lambda x: x[x > 0].sum(), "dispatch"),
+        (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), "export"),
+    ],
+)
+def test_what_fakes_cannot_say_is_captured(reference: Callable[..., object], how: str) -> None:
+    assert traced(reference, tensor("x", 3)).how == how

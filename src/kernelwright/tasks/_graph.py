@@ -99,9 +99,9 @@ class Graph:
     """Nodes of the task's state, in order."""
     outputs: tuple[str, ...]
     """Nodes of the flattened results; an output may be an input itself."""
-    how: Literal["export", "dispatch"]
-    """`export`: through torch.export; `dispatch`: recorded while it ran on values, so that it holds for
-    the branches that those values took."""
+    how: Literal["export", "dispatch", "trace"]
+    """`export`: through torch.export; `trace`: recorded while it ran on fake tensors; `dispatch`: recorded while
+    it ran on values, so that it holds for the branches that those values took."""
     mutations: tuple[tuple[str, str], ...] = ()
     """Inputs and state that the reference changes, each with the node of its new value."""
 

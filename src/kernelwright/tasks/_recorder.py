@@ -1,5 +1,6 @@
-"""Record the ATen ops that run on real values: the way to a graph where torch.export has none."""
+"""Record the ATen ops that run, on real values or fake ones."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -8,6 +9,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from ._graph import Argument, Node, Ref, plain
 
+_aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
 CONSTANT_ELEMENTS = 16
 """Constants up to this size keep their values in the graph."""
@@ -18,9 +20,11 @@ def record(
     tensors: Sequence[tuple[str, str, torch.Tensor]],
     decompositions: Decompositions,
 ) -> tuple[list[Node], list[str], list[tuple[str, str]]]:
-    """Run a function on real tensors and write down what it does.
+    """Run a function on tensors and write down what it does.
 
     In-place changes are made functional first, so that the record is a pure graph.
+
+    Does not cover: changes in place that a decomposition makes to a view, where it then reads the whole.
 
     Args:
         function: Called with the tensors, in order.
@@ -38,7 +42,7 @@ def record(
     with torch.no_grad(), recorder:
         results = functional(*values)
     leaves = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
-    return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], recorder.mutations
+    return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], list(recorder.mutations.items())
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
@@ -47,15 +51,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
     def __init__(self, decompositions: Decompositions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
         self.nodes: list[Node] = []
-        self.mutations: list[tuple[str, str]] = []
-        self._decompositions = decompositions
+        self.mutations: dict[str, str] = {}
+        self._decompositions = {_aten.native_batch_norm.default: _batch_norm, **decompositions}
         self._names: dict[int, str] = {}
         self._alive: list[torch.Tensor] = []
-        self._external: set[str] = set()
+        self._external: dict[int, str] = {}
 
     def know(self, tensor: torch.Tensor, name: str, op: str) -> None:
         """Take a tensor that comes from outside."""
-        self._external.add(name)
+        self._external[id(tensor)] = name
         self._append(Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor)), tensor)
 
     def ref(self, tensor: torch.Tensor) -> Ref:
@@ -74,14 +78,27 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
                 result = self._decompositions[func](*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        if func is torch.ops.aten.copy_.default and self.ref(args[0]).name in self._external:
-            self.mutations.append((self.ref(args[0]).name, self.ref(args[1]).name))
+        if func.namespace == "aten" and func._can_decompose():
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func is _aten.copy_.default and id(args[0]) in self._external:
+            self._replaced(args[0], self.ref(args[1]).name)
             return func(*args, **kwargs)
         noted_args = tuple(self._argument(a) for a in args)
         noted_kwargs = tuple((k, self._argument(v)) for k, v in kwargs.items())
         result = func(*args, **kwargs)
-        self._note(str(func), noted_args, noted_kwargs, result)
+        functional = re.sub(r"_\.", ".", str(func)) if func._schema.is_mutable else str(func)
+        self._note(functional, noted_args, noted_kwargs, result)
+        if func._schema.is_mutable and id(args[0]) in self._external:
+            self._replaced(args[0], self.ref(args[0]).name)
         return result
+
+    def _replaced(self, tensor: torch.Tensor, new: str) -> None:
+        """Note that a tensor from outside has a new value; who reads it from now on reads that."""
+        self.mutations[self._external[id(tensor)]] = new
+        self._names[id(tensor)] = new
 
     def _argument(self, value: object) -> Argument:
         mapped = tree_map(lambda v: self.ref(v) if isinstance(v, torch.Tensor) else v, value)
@@ -103,6 +120,26 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
         self.nodes.append(node)
         self._names[id(tensor)] = node.name
         self._alive.append(tensor)
+
+
+def _batch_norm(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor | None,
+    variance: torch.Tensor | None, training: bool, momentum: float, epsilon: float,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Say by its operator's name what a batch norm does with its statistics, as torch.export does."""
+    found: tuple[torch.Tensor, ...]
+    if not training:
+        found = _aten._native_batch_norm_legit_no_training(x, weight, bias, mean, variance, momentum, epsilon)
+    elif mean is None or variance is None:
+        found = _aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, epsilon)
+    else:
+        *rest, new_mean, new_variance = _aten._native_batch_norm_legit_functional(
+            x, weight, bias, mean, variance, True, momentum, epsilon
+        )
+        mean.copy_(new_mean)
+        variance.copy_(new_variance)
+        found = tuple(rest)
+    return found
 
 
 def getitem(name: str, source: str, index: int, value: torch.Tensor) -> Node:

@@ -1,4 +1,7 @@
-"""Problem, Workload → Graph: which ATen ops the reference runs, on fake tensors where possible."""
+"""Problem, Workload → Graph: which ATen ops the reference runs, on fake tensors where possible.
+
+`capture` goes through torch.export; `trace` writes down what runs on fake tensors, in a twentieth of the time.
+"""
 
 import functools
 import io
@@ -6,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -15,12 +18,12 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from ..records import ScalarSpec, TensorSpec, Workload
 from ._graph import Argument, Graph, Node, Ref, Value, plain
-from ._recorder import Decompositions, constant, dtype_name, record
+from ._recorder import CONSTANT_ELEMENTS, Decompositions, constant, dtype_name, record
 
 if TYPE_CHECKING:
     from ._problem import Problem
 
-__all__ = ["Argument", "Graph", "Node", "Ref", "capture"]
+__all__ = ["Argument", "Graph", "Node", "Ref", "capture", "trace"]
 
 _KEPT = (
     "_safe_softmax.default",
@@ -66,6 +69,30 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
             return _exported(reference, workload)
         except _NotExportable:
             return _recorded(problem, reference, workload)
+
+
+def trace(problem: "Problem", workload: Workload) -> Graph:
+    """Find the same graph by running the reference once on fake tensors: some 20 ms instead of 500.
+
+    The operators are those of `capture`, but for attention, which comes as the one that the device runs.
+    Where the reference cannot run on fake tensors, or holds small constants whose values they do not keep, it
+    is captured.
+
+    Returns:
+        The graph. Its names may differ from those of `capture`, and so may the order of independent ops.
+    """
+    workload = workload.forward
+    try:
+        with _quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            reference = problem.reference(workload)
+            tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
+            device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
+            inputs = [(spec.name, "input", _empty(spec, device)) for spec in tensors]
+            found = _record(reference, workload, inputs, mode.from_tensor, "trace")
+    except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` says it properly
+        return capture(problem, workload)
+    lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs and n.elements <= CONSTANT_ELEMENTS]
+    return capture(problem, workload) if lost else found
 
 
 class _NotExportable(Exception):
@@ -181,16 +208,27 @@ def _recorded(problem: "Problem", reference: Callable[..., object], workload: Wo
         for spec, value in zip(workload.arguments, values, strict=True)
         if isinstance(value, torch.Tensor)
     ]
+    return _record(reference, workload, tensors, lambda value: value, "dispatch")
+
+
+def _record(
+    reference: Callable[..., object],
+    workload: Workload,
+    tensors: list[tuple[str, str, torch.Tensor]],
+    taken: Callable[[torch.Tensor], torch.Tensor],
+    how: Literal["dispatch", "trace"],
+) -> Graph:
+    """Record the reference on these inputs and on its own state, each tensor as `taken` has it."""
     bound = _Bound(reference, workload)
     held = {k: v for k, v in bound.state_dict().items() if isinstance(v, torch.Tensor)}
-    state = [(name.removeprefix("inner."), "state", value) for name, value in held.items()]
+    state = [(name.removeprefix("inner."), "state", taken(value)) for name, value in held.items()]
 
     def call(*everything: torch.Tensor) -> object:
         arguments, given = everything[: len(tensors)], everything[len(tensors) :]
         return torch.func.functional_call(bound, dict(zip(held, given, strict=True)), arguments)
 
     nodes, outputs, mutations = record(call, [*tensors, *state], _decompositions())
-    return _graph(nodes, outputs, mutations, workload, "dispatch")
+    return _graph(nodes, outputs, mutations, workload, how)
 
 
 def _graph(
@@ -198,7 +236,7 @@ def _graph(
     outputs: list[str],
     mutations: list[tuple[str, str]],
     workload: Workload,
-    how: str,
+    how: Literal["export", "dispatch", "trace"],
 ) -> Graph:
     """Drop copies of the same and dead code, and give the ops short names."""
     inputs = tuple(a.name if isinstance(a, TensorSpec) else None for a in workload.arguments)
@@ -223,7 +261,7 @@ def _graph(
         inputs=inputs,
         state=tuple(n.name for n in final if n.op == "state"),
         outputs=tuple(short[name] for name in outputs),
-        how="export" if how == "export" else "dispatch",
+        how=how,
         mutations=tuple((old, short[new]) for old, new in mutations),
     )
 

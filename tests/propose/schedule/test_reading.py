@@ -11,7 +11,7 @@ from kernelwright.propose.schedule.printing import Unprintable
 from kernelwright.propose.schedule.tile import run_program
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks.capture import capture
+from kernelwright.tasks.capture import trace
 
 HEAD = "import torch\nimport kernelwright as kw\n\n"
 
@@ -131,7 +131,7 @@ def test_running_statistics_are_updated_after_all_is_computed(tmp_path):
     path.write_text(f"import torch\n{NORM}")
     problem = Problem(load_task(str(path)))
     (workload,) = problem.task.split(Split.SEARCH)
-    graph = from_captured(capture(problem, workload), workload)
+    graph = from_captured(trace(problem, workload), workload)
     assert [i.name for i in graph.inputs] == ["x", *(s.name.replace(".", "_") for s in workload.state)]
     program = lower(graph)
     changed = [name for name, _ in program.updates]

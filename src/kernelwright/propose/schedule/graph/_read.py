@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....records import ScalarSpec, Split, TensorSpec, Workload
 from ....tasks import Problem
 from ....tasks.capture import Graph as CapturedGraph
-from ....tasks.capture import Ref, capture
+from ....tasks.capture import Ref, trace
 from ._alike import NotAlike, join
 from ._graph import Graph
 from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
@@ -45,14 +45,14 @@ def read(problem: Problem) -> Graph:
         raise NotSchedulable("gradients are asked for")
     search = [w.forward for w in problem.task.split(Split.SEARCH)]
     first = min(search, key=lambda w: (_ones(w), -_elements(w)))
-    captured = capture(problem, first)
+    captured = trace(problem, first)
     one = (first, from_captured(captured, first))
     served = [w for w in search if alike(w, first)]
 
     def tried(free: Sequence[str]) -> Iterator[_Seen]:
-        for probe in probes(problem, first, served, free, larger=captured.how == "export"):
+        for probe in probes(problem, first, served, free, larger=captured.how != "dispatch"):
             try:
-                yield probe, from_captured(capture(problem, probe), probe)
+                yield probe, from_captured(trace(problem, probe), probe)
             except Exception:  # noqa: BLE001  what the user's reference raises only drops this probe
                 continue
 
