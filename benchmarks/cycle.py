@@ -1,24 +1,31 @@
 """What one cycle of proposal and evaluation costs beside the model: here, OpenEvolve and ShinkaEvolve, side by side.
 
-    python -m benchmarks.cycle [--cycles 30] [--venv DIR]
+    python -m benchmarks.cycle [--cycles 50] [--rounds 3] [--venv DIR]
 
-One scripted model on this machine answers all three at once with the same programs in the same order; every third
-answer repeats an earlier program. All three call the same evaluator (`benchmarks/peers/evaluator.py`), which takes
-no time. A cycle is the wall time from one question to the next, one proposal and one evaluation at a time. The
-peers run in an environment of their own, made in `--venv` on first use. Target: at most half of the better one.
+One scripted model, in a process of its own, answers all three at once with the same programs in the same order;
+every third answer repeats an earlier program. All three call the same evaluator (`benchmarks/peers/evaluator.py`),
+which takes no time. A cycle is the wall time from one question to the next, the mean over a round; the systems take
+turns, and the figure is the best of the rounds, for other work on the machine only ever adds to it. The peers run in
+an environment of their own, made in `--venv` on first use. Target: at most half of the better one.
 
-Here: strategy, prompt, parser, ledger, journal, store and session as in a run. Not in it, on all sides: start-up,
-real evaluation. Theirs evaluate in processes of their own; here the judge does so with workers that are not part of
-this figure (`benchmarks.evaluations` has them).
+In a cycle, besides the call over HTTP by OpenAI's SDK and the evaluator:
+
+- here: strategy, prompt, parser, duplicates told apart, ledger before and after, journal, evaluation and events, each
+  on disk before it is acted on; one question at a time, each after the evaluation before it;
+- OpenEvolve: prompt, parser and evaluator in a worker process, its database in memory (on disk every 100 iterations);
+  one worker, with a question for each of its five islands queued ahead, so that it never waits for the database;
+- ShinkaEvolve: prompt, parser, a process started for each evaluation and polled for, a row in SQLite.
+
+Not in it, on all sides: start-up, real evaluation (`benchmarks.evaluations` has ours).
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +45,14 @@ from kernelwright.search.strategies import Means, make_strategy
 from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Journal, Store
 from kernelwright.tasks import Problem, load_task
-from kernelwright.testing import Asked, PlantedJudge, PlantedLanguage, ScriptedModel
+from kernelwright.testing import PlantedJudge, PlantedLanguage
 
 from .peers import evaluator
+from .peers.model import served
 
 _WARM = 3
 """Questions in the beginning that are not counted: start-up."""
+SYSTEMS = ("kernelwright", "openevolve", "shinka")
 PACKAGES = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
 TARGET = str(Path(__file__).parent / "tasks" / "softmax.py") + ":softmax"
 PROGRAM = (
@@ -70,21 +79,11 @@ evaluator: {{parallel_evaluations: 1, cascade_evaluation: false}}
 """
 
 
-class Script:
-    """Answers the n-th question with the n-th program, and notes when it was asked."""
-
-    def __init__(self) -> None:
-        self.asked_s: list[float] = []
-
-    def __call__(self, asked: Asked) -> str:
-        """Answer."""
-        del asked
-        n = len(self.asked_s)
-        self.asked_s.append(time.monotonic())
-        program = n - 2 if n % 3 == 2 else n
-        wrong = program % 5 == 4
-        text = PROGRAM.format(speed=1.0 + program / 100, answer="x * 3" if wrong else "x + x")
-        return ANSWER.format(n=n, program=text)
+def script(n: int) -> str:
+    """Answer the n-th question: every third answer repeats an earlier program, every fifth program is wrong."""
+    program = n - 2 if n % 3 == 2 else n
+    text = PROGRAM.format(speed=1.0 + program / 100, answer="x * 3" if program % 5 == 4 else "x + x")
+    return ANSWER.format(n=n, program=text)
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,12 @@ class Cost:
     """Evaluations of a program that had been evaluated before."""
 
     @classmethod
-    def of(cls, system: str, script: Script, log: Path) -> "Cost":
+    def of(cls, system: str, asked_s: Sequence[float], log: Path) -> "Cost":
         """Work it out from the model's clock and the evaluator's log."""
-        warm = script.asked_s[_WARM:]
+        warm = asked_s[_WARM:]
         calls = log.read_text().split() if log.exists() else []
         mean = (warm[-1] - warm[0]) / (len(warm) - 1) if len(warm) > 1 else float("nan")
-        return cls(system, mean, len(script.asked_s), len(calls), len(calls) - len(set(calls)))
+        return cls(system, mean, len(asked_s), len(calls), len(calls) - len(set(calls)))
 
 
 class ProgramJudge(PlantedJudge):
@@ -142,11 +141,11 @@ class Programs(PlantedLanguage):
 
 def ours(folder: Path, cycles: int) -> Cost:
     """Run our session with the model editor and the default strategy."""
-    script, log = Script(), folder / "log"
+    log, asked = folder / "log", itertools.count()
     os.environ["CYCLE_LOG"] = str(log)
-    with ScriptedModel(script) as server, Store(folder) as store:
+    with served(script) as model, Store(folder) as store:
         task = load_task(TARGET, max_elements=10_000)
-        options = {"models": (server.name(),)}
+        options = {"models": (model.name,)}
         run = store.create_run(
             task, device="cpu-0", budget=Budget(evaluations=cycles), seed=0, options=options
         )
@@ -158,7 +157,7 @@ def ours(folder: Path, cycles: int) -> Cost:
 
         def room(under_way: int) -> bool:
             del under_way
-            return len(script.asked_s) < cycles
+            return next(asked) < cycles
 
         desk = Desk([editor], request, 1, room, lambda: 3600.0, lambda *_, **__: None)
         means = Means(0, tuple(editor.operators))
@@ -169,23 +168,23 @@ def ours(folder: Path, cycles: int) -> Cost:
         ):
             scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), edits)
             Session(scheduler, builder, judging, meter, desk.say).run()
-    return Cost.of("kernelwright", script, log)
+    return Cost.of("kernelwright", model.asked_s, log)
 
 
 def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
     """Run one of the others in its environment."""
-    script, log = Script(), folder / "log"
+    log = folder / "log"
     (folder / "initial.py").write_text(INITIAL)
     (folder / "evaluator.py").write_text(Path(evaluator.__file__).read_text())
-    with ScriptedModel(script) as server:
-        (folder / "config.yaml").write_text(CONFIG.format(cycles=cycles, url=server.url))
+    with served(script) as model:
+        (folder / "config.yaml").write_text(CONFIG.format(cycles=cycles, url=model.url))
         runner = Path(__file__).parent / "peers" / "shinka_run.py"
         commands: dict[str, Sequence[str]] = {
             "openevolve": (
                 str(python.parent / "openevolve-run"), "initial.py", "evaluator.py", "--config", "config.yaml",
                 "--iterations", str(cycles), "--output", "out",
             ),
-            "shinka": (str(python), str(runner), str(folder), server.url, str(cycles)),
+            "shinka": (str(python), str(runner), str(folder), model.url, str(cycles)),
         }  # fmt: skip
         more = {"CYCLE_LOG": str(log), "OPENAI_API_KEY": "none", "LOCAL_OPENAI_API_KEY": "none"}
         environment = {**os.environ, **more, "SHINKA_PRICING_MODE": "offline"}
@@ -200,7 +199,7 @@ def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
         )
     if done.returncode:
         print(f"{system} ended with {done.returncode}:\n{done.stderr[-2000:]}", file=sys.stderr)
-    return Cost.of(system, script, log)
+    return Cost.of(system, model.asked_s, log)
 
 
 def peers_python(folder: Path) -> Path:
@@ -213,24 +212,28 @@ def peers_python(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Print one row a system, as JSON lines, and the ratio to the better peer."""
+    """Print a row for each system and round, as JSON lines, and the ratio to the better peer."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cycles", type=int, default=30)
+    parser.add_argument("--cycles", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "kernelwright" / "peers")
     given = parser.parse_args()
     python = peers_python(given.venv)
-    costs = []
-    for system in ("kernelwright", "openevolve", "shinka"):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            own = system == "kernelwright"
-            one = ours(folder, given.cycles) if own else theirs(system, folder, python, given.cycles)
-        costs.append(one)
-        print(json.dumps({"event": "system", **one.__dict__}), flush=True)
-    better = min(c.cycle_s for c in costs[1:])
-    print(json.dumps({"event": "result", "share_of_the_better": costs[0].cycle_s / better, "target": 0.5}))
+    best_s: dict[str, float] = {}
+    for _ in range(given.rounds):
+        for system in SYSTEMS:
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                own = system == SYSTEMS[0]
+                one = ours(folder, given.cycles) if own else theirs(system, folder, python, given.cycles)
+            best_s[system] = min(one.cycle_s, best_s.get(system, one.cycle_s))
+            load = round(os.getloadavg()[0], 1)
+            print(json.dumps({"event": "system", **one.__dict__, "load": load}), flush=True)
+    share = best_s[SYSTEMS[0]] / min(best_s[peer] for peer in SYSTEMS[1:])
+    result = {"event": "result", "cycle_s": best_s, "share_of_the_better": share, "target": 0.5}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import pytest
 
 from kernelwright.errors import NotFoundError, StoreError
 from kernelwright.records import Block, Budget, DecisionStatus, Leg, RunStatus, Timing
-from kernelwright.store import Blobs, EvaluationKey, Store
+from kernelwright.store import Blobs, Calls, EvaluationKey, Store
+from kernelwright.store._database import Database
 from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
 
 
@@ -158,8 +159,9 @@ def test_damaged_store_is_one_sentence(tmp_path):
         Store(tmp_path)
 
 
-def test_blobs_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    blobs = Blobs(tmp_path)
+def test_long_blobs_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    database, folder, kernel = Database(tmp_path / "kernelwright.db"), tmp_path / "blobs", b"kernel" * 20_000
+    blobs = Blobs(database, folder)
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
@@ -167,9 +169,58 @@ def test_blobs_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(StoreError, match="No space left"):
-            blobs.put(b"kernel")
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
-    name = blobs.put(b"kernel")
-    assert blobs.get(name) == b"kernel"
+            blobs.put(kernel)
+    assert [p for p in folder.rglob("*") if p.is_file()] == []
+    name = blobs.put(kernel)
+    assert blobs.get(name) == kernel
     with pytest.raises(NotFoundError):
         blobs.get("00" * 32)
+    database.close()
+
+
+def test_short_blobs_are_there_if_the_transaction_is(tmp_path):
+    database = Database(tmp_path / "kernelwright.db")
+    blobs = Blobs(database, tmp_path / "blobs")
+    with pytest.raises(RuntimeError, match="given up"), database.transaction():
+        lost = blobs.put(b"lost")
+        raise RuntimeError("given up")
+    with database.transaction():
+        kept = blobs.put(b"kept")
+    assert blobs.get(kept) == b"kept" and not (tmp_path / "blobs").exists()
+    with pytest.raises(NotFoundError):
+        blobs.get(lost)
+    database.close()
+
+
+def test_a_store_from_before_blobs_were_in_the_database_is_read(tmp_path):
+    with Store(tmp_path) as store:
+        run, candidate = new_run(store), planted_candidate(50.0)
+        store.save_evaluation(run.id, key_of(candidate, run), evaluate(candidate), elapsed_s=1.0)
+    connection = sqlite3.connect(tmp_path / "kernelwright.db")
+    for name, data in connection.execute("SELECT name, data FROM blobs").fetchall():
+        path = tmp_path / "blobs" / name[:2] / name[2:]
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+    connection.executescript("DROP TABLE blobs; PRAGMA user_version=4")
+    connection.close()
+    with Store(tmp_path) as store:
+        assert [e.candidate for e in store.evaluations(run.id)] == [candidate]
+
+
+def test_what_costs_something_is_flushed_and_nothing_else(tmp_path, monkeypatch):
+    with Store(tmp_path) as store:
+        run = new_run(store).id
+    levels = []
+    write = Database.write
+
+    def watched(database, sql, values=()):
+        levels.append(database.read("PRAGMA synchronous")[0][0])
+        write(database, sql, values)
+
+    monkeypatch.setattr(Database, "write", watched)
+    normal, full = 1, 2
+    with Calls(tmp_path) as calls:
+        for usd in (0.0, 1.0, 0.0):
+            number = calls.reserve(run, key="k", who="m", purpose="p", usd=usd, cap_usd=None, request="a")
+            calls.settle(number, usd, reply="b")
+    assert levels == [normal, normal, full, full, normal, normal]

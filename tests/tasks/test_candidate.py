@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.errors import TaskError
-from kernelwright.records import Task
+from kernelwright.records import Candidate, SourceFile, Task
 from kernelwright.tasks import Problem, load_candidate, load_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -96,7 +96,7 @@ def test_what_is_refused(tmp_path: Path, function_task: Task, name: str, text: s
 
 
 def test_a_missing_file_and_an_empty_folder(tmp_path: Path, function_task: Task) -> None:
-    with pytest.raises(TaskError, match="does not exist"):
+    with pytest.raises(TaskError, match=r"candidate file .* does not exist; expected a kernel's source"):
         load_candidate(tmp_path / "none.py", function_task)
     with pytest.raises(TaskError, match="found none"):
         load_candidate(tmp_path, function_task)
@@ -134,3 +134,12 @@ def test_folders_that_do_not_say_what_is_meant(tmp_path: Path) -> None:
     _put(tmp_path, "b.py", "")
     with pytest.raises(TaskError, match=r"found a\.py, b\.py"):
         load_task(tmp_path)
+
+
+def test_a_changed_copy_has_a_name_of_its_own() -> None:
+    source = SourceFile(path="k.cpp", text="int a;")
+    candidate = Candidate(sources=(source,), language="cpp", entry="k.cpp:k")
+    assert candidate.key == candidate.model_copy().key
+    other = candidate.model_copy(update={"entry": "k.cpp:other"})
+    assert other.key == Candidate(sources=(source,), language="cpp", entry="k.cpp:other").key != candidate.key
+    assert candidate.model_copy(update={"reason": "why"}).key == candidate.key

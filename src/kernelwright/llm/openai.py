@@ -8,7 +8,7 @@ Does not cover: the responses API, tools, images.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,7 +101,13 @@ class ChatCompletions:
 
     def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         watch = Watch(self.name, limits, self._clock)
-        asked: dict[str, Any] = {self._most: limits.output_tokens}
+        asked: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": m.role, "content": m.text} for m in messages],
+            self._most: limits.output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         if schema is not None:
             asked["response_format"] = {
                 "type": "json_schema",
@@ -109,20 +115,21 @@ class ChatCompletions:
             }
         usage, stop = None, "length"  # an answer that breaks off was cut
         with in_words(self._openai, self.name, self._key, limits):
-            stream = self._client.chat.completions.create(
-                model=self._model,
-                messages=[{"role": m.role, "content": m.text} for m in messages],
+            # As JSON: to make records of it takes the SDK longer than to ask.
+            stream = self._client.post(
+                "/chat/completions",
+                cast_to=object,
+                body=asked,
+                options={"timeout": timeout(self._openai, limits)},
                 stream=True,
-                stream_options={"include_usage": True},
-                timeout=timeout(self._openai, limits),
-                **asked,
+                stream_cls=self._openai.Stream[object],
             )
             with stream:
                 for chunk in stream:
-                    usage = chunk.usage or usage
-                    for choice in chunk.choices or ():
-                        watch.take(choice.delta.content or "")
-                        stop = choice.finish_reason or stop
+                    usage = chunk.get("usage") or usage
+                    for choice in chunk.get("choices") or ():
+                        watch.take((choice.get("delta") or {}).get("content") or "")
+                        stop = choice.get("finish_reason") or stop
                     if watch.full:
                         stop = "length"
                         break
@@ -133,12 +140,12 @@ class ChatCompletions:
         )
 
 
-def _usage(reported: Any) -> Usage:
-    details = reported.prompt_tokens_details
+def _usage(reported: Mapping[str, Any]) -> Usage:
+    details = reported.get("prompt_tokens_details") or {}
     return Usage(
-        input_tokens=reported.prompt_tokens or 0,
-        cached_tokens=getattr(details, "cached_tokens", 0) or 0,
-        output_tokens=reported.completion_tokens or 0,
+        input_tokens=reported.get("prompt_tokens") or 0,
+        cached_tokens=details.get("cached_tokens") or 0,
+        output_tokens=reported.get("completion_tokens") or 0,
     )
 
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from typing import Self
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -32,7 +34,13 @@ class Record(BaseModel):
         """Read a record back; raises `pydantic.ValidationError` where it does not fit."""
         return cls.model_validate_json(text)
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields changed, and a name of its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("key", None)
+        return copied
+
+    @cached_property
     def key(self) -> str:
         """The record's name: the first 16 hex digits of the SHA-256 of its canonical JSON."""
         return content_key(self.to_json())

@@ -1,6 +1,7 @@
 """Candidate: source that claims to compute a task faster. Build: what came of compiling it."""
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from ._record import Record, Scalar, content_key
@@ -34,7 +35,7 @@ class Candidate(Record):
     reason: str = ""
     """Why, in one line."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of what would run; parentage and reasons do not change it."""
         files = [part for s in sorted(self.sources, key=lambda s: s.path) for part in (s.path, s.text)]

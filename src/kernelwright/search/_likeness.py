@@ -1,5 +1,8 @@
 """Which candidates are the same but for comments and layout."""
 
+from functools import cache
+
+from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 
 from ..records import Candidate, content_key
@@ -20,13 +23,19 @@ def likeness(candidate: Candidate) -> str:
         >>> likeness(plain) == likeness(said), likeness(plain) == likeness(other)
         (True, False)
     """
-    lexer = get_lexer_by_name("python" if candidate.language in _PYTHON else "cpp", stripnl=False)
+    lexer = _lexer("python" if candidate.language in _PYTHON else "cpp")
     parts = [candidate.language, candidate.entry, candidate.style, *candidate.flags, "--"]
     for source in sorted(candidate.sources, key=lambda s: s.path):
         words = (word for kind, word in lexer.get_tokens(source.text) if not _is_comment(kind))
         text = "".join(words)
         parts += [source.path, "\n".join(line.rstrip() for line in text.splitlines() if line.strip())]
     return content_key(*parts)
+
+
+@cache
+def _lexer(name: str) -> Lexer:
+    lexer: Lexer = get_lexer_by_name(name, stripnl=False)
+    return lexer
 
 
 def _is_comment(kind: tuple[str, ...]) -> bool:

@@ -75,6 +75,9 @@ class Session:
         self._reference_us = 0.0
         self._stopped_by = ""
         self._told = 0
+        known = evaluator.evaluations.values()
+        self._best = best_of(tuple(known), evaluator.workloads)
+        self._failing = {e.candidate.key: kind for e in known if (kind := failure_kind(e)) is not None}
 
     def run(self) -> Outcome:
         """Run to the end of the budget or of the proposals; an interrupt ends it early, keeping all."""
@@ -125,7 +128,19 @@ class Session:
         workloads = self._evaluator.workloads
         self._scheduler.tell(trial, evaluation, costs_us(evaluation, self._reference_us, workloads))
         self._told += 1
+        self._note(evaluation)
         self._say("evaluation", **self._progress(trial, evaluation))
+
+    def _note(self, evaluation: Evaluation) -> None:
+        """Bring the best and the failures up to date, without going through everything again."""
+        key, kind = evaluation.candidate.key, failure_kind(evaluation)
+        self._failing.pop(key, None)
+        if kind is not None:
+            self._failing[key] = kind
+        if self._best is None or self._best.candidate.key == key:
+            self._best = self.outcome().best
+        else:
+            self._best = best_of((self._best, evaluation), self._evaluator.workloads)
 
     def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
         """Verify a template's first good candidate in full, before more is spent on the template."""
@@ -168,7 +183,7 @@ class Session:
         return final
 
     def _progress(self, trial: Trial, evaluation: Evaluation) -> dict[str, JsonValue]:
-        decision, outcome = evaluation.decision, self.outcome()
+        decision, best = evaluation.decision, self._best
         return {
             "number": self._told,
             "evaluations": self._meter.evaluations,
@@ -182,9 +197,9 @@ class Session:
             "reason": decision.reason,
             "speedup": speedup_of(evaluation),
             "time_us": decision.time_us or None,
-            "best": speedup_of(outcome.best) if outcome.best else None,
-            "fraction_of_bound": fraction_of_bound(outcome.best) if outcome.best else None,
-            "failures": dict(outcome.failures),
+            "best": speedup_of(best) if best else None,
+            "fraction_of_bound": fraction_of_bound(best) if best else None,
+            "failures": dict(sorted(Counter(self._failing.values()).items())),
             "eta_s": self._meter.eta_s(),
         }
 

@@ -1,8 +1,9 @@
 """Records on disk: SQLite for what is searched, a folder of blobs for what is large, locks between runs.
 
 Covers: a process killed at any moment, several processes on one store, a full or read-only disk.
-Does not cover: network file systems (SQLite's WAL needs a local one), power loss (the last moments
-before it may be lost; the store stays sound), other users' runs on the same device.
+After power loss the store is sound and lacks the last moments at most; what a call that costs something was charged
+and answered is flushed to the disk before anything is done with it.
+Does not cover: network file systems (SQLite's WAL needs a local one), other users' runs on the same device.
 """
 
 from ._blobs import Blobs

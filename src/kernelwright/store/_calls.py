@@ -4,7 +4,8 @@ A call is reserved by the most that it can cost, in the transaction that finds t
 settled once by what it did cost. What is reserved and not settled counts in full: that is a call under way, or
 one whose process died in the middle of it, which may or may not have been billed.
 
-Covers: threads and processes at once on one cap; a process killed at any moment; a resumed run.
+Covers: threads and processes at once on one cap; a process killed at any moment; a resumed run; power loss,
+for calls that cost something.
 Does not cover: a provider that bills more than the most that was worked out.
 """
 
@@ -59,7 +60,7 @@ class Calls:
 
     def __init__(self, folder: Path) -> None:
         self._database = Database(folder / "kernelwright.db", one_thread=False)
-        self._blobs = Blobs(folder / "blobs")
+        self._blobs = Blobs(self._database, folder / "blobs")
         self._lock = Lock()
 
     def __enter__(self) -> Self:
@@ -91,16 +92,10 @@ class Calls:
         Raises:
             SpentError: with it the run would have spent more than `cap_usd`.
         """
-        asked = self._blobs.put(request.encode()) if request else None
-        with self._lock, self._database.transaction() as connection:
-            spent = float(
-                connection.execute(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,)).fetchone()[0]
-            )
-            if cap_usd is not None and spent + usd > cap_usd:
-                raise SpentError(
-                    f"{who} could cost up to {usd:.4f} USD more, and {spent:.4f} of {cap_usd:.4f} USD are spent; "
-                    "allow more with --usd in a new run"
-                )
+        with self._lock, self._database.transaction(flushed=usd > 0) as connection:
+            if cap_usd is not None:
+                self._allow(run, who, usd, cap_usd)
+            asked = self._blobs.put(request.encode()) if request else None
             inserted = connection.execute(
                 "INSERT INTO calls (run, key, who, purpose, created, reserved_usd, request) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -112,8 +107,8 @@ class Calls:
         self, call: int, usd: float, *, usage: Mapping[str, int] | None = None, reply: str | None = None
     ) -> None:
         """Write what a call cost and what came of it; a second time changes nothing."""
-        kept = None if reply is None else self._blobs.put(reply.encode())
-        with self._lock, self._database.transaction() as connection:
+        with self._lock, self._database.transaction(flushed=usd > 0) as connection:
+            kept = None if reply is None else self._blobs.put(reply.encode())
             connection.execute(
                 "UPDATE calls SET usd = ?, usage = ?, reply = ? WHERE id = ? AND usd IS NULL",
                 (usd, json.dumps(dict(usage or {})), kept, call),
@@ -125,7 +120,7 @@ class Calls:
             rows = self._database.read(
                 "SELECT reply FROM calls WHERE run = ? AND key = ? AND reply IS NOT NULL LIMIT 1", (run, key)
             )
-        return self._blobs.get(rows[0]["reply"]).decode() if rows else None
+            return self._text(rows[0]["reply"]) if rows else None
 
     def spent_usd(self, run: str) -> float:
         """Return what a run has spent, reservations that were never settled included."""
@@ -145,14 +140,22 @@ class Calls:
         """Return what was said in a run, in order: `who`, `purpose`, `request` and `reply` (none: no answer)."""
         with self._lock:
             rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
-        return [
-            {
-                "who": row["who"],
-                "purpose": row["purpose"],
-                **{n: self._text(row[n]) for n in ("request", "reply")},
-            }
-            for row in rows
-        ]
+            return [
+                {
+                    "who": row["who"],
+                    "purpose": row["purpose"],
+                    **{n: self._text(row[n]) for n in ("request", "reply")},
+                }
+                for row in rows
+            ]
+
+    def _allow(self, run: str, who: str, usd: float, cap_usd: float) -> None:
+        spent = float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
+        if spent + usd > cap_usd:
+            raise SpentError(
+                f"{who} could cost up to {usd:.4f} USD more, and {spent:.4f} of {cap_usd:.4f} USD are spent; "
+                "allow more with --usd in a new run"
+            )
 
     def _text(self, blob: str | None) -> str | None:
         return None if blob is None else self._blobs.get(blob).decode()

@@ -11,7 +11,7 @@ from ._migrations import MIGRATIONS
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction."""
 
-Value = str | int | float | None
+Value = str | int | float | bytes | None
 """What a column holds."""
 
 
@@ -19,7 +19,8 @@ class Database:
     """A connection in WAL mode that takes the write lock before it reads what it will change.
 
     `synchronous=NORMAL`: a commit survives the death of the process, and the file stays sound whatever
-    happens; a flush at every commit would also survive power loss, and disturb what is being timed.
+    happens. After power loss the last commits may be gone, each as a whole, but for those up to the last that was
+    flushed; a flush at every commit would disturb what is being timed.
     """
 
     def __init__(self, path: Path, *, one_thread: bool = True) -> None:
@@ -45,9 +46,13 @@ class Database:
         self._connection.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock; commit at the end, or roll everything back."""
-        with self._in_words():
+    def transaction(self, *, flushed: bool = False) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock; commit at the end, or roll everything back.
+
+        Args:
+            flushed: Whether the commit, and all before it, is to outlast power loss.
+        """
+        with self._in_words(), self._flushing(flushed):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -56,6 +61,11 @@ class Database:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def write(self, sql: str, values: Sequence[Value] = ()) -> None:
+        """Carry out one statement, in the transaction under way if there is one."""
+        with self._in_words():
+            self._connection.execute(sql, values)
 
     def read(self, sql: str, values: Sequence[Value] = ()) -> list[sqlite3.Row]:
         """Return the rows of a query."""
@@ -78,6 +88,17 @@ class Database:
 
     def _version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _flushing(self, flushed: bool) -> Iterator[None]:
+        if not flushed:
+            yield
+            return
+        self._connection.execute("PRAGMA synchronous=FULL")
+        try:
+            yield
+        finally:
+            self._connection.execute("PRAGMA synchronous=NORMAL")
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

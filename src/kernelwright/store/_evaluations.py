@@ -43,9 +43,9 @@ def save(
     database: Database, blobs: Blobs, run: str, key: EvaluationKey, evaluation: Evaluation, elapsed_s: float
 ) -> None:
     """Keep an evaluation and count it for the run, in one transaction; saying it twice changes nothing."""
-    candidate = blobs.put(evaluation.candidate.to_json().encode())
-    timing = blobs.put(evaluation.timing.to_json().encode()) if evaluation.timing else None
     with database.transaction() as connection:
+        candidate = blobs.put(evaluation.candidate.to_json().encode())
+        timing = blobs.put(evaluation.timing.to_json().encode()) if evaluation.timing else None
         _save_candidate(connection, evaluation.candidate, candidate)
         row = _save_evaluation(connection, key, evaluation, timing)
         connection.execute(

@@ -59,7 +59,8 @@ class Journal:
         """Add a line; it is on disk when this returns."""
         with self._lock, self._database.transaction() as connection:
             connection.execute(
-                "INSERT INTO journal VALUES (?, (SELECT COUNT(*) FROM journal WHERE run = ?), ?, ?, ?)",
+                "INSERT INTO journal VALUES "
+                "(?, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?), ?, ?, ?)",
                 (self._run, self._run, kind, number, json.dumps(record)),
             )
 

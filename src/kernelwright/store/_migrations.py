@@ -61,4 +61,9 @@ def _journal(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _calls, _kept, _journal)
+def _blobs(connection: sqlite3.Connection) -> None:
+    # Those of older stores lie in files and stay there.
+    connection.execute("CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _calls, _kept, _journal, _blobs)

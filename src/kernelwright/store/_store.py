@@ -34,7 +34,7 @@ class Store:
         """Open the store in the folder, making it if there is none; by default the settings' own."""
         self.folder = Path(folder) if folder is not None else Settings.from_environment().store
         self._database = Database(self.folder / "kernelwright.db")
-        self.blobs = Blobs(self.folder / "blobs")
+        self.blobs = Blobs(self._database, self.folder / "blobs")
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +130,7 @@ class Store:
         """Add a line to a run's log."""
         with self._database.transaction() as connection:
             connection.execute(
-                "INSERT INTO events VALUES (?, (SELECT COUNT(*) FROM events WHERE run = ?), ?)",
+                "INSERT INTO events VALUES (?, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM events WHERE run = ?), ?)",
                 (run, run, json.dumps(event)),
             )
 

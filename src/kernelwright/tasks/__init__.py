@@ -2,9 +2,9 @@
 
 from ..records import Workload
 from ._brief import brief
-from ._candidate import load_candidate
+from ._candidate import candidate_of, load_candidate
 from ._problem import Outcome, Problem
 from ._target import load_task
 from .forms.own import task
 
-__all__ = ["Outcome", "Problem", "Workload", "brief", "load_candidate", "load_task", "task"]
+__all__ = ["Outcome", "Problem", "Workload", "brief", "candidate_of", "load_candidate", "load_task", "task"]

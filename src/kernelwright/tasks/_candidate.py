@@ -42,16 +42,29 @@ def load_candidate(path: str | Path, task: Task) -> Candidate:
     file, symbol = _split(str(path))
     if file.is_dir():
         return _from_folder(file, symbol, task)
-    text = read_text(file)
+    if file.suffix not in {".json", ".py", *_COMPILED}:
+        raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
+                        "solution.json or a folder")  # fmt: skip
+    text = read_text(file, "candidate", "a kernel's source, solution.json or a folder with one of them")
     if file.suffix == ".json":
         return _from_solution(file, text)
     if file.suffix == ".py":
         return _from_python(file.name, text, symbol, task, str(file))
-    if file.suffix in _COMPILED:
-        source = SourceFile(path=file.name, text=text)
-        return _compiled((source,), symbol or _exported(file, text), _COMPILED[file.suffix])
-    raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
-                    "solution.json or a folder")  # fmt: skip
+    source = SourceFile(path=file.name, text=text)
+    return _compiled((source,), symbol or _exported(file, text), _COMPILED[file.suffix])
+
+
+def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
+    """Return the candidate of files that are on no disk, the first of which holds what is called.
+
+    Raises:
+        TaskError: the first exports nothing that can be called.
+    """
+    first = sources[0]
+    path = Path(first.path)
+    if path.suffix == ".py":
+        return _from_python(first.path, first.text, "", task, first.path)
+    return _compiled(sources, _exported(path, first.text), _COMPILED[path.suffix])
 
 
 def start_of(task: Task) -> Candidate | None:
@@ -62,12 +75,7 @@ def start_of(task: Task) -> Candidate | None:
     """
     if not task.start:
         return None
-    first = task.start[0]
-    path = Path(first.path)
-    if path.suffix == ".py":
-        made = _from_python(first.path, first.text, "", task, first.path)
-    else:
-        made = _compiled(task.start, _exported(path, first.text), _COMPILED[path.suffix])
+    made = candidate_of(task.start, task)
     return made.model_copy(update={"proposer": "start", "reason": "the kernel that the task starts from"})
 
 

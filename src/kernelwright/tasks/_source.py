@@ -16,12 +16,12 @@ _LOADED: dict[str, types.ModuleType] = {}
 _MOST_LOADED = 64
 
 
-def read_text(path: Path) -> str:
-    """Return the file's text; raises `TaskError` where there is none or it is not text."""
+def read_text(
+    path: Path, kind: str = "task", expected: str = "a .py or .json file, or a task's folder"
+) -> str:
+    """Return the text of a file of that kind; raises `TaskError` where there is none or it is not text."""
     if not path.is_file():
-        raise TaskError(
-            f"task file {str(path)!r} does not exist; expected a .py or .json file, or a task's folder"
-        )
+        raise TaskError(f"{kind} file {str(path)!r} does not exist; expected {expected}")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -33,6 +33,8 @@ class Prompts:
             loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
             keep_trailing_newline=True,
         )  # fmt: skip
+        self._texts: dict[str, str] = {}
+        self._begun: tuple[Context, tuple[Message, Message]] | None = None
 
     def roles(self) -> list[str]:
         """Name every role that has a prompt."""
@@ -48,10 +50,12 @@ class Prompts:
         Raises:
             NotFoundError: there is no such prompt.
         """
+        if name in self._texts:
+            return self._texts[name]
         loader = self._environment.loader
         assert loader is not None
         try:
-            return loader.get_source(self._environment, f"{name}.md.j2")[0]
+            return self._texts.setdefault(name, loader.get_source(self._environment, f"{name}.md.j2")[0])
         except jinja2.TemplateNotFound:
             raise NotFoundError(
                 f"no prompt is called {name!r}; there are {', '.join(self.roles())}"
@@ -83,11 +87,17 @@ class Prompts:
         """
         self.text(role)
         quoted = "\n".join(f"> {line}" for line in self.plain(guidance).splitlines())
-        return [
-            Message("system", self._render("_system", context=context), stable=True),
-            Message("user", self._render("_task", context=context), stable=True),
-            Message("user", self._render(role, context=context, guidance=quoted, **move)),
-        ]
+        words = self._render(role, context=context, guidance=quoted, **move)
+        return [*self._beginning(context), Message("user", words)]
+
+    def _beginning(self, context: Context) -> tuple[Message, Message]:
+        """Compose what is the same in every call of a run, once."""
+        begun = self._begun
+        if begun is None or begun[0] is not context:
+            system = Message("system", self._render("_system", context=context), stable=True)
+            begun = context, (system, Message("user", self._render("_task", context=context), stable=True))
+            self._begun = begun
+        return begun[1]
 
     def _render(self, name: str, **values: object) -> str:
         return self._environment.get_template(f"{name}.md.j2").render(**values).strip() + "\n"

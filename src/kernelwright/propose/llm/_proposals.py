@@ -2,16 +2,14 @@
 
 import math
 import re
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from ...errors import TaskError
 from ...kernels import headers_of
 from ...records import Candidate, Configuration, Parameter, Scalar, SourceFile, Space, Task, content_key
-from ...tasks import load_candidate
+from ...tasks import candidate_of
 from .._template import SourceTemplate
 from ._replies import Draft, ReplyError, apply_edits
 
@@ -94,14 +92,11 @@ def _written(
     return loaded.model_copy(update={"sources": sources})
 
 
-def _loaded(sources: Sequence[SourceFile], task: Task) -> Candidate:
-    with tempfile.TemporaryDirectory(prefix="kernelwright-") as folder:
-        for source in sources:
-            (Path(folder) / source.path).write_text(source.text)
-        try:
-            return load_candidate(Path(folder), task)
-        except TaskError as error:
-            raise ReplyError(str(error).replace(f"{folder}/", "").replace(folder, "the answer")) from None
+def _loaded(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
+    try:
+        return candidate_of(sources, task)
+    except TaskError as error:
+        raise ReplyError(str(error)) from None
 
 
 def _edited(parent: Candidate, draft: Draft) -> tuple[SourceFile, ...]:

@@ -83,7 +83,7 @@ class LLMEditor:
         self._output_tokens = output_tokens
         self._models: dict[tuple[Path | None, str], Models] = {}
         self._given = models
-        self._contexts: dict[str, Context] = {}
+        self._contexts: dict[tuple[object, ...], Context] = {}
         self._lock = threading.Lock()
 
     def edit(self, move: Move, request: Request) -> Reply:
@@ -142,7 +142,7 @@ class LLMEditor:
 
     def context(self, request: Request) -> Context:
         """Return what stays the same in a run, gathered once for a run and its lessons."""
-        key = f"{request.run} {request.problem.task.key} {request.languages} {request.lessons}"
+        key = request.run, request.problem.task.key, tuple(request.languages), tuple(request.lessons)
         with self._lock:
             if key not in self._contexts:
                 self._contexts[key] = context_of(request)
