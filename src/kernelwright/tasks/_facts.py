@@ -10,6 +10,7 @@ from ..records import Contract, Workload
 from ._draw import copy_of
 from ._probe import flatten, output_specs
 from ._problem import Problem
+from ._seed import seed_torch
 
 
 def observe(problem: Problem, workload: Workload) -> Contract:
@@ -76,7 +77,7 @@ def _is_stochastic(
 
 def _raw(reference: Callable[..., Any], arguments: list[Any], seed: int) -> tuple[torch.Tensor, ...]:
     with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+        seed_torch(seed)
         return flatten(reference(*arguments))
 
 

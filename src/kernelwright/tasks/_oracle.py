@@ -10,8 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
-class _Widen(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Widen(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
     """Turn every narrower float dtype that an operator is asked for into float64."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not annotate it
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -32,9 +35,9 @@ def narrow_to_float32(value: Any) -> Any:
     return value.float() if half else value
 
 
-def in_float64(call: Callable[[], Any]) -> Any:
+def in_float64(call: Callable[[], Any], mode: Widen | None = None) -> Any:
     """Call with float64 as the default dtype and narrower dtypes widened; raises what the call raises."""
-    with _default_dtype(torch.float64), _Widen():  # type: ignore[no-untyped-call]
+    with _default_dtype(torch.float64), mode or Widen():
         return call()
 
 

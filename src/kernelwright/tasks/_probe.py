@@ -12,6 +12,7 @@ from ..errors import TaskError
 from ..records import Distribution, Reference, Scalar, ScalarSpec, TensorSpec
 from ._draw import dtype_name, elements_of, layout_of
 from ._recognise import Recogniser
+from ._seed import seed_torch
 from ._source import run_reference
 
 Spec = TensorSpec | ScalarSpec
@@ -152,7 +153,7 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
     """Run the file on the device; on meta only as far as sizes where a real run costs more than it."""
     origin = reference.origin
     with torch.random.fork_rng(), torch.device(device), torch.no_grad():
-        torch.manual_seed(0)
+        seed_torch(0)
         with Recogniser() as recogniser:
             values = inputs_of(module, origin)
         with torch.device("cpu"):

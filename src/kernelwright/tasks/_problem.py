@@ -13,6 +13,8 @@ from ._draw import copy_of, generator
 from ._gradient import differentiate, targets_of
 from ._oracle import in_float64, narrow_to_float32, widen
 from ._probe import flatten
+from ._rounding import Rounding
+from ._seed import seed_torch
 from ._source import resolve
 from ._state import StateModel, construct
 from ._wary import Wary
@@ -123,9 +125,10 @@ class Problem:
         return _call(self.reference(workload, state), copy_of(inputs), inputs, workload)
 
     def run_oracle(
-        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
-    ) -> Outcome:
-        """Call the reference once in float64; integers stay.
+        self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
+        rounding: Rounding | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Call the reference once in float64, with intermediate values rounded if asked; integers stay.
 
         Falls back to float32, and says so in `Outcome.precision`, where an operator has no float64 form.
         """
@@ -134,7 +137,7 @@ class Problem:
         if isinstance(reference, torch.nn.Module):
             reference.double()
         try:
-            found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload))
+            found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload), rounding)
         except (RuntimeError, NotImplementedError, TypeError):
             return self._run_float32(workload, inputs, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")
@@ -232,7 +235,7 @@ def _call(
     *, seed: int = _REFERENCE_SEED,
 ) -> Outcome:  # fmt: skip
     with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+        seed_torch(seed)
         if workload.cotangents:
             outputs = differentiate(reference, workload, *arguments)
         else:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from ._draw import generator
+from ._seed import seed_torch
 
 _SPREAD = 0.2
 """Relative spread given to values that the module starts out with alike."""
@@ -18,7 +19,7 @@ _SEEDS = (0, 1)
 def construct(make: Callable[[], torch.nn.Module], seed: int = _SEEDS[0]) -> torch.nn.Module:
     """Make the module under a seed of its own; the process's random state stays as it was."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        seed_torch(seed)
         return make()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from ..records import Split, Task, TensorSpec, Workload
-from ..tasks import Problem
+from ..tasks import Problem, Rounding
 from ._error import Comparison, Yardstick, error_against, loosened, yardstick
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
@@ -226,16 +226,26 @@ class Oracle:
         truth: Sequence[torch.Tensor],
         seed: int,
     ) -> list[torch.Tensor | None]:
-        """Measure how far each output moves when the float inputs move by their own rounding error."""
-        if not any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in inputs):
+        """Measure how far each output moves when inputs and intermediate values move by their rounding error.
+
+        Inputs by that of their dtype; what comes between by float32's where that is finer, as kernels compute.
+        """
+        floats = [
+            t.dtype
+            for t in (*inputs, *state.values())
+            if isinstance(t, torch.Tensor) and t.is_floating_point()
+        ]
+        if not floats:
             return [None] * len(truth)
+        eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
         size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
         times = next((count for most, count in _PERTURBATIONS if size <= most), 1)
         squares: list[torch.Tensor | None] = [None] * len(truth)
         random = torch.Generator().manual_seed(seed % (1 << 63))
         for _ in range(times):
             moved = [_nudge(a, random) for a in inputs]
-            for i, output in enumerate(self.problem.run_oracle(workload, moved, state).outputs):
+            rounded = Rounding(eps, int(torch.randint(1 << 62, (), generator=random)))
+            for i, output in enumerate(self.problem.run_oracle(workload, moved, state, rounded).outputs):
                 if output.is_floating_point() and output.shape == truth[i].shape:
                     step = (output.double() - truth[i].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
                     known = squares[i]

@@ -16,6 +16,7 @@ from ...errors import TaskError
 from ...records import Contract, Reference, SourceFile, Split, Task, Workload
 from .._constants import constants, substitute, used_by_init
 from .._probe import Probe, check_form, init_of, inputs_of, probe
+from .._seed import seed_torch
 from .._shrink import Shrinker
 from .._siblings import siblings
 from .._source import run_reference, run_source
@@ -85,7 +86,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Seed torch, numpy and random inside; put their states back after."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        seed_torch(seed)
         random.seed(seed)
         np.random.seed(seed % (1 << 32))
         try:

@@ -1,0 +1,95 @@
+"""Run a reference in float64 with the rounding of its intermediate values: one draw of what honest kernels differ by.
+
+Every operator's result is moved by half an epsilon times a standard normal number, and operators that are several
+steps in one (norms, softmax, activations, gradients) are taken apart first, as a kernel that fuses them would write
+them. So it shows how far a fair evaluation may be from the truth where the native op itself is near it by luck.
+Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
+
+Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`.
+Does not cover: rounding within sums and products of matrices, which are one step here; native code of the user.
+"""
+
+import functools
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from ._oracle import Widen
+
+_STEPS = (1 << 16) + 1
+"""Random steps drawn; larger tensors meet them again."""
+_TAKEN_APART = frozenset({
+    "_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "native_layer_norm", "native_group_norm",
+    "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_fused_rms_norm",
+    "var_mean", "std", "std_mean", "gelu", "silu", "mish", "elu", "softplus", "hardswish", "log_sigmoid_forward",
+    "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "soft_margin_loss", "addcmul", "addcdiv", "lerp", "logaddexp", "linalg_vector_norm",
+})  # fmt: skip
+"""Operators that are several roundings in one; so are all gradients."""
+_EXACT = frozenset({
+    "clone", "copy_", "_to_copy", "detach", "cat", "stack", "index", "index_select", "gather", "embedding", "where",
+    "relu", "relu_", "neg", "abs", "sign", "max", "min", "amax", "amin", "maximum", "minimum", "clamp", "clamp_min",
+    "clamp_max", "hardtanh", "threshold", "masked_fill", "constant_pad_nd", "sort", "topk", "flip", "roll", "repeat",
+    "tril", "triu", "floor", "ceil", "round", "trunc", "fill_", "zero_", "zeros", "zeros_like", "ones", "ones_like",
+    "full", "full_like", "empty", "empty_like", "new_zeros", "new_empty", "new_full", "arange", "scalar_tensor", "eye",
+    "max_pool2d_with_indices", "scatter", "slice_scatter", "select_scatter", "slice_backward", "select_backward",
+    "threshold_backward", "lift_fresh",
+})  # fmt: skip
+"""Operators that round nothing."""
+
+
+class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
+    """A mode in which float64 results carry the rounding of a narrower dtype."""
+
+    def __init__(self, eps: float, seed: int) -> None:
+        super().__init__()
+        self._steps, self._random = _steps(eps), Random(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the operator step by step and round what comes out."""
+        name = func.overloadpacket.__name__
+        if name in _TAKEN_APART or name.endswith(("_backward", "_backward_data")):
+            try:
+                return self._apart(func, *args, **(kwargs or {}))
+            except (NotImplementedError, RuntimeError, TypeError, AssertionError):
+                pass  # torch has no steps for these arguments: the operator is one
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if name not in _EXACT and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
+            for tensor in tree_leaves(result):
+                if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
+                    self._round(tensor)
+        return result
+
+    def _apart(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        from torch._decomp import decomposition_table
+
+        steps = decomposition_table.get(func)
+        if steps is None:
+            raise NotImplementedError
+        with self:
+            result = steps(*args, **kwargs)
+        if result is NotImplemented:
+            raise NotImplementedError
+        return result
+
+    def _round(self, tensor: Tensor) -> None:
+        """Move every element; each result meets the steps from another place."""
+        first = self._random.randrange(_STEPS)
+        if tensor.is_contiguous():
+            for part in torch.split(tensor.view(-1), _STEPS):
+                part.mul_(self._steps[first : first + part.numel()])
+        else:
+            drawn = self._steps[first : first + _STEPS].repeat(-(-tensor.numel() // _STEPS))
+            tensor.mul_(drawn[: tensor.numel()].view(tensor.shape))
+
+
+@functools.cache
+def _steps(eps: float) -> Tensor:
+    """Draw factors that move a value by half an epsilon times a normal number; twice over, to begin anywhere."""
+    drawn = torch.randn(_STEPS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return drawn.mul_(eps / 2).add_(1).repeat(2)

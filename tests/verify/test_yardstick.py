@@ -1,0 +1,121 @@
+"""The unit of error knows the rounding of intermediate values: honest rewritings are within it, exploits are not.
+
+Every honest kernel here writes the reference in other steps, in the declared dtype; the native op happens to be far
+nearer to the truth than its inputs' rounding explains.
+"""
+
+import pytest
+import torch
+
+from kernelwright.records import Split
+from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import Oracle, _case, error_against
+
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {body}
+
+rows, columns = {shape}
+
+def get_inputs():
+    return [torch.randn(rows, columns) * {scale} + {shift}]
+
+def get_init_inputs():
+    return []
+"""
+HEAVY = "torch.randn(rows, columns).exp()"
+
+
+def normalised(x, axis):
+    moved = x - x.sum(axis, keepdim=True) / x.shape[axis]
+    return moved * torch.rsqrt((moved * moved).sum(axis, keepdim=True) / x.shape[axis] + 1e-5)
+
+
+def tanh_and_gradient(x, g):
+    y = torch.tanh(x.double()).float()
+    return y, g * (1 - y * y)
+
+
+NORM = "torch.nn.functional.batch_norm(x, None, None, training=True)"
+TASKS = {
+    "batch norm of two rows": (NORM, "2, 64", HEAVY, "0.0", lambda x: (normalised(x, 0),)),
+    "batch norm far from zero": (NORM, "2, 64", "1.0", "30.0", lambda x: (normalised(x, 0),)),
+    "tanh near saturation": ("torch.tanh(x)", "24, 48", "100.0", "0.0", tanh_and_gradient),
+    "log softmax": (
+        "torch.log_softmax(x, -1)", "8, 48", "1.0", "0.0",
+        lambda x: (x - (x.amax(-1, True) + (x - x.amax(-1, True)).exp().sum(-1, True).log()),),
+    ),
+}  # fmt: skip
+SEEDS = (*range(8), 9, 11, 12)
+EXPOSED = sorted(TASKS.keys() - {"batch norm far from zero"})
+"""Tasks on which a downcast is wrong: outputs that are 1 or -1 but for a little fit half precision."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def oracles(tmp_path_factory):
+    found = {}
+    for name, (body, shape, scale, shift, _) in TASKS.items():
+        path = tmp_path_factory.mktemp("yardstick") / "task.py"
+        path.write_text(TASK.format(body=body, shape=shape, scale=scale, shift=shift))
+        found[name] = Oracle(Problem(load_task(path, backward=name.startswith("tanh"))))
+    return found
+
+
+def cases(oracle, seeds):
+    workload = oracle.task.split(Split.SEARCH)[0]
+    found = [oracle.case(workload, seed) for seed in seeds]
+    return [case for case in found if case.usable]
+
+
+def rejected(name, case, outputs=None):
+    outputs = TASKS[name][-1](*case.inputs) if outputs is None else outputs
+    return any(not error_against(o, r).ok for o, r in zip(outputs, case.outputs, strict=True))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_honest_rewritings_are_within_it(name, oracles):
+    tried = cases(oracles[name], SEEDS)
+    assert len(tried) > 0.8 * len(SEEDS)
+    assert not [case.seed for case in tried if rejected(name, case)]
+
+
+@pytest.mark.parametrize("name", EXPOSED)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda t: t * 0.99,
+        lambda t: t.half().float(),
+        lambda t: t.bfloat16().float(),
+        lambda t: torch.cat([t[1:], t[:1]]),
+        lambda t: (t.view(torch.int32) & ~0x3FF).view(torch.float32),
+    ],
+    ids=["0.99", "half", "bfloat16", "other rows", "ten bits cut off"],
+)
+def test_exploits_are_not(name, spoil, oracles):
+    for case in cases(oracles[name], SEEDS[:6]):
+        assert rejected(name, case, [spoil(o.native) for o in case.outputs]), case.seed
+
+
+class _NoRounding(_case.Rounding):
+    """Moves no intermediate value."""
+
+    def _round(self, tensor):
+        del tensor
+
+
+@pytest.mark.parametrize("name", ["batch norm far from zero", "tanh near saturation"])
+def test_without_intermediate_rounding_honest_kernels_would_be_refused(name, oracles, monkeypatch):
+    monkeypatch.setattr(_case, "Rounding", _NoRounding)
+    assert any(rejected(name, case) for case in cases(Oracle(oracles[name].problem), SEEDS))
