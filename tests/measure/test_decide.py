@@ -12,6 +12,7 @@ from kernelwright.records import (
     CheckStatus,
     Contract,
     Finding,
+    Leg,
     Timing,
     Verdict,
 )
@@ -167,3 +168,18 @@ def test_too_few_blocks_have_a_median_and_no_limits():
     assert found.speedup.low is None
     assert '"low":null' in found.to_json()
     assert "no limits yet" in found.reason
+
+
+@pytest.mark.parametrize(("start_us", "named"), [(1e4, False), (1e9, True)])
+def test_a_start_that_does_not_pay_back_is_named(start_us, named):
+    legs = tuple(
+        Leg(name=name, content="", symbol="", worker=1, first_call_us=time_us, prepare_us=7.0)
+        for name, time_us in (("candidate", start_us), ("eager", 5000.0))
+    )
+    measured = timing(blocks({"eager": 1.5})).model_copy(update={"legs": legs})
+    found = decide(measured, verdict(), [], CONTRACT, confirmation=timing(blocks({"eager": 1.5})))
+    assert found.status == "improved"
+    assert ("start-up pays back after" in found.reason) == named
+    assert found.start_up.prepare_us == 7
+    assert found.start_up.payback_calls == pytest.approx((start_us - 5000) / 500, rel=0.02)
+    assert found.start_up.baseline_us == 5007

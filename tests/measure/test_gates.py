@@ -2,7 +2,7 @@
 
 from kernelwright.measure import gates
 from kernelwright.measure._noise import Noise
-from kernelwright.records import Block, Timing
+from kernelwright.records import Block, Contract, Leg, Timing
 
 
 def timing(candidate_us, fetch_us, cpu_us, n=12):
@@ -25,25 +25,29 @@ def status(found, check):
 
 
 def test_honest_gain_passes():
-    found = gates(timing(500.0, 100.0, 500.0), cores=2)
+    found = gates(timing(500.0, 100.0, 500.0), cores=2, contract=Contract())
     assert {f.status for f in found} == {"pass"}
 
 
 def test_work_that_comes_back_at_the_fetch_fails():
-    assert status(gates(timing(100.0, 1000.0, 100.0), cores=2), "deferred-work") == "fail"
+    assert (
+        status(gates(timing(100.0, 1000.0, 100.0), cores=2, contract=Contract()), "deferred-work") == "fail"
+    )
 
 
 def test_more_cpu_than_cores_fails():
-    assert status(gates(timing(10_000.0, 100.0, 50_000.0), cores=2), "two-clocks") == "fail"
+    assert (
+        status(gates(timing(10_000.0, 100.0, 50_000.0), cores=2, contract=Contract()), "two-clocks") == "fail"
+    )
 
 
 def test_microsecond_kernels_raise_no_alarm_by_the_channel_s_own_cpu_time():
-    found = gates(timing(5.0, 5.0, 40.0), cores=2)
+    found = gates(timing(5.0, 5.0, 40.0), cores=2, contract=Contract())
     assert status(found, "two-clocks") == "pass"
 
 
 def test_cpu_time_that_cannot_be_read_is_unknown():
-    assert status(gates(timing(5000.0, 100.0, 0.0), cores=2), "two-clocks") == "unknown"
+    assert status(gates(timing(5000.0, 100.0, 0.0), cores=2, contract=Contract()), "two-clocks") == "unknown"
 
 
 def test_a_disturbed_block_is_repeated_whichever_leg_was_hit():
@@ -59,3 +63,12 @@ def test_repeats_are_limited():
     for _ in range(10):
         noise.disturbed({"candidate": 100.0})
     assert sum(noise.disturbed({"candidate": 500.0}) for _ in range(20)) <= 6
+
+
+def test_a_first_answer_later_than_the_contract_allows_is_refused():
+    late = Leg(
+        name="candidate", content="", symbol="", worker=1, load_us=2e6, prepare_us=3e6, first_call_us=4e6
+    )
+    measured = timing(500.0, 100.0, 500.0).model_copy(update={"legs": (late,)})
+    assert status(gates(measured, cores=2, contract=Contract(start_up_s=8.9)), "start-up") == "fail"
+    assert status(gates(measured, cores=2, contract=Contract(start_up_s=9.1)), "start-up") == "pass"

@@ -103,6 +103,8 @@ def result_text(result: "Result") -> str:
         share = f" of {time_text(result.bound_us)}" if result.bound_us else ""
         reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""
         lines.append(f"  time    {time_text(result.time_us)}{reached}")
+    if result.start_up:
+        lines.append(f"  start   {result.start_up}")
     lines.append(
         f"  tried   {result.evaluations} evaluated, {result.cached} known already, {failures_text(result.failures)}"
     )

@@ -60,6 +60,11 @@ class Claim(Record):
                 *(f"- {name}: {value}" for name, value in sorted(self.environment.items())),
                 f"- task `{self.task_key}`, run `{self.run}`",
                 f"- verified on: {', '.join(self.verified)}",
+                *(
+                    f"- first answer of {d.candidate} in a fresh process, built before: {d.start_up}"
+                    for d in self.decisions
+                    if d.start_up
+                ),
                 "",
                 "## Not tested",
                 *(f"- {line}" for line in self.not_tested),

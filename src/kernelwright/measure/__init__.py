@@ -8,9 +8,10 @@ Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 """
 
 from ._bench import Bench, Phase
-from ._decide import CANDIDATE, decide, settled, worth_confirming
+from ._decide import decide, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
+from ._startup import CANDIDATE
 
 __all__ = [
     "CANDIDATE",

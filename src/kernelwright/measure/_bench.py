@@ -28,13 +28,14 @@ from ..records import (
 from ..sandbox import FailureKind, Fetched, Pool, Reply, WorkerFailure
 from ..tasks import Problem
 from ._content import Content
-from ._decide import CANDIDATE, confirmed, settled
+from ._decide import confirmed, settled
 from ._gates import gates
 from ._layout import Layout
 from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
 from ._noise import Noise
 from ._outputs import Tolerance, difference, tolerance
 from ._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, GLANCE_BLOCKS, LOOKS, SCREEN_BLOCKS, is_look
+from ._startup import CANDIDATE
 
 Phase = Literal["glance", "screen", "measure", "confirm"]
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
@@ -218,7 +219,9 @@ class Bench:
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",
             device=self.device.fingerprint,
         )
-        return timing, findings + (gates(timing, self.pool.threads) if blocks else [])
+        return timing, findings + (
+            gates(timing, self.pool.threads, self.problem.task.contract) if blocks else []
+        )
 
     def _set_up(
         self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, ends: _Ends

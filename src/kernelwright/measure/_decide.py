@@ -24,13 +24,11 @@ from ..records import (
 )  # fmt: skip
 from ._interval import Limits, limits
 from ._schedule import CONFIRM_LOOKS, share
+from ._startup import CANDIDATE, start_up
 
-CANDIDATE = "candidate"
-"""Name of the leg that is judged."""
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
 """So many blocks, all at most so fast as this against the baseline, are enough to call a candidate slower where
 no block of the candidate is as fast as the baseline's slowest: load that comes and goes hits both."""
-"""What stands for a limit that cannot be given, in log ratio, so that records hold finite numbers."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,10 @@ def decide(
             status, reason = DecisionStatus.INCONCLUSIVE, doubt
         elif doubt:
             reason = f"{reason}; {doubt}"
+    gains = [w.baseline_us - w.time_us for w in per_workload if w.workload in by_workload]
+    start = start_up(timing.legs, hardest.baseline, sum(gains) / len(gains))
+    if status is DecisionStatus.IMPROVED and start and (start.payback_calls or 0) > contract.payback_calls:
+        reason = f"{reason}; its start-up pays back after {start.payback_calls} calls only"
     if alarms:
         status, reason = DecisionStatus.UNKNOWN, f"too good to be true: {', '.join(alarms)}"
     return Decision(
@@ -106,6 +108,7 @@ def decide(
         blocks=sum(len(b) for b in by_workload.values()),
         confirmed=confirmed,
         alarms=alarms,
+        start_up=start,
     )
 
 

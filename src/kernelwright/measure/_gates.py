@@ -1,6 +1,6 @@
 """What raw blocks give away about honesty. Pure functions over a `Timing`.
 
-Covers: work put off until the outputs are asked for, CPU time that does not fit the wall clock.
+Covers: work put off until the outputs are asked for, CPU time that does not fit the wall clock, a late first answer.
 Does not cover: work put off until after the outputs were handed over; the process audit sees that.
 """
 
@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from ..records import Block, CheckStatus, Finding, Timing
-from ._decide import CANDIDATE
+from ..records import Block, CheckStatus, Contract, Finding, Timing
 from ._interval import limits
+from ._startup import CANDIDATE, in_time
 
 _SHOWN = 0.5
 """Share of the gain that must also be there in call and fetch together."""
@@ -24,18 +24,19 @@ _REQUEST_US = 1_000.0
 """CPU time a block that a worker may use around its calls: the channel, and idle threads that still spin."""
 
 
-def gates(timing: Timing, cores: int) -> list[Finding]:
+def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
     """Return the findings of every gate.
 
     Args:
         timing: Raw blocks.
         cores: Cores that a worker may use.
+        contract: How long the first answer may take.
     """
     blocks = [b for b in timing.blocks if not b.repeated and CANDIDATE in b.times_us]
     by_workload: dict[str, list[Block]] = {}
     for block in blocks:
         by_workload.setdefault(block.workload, []).append(block)
-    return [_deferred(by_workload), _clocks(blocks, cores)]
+    return [_deferred(by_workload), _clocks(blocks, cores), in_time(timing, contract)]
 
 
 def _deferred(by_workload: dict[str, list[Block]]) -> Finding:

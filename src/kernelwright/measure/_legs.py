@@ -11,7 +11,7 @@ from ..languages import get_language
 from ..records import Build, Candidate, Leg, Workload
 from ..sandbox import Gradient, Payload, Pool, Worker, WorkerFailure
 from ..tasks import Problem
-from ._decide import CANDIDATE
+from ._startup import CANDIDATE
 
 _LOAD_S = 180.0
 _MOST_WARM = 16

@@ -3,7 +3,7 @@
 from ._record import SCHEMA_VERSION, Record, Scalar, content_key
 from .bound import Bound, BoundTerm
 from .candidate import Build, BuildStatus, Candidate
-from .decision import Decision, DecisionStatus, Interval, WorkloadDecision
+from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
 from .run import Budget, Evaluation, Run, RunStatus
 from .space import Configuration, Parameter, Space
 from .task import (
@@ -24,6 +24,6 @@ __all__ = [
     "SCHEMA_VERSION", "Block", "Bound", "BoundTerm", "Budget", "Build", "BuildStatus", "Candidate",
     "CheckStatus", "Configuration", "Contract", "Decision", "DecisionStatus", "Distribution",
     "Evaluation", "Finding", "Interval", "Leg", "Parameter", "Record", "Reference", "Run", "RunStatus",
-    "Scalar", "ScalarSpec", "SourceFile", "Space", "Split", "Task", "TensorSpec", "Timing", "Verdict",
+    "Scalar", "ScalarSpec", "SourceFile", "Space", "Split", "StartUp", "Task", "TensorSpec", "Timing", "Verdict",
     "VerdictStatus", "Workload", "WorkloadDecision", "content_key",
 ]  # fmt: skip

@@ -63,6 +63,30 @@ class WorkloadDecision(Record):
     """The bound's microseconds; 0 where there is none."""
 
 
+class StartUp(Record):
+    """What comes before the first answer in a fresh process that has imported torch; builds are not in it."""
+
+    candidate_us: float
+    """Loading, `prepare` and the first call of the candidate, in its slowest worker."""
+    prepare_us: float
+    """Of which `prepare`; 0 where it declares none."""
+    first_call_us: float
+    """Of which the first call."""
+    baseline_us: float
+    """The same of the baseline; compiling is in it where nothing was kept from an earlier run."""
+    payback_calls: int | None
+    """Calls after which the gain has paid for the difference; none where there is no gain."""
+
+    def __str__(self) -> str:
+        parts = [f"{self.candidate_us / 1e3:.3g} ms"]
+        if self.prepare_us:
+            parts.append(f"{self.prepare_us / 1e3:.3g} ms of it to pack weights")
+        parts.append(f"{self.baseline_us / 1e3:.3g} ms for the baseline")
+        if self.payback_calls:
+            parts.append(f"paid back after {self.payback_calls} calls")
+        return ", ".join(parts)
+
+
 class Decision(Record):
     """What was decided on one candidate against one baseline, and the figures behind it."""
 
@@ -86,5 +110,7 @@ class Decision(Record):
     """Blocks that went in."""
     confirmed: bool = False
     """Whether a fresh process, fresh seeds and the confirm workloads agreed."""
+    start_up: StartUp | None = None
+    """What it takes to the first answer, against `baseline`; none where it was not seen."""
     alarms: tuple[str, ...] = ()
     """What is too good to be true: `faster-than-physics` ..."""

@@ -114,6 +114,11 @@ class Contract(Record):
     """Error always allowed, in units of the output dtype's epsilon times the output's scale."""
     error_cap: float = Field(default=1e-2, gt=0.0)
     """Error never allowed, relative to the output's scale, whatever the native op does."""
+    start_up_s: float = Field(default=60.0, gt=0.0)
+    """Longest that a kernel may take to its first answer in a fresh process: loading, `prepare` and the first call."""
+    payback_calls: int = Field(default=100_000, ge=0)
+    """Calls after which the gain must have paid for what the kernel takes longer to start than the baseline; a decision
+    names more than that."""
     mutates: tuple[str, ...] = ()
     """Arguments and state that the reference changes in place and a candidate must change alike."""
     may_alias: bool = False

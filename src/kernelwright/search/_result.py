@@ -17,6 +17,7 @@ from ..records import (
     Run,
     Scalar,
     Split,
+    StartUp,
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
@@ -47,6 +48,8 @@ class Result(Record):
     """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
     """The kernel's or the best candidate's time, over the same workloads."""
+    start_up: StartUp | None = None
+    """What the best kernel takes to its first answer in a fresh process, against the baseline."""
     fraction_of_bound: float | None
     """`bound_us / time_us`."""
     kernel: str | None
@@ -119,6 +122,8 @@ class Judgement(Record):
     """The least time that the device needs."""
     workloads: tuple[WorkloadDecision, ...]
     """The speedup workload by workload."""
+    start_up: StartUp | None
+    """What it takes to its first answer in a fresh process, against the baseline; none where it was not timed."""
     declined: tuple[str, ...]
     """Search workloads that it does not serve; it was not timed on them, and the native op would run there."""
     diagnostics: str
@@ -161,6 +166,7 @@ def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> 
         time_us=decision.time_us or None,
         bound_us=decision.bound_us or None,
         workloads=decision.workloads,
+        start_up=decision.start_up,
         declined=tuple(name for name in workloads if verdict and name in verdict.unsupported),
         diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
         evidence=build.evidence,
@@ -218,6 +224,7 @@ def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = Non
         baseline=decision.baseline or None if decision else None,
         bound_us=decision.bound_us or None if decision else None,
         time_us=decision.time_us or None if decision else None,
+        start_up=decision.start_up if decision else None,
         fraction_of_bound=fraction_of_bound(best) if best else None,
         kernel=kernel,
         evaluations=meter.evaluations,
