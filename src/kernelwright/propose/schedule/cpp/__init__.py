@@ -10,10 +10,10 @@ from importlib.resources import files
 
 from ....kernels._core import header
 from ....records import Candidate, Scalar, SourceFile
+from ..calls import Calls, NotCalled
 from ..graph import Graph
 from ..printing import Unprintable
-from ..tile import Program
-from ._calls import NotCalled, print_calls
+from ..tile import Contraction, Kernel, Program
 from ._program import Printer, Style
 
 __all__ = ["NotCalled", "Style", "Unprintable", "render", "source"]
@@ -47,7 +47,7 @@ def render(
     headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
     if calls := bool(program.natives or program.updates):
         text = printer.text(title or program.name, [s.name for s in program.steps])
-        run = SourceFile(path="run.py", text=print_calls(program, graph, printer, program.name))
+        run = SourceFile(path="run.py", text=_around(program, graph, printer))
         sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
     else:
         text = printer.text(title or program.name)
@@ -57,3 +57,19 @@ def render(
         style="function" if calls else "destination", parameters=dict(parameters or {}),
         template=template, proposer="schedule", reason=reason,
     )  # fmt: skip
+
+
+def _around(program: Program, graph: Graph, printer: Printer) -> str:
+    """Return `run.py`: kernels and torch in turn."""
+
+    def launch(step: Kernel | Contraction) -> list[str]:
+        reads, writes = printer.touched(step)
+        given = [*(b.name for b in (*reads, *writes)), *printer.sizes]
+        return [f"kernels.{step.name}_entry({', '.join(given)})"]
+
+    lines = [
+        '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
+        "", "import torch", "", "aten = torch.ops.aten", "", "",
+        *Calls(program, graph, program.name, launch).lines(),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"

@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..calls import touched
 from ..graph import Size, product
 from ..tile import (
     Buffer,
     Contraction,
     Kernel,
-    Load,
     NativeCall,
     Program,
     Statement,
     Store,
-    as_loops,
-    expressions,
     statements,
-    walk,
 )  # fmt: skip
 from ._contraction import is_tiled, print_contraction
 from ._scalar import STORED, size_text
@@ -67,17 +64,8 @@ class Printer:
 
     def touched(self, step: Kernel | Contraction) -> tuple[list[Buffer], list[Buffer]]:
         """Return the buffers that a kernel reads and those that it writes."""
-        kernel = as_loops(step) if isinstance(step, Contraction) else step
-        reads, writes = dict[str, None](), dict[str, None]()
-        for s in statements(kernel.body):
-            if isinstance(s, Store):
-                writes[s.buffer] = None
-                if s.combine:
-                    reads[s.buffer] = None
-            for x in expressions(s):
-                reads |= dict.fromkeys(e.buffer for e in walk(x) if isinstance(e, Load))
-        read = [self.program.buffer(n) for n in reads if n not in writes]
-        return read, [self.program.buffer(n) for n in writes]
+        reads, writes = touched(step)
+        return [self.program.buffer(n) for n in reads], [self.program.buffer(n) for n in writes]
 
     @property
     def sizes(self) -> list[str]:

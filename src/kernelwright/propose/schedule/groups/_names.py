@@ -11,8 +11,23 @@ _T = TypeVar("_T")
 
 def renamed(program: Program, taken: frozenset[str]) -> Program:
     """Put an underscore behind every name that is among `taken`; sizes keep theirs."""
-    steps = tuple(s if isinstance(s, NativeCall) else _renamed(s, taken) for s in program.steps)
-    return replace(program, buffers=_renamed(program.buffers, taken), steps=steps)
+    steps = tuple(
+        _native(s, taken) if isinstance(s, NativeCall) else _renamed(s, taken) for s in program.steps
+    )
+    names = {node: _free(name, taken) for node, name in program.names.items()}
+    updates = tuple((_free(old, taken), _free(new, taken)) for old, new in program.updates)
+    return replace(
+        program, name=_free(program.name, taken), buffers=_renamed(program.buffers, taken), steps=steps,
+        names=names, updates=updates,
+    )  # fmt: skip
+
+
+def _free(name: str, taken: frozenset[str]) -> str:
+    return f"{name}_" if name in taken else name
+
+
+def _native(step: NativeCall, taken: frozenset[str]) -> NativeCall:
+    return replace(step, reads=tuple(_free(r, taken) for r in step.reads), writes=_free(step.writes, taken))
 
 
 def _renamed(value: _T, taken: frozenset[str]) -> _T:
@@ -24,7 +39,7 @@ def _renamed(value: _T, taken: frozenset[str]) -> _T:
     for f in fields(value):
         old = getattr(value, f.name)
         if f.name in _NAMED and isinstance(old, str):
-            changes[f.name] = f"{old}_" if old in taken else old
+            changes[f.name] = _free(old, taken)
         else:
             changes[f.name] = _renamed(old, taken)
     return replace(value, **changes)

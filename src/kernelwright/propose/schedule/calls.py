@@ -1,52 +1,78 @@
-"""A program with native regions as Python around the kernels: `run.py` of a candidate of style `function`."""
+"""A program as a Python function: it allocates buffers, calls kernels and torch in turn, returns the outputs."""
 
 import math
+from collections.abc import Callable
 
-from ....tasks.capture import Node as Captured
-from ....tasks.capture import Ref
-from ..graph import Graph, Node, Real, text_of
-from ..printing import Unprintable
-from ..tile import Contraction, Kernel, NativeCall, Program
-from ._program import Printer
+from ...tasks.capture import Node as Captured
+from ...tasks.capture import Ref
+from .graph import Graph, Node, Real, text_of
+from .printing import Unprintable
+from .tile import (
+    Contraction,
+    Kernel,
+    Load,
+    NativeCall,
+    Program,
+    Store,
+    as_loops,
+    expressions,
+    statements,
+    walk,
+)
+
+Launch = Callable[[Kernel | Contraction], list[str]]
+"""A step → the statements that run it; what it writes is allocated already."""
 
 
 class NotCalled(Unprintable):
     """A native operation cannot be written as a call."""
 
 
-def print_calls(program: Program, graph: Graph, printer: Printer, entry: str) -> str:
-    """Return `run.py`: it allocates buffers, calls kernels and torch in turn, and returns the outputs."""
-    return _Calls(program, graph, printer, entry).text()
+def touched(step: Kernel | Contraction) -> tuple[list[str], list[str]]:
+    """Name the buffers that a kernel reads and those that it writes."""
+    kernel = as_loops(step) if isinstance(step, Contraction) else step
+    reads, writes = dict[str, None](), dict[str, None]()
+    for s in statements(kernel.body):
+        if isinstance(s, Store):
+            writes[s.buffer] = None
+        for x in expressions(s):
+            reads |= dict.fromkeys(e.buffer for e in walk(x) if isinstance(e, Load))
+    return [name for name in reads if name not in writes], list(writes)
 
 
-class _Calls:
-    def __init__(self, program: Program, graph: Graph, printer: Printer, entry: str) -> None:
-        self.program, self.graph, self.printer, self.entry = program, graph, printer, entry
+class Calls:
+    """Prints the function that runs a program."""
+
+    def __init__(
+        self, program: Program, graph: Graph, entry: str, launch: Launch, *, device: str = ""
+    ) -> None:
+        self.program, self.graph, self.entry, self.launch = program, graph, entry, launch
+        self.placed = f", device={device}" if device else ""
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
         self.native = {s.name: s for s in program.natives}
 
-    def text(self) -> str:
-        """Return the file."""
+    def lines(self) -> list[str]:
+        """Return the function.
+
+        Raises:
+            NotCalled: a native operation cannot be written as a call.
+        """
         arguments = {b.position: b.name for b in self.program.buffers if b.role == "argument"}
         count = max([*arguments, *(p for p, _ in self.program.scalars)], default=-1) + 1
         names = [arguments.get(i, f"scalar{i}") for i in range(count)]
-        lines = [
-            '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
-            "", "import torch", "", "aten = torch.ops.aten", "", "",
-            f"def {self.entry}({', '.join(names)}):", "    with torch.no_grad():",
-        ]  # fmt: skip
         body = [*self._checks(arguments)]
         for step in self.program.steps:
             if isinstance(step, NativeCall):
                 body += self._native(step)
             else:
-                body += self._kernel(step)
+                body += [*self._allocated(step), *self.launch(step)]
         body += [f"{name}_given.copy_({new})" for name, new in self.program.updates]
         outputs = sorted((b for b in self.program.buffers if b.role == "output"), key=lambda b: b.position)
         listed = ", ".join(b.name for b in outputs)
         body.append(f"return {listed}" if len(outputs) == 1 else f"return ({listed})")
-        return "\n".join([*lines, *(f"        {line}" for line in body)]) + "\n"
+        head = [f"def {self.entry}({', '.join(names)}):", "    with torch.no_grad():"]
+        return [*head, *(f"        {line}" for line in body)]
 
     def _checks(self, arguments: dict[int, str]) -> list[str]:
         lines = []
@@ -70,18 +96,16 @@ class _Calls:
             lines.append('    raise NotImplementedError("Unsupported: another scalar argument")')
         return lines
 
-    def _kernel(self, step: Kernel | Contraction) -> list[str]:
-        reads, writes = self.printer.touched(step)
+    def _allocated(self, step: Kernel | Contraction) -> list[str]:
         lines = []
-        for b in writes:
-            if b.name not in self.made:
+        for name in touched(step)[1]:
+            if name not in self.made:
+                b = self.program.buffer(name)
                 shape = ", ".join(text_of(s) for s in b.shape)
-                lines.append(
-                    f"{b.name} = torch.empty(({shape}{',' if len(b.shape) == 1 else ''}), dtype=torch.{b.dtype})"
-                )
-                self.made.add(b.name)
-        given = [b.name for b in (*reads, *writes)] + self.printer.sizes
-        return [*lines, f"kernels.{step.name}_entry({', '.join(given)})"]
+                comma = "," if len(b.shape) == 1 else ""
+                lines.append(f"{name} = torch.empty(({shape}{comma}), dtype=torch.{b.dtype}{self.placed})")
+                self.made.add(name)
+        return lines
 
     def _native(self, step: NativeCall) -> list[str]:
         op = self.operations[step.name]
@@ -101,7 +125,7 @@ class _Calls:
             values = dict(op.kwargs).get("value")
             if values is None:
                 raise NotCalled("a constant tensor whose values are not kept")
-            return f"torch.tensor({values!r}, dtype=torch.{op.dtype}).reshape({op.shape!r})"
+            return f"torch.tensor({values!r}, dtype=torch.{op.dtype}{self.placed}).reshape({op.shape!r})"
         if not op.op.startswith("aten."):
             raise NotCalled(op.op)
         args = [self._argument(a) for a in op.args]

@@ -1,0 +1,186 @@
+"""Program → one Python file: jitted kernels, what they are compiled for, and the function that launches them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..calls import Calls, touched
+from ..graph import Graph, Size, text_of
+from ..tile import MONOIDS, Contraction, Kernel, NativeCall, Program, part_kind
+from ._blocks import Scope
+from ._body import PROGRAMS, Body, part_buffer
+from ._dialect import POINTERS, Blocks
+from ._functions import used
+from ._launches import Launch, launches
+from ._product import Product, extent, is_product
+
+_DEPTH_ALIGNED = 16
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the tuner chooses."""
+
+    lanes: str = "auto"
+    """Whether lanes run over the innermost loops (`inner`) or the last of the nest (`outer`)."""
+    block: int = 1024
+    """Elements that a program has at once."""
+    num_warps: int = 4
+    num_stages: int = 2
+    block_m: int = 64
+    block_n: int = 64
+    block_k: int = 32
+    precision: str = "ieee"
+    """How float32 is multiplied: `ieee` exactly, `tf32x3` nearly so and on tensor cores."""
+
+
+@dataclass
+class Printer:
+    """Prints one program."""
+
+    program: Program
+    graph: Graph
+    choice: Choice
+    kernels: list[str] = field(default_factory=list)
+    evidence: list[dict[str, object]] = field(default_factory=list)
+
+    def text(self, title: str) -> str:
+        """Return the file."""
+        wide = any(b.dtype == "float64" for b in self.program.buffers)
+        self.dialect = Blocks(wide=wide)
+        arguments = [b for b in self.program.buffers if b.role == "argument"]
+        device = f"{arguments[0].name}.device" if arguments else '"cpu"'
+        calls = Calls(self.program, self.graph, self.program.name, self._launch, device=device)
+        function = calls.lines()
+        kernels = "\n".join(self.kernels)
+        lines = [
+            f'"""{title.strip()}\n"""' if "\n" in title.strip() else f'"""{title.strip()}"""',
+            "", "import torch", "import triton", "import triton.language as tl", "",
+            *(["aten = torch.ops.aten", ""] if any("aten." in line for line in function) else []),
+            "TRITON_EVIDENCE = [", *(f"    {entry!r}," for entry in self.evidence), "]", "", "",
+            *used(kernels, {}), kernels, "", *function,
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+    def _launch(self, step: Kernel | Contraction) -> list[str]:
+        if isinstance(step, Contraction) and is_product(step):
+            return self._product(step)
+        return [line for launch in launches(step, self.choice.lanes) for line in self._traversal(launch)]
+
+    # Products ------------------------------------------------------------------------------------------
+
+    def _product(self, step: Contraction) -> list[str]:
+        c = self.choice
+        reads, writes = touched(step)
+        body = Product(self.program, self.dialect, step, c.precision).lines()
+        constants: dict[str, tuple[str, object]] = {
+            "BLOCK_M": (str(c.block_m), c.block_m), "BLOCK_N": (str(c.block_n), c.block_n),
+            "BLOCK_K": (str(c.block_k), c.block_k), "GROUP": ("8", 8),
+        }  # fmt: skip
+        if any("PRECISION" in line for line in body):
+            constants["PRECISION"] = (repr(c.precision), c.precision)
+        tiles = f"triton.cdiv({extent(step.rows)}, {c.block_m}) * triton.cdiv({extent(step.columns)}, {c.block_n})"
+        grid = f"({tiles}, {extent(step.batch)})" if step.batch else f"({tiles},)"
+        return self._kernel(step.name, step.comment, [*reads, *writes], {}, body, constants, grid, [])
+
+    # Traversals ----------------------------------------------------------------------------------------
+
+    def _traversal(self, launch: Launch) -> list[str]:
+        scope = Scope(self.program, self.dialect)
+        body = Body(scope, launch, self.choice.block)
+        lines = body.lines()
+        buffers = list(dict.fromkeys((*launch.loaded, *launch.stored)))
+        constants: dict[str, tuple[str, object]] = dict(body.constants)
+        size = "ROWS" if launch.way == "rows" else "BLOCK"
+        if launch.way == "rows":
+            constants = {"ROWS": self._rows(body), **constants}
+        elif launch.way == "points":
+            constants["BLOCK"] = (str(self.choice.block), self.choice.block)
+        before, parts = [], dict[str, str]()
+        for b in (*launch.folds, *launch.joined):
+            for p in MONOIDS[b.monoid].parts:
+                kind = self.dialect.kind(part_kind(p, b.kind))
+                parts[part_buffer(b.name, p)] = kind
+                if b in launch.folds:
+                    name = part_buffer(b.name, p)
+                    before.append(f"{name} = torch.empty(({PROGRAMS},), dtype=torch.{kind}, device=DEVICE)")
+        count = body.count if launch.nest else "1"
+        tiles = f"triton.cdiv({count}, {constants[size][0]})" if launch.nest else "1"
+        extra: list[tuple[str, str]] = []
+        if launch.folds:
+            before += [f"tiles = {tiles}", f"programs = min(tiles, {PROGRAMS})"]
+            extra.append(("tiles", "i32"))
+            tiles = "programs"
+        if launch.joined:
+            extra.append(("programs", "i32"))
+        before = [line.replace("DEVICE", self._device) for line in before]
+        return [
+            *before,
+            *self._kernel(
+                launch.name, launch.comment, buffers, parts, lines, constants, f"({tiles},)", extra
+            ),
+        ]
+
+    @property
+    def _device(self) -> str:
+        return next((f"{b.name}.device" for b in self.program.buffers if b.role == "argument"), '"cpu"')
+
+    def _rows(self, body: Body) -> tuple[str, int]:
+        """Return how many rows a program has, so that their elements are about a block."""
+        widths = [v for name, v in body.constants.items() if name.startswith("WIDTH")]
+        if "BLOCK" in body.constants or not widths:
+            return ("1", 1) if "BLOCK" in body.constants else (str(self.choice.block), self.choice.block)
+        text = widths[0][0] if len(widths) == 1 else f"max({', '.join(t for t, _ in widths)})"
+        return f"max(1, {self.choice.block} // {text})", max(
+            1, self.choice.block // max(v for _, v in widths)
+        )
+
+    # Kernels -------------------------------------------------------------------------------------------
+
+    def _kernel(
+        self, name: str, comment: str, buffers: Sequence[str], parts: dict[str, str], body: Sequence[str],
+        constants: dict[str, tuple[str, object]], grid: str, extra: Sequence[tuple[str, str]],
+    ) -> list[str]:  # fmt: skip
+        """Print one kernel and return the statements that launch it."""
+        text = "\n".join(body)
+        sizes = [n for n in self.program.symbols if re.search(rf"\b{n}\b", text)]
+        given = [*buffers, *parts, *sizes, *(n for n, _ in extra)]
+        listed = ", ".join([*given, *(f"{n}: tl.constexpr" for n in constants)])
+        named = {b.name: b for b in self.program.buffers}
+        traffic = ", ".join(
+            f"{n} ({' * '.join(map(str, named[n].shape)) or '1'} {named[n].dtype})" for n in buffers
+        )
+        self.kernels += [
+            f"# {comment}", f"# Memory: {traffic}.", "@triton.jit", f"def {name}({listed}):",
+            *(f"    {line}" for line in body), "", "",
+        ]  # fmt: skip
+        warps = self._warps(constants)
+        signature = {n: POINTERS[named[n].dtype] for n in buffers} | {
+            n: POINTERS[k] for n, k in parts.items()
+        }
+        signature |= {n: "i32" for n in sizes} | dict(extra)
+        self.evidence.append({
+            "kernel": name, "signature": signature, "constexprs": {n: v for n, (_, v) in constants.items()},
+            "divisible": [n for n in sizes if self._is_aligned(n)], "num_warps": warps,
+            "num_stages": self.choice.num_stages,
+        })  # fmt: skip
+        fixed = ", ".join(f"{n}={t}" for n, (t, _) in constants.items())
+        call = f"{name}[{grid}]({', '.join(given)}{', ' if fixed else ''}{fixed}, num_warps={warps}, num_stages={self.choice.num_stages})"
+        return [call]
+
+    def _warps(self, constants: dict[str, tuple[str, object]]) -> int:
+        """Return the warps of a program; a wide row gets enough of them to stay in registers."""
+        widest = max(
+            (v for n, (_, v) in constants.items() if n.startswith("WIDTH") and isinstance(v, int)), default=0
+        )
+        return max(self.choice.num_warps, min(16, widest // 512))
+
+    def _is_aligned(self, name: str) -> bool:
+        """Tell whether a size is a multiple of 16 on the largest workload seen."""
+        position, dim = self.program.symbols[name]
+        size = next(b.shape[dim] for b in self.program.buffers if b.position == position)
+        values = size.values if isinstance(size, Size) else (int(size),)
+        return values[0] % _DEPTH_ALIGNED == 0
+
+
+__all__ = ["Choice", "NativeCall", "Printer", "text_of"]
