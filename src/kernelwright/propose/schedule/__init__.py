@@ -7,6 +7,7 @@ Read in this order:
     lower/      Graph, Decisions → Program: what is stored, what is fused, how loops are arranged
     actions/    State → State: named macro decisions, recorded, replayed, taken back
     policy/     Graph → Leaves: legal actions, ordered by an estimate, kept in a beam
+    calls.py    Program → a Python function that runs kernels and torch in turn
     cpp/ ...    Program → Candidate: one printer a language, found by its folder's name (`printing.py`)
 
 The engine never looks for a kernel that fits. A graph is lowered by computing every output element where it

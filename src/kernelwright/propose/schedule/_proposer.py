@@ -10,7 +10,7 @@ from ._layouts import laid_out, space_of
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
 from .policy import Leaf, beam, explained
-from .printing import Render, Unprintable, printer_of
+from .printing import Render, Unprintable, choices_of, printer_of
 from .tile import NativeCall
 
 _LOG = logging.getLogger(__name__)
@@ -74,8 +74,9 @@ class ScheduleProposer:
             if all(isinstance(step, NativeCall) for step in program.steps) or (own and program.natives):
                 continue
             name = f"schedule/{leaf.state.text or 'fused'}"
+            space = choices_of(language, program) or space_of(program)
             template = ScheduleTemplate(
-                name, language, space_of(program), leaf, printer, request.problem.task.name, explained(leaf)
+                name, language, space, leaf, printer, request.problem.task.name, explained(leaf)
             )
             try:
                 template.render(template.default())

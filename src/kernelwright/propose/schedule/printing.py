@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
-from ...records import Candidate, Scalar
+from ...records import Candidate, Scalar, Space
 from .graph import Graph
 from .tile import Program
 
@@ -35,6 +35,12 @@ class Render(Protocol):
             Unprintable: the language has no form for something in the program.
         """
         ...
+
+
+def choices_of(language: str, program: Program) -> Space | None:
+    """Return what the folder of a language lets a tuner choose for a program; none where it says nothing."""
+    own = getattr(import_module(f"{__package__}.{language}"), "space", None)
+    return None if own is None else cast(Space, own(program))
 
 
 def printer_of(language: str) -> Render | None:

@@ -6,12 +6,12 @@ memory by the monoid's `merge`, and then known to all. A kernel without vector l
 iteration. A `Dialect` says how a language writes types, numbers, loads, loops and barriers.
 """
 
-from ._dialect import CALLS, Dialect, Options, Rule
+from ._dialect import CALLS, Dialect, Options, Rule, Terms
 from ._functions import needed
 from ._launches import Launch, launches
 from ._names import renamed
 from ._print import Body, print_program
 
 __all__ = [
-    "CALLS", "Body", "Dialect", "Launch", "Options", "Rule", "launches", "needed", "print_program", "renamed",
+    "CALLS", "Body", "Dialect", "Launch", "Options", "Rule", "Terms", "launches", "needed", "print_program", "renamed",
 ]  # fmt: skip

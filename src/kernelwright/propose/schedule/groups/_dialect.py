@@ -10,30 +10,11 @@ from ..tile import Buffer, Kind
 Options = Mapping[str, Number | str | None]
 
 
-class Dialect(Protocol):
-    """How a language writes what every one of them has."""
-
-    items: int
-    """Items of a group: a power of two."""
-
-    def type(self, kind: Kind) -> str:
-        """Name the type that a kind computes in."""
-        ...
+class Terms(Protocol):
+    """How a language writes what operators are made of."""
 
     def number(self, value: Number, kind: Kind) -> str:
         """Write a number."""
-        ...
-
-    def size(self, text: str) -> str:
-        """Write a size's rule, given as Python's integer arithmetic."""
-        ...
-
-    def declared(self, kind: Kind, name: str, text: str, *, fixed: bool) -> str:
-        """Declare a name; `fixed` where it never changes."""
-        ...
-
-    def counted(self, axis: str, begin: str, end: str, step: str) -> str:
-        """Open a loop."""
         ...
 
     def chosen(self, condition: str, value: str, other: str) -> str:
@@ -46,6 +27,29 @@ class Dialect(Protocol):
 
     def call(self, name: str, *args: str) -> str:
         """Call a function of one of the names that `CALLS` uses."""
+        ...
+
+
+class Dialect(Terms, Protocol):
+    """How a language writes what every one of them has."""
+
+    items: int
+    """Items of a group: a power of two."""
+
+    def type(self, kind: Kind) -> str:
+        """Name the type that a kind computes in."""
+        ...
+
+    def size(self, text: str) -> str:
+        """Write a size's rule, given as Python's integer arithmetic."""
+        ...
+
+    def declared(self, kind: Kind, name: str, text: str, *, fixed: bool) -> str:
+        """Declare a name; `fixed` where it never changes."""
+        ...
+
+    def counted(self, axis: str, begin: str, end: str, step: str) -> str:
+        """Open a loop."""
         ...
 
     def load(self, buffer: Buffer, at: str) -> str:
@@ -65,7 +69,7 @@ class Dialect(Protocol):
         ...
 
 
-Rule = Callable[[Dialect, list[str | None], Options, Kind], str]
+Rule = Callable[[Terms, list[str | None], Options, Kind], str]
 """(dialect, operands, options, kind computed in) → text."""
 
 
@@ -80,7 +84,7 @@ def _sign(sign: str) -> Rule:
 
 
 def _scaled(sign: str, first: int, second: int) -> Rule:
-    def rule(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+    def rule(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
         alpha = options.get("alpha", a[2] if len(a) > 2 else None)
         if isinstance(alpha, int | float) and not isinstance(alpha, bool):
             alpha = d.number(alpha, kind) if alpha != 1 else None
@@ -89,30 +93,30 @@ def _scaled(sign: str, first: int, second: int) -> Rule:
     return rule
 
 
-def _divide(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+def _divide(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     mode = options.get("rounding_mode")
     if kind == "int64":
         return d.call("floor_div", str(a[0]), str(a[1])) if mode == "floor" else f"({a[0]} / {a[1]})"
     return f"({a[0]} / {a[1]})" if mode is None else d.call(str(mode), f"({a[0]} / {a[1]})")
 
 
-def _larger(d: Dialect, a: str, b: str) -> str:
+def _larger(d: Terms, a: str, b: str) -> str:
     """Return the larger; NaN wins."""
     return d.chosen(f"({a} > {b} || {a} != {a})", a, b)
 
 
-def _smaller(d: Dialect, a: str, b: str) -> str:
+def _smaller(d: Terms, a: str, b: str) -> str:
     return d.chosen(f"({a} < {b} || {a} != {a})", a, b)
 
 
-def _clamp(d: Dialect, a: list[str | None], _: Options, __: Kind) -> str:
+def _clamp(d: Terms, a: list[str | None], _: Options, __: Kind) -> str:
     text = str(a[0])
     if len(a) > 1 and a[1] is not None:
         text = d.call("larger", text, a[1])
     return d.call("smaller", text, a[2]) if len(a) > 2 and a[2] is not None else text
 
 
-def _hardtanh(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+def _hardtanh(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     return _clamp(d, [*a, *(d.number(v, kind) for v in (-1.0, 1.0)[len(a) - 1 :])], options, kind)
 
 
@@ -120,7 +124,7 @@ def _float(name: str) -> Rule:
     """Call a function on float32, whose other operands have defaults."""
     defaults = {"leaky_relu": (0.01,), "softplus": (1.0, 20.0), "elu": (1.0, 1.0, 1.0)}.get(name, ())
 
-    def rule(d: Dialect, a: list[str | None], _: Options, kind: Kind) -> str:
+    def rule(d: Terms, a: list[str | None], _: Options, kind: Kind) -> str:
         if kind != "float32":
             raise Unprintable(f"{name} in {kind}")
         rest = [v if v is not None else d.number(w, kind) for v, w in zip(a[1:], defaults, strict=False)]
@@ -130,13 +134,13 @@ def _float(name: str) -> Rule:
     return rule
 
 
-def _gelu(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+def _gelu(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     if kind != "float32":
         raise Unprintable(f"gelu in {kind}")
     return d.call("gelu_tanh" if options.get("approximate") == "tanh" else "gelu", str(a[0]))
 
 
-def _power(d: Dialect, a: list[str | None], _: Options, kind: Kind) -> str:
+def _power(d: Terms, a: list[str | None], _: Options, kind: Kind) -> str:
     if a[1] in (d.number(2.0, kind), d.number(2, kind)):
         return f"({a[0]} * {a[0]})"
     if kind == "int64":

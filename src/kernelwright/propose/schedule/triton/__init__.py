@@ -48,7 +48,7 @@ def space(program: Program) -> Space:
     """Return what the tuner may choose for a program, the first of each to begin with."""
     products = [s for s in program.steps if isinstance(s, Contraction) and is_product(s)]
     others = [s for s in program.steps if isinstance(s, Kernel | Contraction) and s not in products]
-    found = [Parameter(name="num_warps", values=(4, 8, 2)), Parameter(name="num_stages", values=(2, 3, 1))]
+    found = [Parameter(name="num_warps", values=(0, 4, 8, 2)), Parameter(name="num_stages", values=(2, 3, 1))]
     if others:
         found += [
             Parameter(name="lanes", values=("auto", "inner", "outer")),

@@ -43,6 +43,8 @@ class Scope:
     """Variable or accumulator → dimensions."""
     masks: dict[int, str] = field(default_factory=dict)
     """Dimension → which of its positions exist."""
+    whole: str = ""
+    """Which elements of a block of two dimensions exist, by name."""
     guards: list[tuple[str, Dims]] = field(default_factory=list)
     """Conditions under which what is printed now is wanted."""
     alias: dict[str, str] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Scope:
 
     def mask(self, dims: Dims) -> str:
         """Print which elements of a block of these dimensions exist; empty where all do."""
+        if len(dims) == 2 and self.whole:
+            return self.whole
         return " & ".join(self.masks[d] for d in sorted(dims) if d in self.masks)
 
     def text(self, e: Expression) -> str:

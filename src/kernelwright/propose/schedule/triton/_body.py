@@ -34,7 +34,7 @@ from ._launches import Launch
 
 PROGRAMS = 1024
 """Programs that fold a whole tensor, at most: their parts are one block of the next launch."""
-WIDEST = 8192
+WIDEST = 16384
 """Elements of a row that stay in registers between its passes."""
 _UNROLLED = 9
 
@@ -394,17 +394,14 @@ class Body:
         return [*lines, head, *(f"    {line}" for line in body or ["pass"])]
 
     def _over_lanes(self, s: Loop, scan: bool) -> list[str]:
-        largest = (
-            max(_values(s.end.size))
-            if isinstance(s.end, Extent)
-            else int(s.end.value)
-            if isinstance(s.end, Literal)
-            else WIDEST + 1
+        """Keep what fits registers at the declared sizes; at larger ones it is right all the same."""
+        size = (
+            s.end.size if isinstance(s.end, Extent) else s.end.value if isinstance(s.end, Literal) else None
         )
-        kept = largest <= WIDEST and s.begin == number(0)
-        return self._kept(s, largest, scan) if kept else self._tiled(s, scan)
+        kept = size is not None and int(size) <= WIDEST and s.begin == number(0)
+        return self._kept(s, int(size or 0), scan) if kept else self._tiled(s, scan)
 
-    def _kept(self, s: Loop, largest: int, scan: bool) -> list[str]:
+    def _kept(self, s: Loop, size: int, scan: bool) -> list[str]:
         """Print a loop that one block holds; loops of the same length share it and what they read."""
         scope, end = self.scope, bare(self.scope.text(s.end))
         lane = self.rank - 1
@@ -414,7 +411,7 @@ class Body:
             tail = "" if number_ == 1 else f"_{number_}"
             column, width = f"column{tail}", f"WIDTH{tail}"
             self.ends[column] = end
-            self.constants[width] = (f"triton.next_power_of_2({end})", 1 << max(0, largest - 1).bit_length())
+            self.constants[width] = (f"triton.next_power_of_2({end})", 1 << max(0, size - 1).bit_length())
             lanes = "[None, :]" if self.rank == 2 else ""
             self.top.append(f"{column} = tl.arange(0, {width}){lanes}")
             scope.at[column] = (column, frozenset({lane}))
@@ -429,12 +426,13 @@ class Body:
     def _within(self, body: Sequence[Statement], mask: str, lanes: Lanes, column: str) -> list[str]:
         scope, lane = self.scope, self.rank - 1
         before = dict(scope.masks)
-        scope.masks[lane] = f"({mask})"
+        scope.masks[lane] = f"({mask})" if self.rank == 2 else lanes.mask
+        scope.whole = lanes.mask
         scope.at[f"#{lane}"] = (column, frozenset({lane}))
         self.lanes = lanes
         lines = self._block(body)
         self.lanes = None
-        scope.masks = before
+        scope.masks, scope.whole = before, ""
         scope.scanned.clear()
         return lines
 

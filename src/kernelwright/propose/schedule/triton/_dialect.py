@@ -3,7 +3,7 @@
 import math
 
 from ..graph import Number, Size, text_of
-from ..groups import CALLS, Dialect, Options, Rule
+from ..groups import CALLS, Options, Rule, Terms
 from ..printing import Unprintable
 from ..tile import Kind
 from ._functions import FUNCTIONS
@@ -24,8 +24,8 @@ _POWERS = {
 }  # fmt: skip
 
 
-class Blocks(Dialect):
-    """The dialect: numbers, conversions, calls. What else a work-group language writes, blocks do not need."""
+class Blocks(Terms):
+    """Numbers, choices, conversions and calls."""
 
     def __init__(self, *, wide: bool) -> None:
         self.wide = wide
@@ -94,14 +94,14 @@ def _sign(sign: str) -> Rule:
     return lambda _, a, __, ___: f"({a[0]} {sign} {a[1]})"
 
 
-def _power(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+def _power(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     for value, form in _POWERS.items():
         if kind.startswith("float") and a[1] == d.number(value, kind):
             return form.format(a[0])
     return CALLS["pow"](d, a, options, kind)
 
 
-def _divide(d: Dialect, a: list[str | None], options: Options, kind: Kind) -> str:
+def _divide(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     if kind == "int64" and options.get("rounding_mode") != "floor":
         return f"({a[0]} // {a[1]})"
     return CALLS["div"](d, a, options, kind)

@@ -15,7 +15,8 @@ SIMPLE = {
 """Monoid of one part → how two values join, how a block of them does."""
 SCANS = {
     "sum": "tl.cumsum({0}, {axis})", "prod": "tl.cumprod({0}, {axis})",
-    "max": "tl.associative_scan({0}, combine_fn=larger, {axis})", "min": "tl.associative_scan({0}, combine_fn=smaller, {axis})",
+    "max": "tl.associative_scan({0}, combine_fn=larger, {axis})",
+    "min": "tl.associative_scan({0}, combine_fn=smaller, {axis})",
 }  # fmt: skip
 """Monoid → all its partial results along an axis."""
 _MOST = (1 << 63) - 1

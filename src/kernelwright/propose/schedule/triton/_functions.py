@@ -1,7 +1,6 @@
 """Jitted functions that Triton lacks; a file gets those that its kernels call."""
 
 import re
-from collections.abc import Mapping
 
 FUNCTIONS = {
     "larger": """(a, b):  # NaN wins
@@ -82,17 +81,15 @@ TAKEN = frozenset(FUNCTIONS) | {
 """What a program's names must not be."""
 
 
-def used(text: str, own: Mapping[str, str]) -> list[str]:
-    """Return the functions that a text names, those they need first; `own` are the program's, by name."""
-    known = {**FUNCTIONS, **own}
+def used(text: str) -> list[str]:
+    """Return the functions that a text names, those they need first."""
     found: dict[str, list[str]] = {}
 
     def need(within: str) -> None:
         for name in dict.fromkeys(re.findall(r"(?<![\w.])[a-z]\w*", re.sub("#.*", "", within))):
-            if name in known and name not in found:
-                found[name] = []
-                need(known[name])
-                found[name] = ["@triton.jit", *f"def {name}{known[name]}".split("\n"), "", ""]
+            if name in FUNCTIONS and name not in found:
+                need(FUNCTIONS[name])
+                found[name] = ["@triton.jit", *f"def {name}{FUNCTIONS[name]}".split("\n"), "", ""]
 
     need(text)
-    return [line for lines in reversed(found.values()) for line in lines]
+    return [line for lines in found.values() for line in lines]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..graph import Size, product, text_of
-from ..tile import Axis, Contraction, Expression, Let, Load, Program, Store, walk
+from ..tile import Axis, Contraction, Expression, Guard, Let, Literal, Load, Program, Store, walk
 from ._blocks import Dims, Scope
 from ._dialect import Blocks, bare
 
@@ -26,6 +26,13 @@ def largest(axes: Sequence[Axis]) -> int:
 def extent(axes: Sequence[Axis]) -> str:
     """Print how many elements axes have together."""
     return text_of(product([a.size for a in axes]))
+
+
+def _is_zero_beyond(e: Expression) -> bool:
+    """Tell whether a masked load alone gives zero where a tile has no element."""
+    if isinstance(e, Guard):
+        return isinstance(e.value, Load) and isinstance(e.other, Literal) and e.other.value == 0
+    return isinstance(e, Load)
 
 
 @dataclass
@@ -50,19 +57,21 @@ class Product:
             "place = tl.program_id(0) % (GROUP * across)",
             "row = (group + place % high) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
             "column = place // high * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
+            f"live, here = row < {rows}, column < {columns}",
             *self._split(step.batch, "tl.program_id(1)", frozenset()),
             *self._split(step.rows, "row", frozenset({0})),
             *self._split(step.columns, "column", frozenset({1})),
         ]
-        outer, across = f"(row < {rows})", f"(column < {columns})"
-        total, inside = step.accumulator, f"(inner < {inner})"
+        total = step.accumulator
         half = self._half()
-        left = self._operand(step.left, {0: outer, 1: inside}, 1, half)
-        right = self._operand(step.right, {0: inside, 1: across}, 0, half)
+        left = self._operand(step.left, {0: "live", 1: "inside"}, 1, half)
+        right = self._operand(step.right, {0: "inside", 1: "here"}, 0, half)
         depth = "start + tl.arange(0, BLOCK_K)"
         loop = [
-            f"inner = {depth}[None, :]", *self._split(step.inner, "inner", frozenset({1})), f"left = {left}",
-            f"inner = {depth}[:, None]", *self._split(step.inner, "inner", frozenset({0})), f"right = {right}",
+            f"inner = {depth}[None, :]", *self._split(step.inner, "inner", frozenset({1})), f"inside = inner < {inner}",
+            f"left = {left}",
+            f"inner = {depth}[:, None]", *self._split(step.inner, "inner", frozenset({0})), f"inside = inner < {inner}",
+            f"right = {right}",
             f"{total} = tl.dot(left, right, {total}{'' if half else ', input_precision=PRECISION'})",
         ]  # fmt: skip
         return [
@@ -70,7 +79,7 @@ class Product:
             f"{total} = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)",
             f"for start in range(0, {inner}, BLOCK_K):",
             *(f"    {line}" for line in loop),
-            *self._epilogue({0: outer, 1: across}),
+            *self._epilogue({0: "live", 1: "here"}),
         ]
 
     def _split(self, axes: Sequence[Axis], flat: str, dims: Dims) -> list[str]:
@@ -98,10 +107,8 @@ class Product:
             "#1": ("inner" if depth else "column", frozenset({1})),
         }
         text = scope.to(e, "float32")
-        if not isinstance(e, Load):
+        if not _is_zero_beyond(e) or scope.dims_of(e) != {0, 1}:
             text = f"tl.where({masks[0]} & {masks[1]}, {bare(text)}, 0.0)"
-        elif scope.dims_of(e) != {0, 1}:
-            text = f"tl.where({masks[0]} & {masks[1]}, {text}, 0.0)"
         if half:
             whole = text.removesuffix(".to(tl.float32)")
             return whole if whole != text else f"{text}.to({half})"

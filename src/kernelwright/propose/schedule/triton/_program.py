@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from ..calls import Calls, touched
 from ..graph import Graph, Size, text_of
-from ..tile import MONOIDS, Contraction, Kernel, NativeCall, Program, part_kind
+from ..tile import MONOIDS, Contraction, Kernel, NativeCall, Program, merged, part_kind
 from ._blocks import Scope
 from ._body import PROGRAMS, Body, part_buffer
 from ._dialect import POINTERS, Blocks
 from ._functions import used
 from ._launches import Launch, launches
+from ._lines import tidied
 from ._product import Product, extent, is_product
 
 _DEPTH_ALIGNED = 16
@@ -25,7 +26,8 @@ class Choice:
     """Whether lanes run over the innermost loops (`inner`) or the last of the nest (`outer`)."""
     block: int = 1024
     """Elements that a program has at once."""
-    num_warps: int = 4
+    num_warps: int = 0
+    """Warps of a program; 0 for 4, or 8 where a product's tile wants the registers of so many."""
     num_stages: int = 2
     block_m: int = 64
     block_n: int = 64
@@ -57,10 +59,16 @@ class Printer:
             f'"""{title.strip()}\n"""' if "\n" in title.strip() else f'"""{title.strip()}"""',
             "", "import torch", "import triton", "import triton.language as tl", "",
             *(["aten = torch.ops.aten", ""] if any("aten." in line for line in function) else []),
-            "TRITON_EVIDENCE = [", *(f"    {entry!r}," for entry in self.evidence), "]", "", "",
-            *used(kernels, {}), kernels, "", *function,
+            *self._evidence(), "", "",
+            *used(kernels), kernels, *function,
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
+
+    def _evidence(self) -> list[str]:
+        lines = ["TRITON_EVIDENCE = ["]
+        for entry in self.evidence:
+            lines += ["    {", *(f"        {key!r}: {value!r}," for key, value in entry.items()), "    },"]
+        return [*lines, "]"]
 
     def _launch(self, step: Kernel | Contraction) -> list[str]:
         if isinstance(step, Contraction) and is_product(step):
@@ -71,6 +79,7 @@ class Printer:
 
     def _product(self, step: Contraction) -> list[str]:
         c = self.choice
+        step = merged(step, {b.name: b.shape for b in self.program.buffers})
         reads, writes = touched(step)
         body = Product(self.program, self.dialect, step, c.precision).lines()
         constants: dict[str, tuple[str, object]] = {
@@ -145,14 +154,15 @@ class Printer:
         text = "\n".join(body)
         sizes = [n for n in self.program.symbols if re.search(rf"\b{n}\b", text)]
         given = [*buffers, *parts, *sizes, *(n for n, _ in extra)]
-        listed = ", ".join([*given, *(f"{n}: tl.constexpr" for n in constants)])
+        fixed = ", ".join(f"{n}: tl.constexpr" for n in constants)
         named = {b.name: b for b in self.program.buffers}
         traffic = ", ".join(
             f"{n} ({' * '.join(map(str, named[n].shape)) or '1'} {named[n].dtype})" for n in buffers
         )
         self.kernels += [
-            f"# {comment}", f"# Memory: {traffic}.", "@triton.jit", f"def {name}({listed}):",
-            *(f"    {line}" for line in body), "", "",
+            f"# {comment}", f"# Memory: {traffic}.", "@triton.jit", f"def {name}(", f"    {', '.join(given)},",
+            *([f"    {fixed},"] if fixed else []), "):",
+            *(f"    {short}" for line in body for short in tidied(line)), "", "",
         ]  # fmt: skip
         warps = self._warps(constants)
         signature = {n: POINTERS[named[n].dtype] for n in buffers} | {
@@ -164,16 +174,16 @@ class Printer:
             "divisible": [n for n in sizes if self._is_aligned(n)], "num_warps": warps,
             "num_stages": self.choice.num_stages,
         })  # fmt: skip
-        fixed = ", ".join(f"{n}={t}" for n, (t, _) in constants.items())
-        call = f"{name}[{grid}]({', '.join(given)}{', ' if fixed else ''}{fixed}, num_warps={warps}, num_stages={self.choice.num_stages})"
-        return [call]
+        passed = [f"{n}={t}" for n, (t, _) in constants.items()]
+        passed += [f"num_warps={warps}", f"num_stages={self.choice.num_stages}"]
+        return tidied(f"{name}[{grid}]({', '.join([*given, *passed])})")
 
     def _warps(self, constants: dict[str, tuple[str, object]]) -> int:
-        """Return the warps of a program; a wide row gets enough of them to stay in registers."""
-        widest = max(
-            (v for n, (_, v) in constants.items() if n.startswith("WIDTH") and isinstance(v, int)), default=0
-        )
-        return max(self.choice.num_warps, min(16, widest // 512))
+        """Return the warps of a program; a wide row, or a tile of a product, gets enough to stay in registers."""
+        if self.choice.num_warps:
+            return self.choice.num_warps
+        widths = [v for n, (_, v) in constants.items() if n.startswith("WIDTH") and isinstance(v, int)]
+        return 8 if "BLOCK_M" in constants else max(4, min(16, max(widths, default=0) // 512))
 
     def _is_aligned(self, name: str) -> bool:
         """Tell whether a size is a multiple of 16 on the largest workload seen."""
