@@ -142,10 +142,14 @@ def clean_of(row: Row) -> bool:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table: a line a problem, then the counts."""
-    lines = [f"{'problem':44} {'kernels':>7} {'native':>6} {'error':>8}  {'sm_90 regs, spill':>18} {'gfx942':>12}  why"]
+    lines = [
+        f"{'problem':44} {'kernels':>7} {'native':>6} {'error':>8}  {'sm_90 regs, spill':>18} {'gfx942':>12}  why"
+    ]
     for row in rows:
         facts = [
-            f"{row[f'{t}.registers']}, {row[f'{t}.spill_bytes']}" if row.get(f"{t}.registers") is not None else "-"
+            f"{row[f'{t}.registers']}, {row[f'{t}.spill_bytes']}"
+            if row.get(f"{t}.registers") is not None
+            else "-"
             for t in TARGETS
         ]
         error = f"{row['error']:.1e}" if "error" in row else "-"

@@ -165,8 +165,9 @@ def _way(nest: tuple[Loop, ...], body: tuple[Statement, ...], lanes: str) -> Way
         return "points"
     if lanes == "inner":
         return "rows"
-    here = _side_by_side(body, nest[-1].axis)
-    below = max(_side_by_side(loop.body, loop.axis) for loop in inner if not _is_short(loop))
+    long = [loop for loop in inner if not _is_short(loop)] or inner
+    here = max(_side_by_side(loop.body, nest[-1].axis) for loop in long)
+    below = max(_side_by_side(loop.body, loop.axis) for loop in long)
     return "points" if here >= below and here > 0 else "rows"
 
 
