@@ -91,7 +91,8 @@ def decide(
         elif doubt:
             reason = f"{reason}; {doubt}"
     gains = [w.baseline_us - w.time_us for w in per_workload if w.workload in by_workload]
-    start = start_up(timing.legs, hardest.baseline, sum(gains) / len(gains))
+    legs = (*timing.legs, *(confirmation.legs if confirmation else ()))
+    start = start_up(legs, hardest.baseline, sum(gains) / len(gains))
     if status is DecisionStatus.IMPROVED and start and (start.payback_calls or 0) > contract.payback_calls:
         reason = f"{reason}; its start-up pays back after {start.payback_calls} calls only"
     if alarms:
