@@ -180,3 +180,14 @@ def test_a_split_feeds_threads_that_had_nothing_to_do():
     shared = taken(state, BY_NAME["split"], "mm")
     before, after = (estimate(lower(graph, s.decisions)) for s in (state, shared))
     assert after.operations < before.operations
+
+
+def test_a_product_is_the_librarys_or_has_a_form():
+    graph = graph_in("bias")
+    after = taken(State(graph, graph), BY_NAME["panels"], "mm")
+    assert not list(BY_NAME["library"].sites(after))
+
+
+def test_padding_is_loaded_under_a_mask():
+    _, program = program_of("convolved", Tiling("panels"))
+    assert "kw::load_where(x0" in cpp.source(program)

@@ -84,6 +84,20 @@ template <class T, class Lanes> KW_INLINE F load(const T* p, Lanes lanes) {  // 
   for (int i = 0; i < lanes.count; ++i) v[i] = to_scalar(p[i]);
   return v;
 }
+// The lanes of a mask, zeros elsewhere; what is outside is not touched.
+template <class Lanes> KW_INLINE F load_where(const float* p, M where, Lanes lanes) {
+  const M m = where & lanes_mask(lanes);
+#if defined(__AVX512F__)
+  return (F)_mm512_maskz_loadu_ps(_mm512_test_epi32_mask((__m512i)m, (__m512i)m), p);
+#elif defined(__AVX2__)
+  return (F)_mm256_maskload_ps(p, (__m256i)m);
+#else
+  F v{};
+  for (int i = 0; i < W; ++i)
+    if (m[i]) v[i] = p[i];
+  return v;
+#endif
+}
 KW_INLINE F load(const bfloat16* p, Full) {
   typedef uint16_t H __attribute__((vector_size(W * 2)));
   H h;

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, Expand, Node, Permute, ordered, sources_of
+from ..graph import Contract, Expand, Node, Permute, sources_of
 from ..tile import Tiling
 from ._state import State
 
@@ -24,12 +24,12 @@ class Library:
     name = "library"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield captured products that are computed by loops of our own, and `all` where there are several."""
+        """Yield captured products that run as plain loops, and `all` where there are several."""
         found = [
             op.name for op in state.origin.operations
             if op.op.startswith("aten.") and op.op.split(".")[1] in PRODUCTS
             and op.name in state.graph.values and op.name not in state.decisions.native
-            and any(isinstance(n, Contract) for n in ordered([state.graph.values[op.name]]))
+            and any(p.name not in state.decisions.tilings for p in _nearest_products(state.graph.values[op.name]))
         ]  # fmt: skip
         yield from found
         if len(found) > 1:
@@ -39,6 +39,20 @@ class Library:
         """Make the operation native."""
         chosen = frozenset(s for s in self.sites(state) if s != "all") if site == "all" else {site}
         return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
+
+
+def _nearest_products(value: Node) -> list[Contract]:
+    """Return the products that a value is computed from, but none behind another product."""
+    found: dict[int, Contract] = {}
+    waiting, seen = [value], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Contract):
+            found[id(node)] = node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.extend(sources_of(node))
+    return list(found.values())
 
 
 class _Tiled:

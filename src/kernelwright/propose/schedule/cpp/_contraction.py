@@ -1,6 +1,6 @@
 """A contraction as C++: its factors and what follows it as functions of vectors, the loops in `contraction.h`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..graph import Size, product
 from ..printing import Unprintable
@@ -55,12 +55,12 @@ class _Tiled:
             return "inner"
         if self.tiling.form == "panels" and by_inner and not by_column:
             return "inner"
-        return "columns"
+        return "column"
 
     def lines(self) -> list[str]:
         c, t = self.step, self.tiling
         form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots"}[t.form]
-        along = {"columns": "kColumns", "inner": "kInner"}[self.along]
+        along = {"column": "kColumns", "inner": "kInner"}[self.along]
         sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
         run = size_text(c.columns[-1].size) if c.columns else "1"
         sizes_of = "{" + ", ".join([*map(bare, sizes), bare(run)]) + "}"
@@ -69,9 +69,9 @@ class _Tiled:
         return [
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
-            *self._factor("left", (c.batch, c.rows, c.inner), c.inner, c.left),
+            *self._factor("left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left),
             *self._factor(
-                "right", (c.batch, c.inner, c.columns), c.inner if self.along == "inner" else c.columns, c.right
+                "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along, c.right
             ),
             *self._finish(),
             f"  const kw::Shape sizes{sizes_of};  // batch, rows, columns, inner; columns side by side",
@@ -92,21 +92,22 @@ class _Tiled:
     # Functions -----------------------------------------------------------------------------------------
 
     def _factor(
-        self, name: str, roles: Sequence[Sequence[Axis]], lanes: Sequence[Axis], value: Expression
+        self, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression
     ) -> list[str]:
         if value.kind != "float32":
             raise Unprintable(f"a factor of {value.kind}")
         used = {e.axis for e in walk(value) if isinstance(e, Position)}
-        apart = len(lanes) > 1 and lanes is self.step.inner
+        lanes = roles[along]
+        apart = len(lanes) > 1 and along == "inner"
         parameters, lines = [], list[str]()
-        for axes in roles:
-            parameter, taken_apart = _parameter(axes, used)
+        for role, axes in roles.items():
+            parameter, taken_apart = _parameter(role, axes, used)
             parameters.append(f"int64_t {parameter}".rstrip())
-            if not (apart and axes is lanes):
+            if not (apart and role == along):
                 lines += taken_apart
         scope = Scope(self.program, axis="" if apart or not lanes else lanes[-1].name)
         if apart:
-            one = " ".join(_taken_apart(f"({_joined(lanes)} + k)", lanes, used))
+            one = " ".join(_taken_apart("(inner + k)", lanes, used))
             text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
         else:
             text = bare(Lanes(scope).text(value))
@@ -121,8 +122,8 @@ class _Tiled:
             e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)
         }
         parameters, lines = [], list[str]()
-        for axes in (c.batch, c.rows, c.columns):
-            parameter, taken_apart = _parameter(axes, used)
+        for role, axes in {"item": c.batch, "row": c.rows, "column": c.columns}.items():
+            parameter, taken_apart = _parameter(role, axes, used)
             parameters.append(f"int64_t {parameter}".rstrip())
             lines += taken_apart
         body = Body(self.program)
@@ -138,15 +139,11 @@ class _Tiled:
         ]  # fmt: skip
 
 
-def _parameter(axes: Sequence[Axis], used: set[str]) -> tuple[str, list[str]]:
-    """Return the parameter that counts through axes, and the statements that take it apart."""
+def _parameter(role: str, axes: Sequence[Axis], used: set[str]) -> tuple[str, list[str]]:
+    """Return the parameter that counts through the axes of a role, and the statements that take it apart."""
     if not any(a.name in used for a in axes):
         return "", []
-    return _joined(axes), _taken_apart(_joined(axes), axes, used) if len(axes) > 1 else []
-
-
-def _joined(axes: Sequence[Axis]) -> str:
-    return "_".join(a.name for a in axes)
+    return (axes[0].name, []) if len(axes) == 1 else (role, _taken_apart(role, axes, used))
 
 
 def _taken_apart(whole: str, axes: Sequence[Axis], used: set[str]) -> list[str]:

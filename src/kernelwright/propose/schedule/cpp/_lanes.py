@@ -122,6 +122,9 @@ class Lanes:
         if not self.varies(e.condition):
             condition = Scalar(self.scope).text(e.condition)
             return f"({condition} ? {self.text(e.value)} : {self.text(e.other)})"
+        within = self._load_where(e)
+        if within:
+            return within
         apart = self._each(e)
         affine = all(
             stride(offset(p.index, self.scope.program.buffer(p.buffer).shape), self.scope.axis) == number(1)
@@ -132,6 +135,20 @@ class Lanes:
             condition = self.text(e.condition)
             return f"(kw::all({condition}, lanes) ? {self.text(e.value)} : {apart})"
         return apart
+
+    def _load_where(self, e: Guard) -> str:
+        """Print a guarded load of what lies side by side as a load under a mask; nothing where it is not one."""
+        if not (isinstance(e.value, Load) and isinstance(e.other, Literal) and e.kind == "float32"):
+            return ""
+        buffer = self.scope.program.buffer(e.value.buffer)
+        place = offset(e.value.index, buffer.shape)
+        beside = stride(place, self.scope.axis) == number(1) and not self._names_vary(place)
+        if buffer.dtype != "float32" or not beside:
+            return ""
+        name = self.scope.local.get(buffer.name, buffer.name)
+        mask = self.text(e.condition)
+        loaded = f"kw::load_where({name} + {Scalar(self.scope).text(place)}, {mask}, lanes)"
+        return loaded if e.other.value == 0 else f"kw::select({mask}, {loaded}, {self._full(e.other)})"
 
     def _call(self, e: Call) -> str:
         if e.op == "cast":

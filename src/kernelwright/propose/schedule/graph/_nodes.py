@@ -28,7 +28,8 @@ RESERVED = frozenset({
     "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "try", "typename",
     "union", "unsigned", "using", "void", "volatile", "while", "and", "or", "not", "xor", "true", "false",
     "def", "lambda", "in", "is", "pass", "raise", "with", "yield", "kernel", "global", "local", "half",
-    "fn", "let", "var", "tl", "pid",
+    "fn", "let", "var", "tl", "pid", "item", "row", "column", "inner", "left", "right", "finish", "sizes",
+    "sums", "Tiles",
 })  # fmt: skip
 """Names that printed sources use themselves; no value, buffer or size is called so."""
 
