@@ -23,10 +23,7 @@ import argparse
 import itertools
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,34 +46,14 @@ from kernelwright.testing import PlantedJudge, PlantedLanguage
 
 from .peers import evaluator
 from .peers.model import served
+from .peers.running import ANSWER, BLOCK, PEERS, peers_python, run_peer
 
 _WARM = 3
 """Questions in the beginning that are not counted: start-up."""
-SYSTEMS = ("kernelwright", "openevolve", "shinka")
-PACKAGES = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
+SYSTEMS = ("kernelwright", *PEERS)
 TARGET = str(Path(__file__).parent / "tasks" / "softmax.py") + ":softmax"
-PROGRAM = (
-    "# EVOLVE-BLOCK-START\nSPEED = {speed}\n\n\ndef run(x):\n    return {answer}\n\n\n# EVOLVE-BLOCK-END\n"
-)
-ANSWER = """IDEA: step {n}
-<NAME>
-step
-</NAME>
-<DESCRIPTION>
-step {n}
-</DESCRIPTION>
-<CODE>
-```python
-{program}```
-</CODE>
-"""
+PROGRAM = BLOCK.format(program="SPEED = {speed}\n\n\ndef run(x):\n    return {answer}\n")
 INITIAL = PROGRAM.format(speed=1.0, answer="x * 2")
-CONFIG = """
-max_iterations: {cycles}
-diff_based_evolution: false
-llm: {{api_base: "{url}/v1", api_key: none, models: [{{name: scripted, weight: 1.0}}]}}
-evaluator: {{parallel_evaluations: 1, cascade_evaluation: false}}
-"""
 
 
 def script(n: int) -> str:
@@ -174,41 +151,11 @@ def ours(folder: Path, cycles: int) -> Cost:
 def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
     """Run one of the others in its environment."""
     log = folder / "log"
-    (folder / "initial.py").write_text(INITIAL)
-    (folder / "evaluator.py").write_text(Path(evaluator.__file__).read_text())
-    with served(script) as model:
-        (folder / "config.yaml").write_text(CONFIG.format(cycles=cycles, url=model.url))
-        runner = Path(__file__).parent / "peers" / "shinka_run.py"
-        commands: dict[str, Sequence[str]] = {
-            "openevolve": (
-                str(python.parent / "openevolve-run"), "initial.py", "evaluator.py", "--config", "config.yaml",
-                "--iterations", str(cycles), "--output", "out",
-            ),
-            "shinka": (str(python), str(runner), str(folder), model.url, str(cycles)),
-        }  # fmt: skip
-        more = {"CYCLE_LOG": str(log), "OPENAI_API_KEY": "none", "LOCAL_OPENAI_API_KEY": "none"}
-        environment = {**os.environ, **more, "SHINKA_PRICING_MODE": "offline"}
-        done = subprocess.run(
-            commands[system],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-    if done.returncode:
-        print(f"{system} ended with {done.returncode}:\n{done.stderr[-2000:]}", file=sys.stderr)
+    model = run_peer(
+        system, python, folder, script=script, initial=INITIAL, evaluator=Path(evaluator.__file__), questions=cycles,
+        environment={"CYCLE_LOG": str(log)},
+    )  # fmt: skip
     return Cost.of(system, model.asked_s, log)
-
-
-def peers_python(folder: Path) -> Path:
-    """Return the Python of the peers' environment, made where it is not there."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    return python
 
 
 def main() -> None:

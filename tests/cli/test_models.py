@@ -21,7 +21,7 @@ def result(**more):
 
 
 @pytest.fixture
-def asked(monkeypatch, tmp_path):
+def asked(any_target, monkeypatch, tmp_path):
     """What the flow is asked for by a command line."""
 
     def run(*flags):
@@ -36,12 +36,13 @@ def asked(monkeypatch, tmp_path):
 def test_a_model_is_one_more_proposer_and_its_options_go_with_the_run(asked):
     seen = asked(
         "--model", NAME, "--price", "1,2", "--usd", "0.5", "--note", "think", "--requests-per-minute", "30",
-        "--tokens-per-minute", "40000",
+        "--tokens-per-minute", "40000", "--output-tokens", "9000", "--retries", "0",
     )  # fmt: skip
     assert seen["proposers"] == (*PROPOSERS, "llm") and seen["budget"].usd == 0.5
     more = {name: seen["more"][name] for name in ("models", "prices", "note", "requests_per_minute")}
     assert more == {"models": (NAME,), "prices": ("1,2",), "note": "think", "requests_per_minute": 30.0}
     assert seen["more"]["tokens_per_minute"] == 40000.0
+    assert (seen["more"]["output_tokens"], seen["more"]["retries"]) == (9000, 0)
 
 
 def test_without_a_model_nobody_is_asked_and_with_an_editor_only_it(asked):

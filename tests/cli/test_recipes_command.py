@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from kernelwright import flow
 from kernelwright.cli import main
 
@@ -18,19 +16,6 @@ def test_they_are_listed_and_shown(capsys):
 def test_a_name_that_is_none_is_one_sentence(capsys):
     assert main(["recipes", "nope"]) == 2
     assert "no recipe is called 'nope'; there are" in capsys.readouterr().err
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """What `optimize` was called with; it goes no further."""
-    given = {}
-
-    def optimize(target, **arguments):
-        given.update(arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(flow, "optimize", optimize)
-    return given
 
 
 def test_optimize_follows_a_recipe_and_flags_count_more(asked):

@@ -235,3 +235,13 @@ class TestModels:
         with ledger.charge("k", who="m", purpose="p", most_usd=1e6, request="") as charged:
             charged.completion = Completion(text="", usage=USAGE, cost_usd=1.0)
         assert ledger.spent_usd == 1.0
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_run_says_how_often_to_ask_again(calls, run, retries):
+    options = {"retries": retries}
+    with ScriptedModel([Refuses(503, headers={"retry-after-ms": "1"})]) as server:
+        models = Models({"models": (server.name(),), **options}, calls, run, None)
+        with pytest.raises(CallFailed, match="503"):
+            models.get().complete([Message("user", "a")], purpose="draft")
+        assert len(server.asked) == 1 + retries

@@ -34,6 +34,7 @@ _COMMANDS = {
     "decide": "Decide again from the raw blocks in the store.",
     "compare": "Run recipes head to head at equal budget.",
     "recipes": "List the field's systems as recipes over the same parts.",
+    "strategies": "List what decides which edit to ask for next, with its settings.",
     "tune": "Replay a recorded search space: what a tuner would have found in it.",
     "simulate": "Replay a recorded run: what other strategies would have found in it.",
     "admit": "Show that a task's checks reject every mutant.",

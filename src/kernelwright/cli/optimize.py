@@ -1,6 +1,7 @@
 """`kernelwright optimize`: the main job."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -10,6 +11,7 @@ from ._common import Backward, Calls, Common, asked
 
 if TYPE_CHECKING:
     from .. import flow
+    from ..records import Scalar
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -27,6 +29,7 @@ def optimize(
     baseline: _Names = None,
     tuner: str | None = None,
     strategy: str = "",
+    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
     editor: _Names = None,
     recipe: str | None = None,
     learn: bool = True,
@@ -35,6 +38,8 @@ def optimize(
     price: _Names = None,
     requests_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    output_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     note: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
@@ -61,8 +66,10 @@ def optimize(
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
             default `eager` and `compile`, and the existing kernel where there is one; the fastest counts.
         tuner: Explores templates: `gp` by default; `kernelwright tune --help` names them all.
-        strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; docs/strategies.md
-            has them all.
+        strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; `kernelwright
+            strategies` lists them all.
+        settings: `NAME=VALUE` of the strategy's own settings, such as `--set islands=4`; repeat for more. `kernelwright
+            strategies NAME` says what they mean.
         editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
         recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
             `kernelwright recipes` lists them. Other flags count more.
@@ -73,6 +80,8 @@ def optimize(
         price: What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`.
         requests_per_minute: Most requests to a model in a minute.
         tokens_per_minute: Most tokens to and from a model in a minute.
+        output_tokens: Most tokens of one answer, reasoning included; 16384 by default.
+        retries: How often to ask again where a server is busy or fails; 4 by default.
         note: What a model should know besides the task, in words.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
@@ -98,6 +107,7 @@ def optimize(
         budget = flow.DEFAULT_BUDGET
     composed = load_recipe(recipe).arguments() if recipe else {}
     editors = editor or composed.get("editors", ())
+    follows = strategy or composed.get("strategy", "")
     usual = PROPOSERS if editors or not model else (*PROPOSERS, "llm")
     begins = composed.get("proposers", usual) if model else usual
     with reporting(common.json, budget) as on_event:
@@ -110,11 +120,19 @@ def optimize(
             baselines=baseline or (),
             seed=seed,
             tuner=tuner or DEFAULT_TUNER,
-            strategy=strategy or composed.get("strategy", ""),
+            strategy=follows,
             editors=editors,
             learn=learn,
-            more=composed.get("more", {})
-            | _of_models(model, price, requests_per_minute, tokens_per_minute, note)
+            more=_of_strategy(composed, follows, editors, settings or ())
+            | _of_models(
+                models=tuple(model or ()),
+                prices=tuple(price or ()),
+                requests_per_minute=requests_per_minute,
+                tokens_per_minute=tokens_per_minute,
+                output_tokens=output_tokens,
+                retries=retries,
+                note=note,
+            )
             | agents.options,
             max_elements=shrunk,
             store=common.folder,
@@ -124,16 +142,24 @@ def optimize(
     return 0
 
 
-def _of_models(
-    models: list[str] | None,
-    prices: list[str] | None,
-    requests: float | None,
-    tokens: float | None,
-    note: str | None,
+def _of_strategy(
+    composed: Mapping[str, Any], strategy: str, editors: Sequence[str], words: Sequence[str]
 ) -> "flow.Options":
-    """Gather what is kept with the run for whoever asks models; what is not given is left out."""
-    given: flow.Options = {
-        "models": tuple(models or ()), "prices": tuple(prices or ()), "requests_per_minute": requests,
-        "tokens_per_minute": tokens, "note": note,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value}
+    """Gather a recipe's options and the strategy's settings; a recipe's settings are of its own strategy only."""
+    from ..errors import InputError
+    from ..search.recipe import SETTING
+    from ..search.strategies import DEFAULT_STRATEGY, settings_in
+
+    if words and not editors:
+        raise InputError(
+            "--set is of the strategy, which needs an editor; add --editor NAME or --recipe NAME"
+        )
+    own = strategy == composed.get("strategy")
+    options = {k: v for k, v in composed.get("more", {}).items() if own or not k.startswith(SETTING)}
+    given = settings_in(strategy or DEFAULT_STRATEGY, words) if words else {}
+    return options | {f"{SETTING}{name}": value for name, value in given.items()}
+
+
+def _of_models(**given: "Scalar | tuple[Scalar, ...]") -> "flow.Options":
+    """Return what is kept with the run for whoever asks models; what is not given is left out."""
+    return {name: value for name, value in given.items() if value not in (None, (), "")}

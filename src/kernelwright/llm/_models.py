@@ -13,7 +13,7 @@ from ..errors import InputError, ModelError, NotFoundError
 from ..records import Scalar
 from ..store import Calls, Store
 from ._ledger import Ledger
-from ._model import Model
+from ._model import Model, Retry
 from ._names import parse_name
 from ._prices import FREE, FlatPrice, Price, Usage
 from ._protocol import Provider
@@ -21,7 +21,7 @@ from ._rate import Rate
 
 Options = Mapping[str, Scalar | tuple[Scalar, ...]]
 """A run's options. Of these `models` (names, the first is asked unless another is named), `prices` (`IN,OUT`, or
-`NAME=IN,OUT` for one of several), `requests_per_minute` and `tokens_per_minute` are read here."""
+`NAME=IN,OUT` for one of several), `requests_per_minute`, `tokens_per_minute` and `retries` are read here."""
 _GROUP = "kernelwright.providers"
 _ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
@@ -77,7 +77,10 @@ class Models:
                 rate = Rate(
                     _limit(self._options, "requests_per_minute"), _limit(self._options, "tokens_per_minute")
                 )
-                self._made[wanted] = Model(make_provider(wanted, self._options), self.ledger, rate=rate)
+                retries = self._options.get("retries")
+                retry = Retry() if retries is None else Retry(attempts=1 + int(str(retries)))
+                provider = make_provider(wanted, self._options)
+                self._made[wanted] = Model(provider, self.ledger, retry=retry, rate=rate)
             return self._made[wanted]
 
 

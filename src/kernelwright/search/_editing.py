@@ -39,16 +39,19 @@ def make_editors(names: Sequence[str]) -> list[Editor]:
     return [points[name].load()() for name in names]
 
 
-def check_strategy(strategy: str, editors: Sequence[str]) -> None:
+def check_strategy(
+    strategy: str, editors: Sequence[str], options: Mapping[str, Scalar | tuple[Scalar, ...]]
+) -> None:
     """Check the names before anything is spent.
 
     Raises:
         NotFoundError: no strategy or editor of that name.
-        InputError: a strategy without an editor, or with editors that know nothing it could ask for.
+        InputError: a strategy without an editor, with editors that know nothing it could ask for, or with settings
+            that it has not.
     """
     made = make_editors(editors)
     if made or strategy:
-        make_strategy(strategy or DEFAULT_STRATEGY, _means(made, 0, {}) if made else Means())
+        strategy_of(strategy or DEFAULT_STRATEGY, _means(made, 0, {}) if made else Means(), options)
     if strategy and not made:
         raise InputError(
             f"strategy {strategy!r} asks editors for changes and none was named; add --editor NAME"

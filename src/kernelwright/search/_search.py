@@ -212,7 +212,7 @@ def check_choices(
     """
     make_proposers(proposers)
     check_models(more or {}, usd)
-    check_strategy(strategy, editors)
+    check_strategy(strategy, editors, more or {})
     if tuner:
         make_tuner(tuner, Space(), 0)
     beaten = tuple(baselines) or ((*BASELINES, "start") if task.start else BASELINES)

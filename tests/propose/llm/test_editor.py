@@ -184,3 +184,8 @@ def test_a_move_may_name_another_model_of_the_run(request_of):
         LLMEditor().edit(Move(0, "draft", model=server.name("second")), request)
         LLMEditor().edit(Move(1, "draft"), request)
     assert [asked.model for asked in server.asked] == ["second", "first"]
+
+
+def test_the_run_says_how_long_an_answer_may_be(request_of):
+    _, (asked,) = edit(request_of, [CODE], Move(0, "draft"), options={"output_tokens": 900})
+    assert asked.body["max_tokens"] == 900

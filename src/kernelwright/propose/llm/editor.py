@@ -77,7 +77,7 @@ class LLMEditor:
         Args:
             prompts: Other prompts than those shipped.
             models: Whom to ask; by default the models of the run that a request is of.
-            output_tokens: The most that an answer may have, reasoning included.
+            output_tokens: The most that an answer may have, reasoning included, where the run's options do not say.
         """
         self.prompts = prompts or Prompts()
         self._output_tokens = output_tokens
@@ -101,7 +101,7 @@ class LLMEditor:
             "prompt": self.prompts.version(role.name, request.guidance if role.guided else ""),
         }  # fmt: skip
         limits = Limits(
-            output_tokens=self._output_tokens,
+            output_tokens=int(str(request.options.get("output_tokens") or self._output_tokens)),
             deadline_s=min(Limits.deadline_s, max(1.0, request.left_s())),
             cancelled=request.cancelled,
         )

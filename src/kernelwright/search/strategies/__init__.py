@@ -1,12 +1,15 @@
 """What was found → which edit to ask for next. One file a strategy, found by name."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from ...errors import InputError, NotFoundError
 from ...records import Scalar
 from ._numbered import NumberedStrategy
 from ._protocol import Means, Strategy
+from ._settings import Setting, check_settings, read_settings, settings_of
 
 GROUP = "kernelwright.strategies"
 DEFAULT_STRATEGY = "evolve"
@@ -22,19 +25,59 @@ def make_strategy(name: str, means: Means, settings: Settings | None = None) -> 
         NotFoundError: no strategy is registered under the name.
         InputError: it has no such setting, or there is no editor whose operators it could use.
     """
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        raise NotFoundError(f"no strategy is called {name!r}; there are {', '.join(sorted(found))}")
+    make = _loaded(name)
+    check_settings(name, settings_of(make), settings or {})
     if not {"draft", "improve"}.intersection(means.operators):
         raise InputError(
             f"strategy {name!r} needs an editor that knows `draft` or `improve`; "
             f"known operators: {', '.join(means.operators) or 'none'}"
         )
     try:
-        strategy: Strategy = found[name].load()(means, **(settings or {}))
-    except TypeError as error:
+        strategy: Strategy = make(means, **(settings or {}))
+        make(means, **(settings or {})).ask()  # some settings are of no use, and only asking shows it
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise InputError(f"strategy {name!r} cannot be made with {dict(settings or {})!r}: {error}") from None
     return strategy
+
+
+@dataclass(frozen=True)
+class About:
+    """What there is to know of a strategy before it is used."""
+
+    name: str
+    """Its name."""
+    what: str
+    """What it does, in a sentence."""
+    settings: tuple[Setting, ...]
+    """What can be chosen."""
+
+
+def about_strategy(name: str) -> About:
+    """Tell what a strategy does and which settings it has.
+
+    Raises:
+        NotFoundError: no strategy is registered under the name.
+    """
+    make = _loaded(name)
+    return About(name, (inspect.getdoc(make) or "").partition("\n\n")[0], settings_of(make))
+
+
+def settings_in(name: str, words: Sequence[str]) -> dict[str, Scalar]:
+    """Read `NAME=VALUE` words as settings of a strategy.
+
+    Raises:
+        NotFoundError: no strategy is registered under the name.
+        InputError: it has no such setting, or the value is of another type.
+    """
+    return read_settings(name, settings_of(_loaded(name)), words)
+
+
+def _loaded(name: str) -> Callable[..., Strategy]:
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        raise NotFoundError(f"no strategy is called {name!r}; there are {', '.join(sorted(found))}")
+    make: Callable[..., Strategy] = found[name].load()
+    return make
 
 
 def strategy_names() -> tuple[str, ...]:
@@ -43,5 +86,6 @@ def strategy_names() -> tuple[str, ...]:
 
 
 __all__ = [
-    "DEFAULT_STRATEGY", "Means", "NumberedStrategy", "Settings", "Strategy", "make_strategy", "strategy_names",
+    "DEFAULT_STRATEGY", "About", "Means", "NumberedStrategy", "Setting", "Settings", "Strategy", "about_strategy",
+    "make_strategy", "settings_in", "strategy_names",
 ]  # fmt: skip

@@ -13,7 +13,12 @@ class BestOf(NumberedStrategy):
     """Draft `n` candidates from the task alone, whatever came of the others; the models take turns."""
 
     def __init__(self, means: Means, *, n: int = 32) -> None:
-        """Begin; `n` is how many drafts to ask for."""
+        """Begin.
+
+        Args:
+            means: What may be asked for.
+            n: How many drafts to ask for.
+        """
         super().__init__(means)
         self._n = n
 

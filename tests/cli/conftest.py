@@ -1,0 +1,22 @@
+import pytest
+
+from kernelwright import flow
+
+
+@pytest.fixture
+def any_target(monkeypatch):
+    """Let a target be no task at all: these tests are of flags."""
+    monkeypatch.setattr("kernelwright.cli.optimize.asked", lambda target, *_, **__: target)
+
+
+@pytest.fixture
+def asked(any_target, monkeypatch):
+    """What `optimize` was called with; it goes no further."""
+    given = {}
+
+    def optimize(target, **arguments):
+        given.update(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow, "optimize", optimize)
+    return given
