@@ -56,8 +56,8 @@ def optimize(
         target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
         language: Language to write kernels in; repeat for more. By default all that are here; OpenCL only
             where nothing else compiles.
-        proposer: Who proposes: `start`, `library`, `compiler`, `llm`; repeat for more. By default all, `llm` where
-            a model is named.
+        proposer: Who proposes: `start`, `library`, `schedule`, `compiler`, `llm`; repeat for more. By default all,
+            `llm` where a model is named.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
         minutes: Stop after this long; a part is kept back for the final acceptance.

@@ -29,7 +29,7 @@ from ._session import Outcome, Session
 from .acceptance import BASELINES
 from .tuners import make_tuner
 
-PROPOSERS = ("start", "library", "compiler")
+PROPOSERS = ("start", "library", "schedule", "compiler")
 """Who proposes by default; none of them needs a model."""
 _MOST_BUILDS = 4
 _COMPILED = frozenset({"cpp", "cuda", "triton"})

@@ -49,6 +49,10 @@ def test_rows_are_groups_and_elements_are_items():
     assert [(launch.grouped, len(launch.nest)) for launch in launches(rows)] == [(True, 1)]
     _, points = lowered(program("x0.exp()"))
     assert [launch.grouped for launch in launches(points)] == [False]
+    pooled = program("torch.nn.functional.max_pool2d(x0 + x1.view(3, 1, 1), 2)",
+                     inputs=("torch.randn(2, 3, 8, 6, generator=g)", "torch.randn(3, generator=g)"))  # fmt: skip
+    (launch,) = launches(lowered(pooled)[1])
+    assert len(launch.nest) == 4, "values named between loops must not keep loops from being items"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,11 @@ def test_rows_are_groups_and_elements_are_items():
         ("wgsl", program("x0.half()"), "float16; WGSL has float32"),
         ("opencl", program("torch.sort(x0).values"), "torch computes"),
         ("wgsl", program("torch.erfc(x0)"), "WGSL has no erfc"),
+        (
+            "wgsl",
+            program("x0.cumsum(0)", inputs=("torch.randn(65536, 2, generator=g)",)),
+            "loops more than 65535",
+        ),
     ],
 )
 def test_what_has_no_form_is_refused(language, of, words):

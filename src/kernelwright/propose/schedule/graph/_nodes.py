@@ -6,6 +6,7 @@ broadcasting of `Point`: a dimension of size one, or a missing leading one, stre
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Literal, TypeAlias, cast
 
 Number: TypeAlias = bool | int | float
@@ -59,6 +60,18 @@ class Node:
         import torch
 
         return self.elements * cast(int, getattr(torch, self.dtype).itemsize)
+
+    @cached_property
+    def _sources(self) -> tuple["Node", ...]:
+        """The nodes that this one reads, in order."""
+        found: list[Node] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Node):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found.extend(v for v in value if isinstance(v, Node))
+        return tuple(found)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -251,14 +264,7 @@ class Native(Node):
 
 def sources_of(node: Node) -> tuple[Node, ...]:
     """Return the nodes that a node reads, in order."""
-    found: list[Node] = []
-    for f in fields(node):
-        value = getattr(node, f.name)
-        if isinstance(value, Node):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found.extend(v for v in value if isinstance(v, Node))
-    return tuple(found)
+    return node._sources
 
 
 def with_sources(node: Node, new: Sequence[Node]) -> Node:

@@ -8,6 +8,7 @@ from ..tile import (
     Contraction,
     Extent,
     Kernel,
+    Let,
     Literal,
     Load,
     Loop,
@@ -82,17 +83,37 @@ def _split(kernel: Kernel) -> Iterator[Launch]:
 def _launch(name: str, comment: str, loop: Loop) -> Launch:
     nest: list[Loop] = []
     body: tuple[Statement, ...] = (loop,)
-    while len(body) == 1 and isinstance(body[0], Loop) and _independent(body[0]) and not _vectors(nest):
-        nest.append(body[0])
-        body = body[0].body
+    while not _vectors(nest) and (inner := _only_loop(body)) is not None and _independent(inner):
+        nest.append(inner)
+        body = (*body[:-1], *inner.body)
     if nest and (_vectors(nest) or not any(isinstance(s, Loop) and _lanes(s) for s in statements(body))):
         return Launch(name, comment, tuple(nest), tuple(map(_plain, body)), grouped=False)
     return Launch(name, comment, tuple(nest), body, grouped=True)
 
 
+def _only_loop(body: tuple[Statement, ...]) -> Loop | None:
+    """Return the loop that is all of a body, but for values named before it: those each iteration may name."""
+    loop = body[-1] if body and all(isinstance(s, Let) for s in body[:-1]) else None
+    return loop if isinstance(loop, Loop) else None
+
+
 def _independent(loop: Loop) -> bool:
+    """Tell whether a loop that is all of what stands around it may run in any order: no accumulator is open."""
     known = all(isinstance(e, Literal | Extent) for x in (loop.begin, loop.end) for e in walk(x))
-    return (loop.parallel or loop.vector) and not loop.ordered and known and loop.begin == Literal(0, "int64")
+    return not loop.ordered and known and loop.begin == Literal(0, "int64")
+
+
+def iterations(body: tuple[Statement, ...], items: int) -> int:
+    """Count the iterations of all loops that one item runs through, on the first workload."""
+    count = 0
+    for s in body:
+        if isinstance(s, Loop):
+            size = (
+                s.end.size if isinstance(s.end, Extent) else s.end.value if isinstance(s.end, Literal) else 1
+            )
+            trips = -(-int(size) // items) if _lanes(s) else int(size)
+            count += trips * (1 + iterations(s.body, items))
+    return count
 
 
 def _lanes(loop: Loop) -> bool:

@@ -102,6 +102,8 @@ class _Lowering:
                 self.native[graph.values[name]] = name
         self.barriers: set[Node] = set()
         self.names: dict[Node, str] = {}
+        self.alive: list[Node] = []
+        self.known_behind: dict[Node, frozenset[Node]] = {}
 
     @staticmethod
     def _outputs(graph: Graph) -> tuple[Node, ...]:
@@ -136,6 +138,11 @@ class _Lowering:
 
     def _nodes(self) -> list[Node]:
         """Return what must be computed: nothing behind a native region but what it reads."""
+        if not self.alive:
+            self.alive = self._needed()
+        return self.alive
+
+    def _needed(self) -> list[Node]:
         found: dict[int, Node] = {}
         waiting = list(self.roots)
         while waiting:
@@ -145,6 +152,12 @@ class _Lowering:
             found[id(node)] = node
             waiting.extend(self._reads(node))
         return [n for n in ordered(self.roots) if id(n) in found]
+
+    def _behind(self, node: Node) -> frozenset[Node]:
+        """Return a node and all that it is computed from."""
+        if node not in self.known_behind:
+            self.known_behind[node] = frozenset(ordered([node]))
+        return self.known_behind[node]
 
     def _reads(self, node: Node) -> tuple[Node, ...]:
         if node not in self.native:
@@ -172,6 +185,7 @@ class _Lowering:
             if not new:
                 break
             self.native |= {n: self._operation(n) for n in new}
+            self.alive = []
         for node in self._nodes():
             if node in self.native:
                 self.barriers.add(node)
@@ -258,10 +272,9 @@ class _Lowering:
     ) -> tuple[list[Step], frozenset[Node]]:
         """Store a product that cannot be fused into what follows it."""
         for node in self._nodes():
-            if isinstance(node, Contract) and node not in self.barriers and node is not root:
-                behind = {id(n) for n in ordered([root])}
-                if id(node) in behind and node not in self.native:
-                    raise NeedsStore(node)
+            open_ = isinstance(node, Contract) and node not in self.barriers and node not in self.native
+            if open_ and node is not root and node in self._behind(root):
+                raise NeedsStore(node)
         return self._traversal(root, stored, fusable, [root])
 
     def _scheduled(self, kernel: Kernel) -> Kernel:
@@ -283,14 +296,13 @@ class _Lowering:
 
     def _siblings(self, root: Node, left: list[Node]) -> list[Node]:
         """Return stored nodes of the root's shape that do not depend on each other and read the same."""
-        behind = {id(n) for n in ordered([root])}
-        mine = {id(n) for n in ordered([root]) if isinstance(n, Input)}
+        behind = self._behind(root)
+        mine = {n for n in behind if isinstance(n, Input)}
         return [
             n for n in left
-            if n is not root and n not in self.barriers and id(n) not in behind and n not in self.native
+            if n is not root and n not in self.barriers and n not in behind and n not in self.native
             and [str(s) for s in n.shape] == [str(s) for s in root.shape] and not isinstance(n, Scatter)
-            and all(other is not root for other in ordered([n]))
-            and mine & {id(o) for o in ordered([n]) if isinstance(o, Input)}
+            and root not in self._behind(n) and not mine.isdisjoint(self._behind(n))
         ]  # fmt: skip
 
     def _has_product(self, root: Node, stored: dict[Node, str], fusable: list[Node]) -> bool:

@@ -1,8 +1,8 @@
 """Program → Candidate in WGSL: float32 everywhere, positions in 32 bits, sums in float32.
 
 Covers: programs whose buffers are all float32 and have fewer than 2^31 elements.
-Does not cover: other dtypes, and what torch computes (`Unprintable`); doubles: where a C++ kernel sums in
-double precision, this one sums in as many float32 partial sums as a group has items.
+Does not cover: other dtypes, items that loop too often, and what torch computes (`Unprintable`); doubles: where a
+C++ kernel sums in double precision, this one sums in as many float32 partial sums as a group has items.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, needed, print_program, renamed
+from ..groups import Body, Launch, iterations, launches, needed, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Program
 from ._dialect import TAKEN, Wgsl
@@ -19,6 +19,10 @@ from ._functions import FUNCTIONS
 __all__ = ["Unprintable", "render"]
 
 _MOST_ELEMENTS = 1 << 31
+_MOST_ITERATIONS = 65535
+"""Iterations, all loops together, after which Mesa's software device leaves a shader without a word.
+
+Source: Mesa, src/gallium/auxiliary/gallivm/lp_bld_limits.h, LP_MAX_TGSI_LOOP_ITERATIONS."""
 _ROW = 65535
 """Groups along one axis of a dispatch: the most that WebGPU allows."""
 
@@ -34,6 +38,9 @@ def render(
     """
     program = renamed(program, TAKEN)
     launched = list(launches(program))
+    for launch in launched:
+        if iterations(launch.body, Wgsl.items) > _MOST_ITERATIONS:
+            raise Unprintable(f"{launch.name}: an item loops more than {_MOST_ITERATIONS} times")
     touched = {name for launch in launched for name in (*launch.loaded, *launch.stored)}
     for b in (b for b in program.buffers if b.name in touched):
         if b.dtype != "float32":
