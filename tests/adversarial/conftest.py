@@ -1,6 +1,7 @@
 """One judge and one naive evaluation for all tests here, and detection by class at the end."""
 
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,9 +24,9 @@ def outcomes():
     return OUTCOMES
 
 
-@pytest.fixture(scope="session")
-def naive_results(request, judge):
-    """What the naive evaluator says of each exploit that was selected."""
+@pytest.fixture(scope="session", autouse=True)
+def naive_evaluation(request, judge):
+    """What the naive evaluator says of each exploit that was selected: on its way while the judge is at work."""
     wanted = {
         item.callspec.params["exploit"].name
         for item in request.session.items
@@ -33,7 +34,14 @@ def naive_results(request, judge):
         and "naive_results" in item.fixturenames
     }
     chosen = [e for e in exploits() if e.name in wanted]
-    return run_naive([(e, (judge.build(e).artefact or "") if e.cpp else "") for e in chosen])
+    with ThreadPoolExecutor(1) as thread:
+        yield thread.submit(lambda: run_naive([(e, judge.artefact(e)) for e in chosen]))
+
+
+@pytest.fixture
+def naive_results(naive_evaluation):
+    """What it said, by name."""
+    return naive_evaluation.result()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -27,7 +27,7 @@ LATE = {"timed-outputs", "deferred-work", "two-clocks", NO_GAIN}
 """Those that a screening may have too few blocks for."""
 _GAIN = 2.0
 """An attack on the clock that works gains more; two equal legs stay below on any machine."""
-_STALL_S = 3.0
+_STALL_S = 1.0
 """Seconds that a call of an exploit that stalls is waited for, so that the tests stay short."""
 
 
@@ -69,6 +69,10 @@ class Judge:
         build = type(language)(self.settings).build(exploit.candidate())
         assert build.status is BuildStatus.OK, build.diagnostics
         return build
+
+    def artefact(self, exploit: Exploit) -> str:
+        """Return the folder of what is built of it; empty where nothing is."""
+        return (self.build(exploit).artefact or "") if exploit.cpp else ""
 
     def judge(
         self,

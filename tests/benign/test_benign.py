@@ -11,6 +11,7 @@ the judge without torch knowing: nothing made of an input may outlive the call.
 """
 
 import re
+import secrets
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def pool(settings: Settings):
 @pytest.fixture(scope="module")
 def oracles() -> dict[str, Oracle]:
     return {}
+
+
+@pytest.fixture(scope="module")
+def seeds() -> list[int]:
+    """Secret, and the same for every candidate, so that what is expected of a task is computed once."""
+    return [secrets.randbits(48) for _ in range(64)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,12 +100,24 @@ def test_there_are_at_least_sixty() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_an_honest_candidate_is_not_rejected(
-    path: Path, settings: Settings, pool: Pool, oracles: dict[str, Oracle], rejected: dict[str, str]
+    path: Path,
+    settings: Settings,
+    pool: Pool,
+    oracles: dict[str, Oracle],
+    seeds: list[int],
+    rejected: dict[str, str],
 ) -> None:
     task, candidate, build = built(path, settings)
     oracle = oracle_of(task, rule_of(path), oracles)
     verdict = verify(
-        oracle.problem, candidate, build, pool=pool, depth="full", oracle=oracle, deadline_s=600.0
+        oracle.problem,
+        candidate,
+        build,
+        pool=pool,
+        depth="full",
+        oracle=oracle,
+        seeds=seeds,
+        deadline_s=600.0,
     )
     bad = [f for f in verdict.findings if f.status is CheckStatus.FAIL]
     if bad:

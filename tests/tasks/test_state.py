@@ -85,3 +85,15 @@ def test_the_seed_decides_and_the_process_s_random_state_stays() -> None:
 def test_construct_is_repeatable() -> None:
     a, b = construct(Everything), construct(Everything)
     assert torch.equal(a.get_buffer("noise"), b.get_buffer("noise"))
+
+
+def test_a_parameter_that_starts_as_the_identity_becomes_dense_and_a_frozen_one_stays():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.learnt = nn.Parameter(torch.eye(6))
+            self.mask = nn.Parameter(torch.eye(6), requires_grad=False)
+
+    state = StateModel(Mixed).sample(1)
+    assert (state["learnt"] != 0).all()
+    assert torch.equal(state["mask"] == 0, torch.eye(6) == 0)

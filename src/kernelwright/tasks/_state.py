@@ -30,7 +30,8 @@ class StateModel:
         first, second = (construct(make, seed) for seed in _SEEDS)
         self._first = {k: v.detach() for k, v in first.state_dict().items()}
         self._second = second.state_dict()
-        self._learnt = {name for name, _ in first.named_parameters(remove_duplicate=False)}
+        parameters = first.named_parameters(remove_duplicate=False)
+        self._learnt = {name: parameter.requires_grad for name, parameter in parameters}
 
     def sample(self, seed: int) -> dict[str, torch.Tensor]:
         """Draw a state; tied tensors stay tied in value."""
@@ -48,7 +49,8 @@ class StateModel:
             return value.clone()
         if name not in self._learnt:
             return self._draw_buffer(name, value, random)
-        return _like_parameter(value, random, fixed=torch.equal(value, self._second[name]))
+        fixed = torch.equal(value, self._second[name])
+        return _like_parameter(value, random, fixed=fixed, dense=self._learnt[name])
 
     def _draw_buffer(self, name: str, value: torch.Tensor, random: torch.Generator) -> torch.Tensor:
         last = name.rpartition(".")[2]
@@ -64,15 +66,20 @@ def _like_statistic(name: str, value: torch.Tensor, random: torch.Generator) -> 
     return (noise if "var" in name or "std" in name else noise.sub_(1.0)).to(value.dtype)
 
 
-def _like_parameter(value: torch.Tensor, random: torch.Generator, *, fixed: bool) -> torch.Tensor:
-    """Draw values of the same scale; exact zeros within a random tensor stay, as padding and masks do."""
+def _like_parameter(
+    value: torch.Tensor, random: torch.Generator, *, fixed: bool, dense: bool = False
+) -> torch.Tensor:
+    """Draw values of the same scale; exact zeros within a random tensor stay, as padding and masks do.
+
+    A `dense` tensor is one that training changes: if it starts as the identity, that says nothing of what it becomes.
+    """
     noise = torch.randn(value.shape, generator=random)
     if not fixed:
         wide = value.float()
         mean, spread = wide.mean(), wide.std() if value.numel() > 1 else wide.abs().max()
         return torch.where(wide == 0, wide, mean + spread * noise).to(value.dtype)
     scale = value.float().abs()
-    scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if _alike(value) else scale
+    scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if dense or _alike(value) else scale
     return (value + _SPREAD * scale * noise).to(value.dtype)
 
 

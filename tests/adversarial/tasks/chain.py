@@ -24,4 +24,4 @@ def get_init_inputs():
     return [dim]
 
 
-NAIVE_SIZES = {"rows": 512, "dim": 512}
+NAIVE_SIZES = {"rows": 128, "dim": 512}

@@ -24,4 +24,4 @@ def get_init_inputs():
     return [entries, dim]
 
 
-NAIVE_SIZES = {"rows": 16384, "dim": 64, "entries": 100}
+NAIVE_SIZES = {"rows": 4096, "dim": 64, "entries": 100}

@@ -23,4 +23,4 @@ def get_init_inputs():
     return [dim]
 
 
-NAIVE_SIZES = {"rows": 32, "dim": 65536}
+NAIVE_SIZES = {"rows": 8, "dim": 65536}

@@ -23,4 +23,4 @@ def get_init_inputs():
     return []
 
 
-NAIVE_SIZES = {"rows": 1024, "dim": 2048}
+NAIVE_SIZES = {"rows": 256, "dim": 2048}

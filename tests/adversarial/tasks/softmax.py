@@ -23,4 +23,4 @@ def get_init_inputs():
     return [dim]
 
 
-NAIVE_SIZES = {"rows": 128, "dim": 16384}
+NAIVE_SIZES = {"rows": 32, "dim": 16384}

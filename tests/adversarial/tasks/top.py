@@ -23,4 +23,4 @@ def get_init_inputs():
     return []
 
 
-NAIVE_SIZES = {"rows": 2048, "dim": 2048}
+NAIVE_SIZES = {"rows": 512, "dim": 2048}

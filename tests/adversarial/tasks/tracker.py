@@ -24,4 +24,4 @@ def get_init_inputs():
     return [dim]
 
 
-NAIVE_SIZES = {"rows": 32768, "dim": 64}
+NAIVE_SIZES = {"rows": 8192, "dim": 64}
