@@ -1,6 +1,7 @@
 """What the schedule proposer gains on the own problems, in and out of cache, by class of problem.
 
     python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--level 1] [--only softmax] [--minutes 1]
+    python -m benchmarks.schedule --out gpu.jsonl --language triton --device cuda:0
     python -m benchmarks.schedule --table rows.jsonl
 
 Every row is a whole `optimize` of one problem at one size with the schedule proposer alone, against eager,
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import kernelwright as kw
@@ -44,6 +46,14 @@ HEAVY = 20.0
 _RESAMPLES = 2000
 
 
+@dataclass(frozen=True)
+class Where:
+    """What kernels are written in and where they run; as `optimize` would have it by itself."""
+
+    languages: tuple[str, ...] = ()
+    device: str | None = None
+
+
 def class_of(graph: Graph) -> str:
     """Class a problem by its products: operations against the bytes of everything that comes in and goes out."""
     heavy = [n for n in graph.ops if n.op.split(".")[1] in PRODUCTS]
@@ -63,7 +73,7 @@ def _inner(graph: Graph, op: str, refs: Sequence[str]) -> int:
     return graph.node(left).shape[-1] if graph.node(left).shape else 1
 
 
-def measure(path: Path, level: int, size: str, minutes: float, evaluations: int, store: Path) -> Row:
+def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, on: Where) -> Row:
     """Optimise one problem at one size and return its row."""
     task: Task = load_task(path, max_elements=ELEMENTS[size])
     graph = capture(Problem(task), task.split(Split.SEARCH)[0])
@@ -74,8 +84,8 @@ def measure(path: Path, level: int, size: str, minutes: float, evaluations: int,
             first.append(event.elapsed_s)  # what is timed is verified
 
     result = kw.optimize(
-        task, budget=kw.Budget(evaluations=evaluations, minutes=minutes), proposers=("schedule",),
-        baselines=BASELINES, store=store, on_event=watch,
+        task, budget=budget, proposers=("schedule",), baselines=BASELINES, store=store, on_event=watch,
+        languages=on.languages, device=on.device,
     )  # fmt: skip
     return {
         "level": level, "problem": path.stem, "size": size, "class": class_of(graph), "run": result.run,
@@ -151,6 +161,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of a problem's name")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--evaluations", type=int, default=8)
+    parser.add_argument("--language", action="append", default=[], help="`triton`, `cpp` ...")
+    parser.add_argument("--device", help="such as cuda:0")
     parser.add_argument("--store", type=Path, help="keep the runs here")
     options = parser.parse_args()
     path = options.table or options.out
@@ -164,7 +176,10 @@ def main() -> None:
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 store = options.store or Path(folder)
-                row = measure(file, level, size, options.minutes, options.evaluations, store)
+                budget = kw.Budget(evaluations=options.evaluations, minutes=options.minutes)
+                row = measure(
+                    file, level, size, budget, store, Where(tuple(options.language), options.device)
+                )
             rows.append(row)
             with path.open("a") as out:
                 out.write(json.dumps(row) + "\n")

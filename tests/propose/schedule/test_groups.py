@@ -6,9 +6,11 @@ from benchmarks.random_graphs import case_of
 
 from kernelwright.languages import get_language
 from kernelwright.propose.schedule import opencl, wgsl
-from kernelwright.propose.schedule.groups import launches
+from kernelwright.propose.schedule.graph import Size
+from kernelwright.propose.schedule.groups import launches, renamed
 from kernelwright.propose.schedule.lower import lower
 from kernelwright.propose.schedule.printing import Unprintable, printer_of
+from kernelwright.propose.schedule.tile import Buffer, Extent, Kernel, Literal, Loop, Position, Program, Store
 from kernelwright.records import TensorSpec
 from kernelwright.testing import RandomProgram, random_program
 
@@ -86,6 +88,19 @@ def graph_only(of):
     specs = tuple(TensorSpec(name="x0", shape=tuple(t.shape), dtype="float32") for t in of.inputs())
     workload = Workload(name="here", arguments=specs)
     return from_captured(capture(_Problem(of), workload), workload)
+
+
+def test_sizes_give_way_to_words_of_the_language():
+    inner = Size("inner", (8, 4))
+    loop = Loop("i0", Extent(inner * 2), (Store("out", (Position("i0"),), Literal(1.0)),))
+    buffers = (
+        Buffer("x", "float32", (inner,), "argument", 0),
+        Buffer("out", "float32", (inner * 2,), "output", 1),
+    )
+    program = Program("out", buffers, (Kernel("k", (loop,)),), {"inner": (0, 0)}, guards=("inner <= 8",))
+    found = renamed(program, frozenset({"inner"}))
+    assert dict(found.symbols) == {"inner_": (0, 0)} and found.guards == ("inner_ <= 8",)
+    assert str(found.buffers[1].shape[0]) == "(inner_ * 2)" == str(found.steps[0].body[0].end.size)
 
 
 KINDS = {

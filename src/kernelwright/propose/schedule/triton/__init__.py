@@ -10,7 +10,7 @@ Does not cover: what Triton has no function for, atomic products, scatters of ha
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from ....records import Candidate, Parameter, Scalar, SourceFile, Space
 from ..graph import Graph
@@ -36,10 +36,12 @@ def render(
     given = dict(parameters or {})
     chosen = {f.name: given[f.name] for f in fields(Choice) if f.name in given}
     choice = Choice(**chosen)  # type: ignore[arg-type]  # the space gives each its own type
-    program = renamed(program, TAKEN)
-    text = Printer(program, graph, choice).text(title or program.name)
+    own = renamed(program, TAKEN)
+    if own.natives:  # they name sizes as the graph does
+        own = replace(own, symbols={**program.symbols, **own.symbols})
+    text = Printer(own, graph, choice).text(title or program.name)
     return Candidate(
-        sources=(SourceFile(path="kernel.py", text=text),), language="triton", entry=f"kernel.py:{program.name}",
+        sources=(SourceFile(path="kernel.py", text=text),), language="triton", entry=f"kernel.py:{own.name}",
         style="function", parameters=given, template=template, proposer="schedule", reason=reason,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ has the dimensions of the positions that it depends on, and Triton broadcasts th
 
 from dataclasses import dataclass, field
 
-from ..graph import text_of
+from ..graph import Size, text_of
 from ..printing import Unprintable
 from ..tile import (
     Arith,
@@ -20,6 +20,7 @@ from ..tile import (
     Position,
     Program,
     Result,
+    Store,
     Variable,
     arith,
     offset,
@@ -136,6 +137,12 @@ class Scope:
         spread = [f"0 * {self.at[f'#{d}'][0]}" for d in sorted(wanted - have)]
         return " + ".join([buffer, *([] if text == "0" else [bare(text)]), *spread]), have | wanted
 
+    def stored(self, s: Store, needs: Dims = NONE) -> tuple[str, str, str]:
+        """Print the place, the value and the mask of a store; it has at least the dimensions needed."""
+        dtype = self.program.buffer(s.buffer).dtype
+        at, dims = self.pointer(s.buffer, s.index, self.dims_of(s.value) | needs)
+        return at, bare(self.to(s.value, _computed(dtype))), bare(self.mask(dims))
+
     def _load(self, e: Load, other: str) -> str:
         needs = NONE.union(*(dims for _, dims in self.guards))
         at, dims = self.pointer(e.buffer, e.index, needs)
@@ -143,7 +150,7 @@ class Scope:
         dtype = self.program.buffer(e.buffer).dtype
         zero = other or ("0.0" if "float" in dtype else "0")
         text = f"tl.load({at}, mask={bare(mask)}, other={zero})" if mask else f"tl.load({at})"
-        have: Kind = dtype if dtype in ("float64", "bool") else "float32" if "float" in dtype else "int64"
+        have = _computed(dtype)
         if dtype == "bool":
             text = f"({text} != 0)"
         elif dtype != have:
@@ -168,6 +175,17 @@ class Scope:
     def _is_plain(self, e: Load) -> bool:
         """Tell whether a load gives what memory holds, so that what lies outside can be given there."""
         return self.dialect.kind(e.kind) == self.program.buffer(e.buffer).dtype and not self.guards
+
+
+def _computed(dtype: str) -> Kind:
+    """Return what elements of a dtype compute in."""
+    return dtype if dtype in ("float64", "bool") else "float32" if "float" in dtype else "int64"
+
+
+def is_large(program: Program) -> bool:
+    """Tell whether positions in some buffer need 64 bits."""
+    sizes = (b.elements for b in program.buffers)
+    return any(max(s.values if isinstance(s, Size) else (s,)) >= 1 << 31 for s in sizes)
 
 
 def _plain(e: Expression) -> Expression:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..graph import Size
 from ..printing import Unprintable
 from ..tile import (
     MONOIDS,
@@ -27,7 +26,7 @@ from ..tile import (
     substitute,
     walk,
 )
-from ._blocks import NONE, Dims, Scope
+from ._blocks import NONE, Dims, Scope, is_large
 from ._dialect import bare
 from ._folds import SCANS, SIMPLE, folded
 from ._launches import Launch
@@ -126,8 +125,7 @@ class Body:
         name = nest[0].axis if lone else "row" if rows else "index"
         mask = "live" if rows else "inside"
         program = "tile" if self.launch.folds else "tl.program_id(0)"
-        wide = any(max(_values(b.elements)) >= 1 << 31 for b in scope.program.buffers)
-        program = f"{program}.to(tl.int64)" if wide and not self.launch.folds else program
+        program = f"tl.cast({program}, tl.int64)" if is_large(scope.program) else program
         found = [
             f"{name} = {program} * {size} + tl.arange(0, {size}){lanes}",
             f"{mask} = {name} < {self.count}",
@@ -193,17 +191,8 @@ class Body:
         return None
 
     def _store(self, s: Store) -> list[str]:
-        scope, buffer = self.scope, self.scope.program.buffer(s.buffer)
-        dims = scope.dims_of(s.value) | (self.state_dims if s.combine else NONE)
-        at, dims = scope.pointer(s.buffer, s.index, dims)
-        kind = (
-            buffer.dtype
-            if buffer.dtype in ("bool", "float64")
-            else "float32"
-            if "float" in buffer.dtype
-            else "int64"
-        )
-        value, mask = bare(scope.to(s.value, kind)), bare(scope.mask(dims))
+        buffer = self.scope.program.buffer(s.buffer)
+        at, value, mask = self.scope.stored(s, self.state_dims if s.combine else NONE)
         masked = f", mask={mask}" if mask else ""
         if not s.combine:
             return [f"tl.store({at}, {value}{masked})"]
@@ -464,10 +453,6 @@ class Body:
 def part_buffer(name: str, part: str) -> str:
     """Name the memory that holds a part of every program's state."""
     return f"{name}_{part}_of"
-
-
-def _values(size: int) -> tuple[int, ...]:
-    return size.values if isinstance(size, Size) else (int(size),)
 
 
 def _renamed(s: Statement, axis: str, by: str) -> Statement:

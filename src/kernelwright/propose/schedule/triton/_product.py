@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..graph import Size, product, text_of
-from ..tile import Axis, Contraction, Expression, Guard, Let, Literal, Load, Program, Store, walk
-from ._blocks import Dims, Scope
+from ..tile import Axis, Contraction, Expression, Guard, Let, Literal, Load, Program, walk
+from ._blocks import Dims, Scope, is_large
 from ._dialect import Blocks, bare
 
 _LEAST = 8
@@ -49,14 +49,15 @@ class Product:
         """Print the body of the kernel."""
         step = self.step
         rows, columns, inner = extent(step.rows), extent(step.columns), extent(step.inner)
+        wide = ".to(tl.int64)" if is_large(self.program) else ""
         head = [
             "# Programs next to each other share rows or columns, so that the second cache serves them.",
             f"across = tl.cdiv({columns}, BLOCK_N)",
             "group = tl.program_id(0) // (GROUP * across) * GROUP",
             f"high = tl.minimum(tl.cdiv({rows}, BLOCK_M) - group, GROUP)",
             "place = tl.program_id(0) % (GROUP * across)",
-            "row = (group + place % high) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
-            "column = place // high * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
+            f"row = (group + place % high){wide} * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
+            f"column = (place // high){wide} * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
             f"live, here = row < {rows}, column < {columns}",
             *self._split(step.batch, "tl.program_id(1)", frozenset()),
             *self._split(step.rows, "row", frozenset({0})),
@@ -64,13 +65,14 @@ class Product:
         ]
         total = step.accumulator
         half = self._half()
+        digits = self._split(step.inner, "inner", frozenset())
         left = self._operand(step.left, {0: "live", 1: "inside"}, 1, half)
         right = self._operand(step.right, {0: "inside", 1: "here"}, 0, half)
         depth = "start + tl.arange(0, BLOCK_K)"
         loop = [
-            f"inner = {depth}[None, :]", *self._split(step.inner, "inner", frozenset({1})), f"inside = inner < {inner}",
+            f"inner = {depth}[None, :]", *digits, f"inside = inner < {inner}",
             f"left = {left}",
-            f"inner = {depth}[:, None]", *self._split(step.inner, "inner", frozenset({0})), f"inside = inner < {inner}",
+            f"inner = {depth}[:, None]", *digits, f"inside = inner < {inner}",
             f"right = {right}",
             f"{total} = tl.dot(left, right, {total}{'' if half else ', input_precision=PRECISION'})",
         ]  # fmt: skip
@@ -84,10 +86,13 @@ class Product:
 
     def _split(self, axes: Sequence[Axis], flat: str, dims: Dims) -> list[str]:
         """Print the positions of axes that run as one, the last fastest."""
+        if len(axes) == 1:
+            self.at[axes[0].name] = (flat, dims)
+            return []
         found, inner = [], list[int]()
         for place, axis in reversed(list(enumerate(axes))):
             self.at[axis.name] = (axis.name, dims)
-            text = f"{flat} // {text_of(product(inner))}" if inner else flat
+            text = f"{flat} // ({text_of(product(inner))})" if inner else flat
             found.append(f"{axis.name} = {text} % {text_of(axis.size)}" if place else f"{axis.name} = {text}")
             inner.append(axis.size)
         return found
@@ -98,10 +103,9 @@ class Product:
     def _operand(self, e: Expression, masks: Mapping[int, str], depth: int, half: str) -> str:
         """Print a tile of an operand, zero beyond the inner axis."""
         scope = self._scope(masks)
-        place = {axis.name: frozenset({depth}) for axis in self.step.inner}
-        scope.at |= {name: (name, dims) for name, dims in place.items()}
-        sides = {axis.name: frozenset({1 - depth}) for axis in (*self.step.rows, *self.step.columns)}
-        scope.at |= {name: (name, dims) for name, dims in sides.items()}
+        sides = (*self.step.rows, *self.step.columns)
+        scope.at |= {axis.name: (self.at[axis.name][0], frozenset({1 - depth})) for axis in sides}
+        scope.at |= {axis.name: (self.at[axis.name][0], frozenset({depth})) for axis in self.step.inner}
         scope.at |= {
             "#0": ("row" if depth else "inner", frozenset({0})),
             "#1": ("inner" if depth else "column", frozenset({1})),
@@ -130,10 +134,6 @@ class Product:
                 scope.dims[s.name] = scope.dims_of(s.value)
                 lines.append(f"{s.name} = {bare(scope.text(s.value))}")
             else:
-                lines.append(self._store(scope, s))
+                at, value, mask = scope.stored(s)
+                lines.append(f"tl.store({at}, {value}, mask={mask})")
         return lines
-
-    @staticmethod
-    def _store(scope: Scope, s: Store) -> str:
-        at, dims = scope.pointer(s.buffer, s.index, scope.dims_of(s.value))
-        return f"tl.store({at}, {bare(scope.to(s.value, 'float32'))}, mask={scope.mask(dims)})"
