@@ -3,18 +3,23 @@
 import dataclasses
 
 import torch
-from tests.propose.schedule.test_actions import BY_NAME, graph_of
+from tests.propose.schedule.test_actions import BY_NAME, Plain, graph_of
 from torch.nn import functional as F
 
+from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.languages._destination import load_library
-from kernelwright.propose.schedule import cpp
+from kernelwright.propose import Request
+from kernelwright.propose.schedule import ScheduleProposer, cpp
+from kernelwright.propose.schedule._proposer import ScheduleTemplate
 from kernelwright.propose.schedule.actions import ACTIONS, State, replayed, taken, undone
-from kernelwright.propose.schedule.graph import Contract, interpret
+from kernelwright.propose.schedule.graph import Contract, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import beam, estimate
+from kernelwright.propose.schedule.policy import Leaf, beam, estimate
 from kernelwright.propose.schedule.tile import Contraction, Tiling, merged
-from kernelwright.records import BuildStatus, SourceFile
+from kernelwright.records import BuildStatus, SourceFile, Space, TensorSpec, Workload
+from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks.capture import capture
 
 CASES = {
     "bias": (lambda x, w, b: torch.relu(x @ w + b), [(29, 50), (50, 37), (37,)]),
@@ -191,3 +196,42 @@ def test_a_product_is_the_librarys_or_has_a_form():
 def test_padding_is_loaded_under_a_mask():
     _, program = program_of("convolved", Tiling("panels"))
     assert "kw::load_where(x0" in cpp.source(program)
+
+
+def test_half_floats_are_summed_in_single():
+    specs = tuple(
+        TensorSpec(name=n, shape=s, dtype="bfloat16") for n, s in (("x", (5, 600)), ("w", (600, 20)))
+    )
+    workload = Workload(name="w", arguments=specs)
+    graph = from_captured(capture(Plain(lambda x, w: x @ w), workload), workload)
+    program = lower(graph, Decisions(tilings={"mm": Tiling("direct")}))
+    library = built({"mm": (graph, program)})
+    x, w = torch.full((5, 600), 1.0, dtype=torch.bfloat16), torch.full((600, 20), 1.0, dtype=torch.bfloat16)
+    output = torch.empty((5, 20), dtype=torch.bfloat16)
+    library.get_function("mm")(x, w, output)
+    assert (output == 600).all()
+
+
+def test_forms_are_offered_to_languages_that_print_them():
+    request = Request(
+        Problem(load_task("benchmarks/problems/level1/matmul_odd_sizes.py")),
+        detect("cpu"),
+        (),
+        ("cpp", "wgsl"),
+    )
+    templates = list(ScheduleProposer().propose(request))
+    names = {language: [t.name for t in templates if t.language == language] for language in ("cpp", "wgsl")}
+    assert "schedule/panels(mm)" in names["cpp"]
+    assert names["wgsl"] and not any("panels" in name for name in names["wgsl"])
+
+
+def test_the_tuner_chooses_the_tiles():
+    template = ScheduleTemplate("t", "cpp", Space(), leaf_of("bias", "panels"), cpp.render, "t", "")
+    first = template.render({"rows": 8, "vectors": 3, "depth": 128, "block": 48})
+    assert "8, 3, 128, 48>" in first.sources[0].text
+
+
+def leaf_of(case, form):
+    graph = graph_in(case)
+    state = taken(State(graph, graph), BY_NAME[form], "mm")
+    return Leaf(state, estimate(lower(state.graph, state.decisions)))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from ...records import Candidate, Configuration, Space
 from .._protocol import Request
 from ._layouts import laid_out, space_of
+from .actions import offered
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
 from .policy import Leaf, beam, explained
-from .printing import Render, Unprintable, choices_of, printer_of
+from .printing import Render, Unprintable, choices_of, forms_of, printer_of
 from .tile import NativeCall
 
 _LOG = logging.getLogger(__name__)
@@ -59,11 +60,14 @@ class ScheduleProposer:
         except NotSchedulable as error:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
-        leaves = beam(graph)[:_MOST_LEAVES]
+        found: dict[frozenset[str], list[Leaf]] = {}
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:
-                yield from self._in_language(request, leaves, language, printer)
+                forms = forms_of(language)
+                if forms not in found:
+                    found[forms] = beam(graph, actions=offered(forms))[:_MOST_LEAVES]
+                yield from self._in_language(request, found[forms], language, printer)
 
     def _in_language(
         self, request: Request, leaves: Sequence[Leaf], language: str, printer: Render

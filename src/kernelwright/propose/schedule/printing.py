@@ -49,3 +49,8 @@ def printer_of(language: str) -> Render | None:
     if find_spec(name) is None:
         return None
     return cast(Render, getattr(import_module(name), "render", None))
+
+
+def forms_of(language: str) -> frozenset[str]:
+    """Return the forms of a contraction that a language prints beside plain loops: `FORMS` of its folder."""
+    return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))

@@ -17,6 +17,8 @@ A state is never changed in place, and every step is recorded, so a schedule can
 reductions, vectors in flight) are parameters of the template, for the tuner.
 """
 
+from collections.abc import Collection
+
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .algebra import Commute
 from .product import Direct, Dots, Library, Panels, Split
@@ -37,8 +39,30 @@ ACTIONS: tuple[Action, ...] = (
 )
 """Every action, in the order in which legal ones are tried."""
 
+
+def offered(forms: Collection[str]) -> tuple[Action, ...]:
+    """Return the actions for a language that prints contractions in these forms, in the order of trying."""
+    return tuple(a for a in ACTIONS if not isinstance(a, Panels | Direct | Dots) or a.tiling.form in forms)
+
+
 __all__ = [
-    "ACTIONS", "Action", "Commute", "Direct", "Dots", "Fuse", "IllegalAction", "Library", "Panels",
-    "SinglePass", "Split", "State", "Step", "Store",
-    "TwoPasses", "replayed", "taken", "undone",
+    "ACTIONS",
+    "Action",
+    "Commute",
+    "Direct",
+    "Dots",
+    "Fuse",
+    "IllegalAction",
+    "Library",
+    "Panels",
+    "SinglePass",
+    "Split",
+    "State",
+    "Step",
+    "Store",
+    "TwoPasses",
+    "offered",
+    "replayed",
+    "taken",
+    "undone",
 ]  # fmt: skip

@@ -43,8 +43,9 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS) -> list[Legal]:
 
 
 def beam(
-    graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8
-) -> list[Leaf]:
+    graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8,
+    actions: Sequence[Action] = ACTIONS,
+) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
     Args:
@@ -53,6 +54,7 @@ def beam(
         width: States kept at each depth.
         depth: Most actions in a schedule.
         most: Legal actions looked at in a state; graphs of whole networks have hundreds.
+        actions: What may be done, in the order of trying.
 
     Returns:
         Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
@@ -65,8 +67,8 @@ def beam(
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
-            actions = [(a, s) for a, s in legal(state) if a.name != "fuse"][:most]
-            for (action, site), score in zip(actions, judge.score(actions, state), strict=True):
+            choices = [(a, s) for a, s in legal(state, actions) if a.name != "fuse"][:most]
+            for (action, site), score in zip(choices, judge.score(choices, state), strict=True):
                 if score > float("-inf"):
                     new = taken(state, action, site)
                     ranked.append((-score, ";".join(sorted(map(str, new.steps))), new))
