@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from kernelwright.measure import decide, settled
-from kernelwright.measure._decide import confirmed
+from kernelwright.measure._decide import confirmed, refuted
 from kernelwright.measure._noise import Noise
 from kernelwright.measure._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, LOOKS, is_look
 from kernelwright.records import (
@@ -73,7 +73,8 @@ def _blocks(rng, machine, speedup, clock, phase, contract, workloads):
                     break
         if phase == "measure" and is_look(number) and settled(blocks, contract):
             break
-        if phase == "confirm" and number in CONFIRM_LOOKS and confirmed(blocks, {"w0", "w1"}, contract):
+        at_look = phase == "confirm" and number in CONFIRM_LOOKS
+        if at_look and any(over(blocks, {"w0", "w1"}, contract) for over in (confirmed, refuted)):
             break
     return blocks
 

@@ -28,7 +28,7 @@ from ..records import (
 from ..sandbox import FailureKind, Fetched, Pool, Reply, WorkerFailure
 from ..tasks import Problem
 from ._content import Content
-from ._decide import confirmed, settled
+from ._decide import confirmed, refuted, settled
 from ._gates import gates
 from ._layout import Layout
 from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
@@ -319,7 +319,9 @@ class Bench:
         contract = self.problem.task.contract
         if phase == "confirm":
             searched = {w.name for w in self.problem.task.split(Split.SEARCH)}
-            return number in CONFIRM_LOOKS and confirmed(blocks, searched, contract)
+            return number in CONFIRM_LOOKS and (
+                confirmed(blocks, searched, contract) or refuted(blocks, searched, contract)
+            )
         if phase == "screen" and number >= _FAR_ROUND and self._is_far(blocks):
             return True
         looking = phase == "measure" and is_look(number)

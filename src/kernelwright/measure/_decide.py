@@ -148,6 +148,18 @@ def confirmed(blocks: Sequence[Block], searched: set[str], contract: Contract) -
     return _confirm(timing, searched, (), contract, (1 - contract.confidence) / 2)[0]
 
 
+def refuted(blocks: Sequence[Block], searched: set[str], contract: Contract) -> bool:
+    """Tell whether the blocks of a confirmation so far leave no room for a gain, so that it may stop."""
+    again = {
+        n: b
+        for n, b in _blocks(Timing(legs=(), blocks=tuple(blocks), cache="", device="")).items()
+        if n in searched
+    }
+    error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
+    ratios = [_interval(_estimate(again, name, error, error, ()).overall) for name in _baselines(again)]
+    return any(ratio.at_most <= 1 + contract.least_effect for ratio in ratios)
+
+
 def _without_timing(timing: Timing | None, verdict: Verdict) -> Decision | None:
     """Decide where the verdict leaves nothing to weigh."""
     if verdict.status is VerdictStatus.REJECTED:

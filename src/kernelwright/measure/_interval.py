@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_EXACT = 64
+_EXACT = 256
 """Blocks up to which the null distribution is counted; beyond, its normal approximation serves."""
 
 

@@ -4,13 +4,14 @@ The probability of a wrong `improved` is divided equally among the looks (Bonfer
 look that is sure keeps the whole within the contract's level, whatever the dependence between looks.
 """
 
-LOOKS = (8, 12, 18, 26, 40, 60)
-"""Blocks a workload after which measurement may stop."""
+LOOKS = (8, 12, 20, 40, 100, 240)
+"""Blocks a workload after which measurement may stop. The last are for machines with two speeds or a neighbour, where
+one block says little; a measurement's seconds end it before where blocks are long."""
 GLANCE_BLOCKS = 3
 """Blocks a workload of a first look against one baseline."""
 SCREEN_BLOCKS = 5
 """Blocks a workload of a full screening."""
-CONFIRM_LOOKS = (8, 24)
+CONFIRM_LOOKS = (8, 40, 200)
 """Blocks a workload after which a confirmation may stop, each at its equal share of the level."""
 CONFIRM_BLOCKS = CONFIRM_LOOKS[-1]
 """Blocks a workload of a full confirmation."""
