@@ -1,12 +1,13 @@
 """What is fused, what is stored, and what names come out of it."""
 
+import pytest
 import torch
 from tests.propose.schedule.test_actions import graph_of
 
 from kernelwright.propose.schedule import cpp
 from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret
 from kernelwright.propose.schedule.lower import lower
-from kernelwright.propose.schedule.tile import Contraction, Kernel, Loop, run_program, statements
+from kernelwright.propose.schedule.tile import Contraction, Kernel, Loop, number, run_program, statements
 
 
 def steps_of(function, *shapes):
@@ -79,3 +80,15 @@ def test_names_that_sources_use_are_not_given_away():
 def test_a_rule_by_division_says_when_it_holds():
     half = fit((4, 6, 9), {"n": (8, 12, 18)})
     assert isinstance(half, Size) and half.guard == "n % 2 == 0"
+
+
+@pytest.mark.parametrize("rest", [(), (5,)])
+def test_updates_at_equal_positions_come_one_after_another(rest):
+    index = torch.arange(90).remainder(3)
+    _, program = steps_of(
+        lambda x: torch.zeros(3, *rest).index_put((index,), x, accumulate=True), (90, *rest)
+    )
+    put = next(s for s in program.steps if s.name.endswith("_put"))
+    loops = [s for s in statements(put.body) if isinstance(s, Loop)]
+    (along,) = (loop for loop in loops if loop.ordered)
+    assert along.end == number(90) and not (along.parallel or along.vector)

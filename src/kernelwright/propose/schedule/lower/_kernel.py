@@ -136,8 +136,7 @@ def build_scatter(node: Scatter, stored: Mapping[Node, str]) -> tuple[Kernel, Ke
 
     put = Builder(stored, {}, frozenset())
     top, order = Block(), _Order()
-    if node.aligned or len(node.shape) > 1:
-        order.last = f"i{node.dim}"
+    order.last = f"i{node.dim}"
     index, block = _root_loops(put, node.updates.shape, order, top)
     where = index if node.aligned else (index[node.dim],)
     at = put.element(node.index, where, block)

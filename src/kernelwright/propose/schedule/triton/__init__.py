@@ -31,8 +31,10 @@ def render(
     """Return the candidate of a program; `parameters` named as the fields of `Choice` are used.
 
     Raises:
-        Unprintable: there is no Triton for some operation.
+        Unprintable: there is no Triton for some operation, or arguments change in place.
     """
+    if program.updates:
+        raise Unprintable(f"{program.updates[0][0]} is changed in place")
     given = dict(parameters or {})
     chosen = {f.name: given[f.name] for f in fields(Choice) if f.name in given}
     choice = Choice(**chosen)  # type: ignore[arg-type]  # the space gives each its own type
