@@ -1,7 +1,10 @@
 """Whole runs on the scripted server: found, paid for, cut off, killed, resumed, and without any model."""
 
 import json
+import os
 import re
+import signal
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -9,8 +12,8 @@ import pytest
 import kernelwright as kw
 from kernelwright import flow
 from kernelwright.errors import InputError, MissingToolError
-from kernelwright.records import Budget, DecisionStatus
-from kernelwright.search import _packaging, _search
+from kernelwright.records import Budget, DecisionStatus, RunStatus
+from kernelwright.search import _edits, _packaging, _search
 from kernelwright.store import Calls, Store
 from kernelwright.testing import (
     PlantedJudge,
@@ -67,12 +70,16 @@ class World:
     def open_judge(self, setting, problem, bounds):
         yield self.judge
 
-    def optimize(self, *models, proposers=("llm",), evaluations=3, usd=None, **options):
+    def optimize(
+        self, *models, proposers=("llm",), editors=(), strategy="", evaluations=3, usd=None, **options
+    ):
         return kw.optimize(
             self.file,
             budget=Budget(evaluations=evaluations, usd=usd),
             languages=("cpp",),
             proposers=proposers,
+            editors=editors,
+            strategy=strategy,
             learn=False,
             more={"models": models, **options},
             store=self.store,
@@ -213,6 +220,39 @@ def test_killed_and_resumed_nothing_is_lost_and_nothing_paid_twice(world):
         purposes = [call.purpose for call in calls.of_run(run)]
     assert len(purposes) == len(server.asked) == len(set(purposes)), "no question is asked twice"
     assert result.usd >= before > 0
+
+
+def test_interrupted_in_mid_call_only_that_question_is_asked_again(world, monkeypatch):
+    monkeypatch.setattr(_edits, "_GRACE_S", 0.05)
+    over = threading.Event()
+
+    def script(asked):
+        number = len(server.asked)
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait(60)
+        return code(90 - number).replace("```cpp\n", f"```cpp\nconstexpr int kTile = {number};\n")
+
+    search = {"proposers": (), "editors": ("llm",), "strategy": "best_of", "edits": 1, "prices": ("1,2",)}
+    with ScriptedModel(script) as server:
+        with pytest.raises(KeyboardInterrupt):
+            world.optimize(server.name(), usd=5.0, evaluations=4, **search)
+        with Store(world.store) as store, Calls(world.store) as calls:
+            run = store.run("last")
+            before = {e.candidate.key for e in store.evaluations(run.id)}
+            assert run.status is RunStatus.INTERRUPTED and len(before) == 2
+            assert [call.usd is None for call in calls.of_run(run.id)] == [False, False, True]
+        result = world.resume()
+        over.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("edit-"):
+                thread.join(60)
+    questions = [asked.text for asked in server.asked]
+    assert len(questions) == 5 and questions[2] == questions[3] and len(set(questions)) == 4
+    with Store(world.store) as store, Calls(world.store) as calls:
+        assert before <= {e.candidate.key for e in store.evaluations(run.id)} and result.evaluations == 4
+        settled = [call for call in calls.of_run(run.id) if call.usage]
+    assert len(settled) == 4, "each answer is paid for once"
 
 
 def test_the_key_is_nowhere_but_on_its_way_to_the_provider(world, monkeypatch, tmp_path, capfd):
