@@ -3,9 +3,9 @@
 import pytest
 
 from kernelwright.errors import NotFoundError
+from kernelwright.propose._feedback import shortened, shown
 from kernelwright.propose.llm._context import context_of, guide
 from kernelwright.propose.llm._exemplars import category_of, exemplars
-from kernelwright.propose.llm._feedback import shortened, shown
 from kernelwright.propose.llm._prompts import Prompts
 from kernelwright.propose.llm._reference import shown_source
 from kernelwright.records import Build, CheckStatus, Finding, Reference, SourceFile, Split

@@ -13,8 +13,8 @@ from ...config import Settings, passed, secrets
 from ...errors import InputError, MissingToolError, NotFoundError, TaskError
 from ...records import Candidate
 from ...store import Calls, Store
+from .._feedback import shown
 from .._protocol import Move, Reply, Request
-from ..llm._feedback import shown
 from ._attempt import Attempt, can_confine, confined, run_agent
 from ._judge import PROGRAM, Judge
 from ._protocol import Agent, Job, Spend

@@ -2,7 +2,6 @@
 
 prompts/*.md.j2     what each role is told
 _context.py         the part that is the same in a run: task, device, languages, exemplars, lessons
-_feedback.py        what is told of a candidate, and what never is
 _replies.py         answers → files, edits, spaces; _answers.py: answers in JSON
 _proposals.py       drafts → candidates and templates
 editor.py           one move; proposer.py: a greedy sequence of moves

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from ...errors import ModelError
 from ...llm import Completion, Limits, Message, Model
 from ...llm._protocol import Schema
-from ._feedback import shortened
+from .._feedback import shortened
 from ._replies import ReplyError
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ...languages import get_language
 from ...records import ScalarSpec, SourceFile, Split, TensorSpec, Workload
+from .._feedback import shown_sources
 from .._protocol import Request
 from ._exemplars import Exemplar, exemplars
-from ._feedback import shown_sources
 from ._reference import shown_source
 
 _CALLS = {

@@ -16,7 +16,7 @@ from ...records import SourceFile, Split
 from ...tasks import Problem
 from ...tasks.capture import Graph, capture
 from ...tasks.forms import own
-from ._feedback import shown_sources
+from .._feedback import shown_sources
 
 _CATEGORIES = {
     "matmul": frozenset({"mm", "addmm", "bmm", "baddbmm", "linear"}),

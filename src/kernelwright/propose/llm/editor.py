@@ -12,12 +12,12 @@ from pydantic import JsonValue
 from ...errors import ModelError
 from ...llm import CallFailed, Completion, FailureKind, Limits, Message, Models
 from ...records import Candidate
+from .._feedback import shortened, shown
 from .._protocol import Move, Reply, Request
 from .._template import SourceTemplate
 from ._answers import Answer, Critique, Guidance, Plan, Reading, Summary, Testing
 from ._asking import ask
 from ._context import Context, context_of
-from ._feedback import shortened, shown
 from ._prompts import Prompts
 from ._proposals import proposal_of
 from ._replies import read_code

@@ -1,4 +1,4 @@
-"""An evaluation → what a model is told of it: enough to mend and improve, nothing of what is hidden.
+"""An evaluation → what a model or an agent is told of it: enough to mend and improve, nothing of what is hidden.
 
 Covers: the compiler's words, the failed check, speedup and its limits on the search workloads, which term of
 the bound binds and how far it is, static evidence.
@@ -9,7 +9,7 @@ expected values, figures of errors: none of these is in what is returned.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...records import (
+from ..records import (
     Bound,
     BuildStatus,
     CheckStatus,
