@@ -11,7 +11,6 @@ import time
 
 TIMED = (
     "adversarial",
-    "benign",
     "bound",
     "cli",
     "deploy",

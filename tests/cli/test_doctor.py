@@ -3,7 +3,9 @@
 import pytest
 
 import kernelwright.devices
+import kernelwright.landlock
 import kernelwright.languages
+import kernelwright.sandbox
 from kernelwright.cli._common import Common
 from kernelwright.cli.doctor import examine
 
@@ -39,3 +41,25 @@ def test_a_store_that_cannot_be_opened_is_a_fact(tmp_path):
     (tmp_path / "file").write_text("")
     (store,) = [f for f in examine(Common(store=tmp_path / "file" / "store")) if f.area == "store"]
     assert not store.ok and "--store" in store.remedy
+
+
+def test_layers_that_do_not_hold_are_missing(monkeypatch, tmp_path):
+    class Open:
+        isolation, layers = "none", ("process-group", "rlimits")
+
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(kernelwright.sandbox, "Pool", Open)
+    monkeypatch.setattr(kernelwright.landlock, "landlock_version", lambda: 0)
+    facts = {f.name: f for f in examine(Common(store=tmp_path)) if f.area == "sandbox"}
+    assert not facts["absent"].ok and "bubblewrap" in facts["absent"].remedy
+    assert {"seccomp", "no-network", "closed files"} <= set(facts["absent"].what.split(", "))
+    assert "rlimits" not in facts["absent"].what
+    assert not facts["compilers"].ok

@@ -1,11 +1,13 @@
 """Pools: layers, zygotes, and that nothing is left behind."""
 
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -14,7 +16,7 @@ import torch
 from kernelwright.config import Settings
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.landlock import readable_paths
-from kernelwright.sandbox import Arena, Pool, WorkerFailure, _pool
+from kernelwright.sandbox import LAYERS, Arena, Pool, WorkerFailure, _pool, _process
 from kernelwright.sandbox._layers import active_layers
 
 from .conftest import KINDS, payload, vector
@@ -26,7 +28,7 @@ def test_layers_name_what_holds_in_each_kind(any_pool: Pool) -> None:
     always = {"process-group", "rlimits", "environment"}
     closed = {"read-only", "no-network", "seccomp", "no-capabilities"}
     layers = set(any_pool.layers)
-    assert always <= layers
+    assert always <= layers <= {*LAYERS, any_pool.isolation}
     if any_pool.isolation == "none":
         assert not layers & {"bubblewrap", "landlock", "read-only", "no-network", "seccomp"}
     else:
@@ -154,6 +156,28 @@ def test_automatic_choice_falls_back_where_bubblewrap_does_not_start(monkeypatch
         with pool.worker(payload(IDENTITY)) as worker:
             worker.audit()
         assert pool.isolation != "bubblewrap" and "bubblewrap" not in pool.layers
+
+
+@pytest.mark.skipif("landlock" not in KINDS, reason="no Landlock here")
+def test_layers_that_claim_to_hold_and_do_not_are_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = (
+        "import sys; from kernelwright.sandbox import _closing as c\n"
+        "c.close_system_calls = c.close_files = c.drop_privileges = lambda *_, **__: True\n"
+        "from kernelwright.sandbox._zygote import main; main(sys.argv[3:])"
+    )
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(_process, "sys", SimpleNamespace(executable=str(python)))
+    environ = {"KERNELWRIGHT_SANDBOX": "landlock", "KERNELWRIGHT_CACHE": str(tmp_path)}
+    with Pool(Settings.from_environment(environ)) as pool:
+        layers = set(pool.layers)
+    assert {"process-group", "rlimits", "environment"} <= layers
+    assert not layers & {"landlock", "read-only", "seccomp"}
+    if os.geteuid() == 0:
+        assert "no-capabilities" not in layers
 
 
 def test_packages_that_the_environment_takes_in_from_another_are_readable(

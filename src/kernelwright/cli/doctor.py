@@ -148,10 +148,16 @@ def _peaks() -> Iterator[Fact]:
 
 def _sandbox() -> Iterator[Fact]:
     from ..landlock import landlock_version
-    from ..sandbox import Pool
+    from ..sandbox import LAYERS, Pool
 
     with Pool(Settings.from_environment(), arena_bytes=1 << 20) as pool:
+        absent = [layer for layer in LAYERS if layer not in pool.layers]
         yield Fact("sandbox", "layers", True, ", ".join(pool.layers))
+        if absent or pool.isolation == "none":
+            words = [*absent, *(["closed files"] if pool.isolation == "none" else [])]
+            yield Fact(
+                "sandbox", "absent", False, ", ".join(words), "install bubblewrap; KERNELWRIGHT_SANDBOX=auto"
+            )
     version = landlock_version()
     what = (
         f"closed in by Landlock {version}" if version else "no Landlock: sources may include any file of ours"

@@ -14,6 +14,7 @@ worker and everything it started are gone.
 """
 
 from ._arena import Arena
+from ._layers import LAYERS
 from ._pool import Pool
 from ._types import (
     Argument,
@@ -33,6 +34,7 @@ from ._types import (
 from ._worker import Worker
 
 __all__ = [
+    "LAYERS",
     "Arena",
     "Argument",
     "Audit",

@@ -9,6 +9,8 @@ from ._environment import environment
 from ._worker import Worker
 
 _PROBED = ("read-only", "private-tmp", "no-network", "seccomp", "pid-namespace", "environment")
+LAYERS = ("process-group", "rlimits", *_PROBED, "frozen-read", "no-capabilities")
+"""Every layer but the kind of file isolation."""
 
 
 def active_layers(worker: Worker, kind: str) -> tuple[str, ...]:
