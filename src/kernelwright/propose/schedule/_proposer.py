@@ -48,7 +48,7 @@ class ScheduleProposer:
     """Capture, lower and print: no model, no library of kernels.
 
     Covers: every reference that captures; regions without a form in tiles stay native.
-    Does not cover: references that change their arguments; graphs that are native from end to end.
+    Does not cover: gradients; graphs that are native from end to end.
     """
 
     name = "schedule"
