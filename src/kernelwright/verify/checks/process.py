@@ -9,9 +9,11 @@ from .._protocol import Depth, failed, passed
 from .._trial import Trial
 
 _IDLE_S = 0.05
-_LOOKS, _WINDOWS = 20, 8
+_LOOKS, _WINDOWS = 20, 40
 _IDLE_CPU = 0.3
 """Share of a core that an idle worker may use at most; OpenMP's spinning ends within milliseconds."""
+_SPIN_US = 100_000.0
+"""CPU time that threads may spin before they rest, all of them together."""
 _MORE_DESCRIPTORS = 64
 
 
@@ -36,17 +38,23 @@ class ProcessClean:
 def idle_share(worker: Worker) -> float:
     """Return the share of a core that a worker uses unasked, or asks for in vain on a busy machine.
 
-    A thread that waited for a processor all the time may have wanted it for a moment only: look again then.
+    Threads of OpenMP spin for some milliseconds before they rest, which lasts long where they get little of a
+    processor: a worker at work is looked at again, until it rests or has used more than such spinning does.
     """
+    spent_us = 0.0
     for _ in range(_WINDOWS):
         before, begun, wanted = worker.cpu_us(), time.monotonic(), 0
         for _ in range(_LOOKS):
             time.sleep(_IDLE_S / _LOOKS)
             wanted += worker.running()
-        used = (worker.cpu_us() - before) / ((time.monotonic() - begun) * 1e6)
-        if used > _IDLE_CPU or wanted <= _IDLE_CPU * _LOOKS:
-            return used
-    return max(used, wanted / _LOOKS)
+        used_us = worker.cpu_us() - before
+        share = used_us / ((time.monotonic() - begun) * 1e6)
+        if share <= _IDLE_CPU and wanted <= _IDLE_CPU * _LOOKS:
+            return share
+        spent_us += used_us
+        if spent_us > _SPIN_US:
+            break
+    return max(share, wanted / _LOOKS)
 
 
 def compare_audits(loaded: Audit, now: Audit) -> str:
