@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..calls import Calls, touched
-from ..graph import Graph, Size, text_of
-from ..tile import MONOIDS, Contraction, Kernel, NativeCall, Program, merged, part_kind
+from ..graph import Graph, Size
+from ..tile import MONOIDS, Contraction, Kernel, Program, merged, part_kind
 from ._blocks import Scope
-from ._body import PROGRAMS, Body, part_buffer
+from ._body import Body
 from ._dialect import POINTERS, Blocks
 from ._functions import used
 from ._launches import Launch, launches
 from ._lines import tidied
 from ._product import Product, extent, is_product
+from ._states import PROGRAMS, part_buffer
 
 _DEPTH_ALIGNED = 16
 
@@ -191,6 +192,3 @@ class Printer:
         size = next(b.shape[dim] for b in self.program.buffers if b.position == position)
         values = size.values if isinstance(size, Size) else (int(size),)
         return values[0] % _DEPTH_ALIGNED == 0
-
-
-__all__ = ["Choice", "NativeCall", "Printer", "text_of"]
