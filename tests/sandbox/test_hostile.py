@@ -60,6 +60,7 @@ def test_loading_has_a_deadline_too(pool: Pool) -> None:
         ("os.write(3, b'\\x02\\0\\0\\0}{')", FailureKind.PROTOCOL, "not JSON"),
         ("os.close(3)", FailureKind.CRASHED, "status 70"),
         ("sys.exit(0)", FailureKind.ERROR, "SystemExit"),
+        ("return torch.ones(1 << 23)", FailureKind.ERROR, "expected about"),
     ],
 )  # fmt: skip
 def test_each_way_to_go_wrong_has_its_kind(pool: Pool, body: str, kind: FailureKind, words: str) -> None:
