@@ -224,6 +224,17 @@ def test_world_model_tries_the_best_rated_action_for_its_difficulty_until_it_sta
     assert parent_us(move) == 90.0, "it hangs below what the plan of its time knew"
 
 
+@pytest.mark.parametrize("repairs", [0, 2])
+def test_evolve_mends_what_fails_as_often_as_it_is_told_to(repairs):
+    talk = Talk("evolve", {"repairs": repairs}, found(90.0))
+    talk.bring(talk.ask(), 10.0, fault="verify")
+    for _ in range(repairs):
+        move = talk.ask()
+        assert move.operator == "repair"
+        talk.bring(move, 10.0, fault="verify")
+    assert talk.ask().operator != "repair", "enough repairs"
+
+
 def test_world_model_without_a_planner_improves_freely():
     assert [m.operator for m in (Talk("world_model", None, found(90.0)).ask(),)] == ["improve"]
 
@@ -272,7 +283,7 @@ def test_bandit_prefers_what_pays_and_what_is_cheap():
 def test_portfolio_learns_the_model_the_operator_and_the_strategy_that_pay():
     talk = Talk(
         "bandit", {"strategies": "greedy evolve"}, found(90.0), models=("weak", "strong"),
-        operators=("draft", "improve", "repair", "merge", "tile", "unroll"),
+        operators=("draft", "improve", "repair", "merge", "tile", "unroll", "test", "read-profile", "summarise"),
     )  # fmt: skip
     best = 90.0
     for _ in range(60):

@@ -13,7 +13,7 @@ from ..archives import Scored
 from ._numbered import NumberedStrategy
 from ._protocol import Means
 
-_FIXED = frozenset({"draft", "merge", "repair", "plan", "critique"})
+_FIXED = frozenset({"draft", "merge", "repair", "plan", "critique", "read-profile", "test", "summarise"})
 """Operators that mean something to the strategy that asked for them; all others may stand for `improve`."""
 
 

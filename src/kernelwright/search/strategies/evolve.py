@@ -3,6 +3,7 @@
 Source: AlphaEvolve, 2025; OpenEvolve (islands, ring migration, inspirations); ShinkaEvolve (power-law parents).
 """
 
+from collections import deque
 from itertools import pairwise
 
 from ...propose import Move
@@ -20,7 +21,7 @@ class Evolve(NumberedStrategy):
 
     def __init__(
         self, means: Means, *, islands: int = 3, size: int = 12, interval: int = 6,
-        merging: float = 0.2, pressure: float = 1.0, inspirations: int = 2,
+        merging: float = 0.2, pressure: float = 1.0, inspirations: int = 2, repairs: int = 0,
     ) -> None:  # fmt: skip
         """Begin with empty islands.
 
@@ -32,6 +33,7 @@ class Evolve(NumberedStrategy):
             merging: Probability of a second parent.
             pressure: How much rank counts in the choice of a parent: 0 not at all.
             inspirations: Candidates shown beside the parents.
+            repairs: How often what fails is mended before it is given up.
         """
         super().__init__(means)
         self.islands = tuple(Population(size) for _ in range(islands))
@@ -39,8 +41,17 @@ class Evolve(NumberedStrategy):
         self._starts = 0
         self._interval, self._merging = interval, merging
         self._pressure, self._inspirations = pressure, inspirations
+        self._repairs = repairs
+        self._broken: deque[tuple[Scored, int]] = deque()
+        """What failed, with the repairs that it has behind it."""
+        self._mended: dict[int, int] = {}
+        """By the number of a repair: which it is of the same failure."""
 
     def _next(self) -> Move | None:
+        if self._broken:
+            failed, before = self._broken.popleft()
+            self._mended[self.asked] = before + 1
+            return self.move("repair", failed)
         island = self.islands[self.asked % len(self.islands)]
         if not len(island):
             return self.move("draft")
@@ -56,6 +67,9 @@ class Evolve(NumberedStrategy):
             self._starts += 1
         else:
             home = found.move.number % len(self.islands)
+            before = self._mended.get(found.move.number, 0)
+            if not found.works and before < self._repairs and found.evaluation.candidate.template is None:
+                self._broken.append((found, before))
         self.islands[home].add(found)
         self._births[home] += 1
         if self._births[home] % self._interval == 0:
