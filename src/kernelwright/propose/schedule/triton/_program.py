@@ -32,7 +32,8 @@ class Choice:
     num_stages: int = 2
     block_m: int = 64
     block_n: int = 64
-    block_k: int = 32
+    block_k: int = 0
+    """Inner elements of a tile; 0 for 16 where float32 is multiplied exactly, without tensor cores, and else 32."""
     precision: str = "ieee"
     """How float32 is multiplied: `ieee` exactly, `tf32x3` nearly so and on tensor cores."""
 
@@ -83,9 +84,11 @@ class Printer:
         step = merged(step, {b.name: b.shape for b in self.program.buffers})
         reads, writes = touched(step)
         body = Product(self.program, self.dialect, step, c.precision).lines()
+        plain = c.precision == "ieee" and any("PRECISION" in line for line in body)
+        depth = c.block_k or (16 if plain else 32)
         constants: dict[str, tuple[str, object]] = {
             "BLOCK_M": (str(c.block_m), c.block_m), "BLOCK_N": (str(c.block_n), c.block_n),
-            "BLOCK_K": (str(c.block_k), c.block_k), "GROUP": ("8", 8),
+            "BLOCK_K": (str(depth), depth), "GROUP": ("8", 8),
         }  # fmt: skip
         if any("PRECISION" in line for line in body):
             constants["PRECISION"] = (repr(c.precision), c.precision)
