@@ -92,3 +92,9 @@ def test_updates_at_equal_positions_come_one_after_another(rest):
     loops = [s for s in statements(put.body) if isinstance(s, Loop)]
     (along,) = (loop for loop in loops if loop.ordered)
     assert along.end == number(90) and not (along.parallel or along.vector)
+
+
+def test_buffers_come_in_the_order_of_the_graph():
+    _, program = steps_of(lambda x: tuple(torch.sin(x[:, : n + 1]) for n in range(12)), (3, 12))
+    outputs = [b.position for b in program.buffers if b.role == "output"]
+    assert outputs == sorted(outputs) and len(outputs) == 12

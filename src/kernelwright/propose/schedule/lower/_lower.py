@@ -1,6 +1,6 @@
 """Graph, decisions → Program: which nodes are stored, and one kernel for each group of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..graph import (
@@ -209,10 +209,10 @@ class _Lowering:
                 waiting.extend(n for n in self._nodes() if any(s is here for s in sources_of(n)))
         return NotLowered(f"{node.name} has no form in tiles")
 
-    def _name(self, wanted: Iterable[Node]) -> None:
+    def _name(self, wanted: Collection[Node]) -> None:
         """Name buffers after their nodes."""
         taken = set(self.names.values()) | set(self.graph.symbols) | RESERVED
-        for node in (*self.graph.inputs, *wanted):
+        for node in (*self.graph.inputs, *(n for n in self._nodes() if n in wanted)):
             if node not in self.names:
                 name, count = node.name, 1
                 while name in taken:
@@ -327,13 +327,12 @@ class _Lowering:
             [n.position for n in self.graph.inputs] + [p for p, _ in self.graph.scalars], default=-1
         )
         buffers = [Buffer(self.names[n], n.dtype, n.shape, "argument", n.position) for n in self.graph.inputs]
-        alive = {id(n) for n in self._nodes()}
-        for node in wanted:
+        for node in (n for n in self._nodes() if n in wanted):
             kind_of(node.dtype) if node not in self.native else None
             if any(node is o for o in self.outputs):
                 place = next(i for i, o in enumerate(self.outputs) if o is node)
                 buffers.append(Buffer(self.names[node], node.dtype, node.shape, "output", first + place))
-            elif id(node) in alive:
+            else:
                 buffers.append(Buffer(self.names[node], node.dtype, node.shape, "temporary"))
         name = self.names[self.outputs[0]] if self.outputs else "nothing"
         return Program(
