@@ -68,6 +68,13 @@ def test_a_rule_is_told_from_one_search_workload(tmp_path, body, rule):
     assert [text_of(s) for s in graph.outputs[0].shape] == ["rows", rule]
 
 
+def test_a_probe_with_empty_tensors_tells_nothing(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
+    graph = read(problem_of(tmp_path, declaration, "return x[:, :-5].exp()"))
+    rows, cols = (s.values for s in graph.outputs[0].shape)
+    assert len(rows) == len(cols) >= 3 and min(rows) > 0 and min(cols) > 0
+
+
 def test_sizes_beyond_the_probes_are_declined(tmp_path):
     declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
     graph = read(problem_of(tmp_path, declaration, "return x * 2.0 if x.shape[0] < 500 else x * 3.0"))

@@ -52,9 +52,11 @@ def read(problem: Problem) -> Graph:
     def tried(free: Sequence[str]) -> Iterator[_Seen]:
         for probe in probes(problem, first, served, free, larger=captured.how != "dispatch"):
             try:
-                yield probe, from_captured(trace(problem, probe), probe)
+                seen = from_captured(trace(problem, probe), probe)
             except Exception:  # noqa: BLE001  what the user's reference raises only drops this probe
                 continue
+            if all(node.elements for node in seen.nodes):  # sizes of zero tell no rule, and divide nothing
+                yield probe, seen
 
     def moves(name: str) -> bool:
         return _agreed([one, *itertools.islice(tried([name]), 1)], served, least=2) is not None
