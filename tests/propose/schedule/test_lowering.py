@@ -7,6 +7,7 @@ from tests.propose.schedule.test_actions import graph_of
 from kernelwright.propose.schedule import cpp
 from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret
 from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.lower._index import _divides
 from kernelwright.propose.schedule.tile import Contraction, Kernel, Loop, number, run_program, statements
 
 
@@ -98,3 +99,8 @@ def test_buffers_come_in_the_order_of_the_graph():
     _, program = steps_of(lambda x: tuple(torch.sin(x[:, : n + 1]) for n in range(12)), (3, 12))
     outputs = [b.position for b in program.buffers if b.role == "output"]
     assert outputs == sorted(outputs) and len(outputs) == 12
+
+
+def test_an_axis_is_cut_only_where_nothing_is_left_at_any_size():
+    rows, inner = Size("rows", (24, 10)), Size("inner", (8, 16))
+    assert not _divides(inner, rows) and _divides(inner, rows * inner) and not _divides(inner, 0 + rows)

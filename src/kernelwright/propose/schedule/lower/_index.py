@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..graph import Expand, Pad, Permute, Reshape, Size, Slice, Window, product, same, text_of
+from ..graph import Expand, Pad, Permute, Reshape, Size, Slice, Window, product, same, text_of, values_of
 from ..tile import Arith, Call, Expression, Extent, Guard, Literal, Position, arith, number
 
 Index = tuple[Expression, ...]
@@ -68,7 +68,10 @@ def digits_of(expression: Expression, size: int, axes: Mapping[str, int]) -> lis
 
 
 def _divides(inner: int, size: int) -> bool:
-    return bool(inner) and int(size) % int(inner) == 0
+    """Tell whether nothing is left on any workload seen."""
+    count = max(len(s.values) if isinstance(s, Size) else 1 for s in (inner, size))
+    pairs = zip(values_of(inner, count), values_of(size, count), strict=True)
+    return all(i and s % i == 0 for i, s in pairs)
 
 
 def _size_of(expression: Expression) -> int | None:
