@@ -1,14 +1,20 @@
 """The bench in real workers, on a task small enough for a test."""
 
+import time
+
 import pytest
 
 from kernelwright.config import Settings
 from kernelwright.devices import detect
+from kernelwright.errors import WorkerError
 from kernelwright.languages import get_language
 from kernelwright.measure import Bench
+from kernelwright.measure._layout import Layout
+from kernelwright.measure._legs import Baselines, CandidateLegs
 from kernelwright.records import Candidate, SourceFile, Split
-from kernelwright.sandbox import Pool
+from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import verify
 
 TASK = """
 import torch
@@ -148,3 +154,38 @@ def test_weights_are_packed_outside_of_timed_calls_and_the_cost_is_recorded(benc
     costs = {leg.name: leg.prepare_us for leg in timing.legs}
     assert costs["candidate"] > 0
     assert costs["eager"] == 0
+
+
+def test_every_worker_runs_on_the_pools_device(bench, monkeypatch):
+    asked = []
+
+    def refuse(payload, deadline_s=0.0):
+        asked.append(payload.device)
+        raise WorkerError("no worker here")
+
+    monkeypatch.setattr(bench.pool, "device", "cuda:7")
+    monkeypatch.setattr(bench.pool, "worker", refuse)
+    workload = bench.problem.task.split(Split.SEARCH)[0]
+    candidate = bench.problem.baseline("eager", workload)
+    build = get_language(candidate.language).build(candidate)
+    with pytest.raises(WorkerError):
+        CandidateLegs(bench.problem, bench.pool, candidate, build).of(workload, 1.0)
+    with pytest.raises(WorkerError):
+        list(Baselines(bench.problem, bench.pool, ("eager",)).started(workload, time.monotonic() + 1, None))
+    found = verify(bench.problem, candidate, build, pool=bench.pool, depth="screen")
+    assert found.status == "unknown"
+    assert asked == ["cuda:7"] * 3
+
+
+@pytest.mark.parametrize(("kind", "first"), [("cpu", "bind"), ("cuda", "fill")])
+def test_content_comes_after_binding_unless_binding_copies_it_to_a_gpu(bench, monkeypatch, kind, first):
+    done = []
+    fill, bind = Layout.fill, Worker.bind
+    monkeypatch.setattr(Layout, "fill", lambda layout: done.append("fill") or fill(layout))
+    monkeypatch.setattr(Worker, "bind", lambda worker, *given: done.append("bind") or bind(worker, *given))
+    measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n", "glance")
+    done.clear()
+    monkeypatch.setattr(bench, "device", bench.device.model_copy(update={"kind": kind}))
+    timing, findings = measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n", "glance")
+    assert timing.blocks, findings
+    assert done[0] == first

@@ -88,8 +88,8 @@ class Bench:
     Covers: every leg of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
     not there before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
     state by contract.
-    Does not cover: frequency changes within a block; two benches at once on one machine (take the device's
-    lock first).
+    Does not cover: on a GPU, bytes that are not there before the clock; frequency changes within a block; two
+    benches at once on one machine (take the device's lock first).
     """
 
     def __init__(
@@ -152,12 +152,15 @@ class Bench:
         end = time.monotonic() + left_s
         self._baselines.make_room(workloads)
         waiting = [(w, leg) for w in workloads for leg in self._baselines.started(w, end, only)]
+        if not waiting:
+            return time.monotonic() < end
         sets = [self._content(w).draw() for w, _ in waiting]
         numbers = []
-        for (workload, leg), bound in zip(waiting, self._layout.place(sets), strict=True):
+        places = self._layout.place(sets)
+        self._layout.fill()
+        for (workload, leg), bound in zip(waiting, places, strict=True):
             self._give_state(workload, [leg])
             numbers.append(leg.worker.bind(bound, workload.outputs))
-        self._layout.fill()
         with ThreadPoolExecutor(self.pool.threads) as threads:
             legs = [leg for _, leg in waiting]
             failures = list(threads.map(lambda leg, number: _first_call(leg, number, end), legs, numbers))
@@ -371,10 +374,14 @@ class Bench:
     ) -> tuple[Reply, Fetched]:  # fmt: skip
         """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
         leg.worker.release()
-        numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in self._layout.place(sets)]
+        places, on_gpu = self._layout.place(sets), self.device.kind != "cpu"
+        if on_gpu:  # binding copies the content to the device
+            self._layout.fill()
+        numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in places]
 
         def fill() -> None:
-            self._layout.fill()
+            if not on_gpu:
+                self._layout.fill()
             if self.cold(station.workload):
                 self._layout.flush_caches()
             time.sleep(_SETTLE_S)

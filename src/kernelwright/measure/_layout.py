@@ -45,8 +45,11 @@ class Layout:
     def flush_caches(self) -> None:
         """Stream through twice the last level, so that neither inputs nor code's data stay cached."""
         if self._flush is None:
-            self._flush = torch.zeros(max(1, 2 * self._device.last_level_bytes // 4), dtype=torch.int32)
+            count = max(1, 2 * self._device.last_level_bytes // 4)
+            self._flush = torch.zeros(count, dtype=torch.int32, device=self._device.torch_device)
         self._flush.add_(1)
+        if self._flush.is_cuda:
+            torch.cuda.synchronize(self._flush.device)
 
     def _lay_out(self, sets: list[list[object]]) -> None:
         tensors = [v for values in sets for v in values if isinstance(v, torch.Tensor)]

@@ -116,6 +116,7 @@ class Baselines:
             artefact=build.artefact,
             init=self._problem.init_arguments(workload),
             outputs=workload.outputs,
+            device=self._pool.device,
             mode=self._problem.task.contract.mode,
             gradient=Gradient.of(workload),
             trusted=True,
@@ -159,6 +160,7 @@ class CandidateLegs:
                 artefact=self._build.artefact,
                 init=tuple(init),
                 outputs=workload.outputs,
+                device=self._pool.device,
                 mode=self._problem.task.contract.mode,
                 gradient=Gradient.of(workload),
             )

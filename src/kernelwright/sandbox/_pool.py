@@ -61,6 +61,7 @@ class Pool:
         memory_bytes: int = 0,
         temporary_bytes: int = 1 << 30,
         processes: int = 1024,
+        device: str = "cpu",
     ) -> None:
         """Prepare; zygotes start with the first worker that needs them.
 
@@ -71,7 +72,10 @@ class Pool:
             memory_bytes: address space of a worker beyond what it starts with; 0: half of the memory.
             temporary_bytes: size of a worker's temporary folder.
             processes: processes and threads of a worker.
+            device: where the kernels run: `cpu` or `cuda:N`.
         """
+        self.device = device
+        """Where the kernels run."""
         self.threads = threads or physical_cores()
         """Threads of a kernel, the same in every worker."""
         self._settings = settings

@@ -85,7 +85,7 @@ class Acceptance:
         self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, say
         self._device, self._settings = device, settings or Settings.from_environment()
         self._peaks_again = self._isolation_said = False
-        self._pool = Pool(self._settings)
+        self._pool = Pool(self._settings, device=device.torch_device)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
         self._admission: Admission | None = None

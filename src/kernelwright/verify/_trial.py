@@ -117,6 +117,7 @@ class Trial:
                 artefact=self._build.artefact,
                 init=tuple(init),
                 outputs=workload.outputs,
+                device=self._pool.device,
                 mode=self.problem.task.contract.mode,
                 gradient=Gradient.of(workload),
                 watched=self._watched,
