@@ -1,8 +1,10 @@
 """The bench in real workers, on a task small enough for a test."""
 
+import random
 import time
 
 import pytest
+import torch
 
 from kernelwright.config import Settings
 from kernelwright.devices import detect
@@ -12,7 +14,7 @@ from kernelwright.measure import Bench
 from kernelwright.measure._layout import Layout
 from kernelwright.measure._legs import Baselines, CandidateLegs
 from kernelwright.records import Candidate, SourceFile, Split
-from kernelwright.sandbox import Pool, Worker
+from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import verify
 
@@ -177,15 +179,12 @@ def test_every_worker_runs_on_the_pools_device(bench, monkeypatch):
     assert asked == ["cuda:7"] * 3
 
 
-@pytest.mark.parametrize(("kind", "first"), [("cpu", "bind"), ("cuda", "fill")])
-def test_content_comes_after_binding_unless_binding_copies_it_to_a_gpu(bench, monkeypatch, kind, first):
-    done = []
-    fill, bind = Layout.fill, Worker.bind
-    monkeypatch.setattr(Layout, "fill", lambda layout: done.append("fill") or fill(layout))
-    monkeypatch.setattr(Worker, "bind", lambda worker, *given: done.append("bind") or bind(worker, *given))
-    measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n", "glance")
-    done.clear()
-    monkeypatch.setattr(bench, "device", bench.device.model_copy(update={"kind": kind}))
-    timing, findings = measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n", "glance")
-    assert timing.blocks, findings
-    assert done[0] == first
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_content_is_there_after_the_announcement_or_for_a_gpu_before_binding_copies_it(bench, kind):
+    layout = Layout(bench.pool, bench.device.model_copy(update={"kind": kind}), random.Random(0))
+    content = torch.arange(6.0).reshape(2, 3) + 1
+    ((slot,),) = layout.place([[content]])
+    seen = layout._arena.view(slot)
+    assert torch.equal(seen, content if kind == "cuda" else torch.zeros(2, 3))
+    layout.fill()
+    assert torch.equal(seen, content)

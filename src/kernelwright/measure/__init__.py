@@ -7,11 +7,12 @@ Covers: see docs/acceptance.md, "Covers".
 Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 """
 
-from ._bench import Bench, Phase
+from ._bench import Bench
 from ._decide import decide, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
 from ._startup import CANDIDATE
+from ._station import Phase
 
 __all__ = [
     "CANDIDATE",

@@ -1,17 +1,12 @@
 """Measure candidates against warm baselines in paired blocks."""
 
 import math
-import os
 import random
 import secrets
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
-
-import torch
 
 from ..devices import Device
 from ..records import (
@@ -21,65 +16,26 @@ from ..records import (
     CheckStatus,
     Finding,
     Split,
-    TensorSpec,
     Timing,
     Workload,
 )  # fmt: skip
-from ..sandbox import FailureKind, Fetched, Pool, Reply, WorkerFailure
+from ..sandbox import FailureKind, Pool, WorkerFailure
 from ..tasks import Problem
 from ._content import Content
 from ._decide import confirmed, refuted, settled
 from ._gates import gates
-from ._layout import Layout
+from ._layout import Layout, bytes_of
 from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
-from ._noise import Noise
-from ._outputs import Tolerance, difference, tolerance
+from ._outputs import Tolerance, tolerance
 from ._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, GLANCE_BLOCKS, LOOKS, SCREEN_BLOCKS, is_look
 from ._startup import CANDIDATE
+from ._station import COMPILE_LIMIT_S, Ends, OutOfTimeError, Phase, Station, WrongOutputError, give_state
 
-Phase = Literal["glance", "screen", "measure", "confirm"]
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
-_BLOCK_US = 1500.0
-"""Microseconds that one leg of a block should take at least."""
-_MOST_CALLS, _MOST_SETS = 256, 8
-_MOST_OUTPUT_BYTES = 64 << 20
-_CALL_LIMIT_S = 20.0
-_COMPILE_LIMIT_S = 180.0
-_SETTLE_S = 0.001
 _ROUNDS = {"glance": GLANCE_BLOCKS, "screen": SCREEN_BLOCKS, "measure": LOOKS[-1], "confirm": CONFIRM_BLOCKS}
 _FUTILE_ROUND = 3
 _FAR_ROUND, _FAR_SHARE = 2, 0.8
 """A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """When a measurement ends, by `time.monotonic`."""
-
-    soft: float
-    """No new round starts after it."""
-    hard: float
-    """No new block starts after it."""
-
-    @property
-    def left_s(self) -> float:
-        return self.hard - time.monotonic()
-
-    @property
-    def over(self) -> bool:
-        return self.left_s <= 0
-
-
-@dataclass
-class _Station:
-    """What one workload needs to be measured."""
-
-    workload: Workload
-    content: Content
-    allowed: Tolerance
-    legs: list[Contestant]
-    calls: int
-    noise: Noise
 
 
 class Bench:
@@ -128,7 +84,10 @@ class Bench:
         """Tell whether the contract wants caches cold on the workload."""
         if self.problem.task.contract.cache != "auto":
             return self.problem.task.contract.cache == "cold"
-        return _call_bytes(workload) > self.device.last_level_bytes / 2
+        return (
+            bytes_of((*workload.arguments, *workload.state, *workload.outputs))
+            > self.device.last_level_bytes / 2
+        )
 
     def ready(self, workloads: Sequence[Workload]) -> bool:
         """Tell whether every baseline runs on the workloads, or is known not to."""
@@ -159,7 +118,7 @@ class Bench:
         places = self._layout.place(sets)
         self._layout.fill()
         for (workload, leg), bound in zip(waiting, places, strict=True):
-            self._give_state(workload, [leg])
+            give_state(self.problem, workload, [leg])
             numbers.append(leg.worker.bind(bound, workload.outputs))
         with ThreadPoolExecutor(self.pool.threads) as threads:
             legs = [leg for _, leg in waiting]
@@ -197,7 +156,7 @@ class Bench:
         Returns:
             The raw blocks, and what the timed calls gave away; no blocks where time ended before the first.
         """
-        ends = _Ends(time.monotonic() + deadline_s, time.monotonic() + left_s)
+        ends = Ends(time.monotonic() + deadline_s, time.monotonic() + left_s)
         blocks: list[Block] = []
         legs: dict[tuple[str, int], Contestant] = {}
         findings = [_good(TIMED_CALLS), _good(TIMED_OUTPUTS)]
@@ -209,11 +168,11 @@ class Bench:
                 self._rounds(stations, phase, blocks, ends, tried)
                 if phase == "screen":
                     self._note_best(blocks)
-            except _OutOfTimeError:
+            except OutOfTimeError:
                 pass
             except WorkerFailure as failure:
                 findings = [_bad(TIMED_CALLS, f"{failure.kind.value}: {failure.message}")]
-            except _WrongOutputError as wrong:
+            except WrongOutputError as wrong:
                 findings = [_good(TIMED_CALLS), _bad(TIMED_OUTPUTS, str(wrong))]
             records = tuple(c.record() for c in legs.values())
         timing = Timing(
@@ -227,15 +186,15 @@ class Bench:
         )
 
     def _set_up(
-        self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, ends: _Ends
-    ) -> list[_Station]:
+        self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, ends: Ends
+    ) -> list[Station]:
         """Make every leg ready on every workload, warm it up, and choose how many calls make a block."""
         only = self._baselines.names[0] if phase == "glance" else None
         if phase == "confirm":
             for workload in workloads:
                 self._baselines.drop(workload, "eager")
         if not self.start(workloads, left_s=ends.left_s, only=only):
-            raise _OutOfTimeError
+            raise OutOfTimeError
         stations = []
         for workload in workloads:
             try:
@@ -247,21 +206,22 @@ class Bench:
                 raise
         return stations
 
-    def _station(self, workload: Workload, mine: Contestant, only: str | None, ends: _Ends) -> _Station:
+    def _station(self, workload: Workload, mine: Contestant, only: str | None, ends: Ends) -> Station:
         allowed = self._tolerances.get(workload.name)
         if allowed is None:
             allowed = tolerance(self.problem, workload, secrets.randbits(48))
             self._tolerances[workload.name] = allowed
-        station = _Station(workload, self._content(workload), allowed, [mine], 1, Noise())
-        self._warm_up(station, mine, ends)
+        station = Station(
+            self.problem, workload, self._content(workload), allowed, self._layout, self._random,
+            cold=self.cold(workload),
+        )  # fmt: skip
+        station.join(mine, ends)
         for baseline in self._baselines.of(workload, only):
             try:
-                self._warm_up(station, baseline, ends)
+                station.join(baseline, ends)
             except WorkerFailure as failure:
                 self._baselines.give_up(workload, baseline.name, f"{failure.kind.value}: {failure.message}")
-                continue
-            station.legs.append(baseline)
-        station.calls = self._choose_calls(station)
+        station.choose_calls()
         return station
 
     def _content(self, workload: Workload) -> Content:
@@ -269,38 +229,8 @@ class Bench:
             self._contents[workload.name] = Content(self.problem, workload)
         return self._contents[workload.name]
 
-    def _give_state(self, workload: Workload, legs: Sequence[Contestant]) -> None:
-        state = self.problem.state(workload, secrets.randbits(48))
-        for leg in legs:
-            leg.take(state)
-
-    def _warm_up(self, station: _Station, leg: Contestant, ends: _Ends) -> None:
-        """Give the leg a state and a random number of calls on content that is not timed."""
-        self._give_state(station.workload, [leg])
-        for i in range(1 + self._random.randrange(3)):
-            if ends.over:
-                raise _OutOfTimeError
-            sets = [station.content.draw()]
-            reply, _ = self._visit(station, leg, sets, 1, fetch=0, limit_s=_COMPILE_LIMIT_S)
-            if i == 0 and not leg.first_call_us:
-                leg.first_call_us = reply.time_us
-
-    def _choose_calls(self, station: _Station) -> int:
-        """Return the calls that make the fastest leg's part of a block long enough to time."""
-        if self.cold(station.workload) or self.problem.task.contract.mutates:
-            return 1
-        times = [
-            min(
-                self._visit(station, leg, [station.content.draw()], 4, fetch=0)[0].time_us / 4
-                for _ in range(2)
-            )
-            for leg in station.legs
-        ]
-        room = _MOST_OUTPUT_BYTES // max(1, _bytes(station.workload.outputs))
-        return max(1, min(_MOST_CALLS, room, int(_BLOCK_US / max(1.0, min(times))) + 1))
-
     def _rounds(
-        self, stations: list[_Station], phase: Phase, blocks: list[Block], ends: _Ends, tried: int
+        self, stations: list[Station], phase: Phase, blocks: list[Block], ends: Ends, tried: int
     ) -> None:
         """Visit every workload once a round, in random order, until it is settled, over or late."""
         for number in range(1, _ROUNDS[phase] + 1):
@@ -309,8 +239,7 @@ class Bench:
                 while repeated:
                     if ends.over:
                         return
-                    self._give_state(station.workload, station.legs)
-                    blocks.append(self._block(station, phase))
+                    blocks.append(station.block(phase))
                     repeated = blocks[-1].repeated
             if self._is_enough(number, phase, blocks, tried):
                 return
@@ -342,87 +271,10 @@ class Bench:
         for name, found in _ratios(blocks, self._baselines.names[0]).items():
             self._best[name] = max(median(found), self._best.get(name, 0.0))
 
-    def _block(self, station: _Station, phase: Phase) -> Block:
-        """Run every leg once on the same fresh bytes and compare what came out."""
-        sets = [station.content.draw() for _ in range(min(station.calls, _MOST_SETS))]
-        order = self._random.sample(station.legs, len(station.legs))
-        look = self._random.randrange(station.calls)
-        for leg in order:
-            leg.worker.release()
-        load = os.getloadavg()[0]
-        replies: dict[str, Reply] = {}
-        fetched: dict[str, Fetched] = {}
-        for leg in order:
-            replies[leg.name], fetched[leg.name] = self._visit(station, leg, sets, station.calls, fetch=look)
-        self._compare(station, fetched)
-        times = {name: reply.time_us / station.calls for name, reply in replies.items()}
-        return Block(
-            workload=station.workload.name,
-            order=tuple(leg.name for leg in order),
-            calls=station.calls,
-            times_us=times,
-            fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
-            cpu_us={name: reply.cpu_us / station.calls for name, reply in replies.items()},
-            load=load,
-            phase=phase,
-            repeated=station.noise.disturbed(times),
-        )
-
-    def _visit(
-        self, station: _Station, leg: Contestant, sets: list[list[object]], calls: int, *, fetch: int,
-        limit_s: float = _CALL_LIMIT_S,
-    ) -> tuple[Reply, Fetched]:  # fmt: skip
-        """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
-        leg.worker.release()
-        places, on_gpu = self._layout.place(sets), self.device.kind != "cpu"
-        if on_gpu:  # binding copies the content to the device
-            self._layout.fill()
-        numbers = [leg.worker.bind(bound, station.workload.outputs) for bound in places]
-
-        def fill() -> None:
-            if not on_gpu:
-                self._layout.fill()
-            if self.cold(station.workload):
-                self._layout.flush_caches()
-            time.sleep(_SETTLE_S)
-
-        asked = [numbers[i % len(numbers)] for i in range(calls)]
-        reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
-        return reply, _handed_over(leg, reply, calls, fetch, limit_s)
-
-    def _compare(self, station: _Station, fetched: dict[str, Fetched]) -> None:
-        """Hold the candidate's outputs against the first baseline's."""
-        others = [name for name in fetched if name != CANDIDATE]
-        if CANDIDATE not in fetched or not others:
-            return
-        baseline = "eager" if "eager" in others else others[0]
-        if fetched[baseline].frozen and not fetched[CANDIDATE].frozen:
-            raise _WrongOutputError("a timed call's output is not what was declared")
-        wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, station.allowed)
-        if wrong:
-            raise _WrongOutputError(f"in a timed call, {wrong}")
-
-
-def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:
-    """Fetch the outputs of one call; of all calls, for their time, where the worker runs on while they are copied."""
-    wanted = leg.worker.fetch(reply.first + asked, deadline_s=limit_s)
-    if wanted.frozen:
-        return wanted
-    rest = [leg.worker.fetch(reply.first + i, deadline_s=limit_s) for i in range(calls) if i != asked]
-    return replace(wanted, time_us=wanted.time_us + sum(f.time_us for f in rest))
-
-
-class _OutOfTimeError(Exception):
-    """The run's time was up before the first block."""
-
-
-class _WrongOutputError(Exception):
-    """A timed call gave something else than the baseline."""
-
 
 def _first_call(leg: Contestant, number: int, end: float) -> str:
     """Make a baseline's first call; return what went wrong, or nothing."""
-    limit_s = max(0.0, min(_COMPILE_LIMIT_S, end - time.monotonic()))
+    limit_s = max(0.0, min(COMPILE_LIMIT_S, end - time.monotonic()))
     try:
         leg.first_call_us = leg.worker.call([number], deadline_s=limit_s).time_us
         leg.worker.release()
@@ -447,13 +299,3 @@ def _good(check: str) -> Finding:
 
 def _bad(check: str, message: str) -> Finding:
     return Finding(check=check, status=CheckStatus.FAIL, message=message)
-
-
-def _bytes(specs: Sequence[object]) -> int:
-    return sum(
-        math.prod(s.shape) * getattr(torch, s.dtype).itemsize for s in specs if isinstance(s, TensorSpec)
-    )
-
-
-def _call_bytes(workload: Workload) -> int:
-    return _bytes((*workload.arguments, *workload.state, *workload.outputs))

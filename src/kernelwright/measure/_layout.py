@@ -5,6 +5,7 @@ are written again for each leg, caches emptied where asked.
 Does not cover: physical pages, which the system chooses.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import cast
@@ -12,6 +13,7 @@ from typing import cast
 import torch
 
 from ..devices import Device
+from ..records import TensorSpec
 from ..sandbox import Argument, Pool, Slot
 
 _ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
@@ -24,22 +26,28 @@ class Layout:
 
     def __init__(self, pool: Pool, device: Device, random: Random) -> None:
         self._pool, self._device, self._random = pool, device, random
-        self._arena = pool.arena
+        self._arena, self._on_gpu = pool.arena, device.kind != "cpu"
         self._sets: list[list[object]] = []
         self._bound: list[tuple[Argument, ...]] = []
         self._flush: torch.Tensor | None = None
 
     def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
-        """Return the sets as arguments to bind, at new places if they are new; all zero until `fill`."""
+        """Return the sets as arguments to bind, at new places if they are new; all zero until `fill`.
+
+        On a GPU, where binding copies to the device, the content is there at once.
+        """
         if self._sets is not sets:
             self._lay_out(sets)
-        for slot, _ in self._slots():
-            self._arena.view(slot).zero_()
+        for slot, value in self._slots():
+            if self._on_gpu:
+                self._arena.refill(slot, value)
+            else:
+                self._arena.view(slot).zero_()
         return self._bound
 
     def fill(self) -> None:
         """Write the content of the sets last placed."""
-        for slot, value in self._slots():
+        for slot, value in () if self._on_gpu else self._slots():
             self._arena.refill(slot, value)
 
     def flush_caches(self) -> None:
@@ -70,3 +78,10 @@ class Layout:
             for value, slot in zip(values, bound, strict=True):
                 if isinstance(slot, Slot) and isinstance(value, torch.Tensor):
                     yield slot, value
+
+
+def bytes_of(specs: Sequence[object]) -> int:
+    """Count the bytes of the tensors among arguments or outputs."""
+    return sum(
+        math.prod(s.shape) * getattr(torch, s.dtype).itemsize for s in specs if isinstance(s, TensorSpec)
+    )

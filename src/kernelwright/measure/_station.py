@@ -1,0 +1,185 @@
+"""One workload's place in a measurement: its content, its legs, and how a block of them is run."""
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from ..records import Block, Contract, Workload
+from ..sandbox import Fetched, Reply
+from ..tasks import Problem
+from ._content import Content
+from ._layout import Layout, bytes_of
+from ._legs import Contestant
+from ._noise import Noise
+from ._outputs import Tolerance, difference
+from ._startup import CANDIDATE
+
+Phase = Literal["glance", "screen", "measure", "confirm"]
+COMPILE_LIMIT_S = 180.0
+"""Seconds of a first call, in which a baseline may compile."""
+_BLOCK_US = 1500.0
+"""Microseconds that one leg of a block should take at least."""
+_MOST_CALLS, _MOST_SETS = 256, 8
+_MOST_OUTPUT_BYTES = 64 << 20
+_CALL_LIMIT_S = 20.0
+_SETTLE_S = 0.001
+
+
+class OutOfTimeError(Exception):
+    """The run's time was up before the first block."""
+
+
+class WrongOutputError(Exception):
+    """A timed call gave something else than the baseline."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When a measurement ends, by `time.monotonic`."""
+
+    soft: float
+    """No new round starts after it."""
+    hard: float
+    """No new block starts after it."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until no new block starts."""
+        return self.hard - time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether no new block starts."""
+        return self.left_s <= 0
+
+
+class Station:
+    """What one workload needs to be measured; legs join it one by one, each warmed up."""
+
+    def __init__(
+        self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
+        random: Random, *, cold: bool,
+    ) -> None:  # fmt: skip
+        self.workload, self.legs = workload, list[Contestant]()
+        self._problem, self._content, self._allowed = problem, content, allowed
+        self._layout, self._random, self._cold = layout, random, cold
+        self._calls, self._noise = 1, Noise()
+
+    @property
+    def contract(self) -> Contract:
+        """The task's contract."""
+        return self._problem.task.contract
+
+    def join(self, leg: Contestant, ends: Ends) -> None:
+        """Give the leg a state and a random number of calls on content that is not timed, and take it in.
+
+        Raises:
+            WorkerFailure: it does not run.
+            OutOfTimeError: the time was up before.
+        """
+        give_state(self._problem, self.workload, [leg])
+        for i in range(1 + self._random.randrange(3)):
+            if ends.over:
+                raise OutOfTimeError
+            reply, _ = self._visit(leg, [self._content.draw()], 1, fetch=0, limit_s=COMPILE_LIMIT_S)
+            if i == 0 and not leg.first_call_us:
+                leg.first_call_us = reply.time_us
+        self.legs.append(leg)
+
+    def choose_calls(self) -> None:
+        """Let a block have as many calls as make the fastest leg's part of it long enough to time."""
+        if self._cold or self.contract.mutates:
+            return
+        times = [
+            min(self._visit(leg, [self._content.draw()], 4, fetch=0)[0].time_us / 4 for _ in range(2))
+            for leg in self.legs
+        ]
+        room = _MOST_OUTPUT_BYTES // max(1, bytes_of(self.workload.outputs))
+        self._calls = max(1, min(_MOST_CALLS, room, int(_BLOCK_US / max(1.0, min(times))) + 1))
+
+    def block(self, phase: Phase) -> Block:
+        """Run every leg once on the same fresh bytes and compare what came out.
+
+        Raises:
+            WorkerFailure: a leg does not run any more.
+            WrongOutputError: the candidate's output is not the baseline's.
+        """
+        give_state(self._problem, self.workload, self.legs)
+        sets = [self._content.draw() for _ in range(min(self._calls, _MOST_SETS))]
+        order = self._random.sample(self.legs, len(self.legs))
+        look = self._random.randrange(self._calls)
+        for leg in order:
+            leg.worker.release()
+        load = os.getloadavg()[0]
+        replies: dict[str, Reply] = {}
+        fetched: dict[str, Fetched] = {}
+        for leg in order:
+            replies[leg.name], fetched[leg.name] = self._visit(leg, sets, self._calls, fetch=look)
+        self._compare(fetched)
+        times = {name: reply.time_us / self._calls for name, reply in replies.items()}
+        return Block(
+            workload=self.workload.name,
+            order=tuple(leg.name for leg in order),
+            calls=self._calls,
+            times_us=times,
+            fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
+            cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
+            load=load,
+            phase=phase,
+            repeated=self._noise.disturbed(times),
+        )
+
+    def _visit(
+        self,
+        leg: Contestant,
+        sets: list[list[object]],
+        calls: int,
+        *,
+        fetch: int,
+        limit_s: float = _CALL_LIMIT_S,
+    ) -> tuple[Reply, Fetched]:
+        """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
+        leg.worker.release()
+        numbers = [leg.worker.bind(bound, self.workload.outputs) for bound in self._layout.place(sets)]
+
+        def fill() -> None:
+            self._layout.fill()
+            if self._cold:
+                self._layout.flush_caches()
+            time.sleep(_SETTLE_S)
+
+        asked = [numbers[i % len(numbers)] for i in range(calls)]
+        reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
+        return reply, _handed_over(leg, reply, calls, fetch, limit_s)
+
+    def _compare(self, fetched: dict[str, Fetched]) -> None:
+        """Hold the candidate's outputs against the first baseline's."""
+        others = [name for name in fetched if name != CANDIDATE]
+        if CANDIDATE not in fetched or not others:
+            return
+        baseline = "eager" if "eager" in others else others[0]
+        if fetched[baseline].frozen and not fetched[CANDIDATE].frozen:
+            raise WrongOutputError("a timed call's output is not what was declared")
+        wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, self._allowed)
+        if wrong:
+            raise WrongOutputError(f"in a timed call, {wrong}")
+
+
+def give_state(problem: Problem, workload: Workload, legs: Sequence[Contestant]) -> None:
+    """Give every leg the same fresh parameters and buffers."""
+    state = problem.state(workload, secrets.randbits(48))
+    for leg in legs:
+        leg.take(state)
+
+
+def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:
+    """Fetch the outputs of one call; of all calls, for their time, where the worker runs on while they are copied."""
+    wanted = leg.worker.fetch(reply.first + asked, deadline_s=limit_s)
+    if wanted.frozen:
+        return wanted
+    rest = [leg.worker.fetch(reply.first + i, deadline_s=limit_s) for i in range(calls) if i != asked]
+    return replace(wanted, time_us=wanted.time_us + sum(f.time_us for f in rest))
