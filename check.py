@@ -17,6 +17,7 @@ TIMED = (
     "docs",
     "measure",
     "sandbox",
+    "search/test_acceptance.py",
     "test_flow.py",
     "verify",
 )

@@ -222,6 +222,15 @@ def test_killed_and_resumed_nothing_is_lost_and_nothing_paid_twice(world):
     assert result.usd >= before > 0
 
 
+@pytest.fixture
+def interruptible():
+    """Where tests run side by side, their processes ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_in_mid_call_only_that_question_is_asked_again(world, monkeypatch):
     monkeypatch.setattr(_edits, "_GRACE_S", 0.05)
     over = threading.Event()
