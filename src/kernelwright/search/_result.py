@@ -48,8 +48,6 @@ class Result(Record):
     """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
     """The kernel's or the best candidate's time, over the same workloads."""
-    start_up: StartUp | None = None
-    """What the best kernel takes to its first answer in a fresh process, against the baseline."""
     fraction_of_bound: float | None
     """`bound_us / time_us`."""
     kernel: str | None
@@ -62,6 +60,8 @@ class Result(Record):
     """Failures by kind."""
     usd: float = 0.0
     """Money spent on models, what may have been billed included."""
+    start_up: StartUp | None = None
+    """What the best kernel takes to its first answer in a fresh process, against the baseline."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""
