@@ -1,10 +1,15 @@
 """The library proposer on a task of its own form."""
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from kernelwright.devices import detect
+from kernelwright.languages import get_language
 from kernelwright.propose import Proposer, Request
 from kernelwright.propose.library import LibraryProposer
+from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
 
 SOURCE = """
@@ -18,6 +23,11 @@ def soft(x):
 @kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 33}, {"rows": 16, "dim": 33}])
 def by_rows(x):
     return x.exp() / x.shape[0]
+
+@kw.task(x="float32[batch, channels, side, side]",
+         workloads=[{"batch": 1, "channels": 4, "side": 6}, {"batch": 2, "channels": 4, "side": 8}])
+def instance_norm(x):
+    return torch.nn.functional.instance_norm(x)
 
 @kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 8}])
 def inverse(x):
@@ -52,6 +62,20 @@ def test_templates_that_cover_the_task(proposals):
 def test_nothing_where_nothing_matches(proposals):
     assert proposals("inverse", ("cpp",)) == []
     assert proposals("soft", ()) == []
+
+
+def test_a_batch_of_one_is_not_what_is_matched(proposals, tmp_path):
+    """There an instance norm looks like a batch norm; what is proposed must be right for two."""
+    problem = Problem(load_task(f"{tmp_path / 'tasks.py'}:instance_norm"))
+    language, workload = get_language("cpp"), problem.task.split(Split.SEARCH)[1]
+    for template in proposals("instance_norm", ("cpp",)):
+        candidate = template.render(template.default())
+        build = language.build(candidate)
+        assert build.artefact is not None, build.diagnostics
+        kernel = language.load(candidate, Path(build.artefact), workload.outputs)
+        inputs = problem.inputs(workload, 3)
+        (want,) = problem.run_oracle(workload, inputs, {}).outputs
+        torch.testing.assert_close(kernel(*inputs).double(), want, rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_where_constants_follow_sizes(proposals):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..errors import InputError
 from ..kernels import match_all
-from ..records import Split
+from ..records import Split, TensorSpec, Workload
 from ..tasks.capture import Graph, capture
 from ._protocol import Request, Template
 
@@ -29,12 +29,19 @@ class LibraryProposer:
                 f"{task.name} asks for gradients; the library's kernels compute the forward only"
             )
         workloads = task.split(Split.SEARCH) or task.workloads
-        graphs = [capture(request.problem, workload) for workload in (workloads[0], workloads[-1])]
+        ends = (workloads[0], workloads[-1])
+        graphs = [capture(request.problem, workload) for workload in ends]
         if _constants(graphs[0]) != _constants(graphs[1]):
             return
         order = {language: i for i, language in enumerate(request.languages)}
-        found = [t for t in match_all(graphs[0], workloads[0]) if t.language in order]
+        graph, workload = min(zip(graphs, ends, strict=True), key=lambda pair: _ones(pair[1]))
+        found = [t for t in match_all(graph, workload) if t.language in order]
         yield from sorted(found, key=lambda template: order[template.language])
+
+
+def _ones(workload: Workload) -> int:
+    """Count the sizes of one: there a graph may look like another, an instance norm like a batch norm."""
+    return sum(spec.shape.count(1) for spec in workload.arguments if isinstance(spec, TensorSpec))
 
 
 def _constants(graph: Graph) -> list[object]:

@@ -41,7 +41,7 @@ static void rotate(const kw::Args& args, int output, const Leaf* leaves) {
   const int axes = y.ndim() - 1;
   const int64_t d = y.shape(-1), h = d / 2, rows = y.numel(0, axes);
   if (y.numel() == 0) return;
-  KW_REQUIRE(d % 2 == 0, "the last axis must be even");
+  if (d % 2 != 0) KW_UNSUPPORTED("the last axis is odd");
   const float* base[Row::kLeaves];
   int64_t strides[Row::kLeaves][kMaxAxes];
   for (int l = 0; l < Row::kLeaves; ++l) {
