@@ -119,3 +119,52 @@ class _NoRounding(_case.Rounding):
 def test_without_intermediate_rounding_honest_kernels_would_be_refused(name, oracles, monkeypatch):
     monkeypatch.setattr(_case, "Rounding", _NoRounding)
     assert any(rejected(name, case) for case in cases(Oracle(oracles[name].problem), SEEDS))
+
+
+PRODUCT = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, w):
+        return x @ w
+
+def get_inputs():
+    return [torch.randn(16, 1024), torch.randn(1024, 64)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def one_after_another(x, w):
+    """Sum the terms of every element in float32, in order."""
+    total = torch.zeros(x.shape[0], w.shape[1])
+    for k in range(x.shape[1]):
+        total = total + x[:, k : k + 1] * w[k]
+    return total
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    path = tmp_path_factory.mktemp("yardstick") / "product.py"
+    path.write_text(PRODUCT)
+    return cases(Oracle(Problem(load_task(path))), range(12))
+
+
+def test_a_product_may_be_summed_in_any_order(products):
+    for case in products:
+        assert error_against(one_after_another(*case.inputs), case.outputs[0]).ok
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x, w: (x.bfloat16() @ w.bfloat16()).float(),
+        lambda x, w: x.half().float() @ w.half().float(),
+        lambda x, w: x[:, :-1] @ w[:-1],
+        lambda x, w: (x @ w) * 0.9999,
+    ],
+)
+def test_a_product_of_fewer_bits_or_terms_is_not_within_it(products, wrong):
+    assert all(not error_against(wrong(*case.inputs), case.outputs[0]).ok for case in products)

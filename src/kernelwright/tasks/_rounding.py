@@ -5,8 +5,10 @@ steps in one (norms, softmax, activations, gradients) are taken apart first, as 
 them. So it shows how far a fair evaluation may be from the truth where the native op itself is near it by luck.
 Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
 
-Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`.
-Does not cover: rounding within sums and products of matrices, which are one step here; native code of the user.
+A product's sum of K terms rounds K times: one term after another that is about sqrt(K / 2) half epsilons of its row.
+
+Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`; products summed in any order.
+Does not cover: rounding within other sums, which are one step here; native code of the user.
 """
 
 import functools
@@ -39,6 +41,8 @@ _EXACT = frozenset({
     "threshold_backward", "lift_fresh",
 })  # fmt: skip
 """Operators that round nothing."""
+_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
+"""Products of matrices, and which argument's last axis is summed over."""
 
 
 class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -63,6 +67,8 @@ class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annota
             for tensor in tree_leaves(result):
                 if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
                     self._round(tensor)
+                    if terms := _terms(name, args):
+                        self._round_sum(tensor, terms)
         return result
 
     def _apart(self, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -86,6 +92,20 @@ class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annota
         else:
             drawn = self._steps[first : first + _STEPS].repeat(-(-tensor.numel() // _STEPS))
             tensor.mul_(drawn[: tensor.numel()].view(tensor.shape))
+
+    def _round_sum(self, tensor: Tensor, terms: int) -> None:
+        """Move every element by what so many roundings of its partial sums come to, measured by its row."""
+        first = self._random.randrange(_STEPS)
+        drawn = self._steps[first : first + _STEPS].sub(1).repeat(-(-tensor.numel() // _STEPS))
+        rows = tensor.square().mean(-1, keepdim=True).sqrt_() if tensor.dim() else tensor.abs()
+        tensor.add_(drawn[: tensor.numel()].view(tensor.shape) * rows, alpha=(terms / 2) ** 0.5)
+
+
+def _terms(name: str, args: tuple[Any, ...]) -> int:
+    """Count the terms of each sum of a product; 0 for other operators."""
+    if name == "convolution":
+        return int(args[1][0].numel())
+    return int(args[_PRODUCTS[name]].shape[-1]) if name in _PRODUCTS else 0
 
 
 @functools.cache
