@@ -67,6 +67,12 @@ def test_what_does_not_hold_is_not_found(made):
     assert {r.change for r in discover(problem, workload)} == {"mirror"}
 
 
+def test_what_overflows_is_no_relation(made):
+    """In float64 it is finite, and four times that is not: infinity is within any share of itself."""
+    problem = made("x * 4e307")
+    assert not [r for r in discover(problem, problem.task.split(Split.SEARCH)[0]) if r.change == "scale"]
+
+
 def test_a_shift_is_exact():
     x = torch.randn(100, generator=torch.Generator().manual_seed(0))
     (base,) = prepared("shift", [x], 0)

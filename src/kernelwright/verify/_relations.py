@@ -146,7 +146,7 @@ def _tried(problem: Problem, workload: Workload, change: str, argument: int) -> 
 
 
 def _holds(form: Form, y: torch.Tensor, z: torch.Tensor, order: torch.Tensor) -> bool:
-    if not y.is_floating_point() or not y.numel() or not bool(torch.isfinite(y).all()):
+    if not y.is_floating_point() or not y.numel() or not all(bool(torch.isfinite(t).all()) for t in (y, z)):
         return False
     expected = form.follow(y, order)
     if expected.shape != z.shape:
