@@ -33,7 +33,7 @@ from kernelwright.tasks import load_task
 TASKS = Path(__file__).parent / "tasks"
 BASELINES = ("eager", "compile")
 WITH_PRODUCTS, MAX_AUTOTUNE = {"matmul"}, "compile-max-autotune"
-"""Files whose tasks multiply matrices; for other tasks on a CPU max-autotune writes what the default writes."""
+"""Files whose tasks multiply matrices; else max-autotune writes the default's kernels on a CPU (compared for two)."""
 SIZES = ("small", "large")
 LEAST_MINUTES = 0.3
 """What a task gets at least, however late it is."""
