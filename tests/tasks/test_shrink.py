@@ -51,6 +51,16 @@ def test_joint_moves_every_equal_value() -> None:
     assert found == {"size": 1024, "range": 1024}
 
 
+def test_smaller_constants_move_where_nothing_larger_can() -> None:
+    found = Shrinker(lambda v: v["n"] ** 5).shrink({"n": 32, "kernel": 3}, 1 << 10)
+    assert found == {"n": 4, "kernel": 3}
+
+
+def test_larger_constants_move_before_smaller_ones() -> None:
+    found = Shrinker(lambda v: v["n"] * v["m"]).shrink({"n": 64, "m": 12}, 128)
+    assert found == {"n": 8, "m": 12}
+
+
 def test_when_nothing_is_left_it_says_what_is() -> None:
     with pytest.raises(TaskError, match=r"below 8,192 .* at most 10.*n = 8192"):
         Shrinker(lambda v: 8192 if v["n"] == 8192 else _refuse()).shrink({"n": 8192}, 10)

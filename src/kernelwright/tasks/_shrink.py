@@ -9,8 +9,9 @@ from ..records import Workload
 from ._draw import elements_of
 
 Values = dict[str, int]
-LEAST = 16
-"""Values below this are left alone unless they must move together with a larger one."""
+_FLOORS = (16, 8)
+"""Values below the first are left alone unless they must move together with a larger one; where nothing else
+is left, those from the second up move too."""
 
 
 @dataclass
@@ -50,26 +51,13 @@ class Shrinker:
         return now
 
     def _step(self, now: Values, size: int, ratios: list[tuple[str, str]]) -> tuple[Values, int] | None:
-        for changed in self._moves(now):
+        for changed in itertools.chain.from_iterable(_moves(now, floor, self.joint) for floor in _FLOORS):
             trial = now | changed
             if all(trial[a] % trial[b] == 0 and trial[a] // trial[b] >= 2 for a, b in ratios):
                 found = self._measured(trial)
                 if found is not None and found < size:
                     return trial, found
         return None
-
-    def _moves(self, now: Values) -> Iterable[Values]:
-        large = sorted((k for k in now if now[k] >= LEAST), key=lambda k: -now[k])
-        for name in large:
-            equal = [k for k in now if now[k] == now[name]]
-            if not self.joint or len(equal) == 1:
-                yield {name: now[name] // 2}
-            if len(equal) > 1:
-                yield {k: now[k] // 2 for k in equal}
-        pairs = [(a, b) for a, b in itertools.combinations(now, 2) if max(now[a], now[b]) >= LEAST]
-        for a, b in sorted(pairs, key=lambda p: -now[p[0]] * now[p[1]]):
-            if min(now[a], now[b]) >= 4:
-                yield {a: now[a] // 2, b: now[b] // 2}
 
     def _measured(self, values: Values) -> int | None:
         key = tuple(sorted(values.items()))
@@ -100,6 +88,20 @@ def fit_axes(
 def workload_elements(workload: Workload) -> int:
     """Count the elements of arguments, state and outputs."""
     return elements_of((*workload.arguments, *workload.state, *workload.outputs))
+
+
+def _moves(now: Values, floor: int, joint: bool) -> Iterable[Values]:
+    """Halve one constant from the floor up, or those equal to it, or a pair of which one is that large."""
+    for name in sorted((k for k in now if now[k] >= floor), key=lambda k: -now[k]):
+        equal = [k for k in now if now[k] == now[name]]
+        if not joint or len(equal) == 1:
+            yield {name: now[name] // 2}
+        if len(equal) > 1:
+            yield {k: now[k] // 2 for k in equal}
+    pairs = [(a, b) for a, b in itertools.combinations(now, 2) if max(now[a], now[b]) >= floor]
+    for a, b in sorted(pairs, key=lambda p: -now[p[0]] * now[p[1]]):
+        if min(now[a], now[b]) >= 4:
+            yield {a: now[a] // 2, b: now[b] // 2}
 
 
 def _ratios(values: Values, tied: frozenset[str]) -> list[tuple[str, str]]:
