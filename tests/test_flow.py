@@ -1,6 +1,7 @@
 """The flow with planted candidates on a real task: what is called, what is kept, what is given back."""
 
 import json
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -261,3 +262,28 @@ def others_hold_the_device():
     lock = DeviceLock(Settings.from_environment().cache / "locks", detect("cpu").fingerprint)
     with lock.hold():
         yield
+
+
+@pytest.mark.parametrize("stage", ["peaks_of", "profile", "bound"])
+def test_a_stage_that_hangs_before_the_search_ends_with_the_budget(world, monkeypatch, stage):
+    monkeypatch.setattr(flow, stage, lambda *_: time.sleep(600))
+    task = load_task(world.file)
+    result = world.optimize(task, budget=Budget(minutes=0.02))
+    assert (result.decision, result.evaluations, result.kernel) == (DecisionStatus.UNKNOWN, 0, None)
+    assert any("time was up before anything was tried" in str(e.data.get("message")) for e in world.events)
+
+
+def test_what_hangs_in_the_search_ends_soon_after_the_budget(world, monkeypatch):
+    monkeypatch.setattr(_search, "_GRACE_S", 0.0)
+    world.judge.screen = lambda *_, **__: time.sleep(600)
+    world.proposals = [planted_candidate(80.0)]
+    result = world.optimize(load_task(world.file), budget=Budget(minutes=0.05))
+    assert (result.decision, result.evaluations) == (DecisionStatus.UNKNOWN, 0)
+    assert any("in the middle of an evaluation" in str(e.data.get("message")) for e in world.events)
+
+
+def test_the_minutes_count_from_when_the_user_began(world):
+    world.proposals = [planted_candidate(80.0)]
+    begun = time.monotonic() - 3600
+    result = world.optimize(load_task(world.file), budget=Budget(minutes=60), begun=begun)
+    assert result.evaluations == 0

@@ -5,6 +5,7 @@
 `search` asks `propose` for candidates, has each verified and measured by its judge, and decides what next.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,17 +61,20 @@ def optimize(
     max_elements: int | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
+    begun: float | None = None,
 ) -> Result:
     """Search for a faster kernel, verify it, and package it; nothing better found is a result too.
 
     `more` is what proposers, editors and strategies let one choose: `models`, `edits`, `strategy.patience` ...
+    The budget's minutes count from `begun`, a reading of `time.monotonic`, by default from now.
 
     Raises:
         TaskError: the target is no task.
         NotFoundError: no language, proposer, tuner, strategy, editor or device of that name.
         KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
     """
-    task, used = task_of(target, max_elements), detect(device)
+    begun = time.monotonic() if begun is None else begun
+    task, used = task_of(target, max_elements, budget.minutes), detect(device)
     beaten = check_choices(task, baselines, proposers, tuner, strategy, editors, more=more, usd=budget.usd)
     options: Options = {
         "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
@@ -79,7 +83,7 @@ def optimize(
     }  # fmt: skip
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
-        return _search(kept, run, on_event)
+        return _search(kept, run, on_event, time.monotonic() - begun)
 
 
 def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | None = None) -> Result:
@@ -93,14 +97,14 @@ def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | Non
         return _search(kept, record, on_event)
 
 
-def _search(store: Store, run: Run, on_event: OnEvent | None) -> Result:
-    setting = Search.of(store, run, detect(str(run.options["device"])), on_event)
+def _search(store: Store, run: Run, on_event: OnEvent | None, passed_s: float = 0.0) -> Result:
+    setting = Search.of(store, run, detect(str(run.options["device"])), on_event, passed_s)
     with setting.going_on():
         try:
             with staged(setting) as (problem, bounds, judging):
                 hints = hints_of(store, run) if run.options.get("learn", True) else ()
                 outcome = search(setting, request_of(setting, problem, bounds), judging, hints)
-        except BusyError as error:
+        except (BusyError, TimeoutError) as error:
             outcome = so_far(setting, str(error))
         result = conclude(setting, outcome)
         learn_from(store, run.id)
@@ -114,15 +118,18 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
     """Profile and bound the task of a run and open its judge."""
     device, problem = setting.device, Problem(setting.store.task(setting.run.task))
     searched = problem.task.split(Split.SEARCH)
-    with setting.timing():
-        peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
-    setting.say("profile", **profiled.model_dump(mode="json"))
-    bounds = [bound(problem, workload, device, peaks) for workload in searched]
+    with setting.in_time("before anything was tried"):
+        with setting.timing():
+            peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
+        setting.say("profile", **profiled.model_dump(mode="json"))
+        bounds = [bound(problem, workload, device, peaks) for workload in searched]
     setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     with open_judge(setting, problem, bounds) as judging:
         yield problem, bounds, judging
 
 
-def task_of(target: Target, max_elements: int | None) -> Task:
-    """Return the task that a target stands for."""
-    return target if isinstance(target, Task) else load_task(target, max_elements=max_elements)
+def task_of(target: Target, max_elements: int | None, minutes: float | None = None) -> Task:
+    """Return the task that a target stands for; loading it may take so many minutes."""
+    if isinstance(target, Task):
+        return target
+    return load_task(target, max_elements=max_elements, minutes=minutes)

@@ -99,3 +99,16 @@ def test_a_device_that_torch_cannot_reach_is_named(lopsided: Problem) -> None:
     gpu = CPU.model_copy(update={"kind": "cuda", "torch_device": "cuda:0"})
     with pytest.raises(InputError, match="cuda:0"):
         profile(lopsided, lopsided.task.workloads[0], gpu)
+
+
+def test_a_slow_reference_is_called_once_for_each_question(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(
+        "import kernelwright as kw\nCALLS = []\n@kw.task(x='float32[n]', workloads=[{'n': 8}])\n"
+        "def slow(x):\n    CALLS.append(1)\n    return x + 1\n"
+    )
+    problem = Problem(load_task(path))
+    calls = problem.reference(problem.task.workloads[0]).__globals__["CALLS"]
+    before = len(calls)
+    found = profile(problem, problem.task.workloads[0], CPU, seconds=0.0)
+    assert (found.calls, len(calls) - before) == (1, 3)

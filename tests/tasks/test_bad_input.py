@@ -83,3 +83,10 @@ def test_an_unknown_baseline(tmp_path: Path) -> None:
     problem = Problem(load_task(file))
     with pytest.raises(InputError, match="'fastest' is unknown; expected one of eager, compile"):
         problem.baseline("fastest", problem.task.workloads[0])
+
+
+def test_a_reference_that_hangs_is_said_to(tmp_path):
+    path = tmp_path / "hangs.py"
+    path.write_text(HEAD + MODEL.replace("return x + 1", "import time; time.sleep(600)") + INPUTS)
+    with pytest.raises(TaskError, match=r"not loaded within 0\.002 minutes: its reference hangs"):
+        load_task(path, minutes=0.002)

@@ -43,6 +43,7 @@ def asked(
     *,
     backward: bool = False,
     calls: Calls | None = None,
+    minutes: float | None = None,
 ) -> "Task":
     """Return the task of a target as the flags ask for it.
 
@@ -51,6 +52,7 @@ def asked(
         max_elements: To which its sizes are shrunk.
         backward: Whether forward and backward are to be one call.
         calls: What may compute the answer; as the task says where it is none.
+        minutes: Most minutes that loading it may take.
 
     Raises:
         InputError: `backward` is asked for of a loaded task that is forward only.
@@ -59,7 +61,10 @@ def asked(
     from ..tasks import load_task
 
     shrunk = None if max_elements is None else int(max_elements)
-    task = target if isinstance(target, Task) else load_task(target, max_elements=shrunk, backward=backward)
+    if isinstance(target, Task):
+        task = target
+    else:
+        task = load_task(target, max_elements=shrunk, backward=backward, minutes=minutes)
     if backward and not task.contract.backward:
         raise InputError(
             f"task {task.name!r} of an earlier run is forward only; name its file with --backward"

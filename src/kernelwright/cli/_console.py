@@ -65,7 +65,8 @@ def describe(event: "Event") -> str:
         case "standing":
             from ..search import Standing
 
-            return "; ".join(standing_text(Standing.model_validate(row)) for row in data["workloads"])
+            rows = [standing_text(Standing.model_validate(row)) for row in data["workloads"]]
+            return "; ".join(rows) or "nothing was timed"
         case "spent":
             stages = sorted(data["stages_s"].items(), key=lambda stage: -stage[1])
             return "time went to " + (", ".join(f"{name} {s:.1f} s" for name, s in stages) or "nothing")

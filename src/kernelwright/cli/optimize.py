@@ -1,5 +1,6 @@
 """`kernelwright optimize`: the main job."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,7 @@ def optimize(
         agents: Which coding agent, and how far it may go.
         common: Flags of every command.
     """
+    begun = time.monotonic()
     from .. import flow
     from ..propose.agent import make_agent
     from ..records import Budget
@@ -112,7 +114,7 @@ def optimize(
     begins = composed.get("proposers", usual) if model else usual
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
-            asked(target, shrunk, backward=backward, calls=calls),
+            asked(target, shrunk, backward=backward, calls=calls, minutes=budget.minutes),
             budget=budget,
             languages=language or (),
             proposers=proposer or (*begins, *agents.proposers(editors)),
@@ -137,6 +139,7 @@ def optimize(
             max_elements=shrunk,
             store=common.folder,
             on_event=on_event,
+            begun=begun,
         )
     print(result.line() if common.json else result_text(result), flush=True)
     return 0

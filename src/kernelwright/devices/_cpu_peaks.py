@@ -92,8 +92,10 @@ def _output(command: list[str]) -> str | None:
         try:
             out, _ = process.communicate(timeout=_DEADLINE_S)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
             return None
+        finally:
+            if process.returncode is None:  # late, or this process is interrupted
+                os.killpg(process.pid, signal.SIGKILL)
     return out if process.returncode == 0 else None
 
 

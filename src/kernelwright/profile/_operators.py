@@ -6,8 +6,6 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_CALLS = 5
-
 
 class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
     """Adds up each operator's time, the device waited for before and after."""
@@ -31,13 +29,14 @@ class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
         return result
 
 
-def operator_times(call: Callable[[], None], wait: Callable[[], None]) -> list[tuple[str, float, float]]:
-    """Return name, calls and own microseconds of each operator in one call, averaged over a few.
+def operator_times(
+    call: Callable[[], None], wait: Callable[[], None], rounds: int
+) -> list[tuple[str, float, float]]:
+    """Return name, calls and own microseconds of each operator in one call, averaged over some.
 
     Operators are those that reach a device's kernels: one made of others shows as its parts.
     """
-    call()
     with _Clock(wait) as clock:
-        for _ in range(_CALLS):
+        for _ in range(rounds):
             call()
-    return [(name, clock.calls[name] / _CALLS, us / _CALLS) for name, us in clock.spent_us.items()]
+    return [(name, clock.calls[name] / rounds, us / rounds) for name, us in clock.spent_us.items()]

@@ -15,7 +15,9 @@ from ._operators import operator_times
 from ._submodules import submodule_times
 
 _SEED = 0
-_LEAST_CALLS, _MOST_CALLS = 5, 200
+_MOST_CALLS = 200
+_ROUNDS = 5
+"""Calls behind the shares, as far as the time goes."""
 
 
 class OpShare(Record):
@@ -98,7 +100,8 @@ def profile(problem: Problem, workload: Workload, device: Device, *, seconds: fl
         problem: the task, live.
         workload: what to run.
         device: where to run it.
-        seconds: about how long to time for; the profiled calls come on top.
+        seconds: about how long to time for; the profiled calls come on top, once as long each. A call that takes
+            longer by itself is made four times: to warm up, for its time, its operators and its submodules.
 
     Raises:
         InputError: torch cannot reach the device.
@@ -120,8 +123,9 @@ def profile(problem: Problem, workload: Workload, device: Device, *, seconds: fl
 
     with torch.no_grad(), torch.random.fork_rng():
         time_us, calls = _median(call, seconds)
-        operators = _operators(call, wait)
-        submodules = _submodules(reference, call, wait)
+        rounds = max(1, min(_ROUNDS, int(seconds * 1e6 / time_us)))
+        operators = _operators(call, wait, rounds)
+        submodules = _submodules(reference, call, wait, rounds)
     return Profile(
         task=problem.task.name, workload=workload.name, device=device.fingerprint, time_us=time_us,
         calls=calls, operators=operators, submodules=submodules,
@@ -132,26 +136,26 @@ def _median(call: Callable[[], None], seconds: float) -> tuple[float, int]:
     call()
     times: list[float] = []
     end = time.perf_counter() + seconds
-    while len(times) < _LEAST_CALLS or (len(times) < _MOST_CALLS and time.perf_counter() < end):
+    while not times or (len(times) < _MOST_CALLS and time.perf_counter() < end):
         start = time.perf_counter()
         call()
         times.append((time.perf_counter() - start) * 1e6)
     return statistics.median(times), len(times)
 
 
-def _operators(call: Callable[[], None], wait: Callable[[], None]) -> tuple[OpShare, ...]:
-    found = operator_times(call, wait)
+def _operators(call: Callable[[], None], wait: Callable[[], None], rounds: int) -> tuple[OpShare, ...]:
+    found = operator_times(call, wait, rounds)
     whole = sum(t for _, _, t in found) or 1.0
     shares = [OpShare(name=n, calls=c, time_us=t, share=t / whole) for n, c, t in found]
     return tuple(sorted(shares, key=lambda o: -o.share))
 
 
 def _submodules(
-    reference: Callable[..., Any], call: Callable[[], None], wait: Callable[[], None]
+    reference: Callable[..., Any], call: Callable[[], None], wait: Callable[[], None], rounds: int
 ) -> tuple[SubmoduleShare, ...]:
     if not isinstance(reference, torch.nn.Module):
         return ()
-    whole, found = submodule_times(reference, call, wait)
+    whole, found = submodule_times(reference, call, wait, rounds)
     shares = [
         SubmoduleShare(name=n, kind=k, calls=c, time_us=t, share=min(t / whole, 1.0)) for n, k, c, t in found
     ]

@@ -6,11 +6,9 @@ from typing import Any
 
 import torch
 
-_CALLS = 5
-
 
 def submodule_times(
-    module: torch.nn.Module, call: Callable[[], None], wait: Callable[[], None]
+    module: torch.nn.Module, call: Callable[[], None], wait: Callable[[], None], rounds: int
 ) -> tuple[float, list[tuple[str, str, float, float]]]:
     """Return the whole module's microseconds, and name, class, calls and microseconds of each submodule.
 
@@ -36,11 +34,11 @@ def submodule_times(
     hooks = [h for n, m in named.items() for h in (m.register_forward_pre_hook(before),
                                                    m.register_forward_hook(after(n)))]  # fmt: skip
     try:
-        for _ in range(_CALLS):
+        for _ in range(rounds):
             call()
     finally:
         for hook in hooks:
             hook.remove()
-    whole = spent.pop("", 1.0) / _CALLS
-    found = [(n, type(named[n]).__name__, calls[n] / _CALLS, t / _CALLS) for n, t in spent.items()]
+    whole = spent.pop("", 1.0) / rounds
+    found = [(n, type(named[n]).__name__, calls[n] / rounds, t / rounds) for n, t in spent.items()]
     return whole, found

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import overload
 
 from ..config import Settings
+from ..deadline import deadline
 from ..devices import Device
 from ..errors import InputError, KernelwrightError, MissingToolError, ModelError, NotFoundError
 from ..languages import get_language, language_names
@@ -32,6 +33,8 @@ from .tuners import make_tuner
 PROPOSERS = ("start", "library", "schedule", "compiler")
 """Who proposes by default; none of them needs a model."""
 _MOST_BUILDS = 4
+_GRACE_S = 5.0
+"""Seconds past a run's time until what does not keep to it is cut off; what does ends with more to tell."""
 _COMPILED = frozenset({"cpp", "cuda", "triton"})
 _STAND_INS = frozenset({"opencl", "wgsl"})
 """Languages used by default only where none that compiles is here."""
@@ -55,9 +58,12 @@ class Search:
     """Held while something is timed."""
 
     @classmethod
-    def of(cls, store: Store, run: Run, device: Device, on_event: OnEvent | None) -> "Search":
-        """Take up a run where it stands."""
-        meter = Meter(run.budget, store.spent(run.id))
+    def of(
+        cls, store: Store, run: Run, device: Device, on_event: OnEvent | None, passed_s: float = 0.0
+    ) -> "Search":
+        """Take up a run where it stands; `passed_s` seconds of its time went before."""
+        spent = store.spent(run.id)
+        meter = Meter(run.budget, replace(spent, elapsed_s=spent.elapsed_s + passed_s))
         lock = DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint)
         return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock)
 
@@ -75,6 +81,22 @@ class Search:
         """
         with self.lock.hold(lambda message: self.say("wait", message=message), left_s=self.meter.left_s):
             yield
+
+    @contextmanager
+    def in_time(self, what: str, *, grace_s: float = 0.0) -> Iterator[None]:
+        """Stop what is done inside when the run's time is up, whatever it is.
+
+        Raises:
+            TimeoutError: it was; the message says what was cut off.
+        """
+        try:
+            with deadline(max(self.meter.left_s(), 0.0) + grace_s):
+                yield
+        except TimeoutError:
+            raise TimeoutError(
+                f"time was up {what}; where one call of the reference takes long, make its sizes smaller "
+                "(--max-elements N), else allow more --minutes"
+            ) from None
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -120,7 +142,8 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
         Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
     ):
         scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), edits, hints=hints)
-        return Session(scheduler, builder, evaluator, meter, setting.say).run()
+        with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
+            return Session(scheduler, builder, evaluator, meter, setting.say).run()
 
 
 def so_far(setting: Search, why: str) -> Outcome:

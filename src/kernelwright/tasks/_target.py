@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import torch
 
+from ..deadline import deadline
 from ..errors import TaskError
 from ..records import Contract, Task, Workload
 from ._draw import bytes_of
@@ -18,6 +19,7 @@ from .forms import definition, existing, kernelbench, own
 
 _COPIES = 3
 """Times that a workload's tensors are held at once: inputs, a copy, the oracle's."""
+_MOST_MINUTES = 3.0
 
 
 def load_task(
@@ -28,6 +30,7 @@ def load_task(
     kernel: str | None = None,
     fixed: tuple[str, ...] = (),
     backward: bool = False,
+    minutes: float | None = None,
 ) -> Task:
     """Load a task from a file, a function in a file, a definition, or a folder.
 
@@ -40,6 +43,7 @@ def load_task(
         kernel: path of an existing kernel to start from.
         fixed: KernelBench form: constants that no derived workload may change.
         backward: make the task forward and backward together; `@kw.task(backward=True)` says the same.
+        minutes: how long it may take, which runs the reference a few times; 3 by default.
 
     Raises:
         TaskError: the target cannot be used; the message says why and what to do.
@@ -53,8 +57,15 @@ def load_task(
     path, _, symbol = _split(str(target))
     if path.is_dir():
         path, kernel = existing.inside(path, kernel)
-    with _one_thread():
-        task = _load(path, symbol, max_elements, contract, fixed, backward=backward)
+    minutes = minutes or _MOST_MINUTES
+    try:
+        with deadline(minutes * 60), _one_thread():
+            task = _load(path, symbol, max_elements, contract, fixed, backward=backward)
+    except TimeoutError:
+        raise TaskError(
+            f"{path} was not loaded within {minutes:g} minutes: its reference hangs, or takes too long a call; "
+            "mend it, make its sizes smaller (--max-elements N), or allow more --minutes"
+        ) from None
     if kernel is not None:
         task = existing.with_kernel(task, Path(kernel))
     _check_memory(task)

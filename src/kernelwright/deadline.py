@@ -1,0 +1,59 @@
+"""Stop what this process does itself when its time is up: a user's reference runs here, and may hang.
+
+Covers: Python code in the main thread, sleeping and waiting included, whatever it catches of `Exception`.
+Does not cover: other threads, where nothing is stopped; one call into compiled code, which ends first; what
+runs in other processes has deadlines of its own.
+"""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_LEAST_S = 1e-3
+
+
+class _TimeUp(BaseException):
+    """Passes every `except Exception` on its way out."""
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Do what is inside for so many seconds at most; an outer deadline that comes first holds.
+
+    Raises:
+        TimeoutError: time was up.
+
+    Example:
+        >>> with deadline(0.01):
+        ...     while True:
+        ...         pass
+        Traceback (most recent call last):
+        TimeoutError: time was up after 0.01 s
+    """
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    began, (outer_s, _) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+    if 0 < outer_s <= seconds:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_S))
+    try:
+        yield
+    except _TimeUp:
+        raise TimeoutError(f"time was up after {seconds:g} s") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if outer_s:
+            signal.setitimer(signal.ITIMER_REAL, max(outer_s - (time.monotonic() - began), _LEAST_S))
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise _TimeUp
