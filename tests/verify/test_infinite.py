@@ -115,6 +115,35 @@ def test_without_the_doubt_the_running_mean_is_rejected(case):
     assert error_against(running, strict).kind == "nonfinite"
 
 
+GROUPS = """
+import torch
+import torch.nn.functional as F
+import kernelwright as kw
+
+@kw.task(x="float32[batch, 4, dim]", w="float32[4]", workloads=[{"batch": 2, "dim": 16}])
+def groups(x, w):
+    return F.group_norm(x, 2, w)
+"""
+
+
+def test_a_mean_folded_into_the_shift_or_not_serves_alike(tmp_path):
+    (tmp_path / "groups.py").write_text(GROUPS)
+    problem = Problem(load_task(f"{tmp_path / 'groups.py'}:groups"))
+    workload = problem.task.workloads[0]
+    x, w = torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(1)), values(1.0, INF, -INF, 2.0)
+    ruler = Oracle(problem).make(workload, 1, (x, w), {}).outputs[0]
+    in_steps = torch.nn.functional.group_norm(x, 2) * w[:, None]
+    folded = ruler.output
+    assert bool((in_steps.isinf() & folded.isnan()).any()), "torch folds on a CPU"
+    assert error_against(in_steps, ruler).ok
+    assert error_against(folded, ruler).ok
+    for wrong in (
+        torch.where(in_steps.isinf(), 0.0, in_steps),
+        torch.where(in_steps.isinf(), -in_steps, in_steps),
+    ):
+        assert error_against(wrong, ruler).kind == "nonfinite"
+
+
 def test_where_the_native_sum_overflows_any_overflow_or_the_truth_serves():
     truth, native, doubt = values(1e30).double(), values(INF), [values(NAN)]
     ruler = yardstick(truth, native, Contract(), doubts=doubt)

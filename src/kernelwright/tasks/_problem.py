@@ -13,7 +13,7 @@ from ._draw import copy_of, generator
 from ._gradient import differentiate, targets_of
 from ._oracle import in_float64, narrow_to_float32, widen
 from ._probe import flatten
-from ._rounding import Rounding
+from ._rounding import Apart
 from ._seed import seed_torch
 from ._source import resolve
 from ._state import StateModel, construct
@@ -126,9 +126,9 @@ class Problem:
 
     def run_oracle(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
-        rounding: Rounding | None = None,
+        steps: Apart | None = None,
     ) -> Outcome:  # fmt: skip
-        """Call the reference once in float64, with intermediate values rounded if asked; integers stay.
+        """Call the reference once in float64, in steps and with those rounded if asked; integers stay.
 
         Falls back to float32, and says so in `Outcome.precision`, where an operator has no float64 form.
         """
@@ -137,7 +137,7 @@ class Problem:
         if isinstance(reference, torch.nn.Module):
             reference.double()
         try:
-            found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload), rounding)
+            found = in_float64(lambda: _call(reference, copy_of(wide), wide, workload), steps)
         except (RuntimeError, NotImplementedError, TypeError):
             return self._run_float32(workload, inputs, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float64")

@@ -3,6 +3,7 @@
 Every operator's result is moved by half an epsilon times a standard normal number, and operators that are several
 steps in one (norms, softmax, activations, gradients) are taken apart first, as a kernel that fuses them would write
 them. So it shows how far a fair evaluation may be from the truth where the native op itself is near it by luck.
+Unrounded (`Apart`), the steps show which NaN and infinities a fair evaluation may give.
 Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
 
 A product's sum of K terms rounds K times: one term after another that is about sqrt(K / 2) half epsilons of its row.
@@ -45,31 +46,24 @@ _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "ad
 """Products of matrices, and which argument's last axis is summed over."""
 
 
-class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
-    """A mode in which float64 results carry the rounding of a narrower dtype."""
-
-    def __init__(self, eps: float, seed: int) -> None:
-        super().__init__()
-        self._steps, self._random = _steps(eps), Random(seed)
+class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
+    """A mode in float64 in which operators that are several steps in one are taken apart."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run the operator step by step and round what comes out."""
+        """Run the operator step by step."""
         name = func.overloadpacket.__name__
         if name in _TAKEN_APART or name.endswith(("_backward", "_backward_data")):
             try:
                 return self._apart(func, *args, **(kwargs or {}))
             except (NotImplementedError, RuntimeError, TypeError, AssertionError):
                 pass  # torch has no steps for these arguments: the operator is one
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        if name not in _EXACT and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
-            for tensor in tree_leaves(result):
-                if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
-                    self._round(tensor)
-                    if terms := _terms(name, args):
-                        self._round_sum(tensor, terms)
-        return result
+        return self.step(func, types, args, kwargs or {})
+
+    def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator that is one step."""
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _apart(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         from torch._decomp import decomposition_table
@@ -78,9 +72,31 @@ class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annota
         if steps is None:
             raise NotImplementedError
         with self:
-            result = steps(*args, **kwargs)
+            if func is torch.ops.aten.native_group_norm.default:
+                result = _group_norm(steps, *args)
+            else:
+                result = steps(*args, **kwargs)
         if result is NotImplemented:
             raise NotImplementedError
+        return result
+
+
+class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annotate it
+    """A mode in which every step's float64 result carries the rounding of a narrower dtype."""
+
+    def __init__(self, eps: float, seed: int) -> None:
+        super().__init__()
+        self._steps, self._random = _steps(eps), Random(seed)
+
+    def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the operator and round what comes out."""
+        name, result = func.overloadpacket.__name__, super().step(func, types, args, kwargs)
+        if name not in _EXACT and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
+            for tensor in tree_leaves(result):
+                if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
+                    self._round(tensor)
+                    if terms := _terms(name, args):
+                        self._round_sum(tensor, terms)
         return result
 
     def _round(self, tensor: Tensor) -> None:
@@ -99,6 +115,14 @@ class Rounding(Widen):  # type: ignore[no-untyped-call]  # torch does not annota
         drawn = self._steps[first : first + _STEPS].sub(1).repeat(-(-tensor.numel() // _STEPS))
         rows = tensor.square().mean(-1, keepdim=True).sqrt_() if tensor.dim() else tensor.abs()
         tensor.add_(drawn[: tensor.numel()].view(tensor.shape) * rows, alpha=(terms / 2) ** 0.5)
+
+
+def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:
+    """Normalise, then scale and shift; torch's steps for a CPU fold the mean into the shift, where inf - inf is NaN."""
+    y, mean, scale = steps(x, None, None, *sizes)
+    shape = (-1, *[1] * (x.dim() - 2))
+    y = y if weight is None else y * weight.view(shape)
+    return y if bias is None else y + bias.view(shape), mean, scale
 
 
 def _terms(name: str, args: tuple[Any, ...]) -> int:

@@ -9,9 +9,10 @@ Does not cover: speed; that is `measure`. Only the calls that are made are judge
 
 from ._admit import ADMISSION, Admission, admit
 from ._case import Case, Oracle, Seeds
-from ._error import Comparison, Yardstick, error_against, yardstick
+from ._error import Comparison, error_against
 from ._protocol import Check, Depth, Observation, Probe
 from ._verify import verify
+from ._yardstick import Yardstick, yardstick
 from .checks import check_names
 
 __all__ = [

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import torch
 
 from ..records import Split, Task, TensorSpec, Workload
-from ..tasks import Problem, Rounding
-from ._error import Comparison, Yardstick, error_against, loosened, yardstick
+from ..tasks import Apart, Problem, Rounding
+from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
+from ._yardstick import Yardstick, loosened, yardstick
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
@@ -174,10 +175,14 @@ class Oracle:
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
         wary = () if finite else self.problem.run_wary(workload, inputs, state)
+        steps = None if finite else self.problem.run_oracle(workload, inputs, state, Apart())
         outputs = tuple(
-            yardstick(t, n, contract, sensitivity=s, exact=exact, doubts=[w.outputs[i] for w in wary])
+            yardstick(
+                t, n, contract, sensitivity=s, exact=exact, doubts=[w.outputs[i] for w in wary],
+                in_steps=steps.outputs[i] if steps else None,
+            )
             for i, (t, n, s) in enumerate(zip(truth.outputs, native.outputs, noise, strict=True))
-        )
+        )  # fmt: skip
         changed = {
             name: yardstick(truth.state[name], after, contract, doubts=[w.state[name] for w in wary])
             for name, after in native.state.items()

@@ -1,0 +1,41 @@
+"""NaN and infinity: which kind (finite, NaN, inf, -inf) each element may be of.
+
+Covers: what is swallowed, invented, or of the wrong sign; sums in any order; one formula in other steps.
+Does not cover: how wrong a finite element is; `_error` does.
+"""
+
+import torch
+
+from ._yardstick import Yardstick
+
+
+def misplaced(numbers: torch.Tensor, ruler: Yardstick, part: slice) -> int:
+    """Count elements of a kind that no right evaluation has.
+
+    Right are the native op's kind and, where that is not finite, the truth's and that of the reference in torch's own
+    steps; and NaN where it hangs on the order of summation. Where only the native op's own sum overflowed, any overflow
+    is as good as another.
+
+    Args:
+        numbers: Elements of an output, float64, 1-D.
+        ruler: What is expected.
+        part: Which elements of the flattened output they are.
+    """
+    if ruler.forbid_nonfinite:
+        return int((~torch.isfinite(numbers)).sum())
+    truth, native = ruler.truth.view(-1)[part], ruler.native.reshape(-1)[part].to(torch.float64)
+    near = truth.isfinite() & ((numbers - truth).abs() <= 1e-2 * truth.abs())
+    beyond = ~torch.isfinite(native)
+    fine = _same_kind(numbers, native) | (beyond & near)
+    for other in (truth, ruler.in_steps.reshape(-1)[part]) if ruler.in_steps is not None else (truth,):
+        fine |= beyond & ~other.isfinite() & _same_kind(numbers, other)
+    if ruler.doubtful is not None:
+        doubtful = ruler.doubtful.reshape(-1)[part]
+        fine |= doubtful & numbers.isnan()
+        fine |= doubtful & beyond & truth.isfinite() & ~numbers.isfinite()
+    return int((~fine).sum())
+
+
+def _same_kind(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Tell where two tensors are both finite, both NaN or the same infinity."""
+    return (a.isfinite() & b.isfinite()) | (a.isnan() & b.isnan()) | (a.isinf() & (a == b))

@@ -1,0 +1,222 @@
+"""What is allowed at each element of one expected output, in units that the native op's own error defines.
+
+Covers: each element against the scale of its row; the size and sensitivity of each element, for the norm; places
+where the native op itself jumps.
+Does not cover: comparing; `_error` does.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..records import Contract
+
+_ROW = 16
+"""A last axis shorter than this is too short to give a row its own scale; the whole tensor serves."""
+_CHUNK = 1 << 14
+"""Elements compared at a time: fits the nearest caches, and stays below what torch splits over threads."""
+_CONTESTED = 0.01
+"""Share of the elements that may be contested; beyond it the native op cannot be a standard."""
+CLIP = 1e4
+"""Units of error at which the norm stops counting, so that one element cannot hide in a power or rule it."""
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """Everything about one expected output that does not depend on a candidate; made once, used often."""
+
+    truth: torch.Tensor
+    """The output in float64 (or exact, for integers and booleans)."""
+    native: torch.Tensor
+    """The native op's output in the declared dtype."""
+    unit: torch.Tensor | None
+    """float64, what one unit of error is at each element; none for integers and booleans."""
+    allowed: torch.Tensor | None
+    """float64, the error allowed at each element."""
+    contested: torch.Tensor | None
+    """Where the native op itself is beyond what is allowed (a jump of the function): its value serves too."""
+    norm_limit: float
+    """Root mean square units allowed."""
+    finite: bool
+    """Whether truth, native and doubts are finite everywhere."""
+    exact: bool
+    """Whether the output must equal the truth."""
+    forbid_nonfinite: bool
+    """Whether NaN and infinity are never right."""
+    plain: bool = False
+    """Whether the native op is finite and within what is allowed everywhere, so that it need not be compared."""
+    is_complex: bool = False
+    """Whether real and imaginary parts stand in a last axis of two."""
+    doubtful: torch.Tensor | None = None
+    """Where another order of summation may give NaN; none where nothing is infinite."""
+    in_steps: torch.Tensor | None = None
+    """The truth in torch's own steps, whose NaN and infinity serve too; none where nothing is infinite."""
+
+    @property
+    def sensitivity(self) -> torch.Tensor | None:
+        """How far the truth moves with its inputs, as far as the unit shows it; none for integers."""
+        if self.unit is None:
+            return None
+        info = torch.finfo(self.native.dtype)
+        moved = (self.unit - info.tiny - self.truth.abs() * info.eps).clamp_min_(0.0)
+        return torch.view_as_complex(moved) if self.is_complex else moved
+
+    @property
+    def output(self) -> torch.Tensor:
+        """The native op's output as an output is compared: complex again where it was."""
+        return torch.view_as_complex(self.native) if self.is_complex else self.native
+
+
+def yardstick(
+    truth: torch.Tensor,
+    native: torch.Tensor,
+    contract: Contract,
+    *,
+    sensitivity: torch.Tensor | None = None,
+    exact: bool = False,
+    doubts: Sequence[torch.Tensor] = (),
+    in_steps: torch.Tensor | None = None,
+) -> Yardstick:
+    """Work out what is allowed at each element of one output.
+
+    Args:
+        truth: The reference in float64, any shape.
+        native: The reference in the declared dtype, same shape.
+        contract: Factor, floor and cap of the error.
+        sensitivity: How far the truth moves when the inputs move by their own rounding, float64, same
+            shape. It keeps cancellation from making a fair kernel look wrong.
+        exact: Whether the values were chosen so that exact arithmetic is possible.
+        doubts: The output with infinite sums read as NaN (`Problem.run_wary`), same shape; needed only where
+            something is not finite.
+        in_steps: The output in torch's own steps (`tasks.Apart`), same shape; needed only there too.
+
+    Example:
+        >>> y = torch.linspace(1, 2, 64, dtype=torch.float64)
+        >>> ruler = yardstick(y, y.float(), Contract())
+        >>> error_against(y.float(), ruler).ok, error_against(y.float() * 0.99, ruler).ok
+        (True, False)
+    """
+    forbid = contract.nan == "forbid"
+    if not native.dtype.is_floating_point and not native.dtype.is_complex:
+        return Yardstick(truth, native, None, None, None, 0.0, True, True, forbid)
+    if is_complex := native.dtype.is_complex:
+        truth, native = torch.view_as_real(truth), torch.view_as_real(native)
+        sensitivity = None if sensitivity is None else torch.view_as_real(sensitivity)
+        doubts = [torch.view_as_real(d) for d in doubts]
+        in_steps = None if in_steps is None else torch.view_as_real(in_steps)
+    truth, native = truth.to(torch.float64).contiguous(), native.detach()
+    finite = _finite(truth) and _finite(native) and all(map(_finite, doubts))
+    y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
+    info = torch.finfo(native.dtype)
+    noise = (
+        torch.zeros((), dtype=torch.float64).expand(y.shape)
+        if sensitivity is None
+        else sensitivity.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
+    )
+    unit, allowed, contested, norm, beyond = _limits(y, n, noise, contract, info)
+    return Yardstick(
+        truth=truth,
+        native=native,
+        unit=unit,
+        allowed=allowed,
+        contested=contested,
+        norm_limit=max(contract.error_floor, contract.error_factor * norm),
+        finite=finite,
+        exact=exact and bool((n == y).all()),
+        forbid_nonfinite=forbid,
+        plain=finite and beyond == 0,
+        is_complex=is_complex,
+        doubtful=torch.stack([d.isnan() for d in doubts]).any(0) if doubts and not finite else None,
+        in_steps=None if finite else in_steps,
+    )
+
+
+def loosened(native: torch.Tensor, ruler: Yardstick) -> Yardstick:
+    """Make a yardstick for other values of the same output, from the native op's answer alone.
+
+    Each element may be twice as far from it, relative to its row, as `ruler` allows anywhere.
+    """
+    if ruler.unit is None or ruler.allowed is None:
+        return Yardstick(native, native, None, None, None, 0.0, True, True, ruler.forbid_nonfinite)
+    shown = torch.view_as_real(native) if ruler.is_complex else native
+    truth, info = shown.to(torch.float64).contiguous(), torch.finfo(shown.dtype)
+    share = float((ruler.allowed / _size(ruler.truth, info)).max()) if truth.numel() else 0.0
+    allowed = _size(truth, info).mul_(2 * share)
+    return Yardstick(
+        truth,
+        shown,
+        allowed,
+        allowed,
+        None,
+        1.0,
+        True,
+        ruler.exact,
+        ruler.forbid_nonfinite,
+        True,
+        ruler.is_complex,
+    )
+
+
+def _size(y: torch.Tensor, info: torch.finfo) -> torch.Tensor:
+    """Return what an element's error is relative to: its own size or its row's, whichever is larger."""
+    columns = y.shape[-1] if y.ndim >= 2 and y.shape[-1] >= _ROW else max(1, y.numel())
+    size = y.abs().reshape(-1, columns)
+    return torch.maximum(size, _row_rms(size)).add_(info.tiny / info.eps).view(y.shape)
+
+
+def _limits(
+    y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, contract: Contract, info: torch.finfo
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float, int]:
+    """Return unit and limit of each element, what is contested, the native op's norm in units, and how many
+    of its elements are beyond the limit."""
+    columns = y.shape[-1] if y.ndim >= 2 and y.shape[-1] >= _ROW else max(1, y.numel())
+    flat = [t.reshape(-1, columns) for t in (y, n, noise)]
+    unit, allowed = torch.empty_like(flat[0]), torch.empty_like(flat[0])
+    step, beyond, squares = max(1, _CHUNK // columns), 0, 0.0
+    for start in range(0, flat[0].shape[0], step):
+        rows = slice(start, start + step)
+        own, unit[rows], allowed[rows] = _scales(*(t[rows] for t in flat), contract=contract, info=info)
+        over = int(torch.count_nonzero(own > allowed[rows]))
+        beyond += over
+        if over:
+            own = own.masked_fill(own > allowed[rows], 0.0)
+        squares += float(own.div_(unit[rows]).clamp_(max=CLIP).square_().sum())
+    unit, allowed = unit.view(y.shape), allowed.view(y.shape)
+    contested = None
+    if 0 < beyond <= _CONTESTED * y.numel():
+        contested = (n.to(torch.float64) - y).abs_() > allowed
+    return unit, allowed, contested, math.sqrt(squares / max(1, y.numel())), beyond
+
+
+def _scales(
+    y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, *, contract: Contract, info: torch.finfo
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the native op's error, the unit of error and what is allowed, for a few rows (rows, columns)."""
+    own = (n.to(torch.float64) - y).abs_()
+    size = y.abs()
+    unit = (size * info.eps).add_(noise).add_(info.tiny)
+    scale = torch.maximum(size, _row_rms(size)).add_(info.tiny / info.eps)
+    error = torch.maximum(torch.maximum(own, _row_rms(own)), torch.maximum(noise, _row_rms(noise)))
+    allowed = torch.maximum(error * contract.error_factor, scale * (contract.error_floor * info.eps))
+    return own, unit, torch.minimum(allowed, scale * max(contract.error_cap, 4 * info.eps))
+
+
+def _row_rms(x: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each row, kept broadcastable; scaled by its peak so that squares stay in range."""
+    if not x.shape[-1]:
+        return x
+    peak = x.amax(-1, keepdim=True).clamp_min_(1e-300)
+    return (x / peak).square_().mean(-1, keepdim=True).sqrt_().mul_(peak)
+
+
+def _finite(x: torch.Tensor) -> bool:
+    """Tell whether every element is finite; one pass where the sum does not overflow."""
+    return math.isfinite(float(x.sum(dtype=torch.float64))) or bool(torch.isfinite(x).all())
+
+
+def _both_zeroed(x: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Put zero in both wherever one of them is not finite."""
+    fine = torch.isfinite(x) & torch.isfinite(other)
+    return torch.where(fine, x, 0.0), torch.where(fine, other, 0.0)
