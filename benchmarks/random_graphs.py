@@ -9,12 +9,14 @@ exit code is 1. The same seeds give the same programs anywhere.
 
 import argparse
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
+from kernelwright.propose.schedule.actions import MOVES, State, taken
 from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded, capture
@@ -111,6 +113,18 @@ def reading_fault(program: RandomProgram, *, exported: bool = False) -> str | No
         if own.dtype.is_floating_point and not _most(own.double() - right) <= case.floor:
             return f"torch is off by {_most(own.double() - right):.3g} from the graph's meaning"
     return case.difference(case.truth)
+
+
+def drawn(state: State, seed: int, most: int = 3) -> State:
+    """Take up to so many legal changes of loops at random: every kind of them as likely as another."""
+    chance = random.Random(seed)
+    for _ in range(most):
+        legal = [(action, site) for action in MOVES for site in action.sites(state)]
+        if not legal:
+            break
+        name = chance.choice(sorted({action.name for action, _ in legal}))
+        state = taken(state, *chance.choice([found for found in legal if found[0].name == name]))
+    return state
 
 
 def smallest(

@@ -6,13 +6,14 @@ import math
 
 import pytest
 import torch
-from benchmarks.random_graphs import case_of
+from benchmarks.random_graphs import case_of, drawn
 
 from kernelwright.languages import get_language
 from kernelwright.languages._destination import load_library
 from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import State
 from kernelwright.propose.schedule.lower import Decisions, Layout, lower
-from kernelwright.propose.schedule.tile import run_program
+from kernelwright.propose.schedule.tile import SIZES, run_program
 from kernelwright.records import BuildStatus, SourceFile
 from kernelwright.testing import random_program
 
@@ -22,8 +23,9 @@ LAYOUTS = {
     "auto": Layout(),
     "inner": Layout(vector="inner", unroll=4),
     "outer": Layout(vector="outer", unroll=1),
-    "plain": Layout(vector="none", fuse_passes=False, flatten=False, parallel=False),
+    "moved": Layout(flatten=False),
 }
+"""How loops are arranged; `moved` are changed at random besides."""
 
 
 @functools.cache
@@ -35,11 +37,14 @@ def arguments_of(one):
     return {node.position: value for node, value in zip(one.graph.inputs, one.inputs, strict=True)}
 
 
-def programs(decisions):
+def programs(decisions, *, moved=False):
     """Yield the seeds whose program is in tiles from end to end."""
     for seed in SEEDS:
-        program = lower(case(seed).graph, decisions)
+        graph = case(seed).graph
+        program = lower(graph, decisions)
         if not program.natives:
+            if moved:
+                program = drawn(State(graph, graph, decisions), seed).program
             yield seed, dataclasses.replace(program, name=f"case{seed}")
 
 
@@ -56,9 +61,10 @@ def test_loops_in_python_mean_what_the_graph_means(apart):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["auto", "inner", "outer", "plain"])
-def test_cpp_means_what_the_graph_means(layout, tmp_path):
-    found = dict(programs(Decisions(layout=LAYOUTS[layout])))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_cpp_means_what_the_graph_means(layout, monkeypatch):
+    monkeypatch.setitem(SIZES, "stream", 1)
+    found = dict(programs(Decisions(layout=LAYOUTS[layout]), moved=layout == "moved"))
     assert len(found) > len(SEEDS) * 0.9
     library = built(found)
     for seed, program in found.items():

@@ -1,11 +1,11 @@
 """Program → Space: what the tuner may choose of its loops and tiles, and decisions with the choice made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...records import Configuration, Parameter, Scalar, Space
 from .lower import Decisions, Layout
-from .tile import Contraction, Kernel, Program, Tiling
+from .tile import Contraction, Kernel, Move, Program, Tiling, What
 
 _LOOPS = (
     Parameter(name="vector", values=("auto", "inner", "outer")),
@@ -18,16 +18,29 @@ _TILES = (
     Parameter(name="block", values=(96, 192, 48)),
 )
 _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
+_MIB = 1 << 20
+_MOVES: Mapping[What, Parameter] = {
+    "cut": Parameter(name="cut", values=(256, 1024, 64)),
+    "tile": Parameter(name="tile", values=(32, 16, 64)),
+    "unroll": Parameter(name="unrolled", values=(4, 8)),
+    "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
+}
 
 
-def space_of(program: Program) -> Space:
+def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
     """Return the parameters that change something in the program; first values are those to try first."""
+    moved = {move.what for move in moves}
     products = [s.tiling for s in program.steps if isinstance(s, Contraction)]
     plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in products)
     tiled = any(t.form in ("panels", "direct") for t in products)
     shared = any(t.split > 1 for t in products)
     return Space(
-        parameters=(*(_LOOPS if plain else ()), *(_TILES if tiled else ()), *((_SHARES,) if shared else ()))
+        parameters=(
+            *(_LOOPS if plain else ()),
+            *(_TILES if tiled else ()),
+            *((_SHARES,) if shared else ()),
+            *(p for what, p in _MOVES.items() if what in moved),
+        )
     )
 
 
@@ -36,7 +49,18 @@ def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:
     chosen = dict(configuration)
     layout = Layout(vector=str(chosen.get("vector", "auto")), unroll=int(str(chosen.get("unroll", 2))))
     tilings = {name: _sized(tiling, chosen) for name, tiling in decisions.tilings.items()}
-    return replace(decisions, layout=layout, tilings=tilings)
+    return replace(
+        decisions, layout=layout, tilings=tilings, moves=tuple(_move(m, chosen) for m in decisions.moves)
+    )
+
+
+def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
+    """Return the move with the size that is chosen; bytes are chosen in MiB."""
+    parameter = _MOVES.get(move.what)
+    if parameter is None or parameter.name not in chosen:
+        return move
+    size = int(str(chosen[parameter.name]))
+    return replace(move, size=size * _MIB if move.what == "stream" else size)
 
 
 def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:

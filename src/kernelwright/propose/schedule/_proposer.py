@@ -78,7 +78,7 @@ class ScheduleProposer:
             if all(isinstance(step, NativeCall) for step in program.steps) or (own and program.natives):
                 continue
             name = f"schedule/{leaf.state.text or 'fused'}"
-            space = choices_of(language, program) or space_of(program)
+            space = choices_of(language, program) or space_of(program, leaf.state.decisions.moves)
             template = ScheduleTemplate(
                 name, language, space, leaf, printer, request.problem.task.name, explained(leaf)
             )

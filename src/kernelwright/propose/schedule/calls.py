@@ -13,6 +13,7 @@ from .tile import (
     Load,
     NativeCall,
     Program,
+    Row,
     Store,
     as_loops,
     expressions,
@@ -31,13 +32,15 @@ class NotCalled(Unprintable):
 def touched(step: Kernel | Contraction) -> tuple[list[str], list[str]]:
     """Name the buffers that a kernel reads and those that it writes."""
     kernel = as_loops(step) if isinstance(step, Contraction) else step
-    reads, writes = dict[str, None](), dict[str, None]()
+    reads, writes, own = dict[str, None](), dict[str, None](), set[str]()
     for s in statements(kernel.body):
+        if isinstance(s, Row):
+            own.add(s.buffer)
         if isinstance(s, Store):
             writes[s.buffer] = None
         for x in expressions(s):
             reads |= dict.fromkeys(e.buffer for e in walk(x) if isinstance(e, Load))
-    return [name for name in reads if name not in writes], list(writes)
+    return [name for name in reads if name not in writes], [name for name in writes if name not in own]
 
 
 class Calls:

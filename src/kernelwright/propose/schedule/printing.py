@@ -52,5 +52,5 @@ def printer_of(language: str) -> Render | None:
 
 
 def forms_of(language: str) -> frozenset[str]:
-    """Return the forms of a contraction that a language prints beside plain loops: `FORMS` of its folder."""
+    """Return what a language prints beside plain loops, `FORMS` of its folder: forms of a contraction, `moves`."""
     return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))

@@ -11,16 +11,21 @@
 | `dots` | product | lanes along the summed axis, for few rows |
 | `split` | product | a long sum in shares, added at the end |
 | `commute` | algebra | sum first, then scale |
+| `stream` | loops | an output past the caches |
+| `keep` | loops | a row of values kept in cache over several passes |
+| `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
+| `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
-(`replayed`), explained, and each step taken back (`undone`). Loops themselves (lanes inside or around
-reductions, vectors in flight) are parameters of the template, for the tuner.
+(`replayed`), explained, and each step taken back (`undone`). Sizes (of tiles and blocks, vectors in flight) are
+parameters of the template, for the tuner.
 """
 
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .algebra import Commute
+from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
 from .product import Direct, Dots, Library, Panels, Split
 from .reduction import SinglePass, TwoPasses
 from .storage import Fuse, Store
@@ -29,38 +34,55 @@ ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
     SinglePass(),
     Commute(),
+    *MOVES[:2],
     Library(),
     Panels(),
     Direct(),
     Dots(),
     Split(),
     Store(),
+    *MOVES[2:],
     Fuse(),
 )
 """Every action, in the order in which legal ones are tried."""
 
 
 def offered(forms: Collection[str]) -> tuple[Action, ...]:
-    """Return the actions for a language that prints contractions in these forms, in the order of trying."""
-    return tuple(a for a in ACTIONS if not isinstance(a, Panels | Direct | Dots) or a.tiling.form in forms)
+    """Return the actions for a language that prints these forms, in the order of trying."""
+
+    def prints(action: Action) -> bool:
+        if isinstance(action, Panels | Direct | Dots):
+            return action.tiling.form in forms
+        return action not in MOVES or "moves" in forms
+
+    return tuple(filter(prints, ACTIONS))
 
 
 __all__ = [
     "ACTIONS",
+    "MOVES",
     "Action",
     "Commute",
+    "Cut",
     "Direct",
     "Dots",
     "Fuse",
     "IllegalAction",
+    "Keep",
     "Library",
     "Panels",
+    "Parallelise",
+    "Reorder",
     "SinglePass",
     "Split",
     "State",
     "Step",
     "Store",
+    "Stream",
+    "Tile",
     "TwoPasses",
+    "Unroll",
+    "Vectorise",
     "offered",
     "replayed",
     "taken",

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from ..graph import Graph
-from ..lower import Decisions
+from ..lower import Decisions, NotLowered, Unlowered, lower
+from ..tile import Program
 
 Step: TypeAlias = tuple[str, str]
 """Name of an action, and the site it was applied to."""
@@ -21,6 +23,14 @@ class State:
     """The graph as it is now."""
     decisions: Decisions = field(default_factory=Decisions)
     steps: tuple[Step, ...] = ()
+
+    @cached_property
+    def program(self) -> Program | None:
+        """What the state lowers to; none where it does not."""
+        try:
+            return lower(self.graph, self.decisions)
+        except (NotLowered, Unlowered):
+            return None
 
     @property
     def text(self) -> str:

@@ -18,8 +18,8 @@ from ._program import Printer, Style
 
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
-FORMS = ("panels", "direct", "dots")
-"""Forms of a contraction that are printed, beside plain loops."""
+FORMS = ("panels", "direct", "dots", "moves")
+"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
 """No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
 

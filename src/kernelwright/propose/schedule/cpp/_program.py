@@ -11,7 +11,6 @@ from ..tile import (
     Kernel,
     NativeCall,
     Program,
-    Statement,
     Store,
     statements,
 )  # fmt: skip
@@ -86,14 +85,19 @@ class Printer:
         return [*head, f"void {step.name}({', '.join(parameters)}) {{", *unused, *body, "}"]
 
     def _traversal(self, kernel: Kernel) -> list[str]:
+        past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
         body = Body(self.program, vector=self.style.lanes)
-        lines = body.print(kernel.body)
-        return lines + (["  kw::fence();"] if any(_streams(s) for s in kernel.body) else [])
+        head = [
+            f"  const bool {name}_past = {size_text(self.program.buffer(name).elements)} * "
+            f"int64_t(sizeof(float)) >= {start};  // written past the caches"
+            for name, start in past.items()
+        ]  # fmt: skip
+        return [*head, *body.print(kernel.body), *(["  kw::fence();"] if past else [])]
 
     # Entries -------------------------------------------------------------------------------------------
 
     def _entry(self) -> list[str]:
-        outside = [b for b in self.program.buffers if b.role != "temporary"]
+        outside = [b for b in self.program.buffers if b.role in ("argument", "output")]
         lines = [f"KW_KERNEL({self.program.name}) {{", *self.opened(outside), *self.checked(outside)]
         for b in self.program.buffers:
             if b.role == "temporary":
@@ -160,7 +164,3 @@ class Printer:
 def _traffic(buffers: Sequence[Buffer]) -> str:
     shown = [f"{b.name} ({' * '.join(map(str, b.shape)) or '1'} {b.dtype})" for b in buffers]
     return ", ".join(shown) or "nothing"
-
-
-def _streams(s: Statement) -> bool:
-    return any(isinstance(t, Store) and t.stream for t in statements((s,)))

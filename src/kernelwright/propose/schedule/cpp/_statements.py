@@ -14,6 +14,7 @@ from ..tile import (
     Literal,
     Loop,
     Position,
+    Row,
     Statement,
     Store,
     Update,
@@ -24,7 +25,7 @@ from ..tile import (
 )  # fmt: skip
 from ._accumulators import Accumulators
 from ._lanes import Lanes
-from ._scalar import STORED, TYPES, Scalar, bare, literal
+from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
@@ -58,6 +59,10 @@ class Body(Accumulators):
                 return [line]
             case Store():
                 return [pad + line for line in self._store(s)]
+            case Row(buffer):
+                size = bare(size_text(self.program.buffer(buffer).elements))
+                room = f"const kw::Temporary<float> {buffer}_room({size});"
+                return [f"{pad}{room}", f"{pad}float* const {buffer} = {buffer}_room.data;"]
             case Begin():
                 return self._begin(s, pad)
             case Update():
@@ -88,7 +93,8 @@ class Body(Accumulators):
                 if buffer.dtype != "int64":
                     raise Unprintable("stores of narrow integers in lanes")
                 return [f"kw::store_integers({s.buffer} + {at}, {text}, lanes);"]
-            return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {bare(text)}, lanes);"]
+            past = f", {s.buffer}_past" if s.stream else ""
+            return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {bare(text)}, lanes{past});"]
         at = lanes.one.text(place)
         element = "stored[k] != 0" if s.value.kind == "bool" else "stored[k]"
         element = _converted(element, s.value.kind, buffer.dtype)
@@ -142,7 +148,10 @@ class Body(Accumulators):
         plain = [Loop(n.axis, n.end, n.body, n.begin) for n in nest]
         folded = self._folded(s.body)
         collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
-        work = " * ".join(_factor(text) for text in self._work(s))
+        factors = self._work(s)
+        if not any(c.isalpha() for c in factors[0]):
+            factors = [f"int64_t({bare(factors[0])})", *factors[1:]]
+        work = " * ".join(map(_factor, factors))
         condition = f"({work}) >= kSerialBelow"
         loop = [*(f"{pad}  {'  ' * i}{self._head(n)}" for i, n in enumerate(plain))]
         within = self.print(tuple(_unparallel(b) for b in last.body), depth + 1 + len(nest))
@@ -236,13 +245,17 @@ def _unparallel(s: Statement) -> Statement:
 
 def _shown_size(s: Loop) -> Expression:
     """Return a loop's extent where it is known outside of it; a block's size otherwise."""
-    if isinstance(s.end, Arith) and s.end.sign == "min":
-        return Literal(BLOCK, "int64")
+    if isinstance(s.end, Arith) and s.end.sign == "min" and isinstance(s.end.left, Arith):
+        return s.end.left.right
     return s.end
 
 
 def _factor(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
+    return (
+        text
+        if text.startswith("int64_t(") or text.isidentifier() or text.isdigit() or text.startswith("(")
+        else f"({text})"
+    )
 
 
 def _converted(value: str, kind: Kind, dtype: str) -> str:

@@ -70,6 +70,15 @@ KW_INLINE double product_lanes(D v) {
   return r;
 }
 
+// Past the caches where the buffer is large and the place lies on a vector's boundary.
+template <class Lanes> KW_INLINE void stream(float* p, F v, Lanes lanes, bool past) {
+  if (past && reinterpret_cast<uintptr_t>(p) % sizeof(F) == 0) {
+    stream(p, v, lanes);
+  } else {
+    store(p, v, lanes);
+  }
+}
+
 // Memory of a temporary, aligned to a cache line.
 template <class T> struct Temporary {
   explicit Temporary(int64_t count)

@@ -21,6 +21,7 @@ from ..tile import (
     Position,
     Program,
     Result,
+    Row,
     Statement,
     Store,
     Update,
@@ -124,6 +125,8 @@ class Body:
                 return [d.declared(value.kind, name, self.text(value), fixed=True)]
             case Store():
                 return self._store(s)
+            case Row(buffer):
+                raise Unprintable(f"{buffer}: no room for rows of a worker")
             case Begin(name, monoid, kind):
                 self.monoids[name] = s
                 return [

@@ -33,8 +33,6 @@ class Layout:
     flatten: bool = True
     """Whether neighbouring loops over contiguous elements run as one."""
     parallel: bool = True
-    stream: bool = False
-    """Whether outputs are written past the caches."""
 
 
 def scheduled(kernel: Kernel, layout: Layout, shapes: Shapes) -> Kernel:

@@ -1,6 +1,6 @@
 """Graph, decisions → Program: which nodes are stored, and one kernel for each group of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..graph import (
@@ -18,7 +18,7 @@ from ..graph import (
     ordered,
     sources_of,
 )  # fmt: skip
-from ..tile import Buffer, Kernel, NativeCall, Program, Step, Tiling
+from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
@@ -45,6 +45,8 @@ class Decisions:
     """How loops are arranged, kernel by kernel alike."""
     tilings: Mapping[str, Tiling] = field(default_factory=dict)
     """Product by its node's name → how its loops run; those that are not named run as plain loops."""
+    moves: tuple[Move, ...] = ()
+    """Changes of single loops, in order, after all else is arranged."""
 
 
 class NotLowered(Exception):
@@ -75,12 +77,21 @@ def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
     for _ in range(_MOST_ROUNDS):
         lowering = _Lowering(graph, replace(chosen, native=chosen.native | native))
         try:
-            return lowering.run()
+            return _arranged(lowering.run(), chosen.moves)
         except _NeedsNative as needs:
             if needs.operation in native:
                 raise NotLowered(f"operation {needs.operation} has no form in tiles") from None
             native |= {needs.operation}
     raise NotLowered("the lowering does not settle")
+
+
+def _arranged(program: Program, moves: Sequence[Move]) -> Program:
+    for move in moves:
+        try:
+            program = moved(program, move)
+        except Immovable as error:
+            raise NotLowered(str(error)) from None
+    return program
 
 
 class _NeedsNative(Exception):

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..actions import ACTIONS, Action, State, taken
+from ..actions import ACTIONS, MOVES, Action, State, taken
 from ..graph import Graph
-from ..lower import Decisions, NotLowered, Unlowered, lower
+from ..lower import Decisions, lower
 from ._cost import Cost, estimate
 
+_UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
+"""What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 
@@ -25,8 +27,16 @@ class CostPolicy:
     """Scores an action by the cost estimated for the program that it leads to."""
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
-        """Return minus the estimated time; minus infinity where the state does not lower."""
-        return [-_time(taken(state, action, site)) for action, site in actions]
+        """Return minus the estimated time; minus infinity where nothing lowers, or loops change for nothing."""
+        now = _cost(state)
+        return [self._score(action, _cost(taken(state, action, site)), now) for action, site in actions]
+
+    @staticmethod
+    def _score(action: Action, new: Cost | None, now: Cost | None) -> float:
+        if new is None:
+            return float("-inf")
+        idle = action in MOVES and now and (new.time_us, new.lost_bytes) >= (now.time_us, now.lost_bytes)
+        return float("-inf") if idle else -new.time_us
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ def beam(
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
-            choices = [(a, s) for a, s in legal(state, actions) if a.name != "fuse"][:most]
+            choices = [(a, s) for a, s in legal(state, actions) if a.name not in _UNSEEN][:most]
             for (action, site), score in zip(choices, judge.score(choices, state), strict=True):
                 if score > float("-inf"):
                     new = taken(state, action, site)
@@ -94,21 +104,16 @@ def explained(leaf: Leaf) -> str:
 
 
 def _add(found: dict[str, Leaf], state: State) -> None:
-    try:
-        found.setdefault(_meaning(state), Leaf(state, estimate(lower(state.graph, state.decisions))))
-    except (NotLowered, Unlowered):
-        return
+    if state.program is not None:
+        found.setdefault(_meaning(state), Leaf(state, estimate(state.program)))
 
 
 def _meaning(state: State) -> str:
     """Name what a state does, whatever steps led to it."""
     d = state.decisions
     tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
-    return f"{sorted(d.native)} {sorted(d.store)} {tilings}\n{state.graph}"
+    return f"{sorted(d.native)} {sorted(d.store)} {tilings} {d.moves}\n{state.graph}"
 
 
-def _time(state: State) -> float:
-    try:
-        return estimate(lower(state.graph, state.decisions)).time_us
-    except (NotLowered, Unlowered):
-        return float("inf")
+def _cost(state: State) -> Cost | None:
+    return None if state.program is None else estimate(state.program)

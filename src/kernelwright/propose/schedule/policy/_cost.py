@@ -9,10 +9,7 @@ from ..tile import (
     Begin,
     Call,
     Contraction,
-    Expression,
-    Extent,
     Kernel,
-    Literal,
     Load,
     Loop,
     NativeCall,
@@ -23,6 +20,7 @@ from ..tile import (
     expressions,
     walk,
 )  # fmt: skip
+from ._lost import lost_bytes, trips
 from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
@@ -42,11 +40,16 @@ class Cost:
     operations: int
     """Elementwise operations; a product's two count as little as its form computes them faster."""
     kernels: int
+    lost_bytes: int = 0
+    """Bytes that count though nobody asked for them: lines that a plain store reads before it writes, lines of which
+    one element is used, and what threads without work could have moved meanwhile."""
 
     @property
     def time_us(self) -> float:
         """A time to rank by, in microseconds; not a forecast."""
-        moved = self.memory_bytes / MEMORY_GBPS / 1e3 + self.cache_bytes / CACHE_GBPS / 1e3
+        moved = (
+            self.memory_bytes + self.lost_bytes
+        ) / MEMORY_GBPS / 1e3 + self.cache_bytes / CACHE_GBPS / 1e3
         return max(moved, self.operations / RATE_GOPS / 1e3) + self.kernels * LAUNCH_US
 
 
@@ -54,9 +57,9 @@ def estimate(program: Program) -> Cost:
     """Estimate what a program costs, with the sizes of the first workload.
 
     Covers: traffic of kernels, passes beyond the first, operations of elements.
-    Does not cover: what native regions cost inside; strides; how well loops vectorise.
+    Does not cover: what native regions cost inside; how well loops vectorise.
     """
-    memory = cache = operations = 0
+    memory = cache = operations = lost = 0
     for step in program.steps:
         if isinstance(step, NativeCall):
             memory += sum(_bytes(program, name) for name in (*step.reads, step.writes) if name)
@@ -67,7 +70,8 @@ def estimate(program: Program) -> Cost:
         else:
             once, again, done = _traversal(program, step)
             memory, cache, operations = memory + once, cache + again, operations + done
-    return Cost(memory, cache, operations, len(program.steps))
+            lost += lost_bytes(program, step, once + again)
+    return Cost(memory, cache, operations, len(program.steps), lost)
 
 
 def _bytes(program: Program, name: str) -> int:
@@ -84,7 +88,7 @@ def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
         size = _bytes(program, name)
         if count > size:
             further += min(count - size, 8 * size)
-    rows = max((int(_size(s.end)) for s in kernel.body if isinstance(s, Loop)), default=1)
+    rows = max((int(trips(s)) for s in kernel.body if isinstance(s, Loop)), default=1)
     stays = once / max(1, rows) <= CACHED_BYTES
     return (once, further, done) if stays else (once + further, 0, done)
 
@@ -94,7 +98,7 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
     done = 0
     for s in body:
         if isinstance(s, Loop):
-            done += _count(s.body, times * int(_size(s.end)), passes, monoids)
+            done += _count(s.body, times * int(trips(s)), passes, monoids)
             continue
         for name in {s.buffer} if isinstance(s, Store) else set():
             passes[name] = passes.get(name, 0) + 4 * times
@@ -123,13 +127,3 @@ _WEIGHTS = {
     "div": 4,
     "sqrt": 4,
 }
-
-
-def _size(e: Expression) -> int:
-    match e:
-        case Extent(size):
-            return size
-        case Literal(value):
-            return int(value)
-        case _:
-            return 1

@@ -20,7 +20,7 @@ from ._expression import (
     Result,
     Variable,
 )  # fmt: skip
-from ._program import Begin, Contraction, Kernel, Let, Loop, Program, Statement, Store, Update, as_loops
+from ._program import Begin, Contraction, Kernel, Let, Loop, Program, Row, Statement, Store, Update, as_loops
 
 
 def run_program(program: Program, arguments: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -78,6 +78,8 @@ class _Machine:
                         self.scope[f"{name}.{part}"] = _MOST * (1 if start > 0 else -1) if endless else start
                 case Update(name, value, position):
                     self.update(name, self.value(value), self.value(position))
+                case Row(buffer):
+                    self.memory[buffer] = [math.nan] * len(self.memory[buffer])
                 case Loop(axis, end, inner, begin):
                     for i in range(self.value(begin), self.value(end)):
                         self.scope[f"@{axis}"] = i

@@ -30,8 +30,8 @@ class Store:
     index: tuple[Expression, ...]
     value: Expression
     combine: str = ""
-    stream: bool = False
-    """Past the caches, where the language can: what is written is not read again soon."""
+    stream: int = 0
+    """Past the caches from this many bytes of the buffer on, where the language can; 0 for never."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,14 @@ class Begin:
     name: str
     monoid: str
     kind: Kind = "float32"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Make room for a row of values that stays in a worker's cache; it lasts until the end of the block."""
+
+    buffer: str
+    """A buffer of the role `row`, stored and loaded as others are."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class Loop:
     """A scan: iterations run one after another, and results of accumulators are read within the loop."""
 
 
-Statement: TypeAlias = Let | Store | Begin | Update | Loop
+Statement: TypeAlias = Let | Store | Begin | Row | Update | Loop
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class Buffer:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    role: Choice["argument", "temporary", "output"]
+    role: Choice["argument", "temporary", "output", "row"]
+    """A `row` belongs to one worker and one block (`Row`); the others are the call's."""
     position: int = -1
     """Place in the call of an argument or output: arguments, state, outputs."""
 

@@ -13,6 +13,7 @@ from ..tile import (
     Loop,
     Position,
     Result,
+    Row,
     Statement,
     Store,
     Update,
@@ -115,6 +116,8 @@ class Body(States):
         match s:
             case Let():
                 return self._let(s)
+            case Row(buffer):
+                raise Unprintable(f"{buffer}: a row stays in registers by itself")
             case Begin(name):
                 self.begun[name] = s
                 self.fresh.add(name)

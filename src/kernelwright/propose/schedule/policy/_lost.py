@@ -1,0 +1,107 @@
+"""Kernel → bytes that it wastes: lines read before they are written, lines used in part, threads without work."""
+
+from collections.abc import Iterator
+
+from ..graph import product
+from ..tile import (
+    STREAM_BYTES,
+    Arith,
+    Expression,
+    Extent,
+    Kernel,
+    Literal,
+    Load,
+    Loop,
+    Program,
+    Store,
+    expressions,
+    number,
+    offset,
+    paths,
+    stride,
+    walk,
+)
+
+FIRST_CACHE_BYTES, LINE_BYTES = 1 << 15, 64
+_THREADS = 8
+"""Iterations of parallel loops below which some threads have nothing to do, by order of magnitude."""
+_BLOCK = 4096
+"""Elements of a loop over threads and lanes that a thread takes at a time."""
+_SERIAL_BYTES = 1 << 20
+"""Bytes below which more threads are not worth starting, by order of magnitude."""
+
+
+def lost_bytes(program: Program, kernel: Kernel, moved_bytes: int) -> int:
+    """Return what a kernel wastes, as bytes from memory."""
+    found = [p for p in paths(kernel.body) if not any(isinstance(s, Loop) for s in p[-1].body)]
+    idle = 0
+    if moved_bytes >= _SERIAL_BYTES:
+        fed = max((_shares(p) for p in paths(kernel.body)), default=1)
+        idle = moved_bytes * (_THREADS - min(fed, _THREADS)) // min(fed, _THREADS)
+    return idle + sum(_read_before(program, p) + _used_in_part(program, p) for p in found)
+
+
+def trips(loop: Loop) -> int:
+    """Return the iterations of a loop on the first workload; one where they are computed from data."""
+    return max(0, _value(loop.end) - _value(loop.begin))
+
+
+def _shares(path: tuple[Loop, ...]) -> int:
+    """Return how many threads the loops of a path keep busy."""
+    count = 1
+    for loop in path:
+        if loop.parallel:
+            count *= max(1, trips(loop) // _BLOCK) if loop.vector else trips(loop)
+    return max(1, count)
+
+
+def _read_before(program: Program, path: tuple[Loop, ...]) -> int:
+    """Return the bytes of large buffers that plain stores read."""
+    found = {s.buffer for s in path[-1].body if isinstance(s, Store) and not s.stream}
+    sizes = [4 * int(product(program.buffer(name).shape)) for name in found]
+    return sum(size for size in sizes if size >= STREAM_BYTES)
+
+
+def _used_in_part(program: Program, path: tuple[Loop, ...]) -> int:
+    """Return the bytes of lines that leave the cache before their next element is wanted."""
+    inner, times = path[-1], 1
+    for loop in path:
+        times *= trips(loop)
+    if trips(inner) * LINE_BYTES <= FIRST_CACHE_BYTES:
+        return 0
+    across = 0
+    for buffer, index in _accesses(path[-1]):
+        of = program.buffer(buffer)
+        place = offset(index, of.shape)
+        beside = any(stride(place, loop.axis) == number(1) for loop in path if loop.vector)
+        step = stride(place, inner.axis)
+        if not beside and step is not None and step not in (number(0), number(1)):
+            across += times * (LINE_BYTES - 4) // 4
+    return across
+
+
+def _accesses(loop: Loop) -> Iterator[tuple[str, tuple[Expression, ...]]]:
+    for s in loop.body:
+        if isinstance(s, Store):
+            yield s.buffer, s.index
+        for x in expressions(s):
+            yield from ((e.buffer, e.index) for e in walk(x) if isinstance(e, Load))
+
+
+def _value(e: Expression) -> int:
+    """Return a bound on the first workload, at the first iteration of the loops around it."""
+    match e:
+        case Extent(size):
+            return int(size)
+        case Literal(value):
+            return int(value)
+        case Arith("min", left, right):
+            return min(_value(left), _value(right))
+        case Arith("+", left, right):
+            return _value(left) + _value(right)
+        case Arith("*", left, right):
+            return _value(left) * _value(right)
+        case Arith("//", left, right):
+            return _value(left) // max(1, _value(right))
+        case _:
+            return 0
