@@ -9,6 +9,7 @@ N = 64 * 1024  # rows
 M: int = 2**4
 shape = (N, 32, [8, 7])
 height = width = 48
+hidden = [80] * 3
 a, b = 3, 128
 scale = 2.5
 flag = True
@@ -32,15 +33,16 @@ def other():
 def test_names_and_values() -> None:
     found = {n: c.value for n, c in constants(TEXT).items()}
     assert found == {
-        "N": 65536, "M": 16, "shape[1]": 32, "shape[2][0]": 8, "shape[2][1]": 7, "height": 48, "a": 3, "b": 128,
-        "get_inputs.0": 512, "get_inputs.1": 256, "get_inputs.2": 256,
+        "N": 65536, "M": 16, "shape[1]": 32, "shape[2][0]": 8, "shape[2][1]": 7, "height": 48, "hidden[0]": 80,
+        "a": 3, "b": 128, "get_inputs.0": 512, "get_inputs.1": 256, "get_inputs.2": 256,
     }  # fmt: skip
 
 
 def test_substitution_touches_only_the_named_expressions() -> None:
-    changed = substitute(TEXT, {"N": 8, "shape[2][0]": 5, "get_inputs.2": 17, "height": 6})
+    changed = substitute(TEXT, {"N": 8, "shape[2][0]": 5, "get_inputs.2": 17, "height": 6, "hidden[0]": 6})
     expected = TEXT.replace("64 * 1024  # rows", "8  # rows").replace("[8, 7]", "[5, 7]")
     expected = expected.replace("randint(0, 256", "randint(0, 17").replace("width = 48", "width = 6")
+    expected = expected.replace("[80] * 3", "[6] * 3")
     assert changed == expected
 
 

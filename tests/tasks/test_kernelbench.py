@@ -236,3 +236,35 @@ def test_a_file_is_executed_once_for_each_set_of_constants(tmp_path: Path) -> No
         workload = task.workloads[0]
         problem.run_oracle(workload, problem.inputs(workload, seed), problem.state(workload, seed))
     assert len(log.read_text()) == executed
+
+
+FIXED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.body = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(layers)])
+
+    def forward(self, x):
+        return self.body(x)
+
+batch, layers = 4096, 20
+
+def get_inputs():
+    return [torch.rand(batch, 64)]
+
+def get_init_inputs():
+    return [layers]
+"""
+
+
+def test_state_that_no_constant_changes_does_not_count_and_layers_stay(tmp_path: Path) -> None:
+    file = tmp_path / "deep.py"
+    file.write_text(FIXED)
+    task = load_task(file, max_elements=10_000)
+    assert task.notes == (
+        "shrunk batch: 4,096 → 64", "not counted: 83,200 elements of state that no constant changes",
+    )  # fmt: skip
+    with pytest.raises(TaskError, match=r"beside 83,200 elements .* cannot shrink below 256 elements"):
+        load_task(file, max_elements=100)

@@ -66,5 +66,10 @@ def test_when_nothing_is_left_it_says_what_is() -> None:
         Shrinker(lambda v: 8192 if v["n"] == 8192 else _refuse()).shrink({"n": 8192}, 10)
 
 
+def test_small_values_move_when_nothing_else_is_left_unless_the_model_is_made_with_them() -> None:
+    sizes, tied = {"batch": 10, "groups": 8, "kernel": 3}, frozenset({"groups", "kernel"})
+    assert Shrinker(lambda v: v["batch"] * 100, tied).least(sizes) == {"batch": 2, "groups": 8, "kernel": 3}
+
+
 def _refuse() -> int:
     raise TaskError("no other size works")

@@ -31,9 +31,9 @@ class Constant:
 def constants(text: str, origin: str = "task.py") -> dict[str, Constant]:
     """Find the integers that may be sizes, in the order of the file.
 
-    At module level every integer assigned to a name counts, alone or inside a tuple or list, and
-    arithmetic on literals counts as one (`64 * 1024`). In `get_inputs` and `get_init_inputs` literals
-    from 16 up count.
+    At module level every integer assigned to a name counts, alone or inside a tuple or list (`[64] * 3`
+    too), and arithmetic on literals counts as one (`64 * 1024`). In `get_inputs` and `get_init_inputs`
+    literals from 16 up count.
 
     Example:
         >>> [(c.name, c.value) for c in constants("N = 4 * 8\\ndef get_inputs(): return [f(N, 64)]").values()]
@@ -118,6 +118,8 @@ def _assigned(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr, int]]
     folded = _fold(value)
     if folded is not None:
         yield name, value, folded
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List):
+        yield from _assigned(name, value.left)
     elif isinstance(value, ast.Tuple | ast.List):
         for index, element in enumerate(value.elts):
             yield from _assigned(f"{name}[{index}]", element)

@@ -29,6 +29,8 @@ class Probe:
     arguments: tuple[Spec, ...]
     state: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    device: str
+    """`meta`, or `cpu` where it was run for real."""
 
     @property
     def elements(self) -> int:
@@ -36,8 +38,12 @@ class Probe:
         return elements_of((*self.arguments, *self.state, *self.outputs))
 
 
-def probe(reference: Reference) -> Probe:
+def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
     """Run `get_inputs`, `Model` and its `forward` on the meta device, or for real where meta cannot.
+
+    Args:
+        reference: The file.
+        meta_alone: The file is known to run on the meta device: what fails there fails.
 
     Raises:
         TaskError: the file has no `Model` or `get_inputs`, or they raise.
@@ -47,7 +53,7 @@ def probe(reference: Reference) -> Probe:
     try:
         return _probe(module, reference, "meta")
     except TaskError as failed:
-        specs = _argument_specs(module, reference)
+        specs = None if meta_alone else _argument_specs(module, reference)
         if specs is None or elements_of(specs) > _MOST_REAL:
             raise
         try:
@@ -167,7 +173,7 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
         if device == "meta" and elements_of((*arguments, *states)) <= _CHEAPER_REAL:
             return _probe(module, reference, "cpu")
         result = called(model, f"{origin}: Model.forward()", *values)
-    return Probe(arguments=arguments, state=states, outputs=output_specs(result))
+    return Probe(arguments=arguments, state=states, outputs=output_specs(result), device=device)
 
 
 def _state_specs(state: Mapping[str, torch.Tensor], learnt: set[str]) -> tuple[TensorSpec, ...]:

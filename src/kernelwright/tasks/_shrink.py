@@ -11,7 +11,7 @@ from ._draw import elements_of
 Values = dict[str, int]
 _FLOORS = (16, 8)
 """Values below the first are left alone unless they must move together with a larger one; where nothing else
-is left, those from the second up move too."""
+is left, those from the second up move too, and at last any that no model is made with."""
 
 
 @dataclass
@@ -37,27 +37,40 @@ class Shrinker:
         Raises:
             TaskError: no valid step is left and the measure is still above the limit.
         """
+        now, size = self._descend(values, limit)
+        if size > limit:
+            raise TaskError(
+                f"cannot shrink below {size:,} elements (asked for at most {limit:,}); constants left: "
+                + ", ".join(f"{k} = {v}" for k, v in now.items())
+            )
+        return now
+
+    def least(self, values: Mapping[str, int]) -> Values:
+        """Return the values when no valid step is left."""
+        return self._descend(values, 0)[0]
+
+    def _descend(self, values: Mapping[str, int], limit: int) -> tuple[Values, int]:
         now = dict(values)
         size = self.measure(now)
         ratios = _ratios(now, self.tied)
-        while size > limit:
-            step = self._step(now, size, ratios)
-            if step is None:
-                raise TaskError(
-                    f"cannot shrink below {size:,} elements (asked for at most {limit:,}); constants left: "
-                    + ", ".join(f"{k} = {v}" for k, v in now.items())
-                )
+        while size > limit and (step := self._step(now, size, ratios)) is not None:
             now, size = step
-        return now
+        return now, size
 
     def _step(self, now: Values, size: int, ratios: list[tuple[str, str]]) -> tuple[Values, int] | None:
-        for changed in itertools.chain.from_iterable(_moves(now, floor, self.joint) for floor in _FLOORS):
+        for changed in self._moves(now):
             trial = now | changed
             if all(trial[a] % trial[b] == 0 and trial[a] // trial[b] >= 2 for a, b in ratios):
                 found = self._measured(trial)
                 if found is not None and found < size:
                     return trial, found
         return None
+
+    def _moves(self, now: Values) -> Iterable[Values]:
+        for floor in _FLOORS:
+            yield from _moves(now, floor, self.joint)
+        for name in sorted((k for k in now if now[k] >= 4 and k not in self.tied), key=lambda k: -now[k]):
+            yield {name: now[name] // 2}
 
     def _measured(self, values: Values) -> int | None:
         key = tuple(sorted(values.items()))

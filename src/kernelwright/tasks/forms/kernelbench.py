@@ -15,6 +15,7 @@ import torch
 from ...errors import TaskError
 from ...records import Contract, Reference, SourceFile, Split, Task, Workload
 from .._constants import constants, substitute, used_by_init
+from .._draw import elements_of
 from .._probe import Probe, check_form, init_of, inputs_of, probe
 from .._seed import seed_torch
 from .._shrink import Shrinker
@@ -31,7 +32,7 @@ def load(
     """Make a task of the file; `fixed` names constants that keep their value in every workload."""
     file = _File(path, text)
     check_form(run_source(text, str(path), siblings(path, text)), str(path))
-    shrunk = file.shrunk(max_elements) if max_elements is not None else {}
+    shrunk, uncounted = file.shrunk(max_elements) if max_elements is not None else ({}, 0)
     found = file.probe(shrunk)
     free = file.free(shrunk, frozenset(fixed))
     axes = {n: file.values[n] for group in free for n in group} | shrunk
@@ -42,7 +43,14 @@ def load(
         reference=file.reference({}),
         workloads=(_workload(axes, found),),
         contract=contract or Contract(),
-        notes=tuple(f"shrunk {n}: {file.values[n]:,} → {v:,}" for n, v in shrunk.items()),
+        notes=(
+            *(f"shrunk {n}: {file.values[n]:,} → {v:,}" for n, v in shrunk.items()),
+            *(
+                [f"not counted: {uncounted:,} elements of state that no constant changes"]
+                if uncounted
+                else []
+            ),
+        ),
     )
     return derive(task, plan)
 
@@ -122,23 +130,52 @@ class _File:
     def probe(self, values: Mapping[str, int]) -> Probe:
         key = tuple(sorted((self.values | dict(values)).items()))
         if key not in self._probes:
-            self._probes[key] = probe(self.reference(values))
+            declared = next(iter(self._probes.values()), None)
+            known = declared is not None and declared.device == "meta"
+            self._probes[key] = probe(self.reference(values), meta_alone=known)
         return self._probes[key]
 
-    def shrunk(self, limit: int) -> dict[str, int]:
-        """Return the constants that change so that everything fits the limit, coupled ones together."""
-        tied = used_by_init(self._text, str(self._path))
+    def shrunk(self, limit: int) -> tuple[dict[str, int], int]:
+        """Return the constants that change so that everything fits the limit, coupled ones together.
+
+        State that none of them changes does not count where it alone is too much; the second value is its size.
+        """
         failed: TaskError | None = None
         for joint in (False, True):
-            shrinker = Shrinker(lambda v: self.probe(v).elements, tied, joint)
             try:
-                values = shrinker.shrink(self.values, limit)
+                values, uncounted = self._fitted(limit, joint=joint)
                 self._run_for_real(values)
             except TaskError as error:
                 failed = failed or error
                 continue
-            return {k: v for k, v in values.items() if v != self.values[k]}
+            return {k: v for k, v in values.items() if v != self.values[k]}, uncounted
         raise TaskError(f"{self._path}: cannot be shrunk to {limit:,} elements: {failed}")
+
+    def _fitted(self, limit: int, *, joint: bool) -> tuple[dict[str, int], int]:
+        tied = used_by_init(self._text, str(self._path))
+        shrinker = Shrinker(self._elements, tied, joint)
+        try:
+            return shrinker.shrink(self.values, limit), 0
+        except TaskError:
+            fixed = self._fixed(shrinker.least(self.values))
+        try:
+            return Shrinker(lambda v: self._elements(v) - fixed, tied, joint).shrink(
+                self.values, limit
+            ), fixed
+        except TaskError as error:
+            raise TaskError(f"beside {fixed:,} elements of state that no constant changes, {error}") from None
+
+    def _elements(self, values: Mapping[str, int]) -> int:
+        """Count elements at these values; other layers than the file declares are another model."""
+        found, declared = self.probe(values), self.probe({})
+        if [s.name for s in found.state] != [s.name for s in declared.state]:
+            raise TaskError("another number of layers")
+        return found.elements
+
+    def _fixed(self, least: Mapping[str, int]) -> int:
+        """Count the elements of the state that has the same shapes when all that can shrink is small."""
+        now, then = self.probe({}).state, self.probe(least).state
+        return elements_of([a for a, b in zip(now, then, strict=True) if a.shape == b.shape])
 
     def free(self, shrunk: Mapping[str, int], fixed: frozenset[str]) -> tuple[tuple[str, ...], ...]:
         """Group the constants that the inputs' shapes depend on; those that must move together are one group."""
