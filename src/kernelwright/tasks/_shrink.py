@@ -9,9 +9,9 @@ from ..records import Workload
 from ._draw import elements_of
 
 Values = dict[str, int]
-_FLOORS = (16, 8)
-"""Values below the first are left alone unless they must move together with a larger one; where nothing else
-is left, those from the second up move too, and at last any that no model is made with."""
+_LARGE, _SMALL = 16, 8
+"""Values below the first are left alone unless they must move together with a larger one. Where nothing else is
+left, those that no model is made with move too, and at last all from the second up."""
 
 
 @dataclass
@@ -67,10 +67,10 @@ class Shrinker:
         return None
 
     def _moves(self, now: Values) -> Iterable[Values]:
-        for floor in _FLOORS:
-            yield from _moves(now, floor, self.joint)
+        yield from _moves(now, _LARGE, self.joint)
         for name in sorted((k for k in now if now[k] >= 4 and k not in self.tied), key=lambda k: -now[k]):
             yield {name: now[name] // 2}
+        yield from _moves(now, _SMALL, self.joint)
 
     def _measured(self, values: Values) -> int | None:
         key = tuple(sorted(values.items()))
