@@ -157,6 +157,32 @@ def test_a_product_may_be_summed_in_any_order(products):
         assert error_against(one_after_another(*case.inputs), case.outputs[0]).ok
 
 
+WANDERING = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, w):
+        return x @ w
+
+def get_inputs():
+    weights = torch.rand(200, 1024)
+    weights = weights - weights.mean(1, keepdim=True)
+    farthest = weights.cumsum(1).square().sum(1).argsort()[-32:]
+    return [torch.rand(24, 1024) + 20, weights[farthest].T.contiguous()]
+
+def get_init_inputs():
+    return []
+"""
+"""Columns that sum to zero, those whose running sums go farthest from it on the way."""
+
+
+def test_so_may_one_whose_running_sums_wander(tmp_path):
+    (tmp_path / "product.py").write_text(WANDERING)
+    for case in cases(Oracle(Problem(load_task(tmp_path / "product.py"))), range(4)):
+        assert error_against(one_after_another(*case.inputs), case.outputs[0]).ok
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -6,7 +6,7 @@ them. So it shows how far a fair evaluation may be from the truth where the nati
 Unrounded (`Apart`), the steps show which NaN and infinities a fair evaluation may give.
 Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
 
-A product's sum of K terms rounds K times: one term after another that is about sqrt(K / 2) half epsilons of its row.
+A product is moved by what its sums may be off in any order (`_products`).
 
 Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`; products summed in any order.
 Does not cover: rounding within other sums, which are one step here; native code of the user.
@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from ._oracle import Widen
+from ._products import spread
 
 _STEPS = (1 << 16) + 1
 """Random steps drawn; larger tensors meet them again."""
@@ -42,8 +43,6 @@ _EXACT = frozenset({
     "threshold_backward", "lift_fresh",
 })  # fmt: skip
 """Operators that round nothing."""
-_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
-"""Products of matrices, and which argument's last axis is summed over."""
 
 
 class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -94,9 +93,10 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
         if name not in _EXACT and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
             for tensor in tree_leaves(result):
                 if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
+                    sums = spread(name, args, tensor)
                     self._round(tensor)
-                    if terms := _terms(name, args):
-                        self._round_sum(tensor, terms)
+                    if sums is not None:
+                        self._move(tensor, sums)
         return result
 
     def _round(self, tensor: Tensor) -> None:
@@ -109,12 +109,11 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
             drawn = self._steps[first : first + _STEPS].repeat(-(-tensor.numel() // _STEPS))
             tensor.mul_(drawn[: tensor.numel()].view(tensor.shape))
 
-    def _round_sum(self, tensor: Tensor, terms: int) -> None:
-        """Move every element by what so many roundings of its partial sums come to, measured by its row."""
+    def _move(self, tensor: Tensor, sums: Tensor) -> None:
+        """Move every element by so many half epsilons, a normal number times."""
         first = self._random.randrange(_STEPS)
         drawn = self._steps[first : first + _STEPS].sub(1).repeat(-(-tensor.numel() // _STEPS))
-        rows = tensor.square().mean(-1, keepdim=True).sqrt_() if tensor.dim() else tensor.abs()
-        tensor.add_(drawn[: tensor.numel()].view(tensor.shape) * rows, alpha=(terms / 2) ** 0.5)
+        tensor.addcmul_(drawn[: tensor.numel()].view(tensor.shape), sums)
 
 
 def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:
@@ -123,13 +122,6 @@ def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | Non
     shape = (-1, *[1] * (x.dim() - 2))
     y = y if weight is None else y * weight.view(shape)
     return y if bias is None else y + bias.view(shape), mean, scale
-
-
-def _terms(name: str, args: tuple[Any, ...]) -> int:
-    """Count the terms of each sum of a product; 0 for other operators."""
-    if name == "convolution":
-        return int(args[1][0].numel())
-    return int(args[_PRODUCTS[name]].shape[-1]) if name in _PRODUCTS else 0
 
 
 @functools.cache

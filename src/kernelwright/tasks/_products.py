@@ -1,0 +1,70 @@
+"""How far the sum of a product may be from exact when its terms are added in any order.
+
+A running sum of K terms rounds K times, each time by its size so far. Terms of either sign make it wander as far as
+`|a| |b|`, the norms of what is multiplied; terms of one sign make it grow to the result. Measured on sums of
+144 to 8192 random terms, one after another: in half epsilons of `|a| |b|` the error is 0.3 on average, whatever
+the number of terms and their mean, and at most 4.5 in ten million, as the sums of one channel wander together.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_WANDER = 1.2
+"""Half epsilons of `|a| |b|` that stand for one standard deviation; four are then beyond the worst that was seen."""
+_MATRICES = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
+"""Products of matrices, and which argument is the left one."""
+
+
+def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
+    """Return the standard deviation of a product's elements in any order of summation, in half epsilons.
+
+    Args:
+        name: The operator, without its overload.
+        args: Its arguments.
+        result: What it gave.
+
+    Returns:
+        A tensor that broadcasts to the result; none where the operator is no product.
+
+    Example:
+        >>> x, w = torch.ones(2, 64), torch.ones(64, 3)
+        >>> spread("mm", (x, w), x @ w).shape
+        torch.Size([2, 3])
+    """
+    if name == "convolution":
+        terms, norms = args[1].numel() // _outputs(args), _window_norms(*args)
+    elif name in _MATRICES:
+        left, right = args[_MATRICES[name] :][:2]
+        flat = right.dim() == 1
+        terms = left.shape[-1]
+        norms = left.norm(dim=-1, keepdim=not flat) * right.norm(dim=-1 if flat else -2, keepdim=not flat)
+    else:
+        return None
+    grown = result.square().mean(-1, keepdim=True).sqrt_() if result.dim() else result.abs()
+    return torch.maximum(grown * (terms / 2) ** 0.5, norms * _WANDER)
+
+
+def _outputs(args: tuple[Any, ...]) -> int:
+    """Count a convolution's output channels."""
+    weight, transposed, groups = args[1], args[6], args[8]
+    return int(weight.shape[1] * groups if transposed else weight.shape[0])
+
+
+def _window_norms(
+    x: Tensor, weight: Tensor, _: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    more: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """Multiply the norm of every window by that of every output channel's weights: one thin convolution."""
+    size = weight.shape[2:]
+    ones = weight.new_ones((x.shape[1], 1, *size) if transposed else (groups, weight.shape[1], *size))
+    windows = torch.convolution(
+        x.square(), ones, None, stride, padding, dilation, transposed, more, groups
+    ).sqrt_()
+    split = (
+        (groups, -1, weight.shape[1]) if transposed else (groups, weight.shape[0] // groups, weight.shape[1])
+    )
+    norms = weight.reshape(*split, size.numel()).norm(dim=(1, 3) if transposed else (2, 3))
+    product: Tensor = windows.unsqueeze(2) * norms.view(*norms.shape, *(1 for _ in size))
+    return product.flatten(1, 2)

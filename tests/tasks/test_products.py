@@ -1,0 +1,68 @@
+"""What a product's sums may be off by: the same for every way to write the product, and measured on its own terms."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.tasks._products import spread
+
+
+def _drawn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)), dtype=torch.float64)
+
+
+def _convolution(x, weight, stride, padding, dilation, transposed, groups):
+    rank = x.dim() - 2
+    many = [[v] * rank for v in (stride, padding, dilation)]
+    args = (x, weight, None, *many, transposed, [0] * rank, groups)
+    return spread("convolution", args, torch.convolution(*args))
+
+
+def test_matrices_of_any_rank_are_measured_alike():
+    x, w = _drawn(3, 32), _drawn(32, 5)
+    expected = spread("mm", (x, w), x @ w)
+    assert torch.allclose(expected, spread("bmm", (x[None], w[None]), (x @ w)[None])[0])
+    assert torch.allclose(expected, spread("addmm", (_drawn(5), x, w), x @ w))
+    one = spread("mv", (x, w[:, 0]), x @ w[:, 0])
+    assert one.shape == (3,)
+    assert one[0] >= 1.2 * x[0].norm() * w[:, 0].norm() * (1 - 1e-12)
+    assert spread("dot", (x[0], w[:, 0]), x[0] @ w[:, 0]) > 0
+
+
+def test_terms_of_one_sign_grow_to_the_result():
+    x, w = torch.ones(2, 800, dtype=torch.float64), torch.ones(800, 3, dtype=torch.float64)
+    assert torch.equal(spread("mm", (x, w), x @ w), torch.full((2, 3), 800.0 * 20, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
+def test_a_convolution_is_the_product_of_its_windows(stride, padding, dilation):
+    x, weight = _drawn(2, 4, 9, 9), _drawn(6, 4, 3, 3)
+    columns = F.unfold(x, 3, dilation, padding, stride)
+    expected = 1.2 * weight.flatten(1).norm(dim=1)[:, None] * columns.norm(dim=1)[:, None]
+    found = _convolution(x, weight, stride, padding, dilation, False, 1).flatten(2)
+    assert bool((found >= expected * (1 - 1e-12)).all())
+    assert bool((found <= expected * (1 + 1e-12)).any())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_groups_are_convolutions_side_by_side(transposed):
+    x, weight = _drawn(2, 6, 7), _drawn(6, 4, 3) if transposed else _drawn(8, 3, 3)
+    both = _convolution(x, weight, 2, 1, 1, transposed, 2)
+    halves = [
+        _convolution(a, b, 2, 1, 1, transposed, 1)
+        for a, b in zip(x.chunk(2, 1), weight.chunk(2), strict=True)
+    ]
+    assert torch.allclose(both, torch.cat(halves, 1))
+
+
+def test_a_transposed_convolution_spreads_what_it_reads():
+    x, weight = torch.zeros(1, 2, 5, dtype=torch.float64), _drawn(2, 3, 3)
+    x[0, 1, 2] = 2.0
+    found = _convolution(x, weight, 1, 0, 1, True, 1)[0]
+    assert bool((found[:, 2:5] >= 2.4 * weight.norm(dim=(0, 2))[:, None] * (1 - 1e-12)).all())
+    assert bool((found[:, :2] < found[:, 2:3]).all())
+
+
+def test_no_other_operator_is_a_product():
+    x = _drawn(3, 3)
+    assert spread("mul", (x, x), x * x) is None
