@@ -236,8 +236,9 @@ def test_a_run_begins_with_what_earlier_runs_teach_unless_told_not_to(world):
 
 def test_a_device_that_others_hold_is_not_waited_for_longer_than_the_minutes(world):
     world.proposals = [planted_candidate(50.0)]
+    task = load_task(world.file)
     with others_hold_the_device():
-        result = world.optimize(budget=Budget(minutes=1e-6))
+        result = world.optimize(task, budget=Budget(minutes=1e-6))
     assert (result.decision, result.evaluations) == (DecisionStatus.UNKNOWN, 0)
     assert "held the device" in next(e for e in world.events if e.event == "budget").data["message"]
     with Store(world.store) as store:

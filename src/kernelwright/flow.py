@@ -118,10 +118,10 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
     """Profile and bound the task of a run and open its judge."""
     device, problem = setting.device, Problem(setting.store.task(setting.run.task))
     searched = problem.task.split(Split.SEARCH)
+    with setting.timing(), setting.in_time("before anything was tried"):
+        peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
+    setting.say("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
-        with setting.timing():
-            peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
-        setting.say("profile", **profiled.model_dump(mode="json"))
         bounds = [bound(problem, workload, device, peaks) for workload in searched]
     setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     with open_judge(setting, problem, bounds) as judging:
