@@ -73,7 +73,10 @@ def built(programs, *flags):
     one = cpp.render(program, graph)
     headers = [s for s in one.sources if s.path.endswith(".h")]
     whole = SourceFile(path="kernel.cpp", text="\n".join(texts))
-    candidate = one.model_copy(update={"sources": (whole, *headers), "flags": (*one.flags, "-O0", *flags)})
+    candidate = one.model_copy(update={
+        "sources": (whole, *headers), "flags": (*one.flags, "-O0", *flags), "style": "destination",
+        "entry": f"kernel.cpp:{program.name}",
+    })  # fmt: skip
     build = get_language("cpp").build(candidate, deadline_s=400)
     assert build.status is BuildStatus.OK, build.diagnostics
     return load_library(f"{build.artefact}/kernel.so")

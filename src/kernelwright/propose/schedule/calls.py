@@ -1,24 +1,27 @@
 """A program as a Python function: it allocates buffers, calls kernels and torch in turn, returns the outputs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
 from .graph import Graph, Node, Real, text_of
 from .printing import Unprintable
 from .tile import (
+    Buffer,
     Contraction,
     Kernel,
     Load,
     NativeCall,
     Program,
     Row,
+    Step,
     Store,
     as_loops,
     expressions,
     statements,
     walk,
+    written,
 )
 
 Launch = Callable[[Kernel | Contraction], list[str]]
@@ -53,44 +56,70 @@ class Calls:
         self.placed = f", device={device}" if device else ""
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
+        self.held: list[str] = []
+        """What `prepare` hands on: buffers made ahead, and weights that are read as they are."""
         self.native = {s.name: s for s in program.natives}
 
     def lines(self) -> list[str]:
-        """Return the function.
+        """Return the function, after `prepare(weights)` where some steps run ahead of the calls.
 
         Raises:
             NotCalled: a native operation cannot be written as a call.
         """
-        arguments = {b.position: b.name for b in self.program.buffers if b.role == "argument"}
-        count = max([*arguments, *(p for p, _ in self.program.scalars)], default=-1) + 1
+        program = self.program
+        arguments = {b.position: b.name for b in program.buffers if b.role == "argument"}
+        count = max([*arguments, *(p for p, _ in program.scalars)], default=-1) + 1
         names = [arguments.get(i, f"scalar{i}") for i in range(count)]
-        body = [*self._checks(arguments)]
-        for step in self.program.steps:
-            if isinstance(step, NativeCall):
-                body += self._native(step)
-            else:
-                body += [*self._allocated(step), *self.launch(step)]
-        body += [f"{name}_given.copy_({new})" for name, new in self.program.updates]
-        outputs = sorted((b for b in self.program.buffers if b.role == "output"), key=lambda b: b.position)
+        ahead = [*self._prepare(), "", ""] if program.ahead else []
+        body = []
+        if ahead:
+            names = [*(n for n in names if n not in program.weights), "packed"]
+            body.append(f"{_several(self.held)} = packed")
+        for name, (position, dim) in program.symbols.items():
+            body.append(f"{name} = {arguments[position]}.shape[{dim}]")
+        body += [line for b in self._given() if b.name in names for line in self._checked(b)]
+        body += [line for b in map(program.buffer, self.held) for line in _shape_checked(b)]
+        body += self._guards()
+        for step in program.steps:
+            body += self._step(step) if step.name not in program.ahead else []
+        body += [f"{name}_given.copy_({new})" for name, new in program.updates]
+        outputs = sorted((b for b in program.buffers if b.role == "output"), key=lambda b: b.position)
         listed = ", ".join(b.name for b in outputs)
         body.append(f"return {listed}" if len(outputs) == 1 else f"return ({listed})")
-        head = [f"def {self.entry}({', '.join(names)}):", "    with torch.no_grad():"]
-        return [*head, *(f"        {line}" for line in body)]
+        return [*ahead, *_function(self.entry, names, body)]
 
-    def _checks(self, arguments: dict[int, str]) -> list[str]:
+    def _prepare(self) -> list[str]:
+        """Return the function that runs the steps ahead, and find what it hands on."""
+        program = self.program
+        body = [f"{_several(program.weights)} = weights.values()"]
+        body += [f"{name} = {weight}.shape[{d}]" for name, (weight, d) in program.weight_sizes.items()]
+        body += [line for b in self._given() if b.name in program.weights for line in self._checked(b)]
+        made, used = dict[str, None](), {p for p, _ in program.symbols.values()}
+        for step in program.steps:
+            if step.name in program.ahead:
+                body += self._step(step)
+                made |= dict.fromkeys(written(step))
+        for step in program.steps:
+            if step.name not in program.ahead:
+                reads = step.reads if isinstance(step, NativeCall) else touched(step)[0]
+                used |= {program.buffer(name).position for name in reads if name in program.weights}
+                self.held += [n for n in reads if n in made and n not in self.held]
+        self.held += [n for n in program.weights if program.buffer(n).position in used]
+        return _function("prepare", ["weights"], [*body, f"return {_several(self.held)}"])
+
+    def _given(self) -> list[Buffer]:
+        return [b for b in self.program.buffers if b.role == "argument"]
+
+    def _checked(self, b: Buffer) -> list[str]:
+        given = [f"{b.name}_given = {b.name}"] if b.name in dict(self.program.updates) else []
+        return [
+            *given, f"{b.name} = {b.name}.contiguous()",
+            f"if {b.name}.shape != {_shape(b)} or {b.name}.dtype != torch.{b.dtype}:",
+            f'    raise NotImplementedError("Unsupported: {b.name} has another shape or dtype")',
+        ]  # fmt: skip
+
+    def _guards(self) -> list[str]:
         lines = []
-        for name, (position, dim) in self.program.symbols.items():
-            lines.append(f"{name} = {arguments[position]}.shape[{dim}]")
-        for b in self.program.buffers:
-            if b.role == "argument":
-                if b.name in dict(self.program.updates):
-                    lines.append(f"{b.name}_given = {b.name}")
-                lines.append(f"{b.name} = {b.name}.contiguous()")
-                shape = "".join(f"{text_of(s)}, " for s in b.shape)
-                lines.append(f"if {b.name}.shape != ({shape}) or {b.name}.dtype != torch.{b.dtype}:")
-                lines.append(
-                    f'    raise NotImplementedError("Unsupported: {b.name} has another shape or dtype")'
-                )
         for guard in self.program.guards:
             lines.append(f"if not ({guard}):")
             lines.append(f'    raise NotImplementedError("Unsupported: sizes must satisfy {guard}")')
@@ -99,14 +128,17 @@ class Calls:
             lines.append('    raise NotImplementedError("Unsupported: another scalar argument")')
         return lines
 
+    def _step(self, step: Step) -> list[str]:
+        if isinstance(step, NativeCall):
+            return self._native(step)
+        return [*self._allocated(step), *self.launch(step)]
+
     def _allocated(self, step: Kernel | Contraction) -> list[str]:
         lines = []
         for name in touched(step)[1]:
             if name not in self.made:
                 b = self.program.buffer(name)
-                shape = ", ".join(text_of(s) for s in b.shape)
-                comma = "," if len(b.shape) == 1 else ""
-                lines.append(f"{name} = torch.empty(({shape}{comma}), dtype=torch.{b.dtype}{self.placed})")
+                lines.append(f"{name} = torch.empty({_shape(b)}, dtype=torch.{b.dtype}{self.placed})")
                 self.made.add(name)
         return lines
 
@@ -170,6 +202,30 @@ _WORDS = frozenset({
     "contiguous_format", "preserve_format", "channels_last", "channels_last_3d",
 })  # fmt: skip
 """Strings that stand for torch's own constants."""
+
+
+def _function(name: str, parameters: Sequence[str], body: Sequence[str]) -> list[str]:
+    head = [f"def {name}({', '.join(parameters)}):", "    with torch.no_grad():"]
+    return [*head, *(f"        {line}" for line in body)]
+
+
+def _several(names: Sequence[str]) -> str:
+    """Print a tuple, as a target or as a value."""
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+def _shape(b: Buffer) -> str:
+    return f"({', '.join(map(text_of, b.shape))}{',' if len(b.shape) == 1 else ''})"
+
+
+def _shape_checked(b: Buffer) -> list[str]:
+    """Print the check that what was prepared is of the call's sizes."""
+    if all(text_of(s).isdigit() for s in b.shape):
+        return []
+    return [
+        f"if {b.name}.shape != {_shape(b)}:",
+        f'    raise NotImplementedError("Unsupported: {b.name} is of other sizes")',
+    ]
 
 
 def _word(name: str) -> str:

@@ -52,5 +52,5 @@ def printer_of(language: str) -> Render | None:
 
 
 def forms_of(language: str) -> frozenset[str]:
-    """Return what a language prints beside plain loops, `FORMS` of its folder: forms of a contraction, `moves`."""
+    """Return `FORMS` of a language: forms of a contraction beside plain loops, `moves`, `ahead`."""
     return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))

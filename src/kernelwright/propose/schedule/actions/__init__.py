@@ -10,6 +10,8 @@
 | `direct` | product | register tiles, one factor read where it lies |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `split` | product | a long sum in shares, added at the end |
+| `pack` | weights | the weights of a product as its tiles read them, once |
+| `ahead` | weights | what weights alone decide, once |
 | `commute` | algebra | sum first, then scale |
 | `stream` | loops | an output past the caches |
 | `keep` | loops | a row of values kept in cache over several passes |
@@ -29,6 +31,7 @@ from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll,
 from .product import Direct, Dots, Library, Panels, Split
 from .reduction import SinglePass, TwoPasses
 from .storage import Fuse, Store
+from .weights import Ahead, Pack
 
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
@@ -40,6 +43,8 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Split(),
+    Pack(),
+    Ahead(),
     Store(),
     *MOVES[2:],
     Fuse(),
@@ -48,20 +53,27 @@ ACTIONS: tuple[Action, ...] = (
 
 
 def offered(forms: Collection[str]) -> tuple[Action, ...]:
-    """Return the actions for a language that prints these forms, in the order of trying."""
+    """Return the actions for a language that prints these forms (`FORMS` of its folder), in the order of trying."""
+    return tuple(a for a in ACTIONS if _needs(a) <= set(forms))
 
-    def prints(action: Action) -> bool:
-        if isinstance(action, Panels | Direct | Dots):
-            return action.tiling.form in forms
-        return action not in MOVES or "moves" in forms
 
-    return tuple(filter(prints, ACTIONS))
+def _needs(action: Action) -> set[str]:
+    match action:
+        case Panels() | Direct() | Dots():
+            return {action.tiling.form}
+        case Pack():
+            return {"direct", "ahead"}
+        case Ahead():
+            return {"ahead"}
+        case _:
+            return {"moves"} if action in MOVES else set()
 
 
 __all__ = [
     "ACTIONS",
     "MOVES",
     "Action",
+    "Ahead",
     "Commute",
     "Cut",
     "Direct",
@@ -70,6 +82,7 @@ __all__ = [
     "IllegalAction",
     "Keep",
     "Library",
+    "Pack",
     "Panels",
     "Parallelise",
     "Reorder",

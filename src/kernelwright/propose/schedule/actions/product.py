@@ -62,7 +62,9 @@ class _Tiled:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield products of floats whose loops are plain, and `all` where there are several."""
-        found = [n.name for n in _plain(state) if self.tiling.form != "dots" or _lies_along_the_sum(n)]
+        found = [
+            n.name for n in plain_products(state) if self.tiling.form != "dots" or _lies_along_the_sum(n)
+        ]
         yield from found
         if len(found) > 1:
             yield "all"
@@ -70,7 +72,7 @@ class _Tiled:
     def apply(self, state: State, site: str) -> State:
         """Choose the form."""
         names = [s for s in self.sites(state) if s != "all"] if site == "all" else [site]
-        return _tiled(state, dict.fromkeys(names, self.tiling))
+        return tiled(state, dict.fromkeys(names, self.tiling))
 
 
 @dataclass(frozen=True)
@@ -128,10 +130,11 @@ class Split:
 
     def apply(self, state: State, site: str) -> State:
         """Share the sum."""
-        return _tiled(state, {site: replace(state.decisions.tilings[site], split=self.shares)})
+        return tiled(state, {site: replace(state.decisions.tilings[site], split=self.shares)})
 
 
-def _tiled(state: State, new: dict[str, Tiling]) -> State:
+def tiled(state: State, new: dict[str, Tiling]) -> State:
+    """Return the state in which products, by name, run in these forms."""
     return replace(state, decisions=replace(state.decisions, tilings={**state.decisions.tilings, **new}))
 
 
@@ -152,7 +155,8 @@ def _alive(state: State) -> list[Node]:
     return [n for n in state.graph.nodes if id(n) in found and id(n) not in native]
 
 
-def _plain(state: State) -> list[Contract]:
+def plain_products(state: State) -> list[Contract]:
+    """Return the products of floats whose loops are plain."""
     return [
         n for n in _alive(state)
         if isinstance(n, Contract) and n.dtype in _FLOATS and n.name not in state.decisions.tilings

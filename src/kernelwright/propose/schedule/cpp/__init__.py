@@ -1,8 +1,8 @@
 """Program → Candidate in C++: OpenMP over threads, the vectors of `vector.h` over lanes.
 
 The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
-source serves every machine. A program that torch computes parts of, or that
-changes its arguments in place, becomes Python around the kernels.
+source serves every machine. A program that torch computes parts of, that changes its arguments in place, or
+that packs weights ahead of the calls, becomes Python around the kernels.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,9 @@ from ._program import Printer, Style
 
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
-FORMS = ("panels", "direct", "dots", "moves")
-"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops."""
+FORMS = ("panels", "direct", "dots", "moves", "ahead")
+"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `ahead` for steps
+that run ahead of the calls."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
 """No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
 
@@ -47,7 +48,7 @@ def render(
     own = dict.fromkeys((printer.header, "tiles.h"))
     headers = [SourceFile(path=name, text=(files(__package__) / name).read_text()) for name in own]
     headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
-    if calls := bool(program.natives or program.updates):
+    if calls := bool(program.natives or program.updates or program.ahead):
         text = printer.text(title or program.name, [s.name for s in program.steps])
         run = SourceFile(path="run.py", text=_around(program, graph, printer))
         sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
@@ -66,7 +67,7 @@ def _around(program: Program, graph: Graph, printer: Printer) -> str:
 
     def launch(step: Kernel | Contraction) -> list[str]:
         reads, writes = printer.touched(step)
-        given = [*(b.name for b in (*reads, *writes)), *printer.sizes]
+        given = [*(b.name for b in (*reads, *writes)), *printer.sizes(step)]
         return [f"kernels.{step.name}_entry({', '.join(given)})"]
 
     lines = [

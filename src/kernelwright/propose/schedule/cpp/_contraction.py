@@ -8,14 +8,12 @@ from ..tile import (
     Axis,
     Contraction,
     Expression,
-    Load,
     Position,
     Program,
     as_loops,
     expressions,
+    lies_along,
     merged,
-    number,
-    stride,
     walk,
 )  # fmt: skip
 from ._lanes import Lanes
@@ -49,8 +47,8 @@ class _Tiled:
     def _along(self) -> str:
         """Return what lanes of the right factor run along: the axis over which it lies side by side."""
         columns, inner = self.step.columns[-1:], self.step.inner
-        by_inner = len(inner) == 1 and _contiguous(self.step.right, inner[0])
-        by_column = bool(columns) and _contiguous(self.step.right, columns[0])
+        by_inner = len(inner) == 1 and lies_along(self.step.right, inner[0].name)
+        by_column = bool(columns) and lies_along(self.step.right, columns[0].name)
         if self.tiling.form == "dots":
             return "inner"
         if self.tiling.form == "panels" and by_inner and not by_column:
@@ -156,11 +154,3 @@ def _taken_apart(whole: str, axes: Sequence[Axis], used: set[str]) -> list[str]:
             lines.append(f"const int64_t {axis.name} = {whole}{over}{below};")
         behind = behind * axis.size
     return lines
-
-
-def _contiguous(e: Expression, axis: Axis) -> bool:
-    """Tell whether some buffer lies side by side along an axis."""
-    return any(
-        isinstance(part, Load) and bool(part.index) and stride(part.index[-1], axis.name) == number(1)
-        for part in walk(e)
-    )

@@ -66,22 +66,22 @@ class Printer:
         reads, writes = touched(step)
         return [self.program.buffer(n) for n in reads], [self.program.buffer(n) for n in writes]
 
-    @property
-    def sizes(self) -> list[str]:
-        """The names of the sizes that a kernel is given: all of the program's."""
-        return list(self.program.symbols)
+    def sizes(self, step: Kernel | Contraction) -> list[str]:
+        """Name the sizes that a kernel is given: all of the program's, or of the weights' where it runs ahead."""
+        program = self.program
+        return list(program.weight_sizes if step.name in program.ahead else program.symbols)
 
     def _function(self, step: Kernel | Contraction) -> list[str]:
         reads, writes = self.touched(step)
         parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
-        parameters += [f"int64_t {name}" for name in self.sizes]
+        parameters += [f"int64_t {name}" for name in self.sizes(step)]
         head = [f"// {step.comment}", f"// Reads {_traffic(reads)}; writes {_traffic(writes)}."]
         if isinstance(step, Contraction):
             body = print_contraction(step, self.program, self.style.lanes)
         else:
             body = self._traversal(step)
-        unused = [f"  (void){name};" for name in self.sizes]
+        unused = [f"  (void){name};" for name in self.sizes(step)]
         return [*head, f"void {step.name}({', '.join(parameters)}) {{", *unused, *body, "}"]
 
     def _traversal(self, kernel: Kernel) -> list[str]:
@@ -107,7 +107,7 @@ class Printer:
             assert not isinstance(step, NativeCall)
             reads, writes = self.touched(step)
             given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
-            lines.append(f"  {step.name}({', '.join([*given, *self.sizes])});")
+            lines.append(f"  {step.name}({', '.join([*given, *self.sizes(step)])});")
         return [*lines, "}"]
 
     def _lone_entry(self, step: Kernel | Contraction) -> list[str]:
@@ -118,10 +118,10 @@ class Printer:
             const = "const " if b in reads else ""
             lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
         first = len(reads) + len(writes)
-        for place, name in enumerate(self.sizes):
+        for place, name in enumerate(self.sizes(step)):
             lines.append(f"  const int64_t {name} = args.integer({first + place});")
         given = [f"{b.name}.data()" for b in (*reads, *writes)]
-        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes])});", "}"]
+        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes(step)])});", "}"]
 
     def opened(self, outside: Sequence[Buffer]) -> list[str]:
         """Print the tensors and sizes of a call."""

@@ -40,6 +40,7 @@ from ._nodes import (
     Shape,
     Slice,
     TypedLinear,
+    Weight,
     Window,
     ordered,
     sources_of,
@@ -55,6 +56,6 @@ __all__ = [
     "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input", "Monoid",
     "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Pad", "Permute", "Point",
     "Ramp", "Random", "Reader", "Real", "Reduce", "Reshape", "Scan", "Scatter", "Shape", "Size", "Slice",
-    "TypedLinear", "Window", "fit", "from_captured", "interpret", "ordered", "product", "read", "rule",
+    "TypedLinear", "Weight", "Window", "fit", "from_captured", "interpret", "ordered", "product", "read", "rule",
     "rules", "same", "sources_of", "text_of", "values_of", "with_sources",
 ]  # fmt: skip

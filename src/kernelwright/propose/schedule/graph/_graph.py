@@ -1,11 +1,14 @@
 """Graph: outputs, the inputs they come from, and how sizes follow from the arguments."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from ....tasks.capture import Node as Captured
-from ._nodes import Input, Native, Node, Random, ordered, sources_of, with_sources
+from ._nodes import Constant, Input, Native, Node, Ramp, Random, Weight, ordered, sources_of, with_sources
+from ._real import Real
+from ._size import Size, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,20 @@ class Graph:
                 found[source].append(node)
         return {node: tuple(users) for node, users in found.items()}
 
+    @cached_property
+    def lasting(self) -> frozenset[Node]:
+        """What follows from weights alone, none of which the reference changes: the same in call after call."""
+        changed = {old for old, _ in self.mutations}
+        weights = {n for n in self.inputs if isinstance(n, Weight) and n not in changed}
+        known = {text_of(size) for node in weights for size in node.shape}
+        found: dict[Node, bool] = {}
+        for node in self.nodes:
+            read = [found.get(source) for source in sources_of(node)]
+            fits = isinstance(node, Constant | Ramp) or node in weights or (bool(read) and None not in read)
+            if fits and not isinstance(node, Random) and _symbols_in(node) <= known:
+                found[node] = node in weights or any(read)
+        return frozenset(node for node, weighs in found.items() if weighs)
+
     @property
     def natives(self) -> tuple[Node, ...]:
         """The nodes that only torch can compute."""
@@ -88,6 +105,22 @@ class Graph:
         return "\n".join([*_lines(self.nodes), *changed, "return " + ", ".join(o.name for o in self.outputs)])
 
 
+def _symbols_in(node: Node) -> set[str]:
+    """Name the sizes that a node is made with."""
+    texts = [text for f in fields(node) for text in _size_texts(getattr(node, f.name))]
+    return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
+
+
+def _size_texts(value: object) -> Iterator[str]:
+    if isinstance(value, Size):
+        yield value.text
+    elif isinstance(value, Real):
+        yield value.size
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _size_texts(part)
+
+
 def _rebuilt(other: Node, made: dict[int, Node], new: Mapping[Node, Node]) -> Node:
     """Rebuild a replacement over what its sources became."""
     for node in ordered([other]):
@@ -102,8 +135,6 @@ def _rebuilt(other: Node, made: dict[int, Node], new: Mapping[Node, Node]) -> No
 
 
 def _lines(nodes: Sequence[Node]) -> Iterator[str]:
-    from dataclasses import fields
-
     for node in nodes:
         sources = [s.name for s in sources_of(node)]
         shown = []

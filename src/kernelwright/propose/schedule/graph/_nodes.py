@@ -30,7 +30,7 @@ RESERVED = frozenset({
     "union", "unsigned", "using", "void", "volatile", "while", "and", "or", "not", "xor", "true", "false",
     "def", "lambda", "in", "is", "pass", "raise", "with", "yield", "kernel", "global", "local", "half",
     "fn", "let", "var", "tl", "pid", "item", "row", "column", "inner", "left", "right", "finish", "sizes",
-    "sums", "Tiles",
+    "sums", "Tiles", "weights", "packed", "prepare",
 })  # fmt: skip
 """Names that printed sources use themselves; no value, buffer or size is called so."""
 
@@ -80,6 +80,11 @@ class Input(Node):
 
     position: int
     """Its place in the call: arguments, then state."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Weight(Input):
+    """A parameter or buffer: the same in call after call, until somebody writes to it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,6 +24,7 @@ from ._nodes import (
     Reduce,
     Reshape,
     Slice,
+    Weight,
     Window,
 )  # fmt: skip
 
@@ -65,7 +66,8 @@ class Reader:
         inputs = []
         for position, spec in enumerate((*workload.arguments, *workload.state)):
             if isinstance(spec, TensorSpec):
-                made = Input(
+                kind = Input if position < len(workload.arguments) else Weight
+                made = kind(
                     name=_identifier(spec.name), shape=spec.shape, dtype=spec.dtype, position=position
                 )
                 self.known[spec.name] = made

@@ -15,10 +15,11 @@ from ..graph import (
     Reshape,
     Scatter,
     TypedLinear,
+    Weight,
     ordered,
     sources_of,
 )  # fmt: skip
-from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved
+from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved, written
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
@@ -37,6 +38,8 @@ class Decisions:
     """Captured operations that torch computes."""
     store: frozenset[str] = frozenset()
     """Nodes that are stored though they could be fused."""
+    ahead: frozenset[str] = frozenset()
+    """Nodes that follow from weights alone, and are computed when the weights change rather than in every call."""
     apart: bool = False
     """Whether every node runs on its own: no fusion at all."""
     loops: bool = False
@@ -131,8 +134,10 @@ class _Lowering:
 
     def run(self) -> Program:
         self._find_natives()
-        wanted = set(self.roots) | self.barriers
+        wanted = set(self.roots)
         wanted |= {n for n in self._nodes() if n.name in self.decisions.store and not isinstance(n, Input)}
+        self.barriers |= {n for n in self._nodes() if n.name in self.decisions.ahead}
+        wanted |= self.barriers
         if self.decisions.apart:
             wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}
         for _ in range(_MOST_ROUNDS):
@@ -307,6 +312,8 @@ class _Lowering:
 
     def _siblings(self, root: Node, left: list[Node]) -> list[Node]:
         """Return stored nodes of the root's shape that do not depend on each other and read the same."""
+        if root.name in self.decisions.ahead:
+            return []
         behind = self._behind(root)
         mine = {n for n in behind if isinstance(n, Input)}
         return [
@@ -349,7 +356,15 @@ class _Lowering:
         return Program(
             name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names),
             self.graph.guards, tuple((self.names[old], self.names[new]) for old, new in self.graph.mutations),
+            tuple(self.names[n] for n in self.graph.inputs if isinstance(n, Weight)), self._ahead(steps),
         )  # fmt: skip
+
+    def _ahead(self, steps: Sequence[Step]) -> frozenset[str]:
+        """Name the steps that weights alone decide, where some value is wanted ahead."""
+        if not self.decisions.ahead:
+            return frozenset()
+        lasting = {self.names[n] for n in self.graph.lasting if n in self.names and n not in self.outputs}
+        return frozenset(step.name for step in steps if written(step) <= lasting)
 
 
 __all__ = ["Decisions", "Kernel", "NotLowered", "lower"]

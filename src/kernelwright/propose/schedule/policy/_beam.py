@@ -77,7 +77,7 @@ def beam(
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
-            choices = [(a, s) for a, s in legal(state, actions) if a.name not in _UNSEEN][:most]
+            choices = _mixed([(a, s) for a, s in legal(state, actions) if a.name not in _UNSEEN])[:most]
             for (action, site), score in zip(choices, judge.score(choices, state), strict=True):
                 if score > float("-inf"):
                     new = taken(state, action, site)
@@ -95,12 +95,24 @@ def beam(
 def explained(leaf: Leaf) -> str:
     """Say what a schedule does beside one kernel an operation, in one line."""
     alone = estimate(lower(leaf.state.origin, Decisions(apart=True, loops=True)))
-    now = leaf.cost
+    now, program = leaf.cost, leaf.state.program
+    ahead = len(program.ahead) if program else 0
     steps = f"{leaf.state.text}; " if leaf.state.steps else ""
     return (
         f"{steps}{alone.kernels} operations in {now.kernels} kernel{'s' if now.kernels != 1 else ''}, "
         f"bytes {alone.memory_bytes / 1e6:.3g} → {now.memory_bytes / 1e6:.3g} MB"
+        + (f"; {ahead} more, whenever the weights change" if ahead else "")
     )
+
+
+def _mixed(actions: Sequence[Legal]) -> list[Legal]:
+    """Order choices so that every action's first site comes before any action's second; `all` is a first one."""
+    seen: dict[str, int] = {}
+    rank = {}
+    for action, site in actions:
+        rank[action.name, site] = -1 if site == "all" else seen.setdefault(action.name, 0)
+        seen[action.name] = seen.get(action.name, 0) + 1
+    return sorted(actions, key=lambda a: rank[a[0].name, a[1]])
 
 
 def _add(found: dict[str, Leaf], state: State) -> None:
@@ -112,7 +124,7 @@ def _meaning(state: State) -> str:
     """Name what a state does, whatever steps led to it."""
     d = state.decisions
     tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
-    return f"{sorted(d.native)} {sorted(d.store)} {tilings} {d.moves}\n{state.graph}"
+    return f"{sorted(d.native)} {sorted(d.store)} {sorted(d.ahead)} {tilings} {d.moves}\n{state.graph}"
 
 
 def _cost(state: State) -> Cost | None:

@@ -56,11 +56,12 @@ class Cost:
 def estimate(program: Program) -> Cost:
     """Estimate what a program costs, with the sizes of the first workload.
 
-    Covers: traffic of kernels, passes beyond the first, operations of elements.
+    Covers: traffic of kernels, passes beyond the first, operations of elements; what runs ahead is free.
     Does not cover: what native regions cost inside; how well loops vectorise.
     """
     memory = cache = operations = lost = 0
-    for step in program.steps:
+    steps = [s for s in program.steps if s.name not in program.ahead]
+    for step in steps:
         if isinstance(step, NativeCall):
             memory += sum(_bytes(program, name) for name in (*step.reads, step.writes) if name)
             operations += library_operations(step.node, program.names)
@@ -71,7 +72,7 @@ def estimate(program: Program) -> Cost:
             once, again, done = _traversal(program, step)
             memory, cache, operations = memory + once, cache + again, operations + done
             lost += lost_bytes(program, step, once + again)
-    return Cost(memory, cache, operations, len(program.steps), lost)
+    return Cost(memory, cache, operations, len(steps), lost)
 
 
 def _bytes(program: Program, name: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from ..graph import Contract, Node, product, sources_of
-from ..tile import Contraction, Load, Store, walk
+from ..tile import Contraction, Load, Store, lies_along, walk
 
 _SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
@@ -35,6 +35,8 @@ def contraction_cost(step: Contraction, size_bytes: Callable[[str], int]) -> tup
             full = wide
         case "direct":
             full, again = wide, right * (-(-rows // _TILE_ROWS) - 1)
+            if step.columns and not lies_along(step.right, step.columns[-1].name):
+                full /= _VECTOR  # lanes are read one by one
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
     fed = min(1.0, max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED)

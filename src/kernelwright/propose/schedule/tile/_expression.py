@@ -205,6 +205,14 @@ def stride(expression: Expression, axis: str) -> Expression | None:
             return None if axis in positions(expression) or _unknown(expression) else number(0)
 
 
+def lies_along(expression: Expression, axis: str) -> bool:
+    """Tell whether some buffer that it reads lies side by side along an axis."""
+    return any(
+        isinstance(e, Load) and bool(e.index) and stride(e.index[-1], axis) == number(1)
+        for e in walk(expression)
+    )
+
+
 def _unknown(expression: Expression) -> bool:
     """Tell whether an index is made of values that may themselves depend on any axis."""
     return any(isinstance(e, Variable | Result | Load) for e in walk(expression))

@@ -1,11 +1,11 @@
 """Statements, kernels and programs of the tile form."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as Choice
 from typing import TypeAlias
 
-from ..graph import Node, product
+from ..graph import Node, product, text_of
 from ._expression import ZERO, Call, Expression, Kind, Position, Result, number, substitute
 from ._tiling import Tiling
 
@@ -180,10 +180,24 @@ class Program:
     """Conditions on the symbols, in Python's arithmetic; a call under which one fails is unsupported."""
     updates: tuple[tuple[str, str], ...] = ()
     """Arguments that are changed in place after all steps, each with the buffer of its new value."""
+    weights: tuple[str, ...] = ()
+    """The arguments that are parameters and buffers, in order."""
+    ahead: frozenset[str] = frozenset()
+    """Steps that read weights only: once for the same weights is enough, where a language can hold results."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
         return next(b for b in self.buffers if b.name == name)
+
+    @property
+    def weight_sizes(self) -> dict[str, tuple[str, int]]:
+        """The symbols that weights give, each with the weight and the dimension."""
+        found: dict[str, tuple[str, int]] = {}
+        for name in self.weights:
+            for d, size in enumerate(self.buffer(name).shape):
+                if text_of(size) in self.symbols:
+                    found.setdefault(text_of(size), (name, d))
+        return found
 
     @property
     def natives(self) -> tuple[NativeCall, ...]:
@@ -191,7 +205,15 @@ class Program:
         return tuple(s for s in self.steps if isinstance(s, NativeCall))
 
 
-def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+def written(step: Step) -> frozenset[str]:
+    """Name the buffers that a step writes."""
+    if isinstance(step, NativeCall):
+        return frozenset([step.writes])
+    body = step.epilogue if isinstance(step, Contraction) else step.body
+    return frozenset(s.buffer for s in statements(body) if isinstance(s, Store))
+
+
+def statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """Yield every statement, outer ones first."""
     for statement in body:
         yield statement

@@ -1,0 +1,121 @@
+"""Weights: what they alone decide is computed once, and lies as the loops want it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from string import ascii_lowercase
+
+from ..graph import Contract, Expand, Graph, Input, Node, Permute, Reshape, Size, Slice, sources_of
+from ..tile import Tiling
+from ._state import State
+from .product import plain_products, tiled
+
+_VIEWS = (Reshape, Permute, Expand, Slice)
+_PANELS = (32, 16)
+"""Columns that lie side by side in a panel: whole register tiles."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Compute what weights alone decide when they change, and not in every call.
+
+    Legal where operations that are more than views read nothing but parameters and buffers.
+    """
+
+    name = "ahead"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield what can be computed ahead and is not yet, and `all` where there are several."""
+        found = [name for name in _computed(state.graph) if name not in state.decisions.ahead]
+        yield from found
+        if len(found) > 1:
+            yield "all"
+
+    def apply(self, state: State, site: str) -> State:
+        """Compute it ahead."""
+        return ahead(state, *(_computed(state.graph) if site == "all" else [site]))
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Lay the weights of a product out as its register tiles read them, once, and multiply without packing.
+
+    Columns of the result lie side by side: in panels of 32 or 16 where that divides them, so that a tile reads
+    memory from end to end; in whole rows elsewhere. Legal where the factor is of weights alone and holds the last
+    axis of the result. The weights of a convolution hold its rows, and lie right as they are.
+    """
+
+    name = "pack"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield products whose weights lie otherwise."""
+        yield from (p.name for p in plain_products(state) if _packed(state.graph, p) is not None)
+
+    def apply(self, state: State, site: str) -> State:
+        """Pack, and read the factor where it lies then."""
+        found = next(p for p in plain_products(state) if p.name == site)
+        new = _packed(state.graph, found)
+        assert new is not None
+        weights, multiplied = new
+        result = Reshape(name=site, shape=found.shape, dtype=found.dtype, source=multiplied)
+        packed = replace(state, graph=state.graph.rewritten({found: result}))
+        return tiled(ahead(packed, weights.name), {multiplied.name: Tiling("direct")})
+
+
+def ahead(state: State, *names: str) -> State:
+    """Return the state in which values are computed ahead."""
+    return replace(state, decisions=replace(state.decisions, ahead=state.decisions.ahead.union(names)))
+
+
+def _computed(graph: Graph) -> list[str]:
+    """Name the last values that weights alone decide: those that something else reads."""
+    read = {s for n in graph.nodes if n not in graph.lasting for s in sources_of(n)}
+    return [n.name for n in graph.nodes if n in read & graph.lasting and not isinstance(_viewed(n), Input)]
+
+
+def _viewed(node: Node) -> Node:
+    """Return what a chain of views looks at."""
+    while isinstance(node, _VIEWS):
+        node = node.source
+    return node
+
+
+def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
+    """Return the packed weights and the product that reads them; none where they lie so already."""
+    one, two, out = found.labels
+    if not out or (found.left in graph.lasting) == (found.right in graph.lasting):
+        return None
+    on_left, last = found.left in graph.lasting, out[-1]
+    weights, labels = (found.left, one) if on_left else (found.right, two)
+    if last not in labels:
+        return None
+    size = weights.shape[labels.index(last)]
+    width = next((w for w in _PANELS if not isinstance(size, Size) and size % w == 0), 0)
+    panel = next(c for c in ascii_lowercase if c not in one + two) if width else ""
+    order = [c for c in labels if c in out and c != last] + list(panel) + [c for c in labels if c not in out]
+    if [*order, last] == list(labels) and isinstance(weights, Input):
+        return None
+    wanted = "".join([*order, last])
+    packed = _turned(weights, labels, wanted, panel, width, f"{found.name}_packed")
+    return packed, replace(
+        found, name=f"{found.name}_panels", shape=(*found.shape[:-1], *_cut(size, width)),
+        left=packed if on_left else found.left, right=found.right if on_left else packed,
+        labels=(wanted if on_left else one, two if on_left else wanted, out[:-1] + panel + last),
+    )  # fmt: skip
+
+
+def _turned(weights: Node, labels: str, wanted: str, panel: str, width: int, name: str) -> Node:
+    """Return the weights with their axes in the order of `wanted`, the last one cut into panels."""
+    shape, now = weights.shape, labels
+    if panel:
+        place = labels.index(wanted[-1])
+        now = labels[:place] + panel + labels[place:]
+        shape = (*shape[:place], *_cut(shape[place], width), *shape[place + 1 :])
+        weights = Reshape(name=f"{name}_cut", shape=shape, dtype=weights.dtype, source=weights)
+    turned = tuple(now.index(c) for c in wanted)
+    return Permute(
+        name=name, shape=tuple(shape[d] for d in turned), dtype=weights.dtype, source=weights, order=turned
+    )
+
+
+def _cut(size: int, width: int) -> tuple[int, ...]:
+    return (size // width, width) if width else (size,)
