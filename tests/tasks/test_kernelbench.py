@@ -268,3 +268,29 @@ def test_state_that_no_constant_changes_does_not_count_and_layers_stay(tmp_path:
     )  # fmt: skip
     with pytest.raises(TaskError, match=r"beside 83,200 elements .* cannot shrink below 256 elements"):
         load_task(file, max_elements=100)
+
+
+ON_A_GPU = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, y, z):
+        return x + y + z
+
+size = 8
+
+def get_inputs():
+    x = torch.rand(size, 4, device="cuda", dtype=torch.float16)
+    y = torch.randn(size, 4).cuda().half()
+    return [x, y, torch.ones(size, 4, device=torch.device("cuda:1")).to("cuda", torch.float16)]
+"""
+
+
+def test_a_gpu_that_inputs_are_made_on_is_not_needed(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(ON_A_GPU)
+    task = load_task(tmp_path / "task.py")
+    specs = [s for s in task.workloads[0].arguments if isinstance(s, TensorSpec)]
+    assert [(s.dtype, s.distribution.kind) for s in specs] == [
+        ("float16", "uniform"), ("float16", "normal"), ("float16", "constant"),
+    ]  # fmt: skip
+    assert all(t.device.type == "cpu" for t in Problem(task).inputs(task.workloads[0], 0))

@@ -10,6 +10,7 @@ import torch
 
 from ..errors import TaskError
 from ..records import Distribution, Reference, Scalar, ScalarSpec, TensorSpec
+from ._devices import Anywhere
 from ._draw import dtype_name, elements_of, layout_of
 from ._recognise import Recogniser
 from ._seed import seed_torch
@@ -73,8 +74,9 @@ def check_form(module: ModuleType, origin: str) -> None:
 
 
 def inputs_of(module: ModuleType, origin: str) -> list[Any]:
-    """Call `get_inputs` and return its values as a list."""
-    made = called(module.get_inputs, f"{origin}: get_inputs()")
+    """Call `get_inputs` and return its values as a list, on the default device whichever it names."""
+    with Anywhere():
+        made = called(module.get_inputs, f"{origin}: get_inputs()")
     values = list(made) if isinstance(made, list | tuple) else [made]
     for value in values:
         if not isinstance(value, torch.Tensor) and not _is_scalar(value):
