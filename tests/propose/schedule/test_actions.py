@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional as F
 
 from kernelwright.propose.schedule.actions import ACTIONS, IllegalAction, State, replayed, taken, undone
-from kernelwright.propose.schedule.graph import Contract, Reduce, from_captured, interpret
+from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
 from kernelwright.propose.schedule.policy import beam, estimate, explained, legal
-from kernelwright.propose.schedule.tile import run_program
+from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded
 
@@ -25,12 +25,12 @@ class Plain:
         return self.function
 
     def inputs(self, workload, seed):
-        return [torch.ones(spec.shape) for spec in workload.arguments]
+        return [torch.ones(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in workload.arguments]
 
 
-def graph_of(function, *shapes):
+def graph_of(function, *shapes, dtype="float32"):
     """Read a function, recorded while it runs: a tenth of the time of an export."""
-    specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype="float32") for i, s in enumerate(shapes))
+    specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype=dtype) for i, s in enumerate(shapes))
     workload = Workload(name="w", arguments=specs)
     return from_captured(_recorded(Plain(function), function, workload), workload)
 
@@ -107,6 +107,64 @@ def test_fusion_moves_fewer_bytes_than_an_operation_a_kernel():
     fused, alone = lower(graph), lower(graph, Decisions(apart=True))
     assert len(fused.steps) == 1 and len(alone.steps) == 3
     assert estimate(fused).memory_bytes < estimate(alone).memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("reduce", "shape", "dim", "dtype"),
+    [
+        (torch.sum, (400001, 3), 0, "float32"),
+        (torch.logsumexp, (260, 5, 1301), (0, 2), "float16"),
+        (torch.amax, (2, 1 << 19), 1, "bfloat16"),
+    ],
+)
+def test_shares_are_joined_to_the_same(reduce, shape, dim, dtype):
+    graph = graph_of(lambda x: reduce(x, dim), shape, dtype=dtype)
+    start, action = State(graph, graph), BY_NAME["shares"]
+    (site,) = action.sites(start)
+    after = taken(start, action, site)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(2)).to(getattr(torch, dtype))
+    assert torch.allclose(interpret(after.graph, [x])[0], interpret(graph, [x])[0], rtol=1e-12, atol=1e-9)
+    parts, _ = after.program.steps
+    assert f"{site}_shares" in parts.name and after.program.buffer(f"{site}_shares").dtype == "float32"
+    outer = next(s for s in statements(parts.body) if isinstance(s, Loop))
+    assert outer.parallel and estimate(after.program).time_us < estimate(start.program).time_us
+    assert undone(after, after.steps[0], ACTIONS).decisions == start.decisions
+
+
+@pytest.mark.parametrize("shape", [(70001, 17), (1000, 3), (1, 1 << 17)])
+def test_many_results_short_sums_and_single_results_need_no_shares(shape):
+    graph = graph_of(lambda x: x.sum(0 if shape[0] > 1 else 1), shape)
+    assert not list(BY_NAME["shares"].sites(State(graph, graph)))
+
+
+def test_shares_of_a_size_that_changes_never_read_beyond_it():
+    rows = Size("rows", (1 << 20, 96, 33))
+    x = Input(name="x", shape=(rows, 2), dtype="float32", position=0)
+    total = Reduce(name="total", shape=(2,), dtype="float32", source=x, dims=(0,), monoid="sum")
+    graph = Graph((x,), (total,), {"rows": (0, 0)})
+    after = taken(State(graph, graph), BY_NAME["shares"], "total")
+    for count in (33, 96, 100):
+        given = torch.randn(count, 2, generator=torch.Generator().manual_seed(count))
+        assert torch.allclose(run_program(after.program, {0: given})[0], given.double().sum(0), atol=1e-5)
+
+
+def test_an_intermediate_is_narrowed_where_all_results_are_narrow():
+    def function(x, w):
+        return (torch.relu(x.float().exp() @ w.float()) + 1).to(x.dtype) * 2
+
+    graph = graph_of(function, (6, 8), (8, 6), dtype="bfloat16")
+    stored = State(graph, graph, Decisions(store=frozenset({"relu"})))
+    action = BY_NAME["narrow"]
+    sites = [s for s in action.sites(stored) if s == "relu"]
+    after = taken(stored, action, sites[0])
+    assert after.program.buffer("relu_bfloat16").role == "temporary"
+    assert "relu" not in {b.name for b in after.program.buffers}
+    assert estimate(after.program).memory_bytes < estimate(stored.program).memory_bytes
+    x, w = (torch.randn(s, generator=torch.Generator().manual_seed(1)).bfloat16() for s in ((6, 8), (8, 6)))
+    (before,), (now,) = (interpret(g, [x, w]) for g in (graph, after.graph))
+    assert torch.equal(before, now)
+    wide = graph_of(lambda x: (x.exp() / x.exp().sum()).float(), (6, 8), dtype="bfloat16")
+    assert not list(action.sites(State(wide, wide, Decisions(store=frozenset({"exp"})))))
 
 
 def test_the_beam_orders_leaves_and_explains_them():

@@ -4,7 +4,9 @@
 |---|---|---|
 | `single-pass` | reduction | the online softmax: largest and sum of powers in one pass |
 | `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
+| `shares` | reduction | a long reduction with few results in shares, then the shares |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
+| `narrow` | storage | an intermediate in the half precision of the results |
 | `library` | product | the library multiplies, own kernels around it |
 | `panels` | product | register tiles over packed panels: the own micro-kernel |
 | `direct` | product | register tiles, one factor read where it lies |
@@ -29,14 +31,15 @@ from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .algebra import Commute
 from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
 from .product import Direct, Dots, Library, Panels, Split
-from .reduction import SinglePass, TwoPasses
-from .storage import Fuse, Store
+from .reduction import Shares, SinglePass, TwoPasses
+from .storage import Fuse, Narrow, Store
 from .weights import Ahead, Pack
 
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
     SinglePass(),
     Commute(),
+    Shares(),
     *MOVES[:2],
     Library(),
     Panels(),
@@ -45,6 +48,7 @@ ACTIONS: tuple[Action, ...] = (
     Split(),
     Pack(),
     Ahead(),
+    Narrow(),
     Store(),
     *MOVES[2:],
     Fuse(),
@@ -82,10 +86,12 @@ __all__ = [
     "IllegalAction",
     "Keep",
     "Library",
+    "Narrow",
     "Pack",
     "Panels",
     "Parallelise",
     "Reorder",
+    "Shares",
     "SinglePass",
     "Split",
     "State",

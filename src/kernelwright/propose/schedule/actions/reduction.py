@@ -1,9 +1,10 @@
-"""Reductions: in one pass, or in two."""
+"""Reductions: in one pass, in two, or in shares that are joined."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Expand, Graph, Node, Point, Reduce, Reshape, product
+from ..graph import Constant, Expand, Graph, Monoid, Node, Pad, Point, Reduce, Reshape, Size, product
 from ._state import State
 
 
@@ -92,6 +93,73 @@ class TwoPasses:
             if sums and isinstance(other, Reduce) and other.dims == node.dims:
                 return other
         return None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Reduce in shares, stored, and then the shares: where there are fewer results than threads.
+
+    Legal for long sums, products, extrema and log-sum-exps of floats with few results. The last share is filled up
+    with elements that change nothing; shares are stored in float32, whatever the dtype.
+    """
+
+    name = "shares"
+    count = 16
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield long reductions with few results."""
+        yield from (n.name for n in state.graph.nodes if isinstance(n, Reduce) and self._dim(n) is not None)
+
+    def _dim(self, node: Reduce) -> int | None:
+        """Return the dimension that shares are taken of: the longest; none where they are not worth it."""
+        kept = product([int(s) for d, s in enumerate(node.source.shape) if d not in node.dims])
+        folded = product([int(node.source.shape[d]) for d in node.dims])
+        few = 1 < kept < self.count and folded >= _LONG and node.source.dtype in _FLOATS
+        longest = max(node.dims, key=lambda d: int(node.source.shape[d]), default=0)
+        worth = few and node.monoid in _NEUTRAL and int(node.source.shape[longest]) >= _MANY * self.count
+        return longest if worth else None
+
+    def apply(self, state: State, site: str) -> State:
+        """Put a reduction of shares before one of what they come to."""
+        node = _node(state.graph, site)
+        assert isinstance(node, Reduce)
+        dim = self._dim(node)
+        assert dim is not None
+        part = self._part(node, dim)
+        new = replace(node, source=part, dims=(dim - sum(d < dim for d in node.dims),))
+        decisions = replace(state.decisions, before=state.decisions.before | {part.name})
+        return replace(state, graph=state.graph.rewritten({node: new}), decisions=decisions)
+
+    def _part(self, node: Reduce, dim: int) -> Reduce:
+        """Return the shares: `(..., count, length / count, ...)`, reduced but for their number."""
+        source, shape = node.source, list(node.source.shape)
+        size = shape[dim]
+        if isinstance(size, Size) or size % self.count:
+            shape[dim] = (size // self.count + 1) * self.count
+            source = Pad(
+                name=f"{node.name}_filled", shape=tuple(shape), dtype=source.dtype, source=source,
+                low=(0,) * len(shape), value=_NEUTRAL[node.monoid],
+            )  # fmt: skip
+        cut = (*shape[:dim], self.count, shape[dim] // self.count, *shape[dim + 1 :])
+        apart = Reshape(name=f"{node.name}_apart", shape=cut, dtype=source.dtype, source=source)
+        dims = tuple(d + (d >= dim) for d in node.dims)
+        left = tuple(s for d, s in enumerate(cut) if d not in dims)
+        return Reduce(
+            name=f"{node.name}_shares",
+            shape=left,
+            dtype="float32",
+            source=apart,
+            dims=dims,
+            monoid=node.monoid,
+        )
+
+
+_FLOATS = ("float32", "bfloat16", "float16")
+_LONG, _MANY = 1 << 16, 64
+"""Elements of a result that are worth shares, and elements of a share, at least."""
+_NEUTRAL: Mapping[Monoid, float] = {
+    "sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "logsumexp": -math.inf,
+}  # fmt: skip
 
 
 def _node(graph: Graph, name: str) -> Node:

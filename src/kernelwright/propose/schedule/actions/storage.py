@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Input, Point, Reduce
+from ..graph import Constant, Graph, Input, Point, Reduce
 from ._state import State
 
 _COSTLY = frozenset({
@@ -28,6 +28,45 @@ class Store:
     def apply(self, state: State, site: str) -> State:
         """Store the value."""
         return replace(state, decisions=replace(state.decisions, store=state.decisions.store | {site}))
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """Store an intermediate in the dtype of the results: half its bytes. Sums stay in float32.
+
+    Legal where every result is of one half precision, so that the contract's tolerance is that dtype's, for float32
+    values that lie in memory between two kernels.
+    """
+
+    name = "narrow"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield float32 intermediates in memory."""
+        if state.program is None or _half(state.graph) is None:
+            return
+        temporary = {b.name for b in state.program.buffers if b.role == "temporary" and b.dtype == "float32"}
+        native = {name for step in state.program.natives for name in (*step.reads, step.writes)}
+        named = {name: node for node, name in state.program.names.items()}
+        own = set(state.graph.nodes)
+        yield from (named[b].name for b in sorted(temporary - native) if b in named and named[b] in own)
+
+    def apply(self, state: State, site: str) -> State:
+        """Store what the value is rounded to; its users read that."""
+        dtype = _half(state.graph)
+        assert dtype is not None
+        node = next(n for n in state.graph.nodes if n.name == site)
+        wide = replace(node, name=f"{site}_wide")
+        narrow = Point(name=f"{site}_{dtype}", shape=node.shape, dtype=dtype, op="cast", args=(wide,))
+        back = Point(name=site, shape=node.shape, dtype=node.dtype, op="cast", args=(narrow,))
+        store = state.decisions.store - {site} | {narrow.name}
+        graph = state.graph.rewritten({node: back})
+        return replace(state, graph=graph, decisions=replace(state.decisions, store=store))
+
+
+def _half(graph: Graph) -> str | None:
+    """Return the half precision that all results have."""
+    (dtype, *others) = {node.dtype for node in graph.roots} or {""}
+    return dtype if dtype in ("bfloat16", "float16") and not others else None
 
 
 @dataclass(frozen=True)

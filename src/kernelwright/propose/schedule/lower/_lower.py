@@ -40,6 +40,8 @@ class Decisions:
     """Nodes that are stored though they could be fused."""
     ahead: frozenset[str] = frozenset()
     """Nodes that follow from weights alone, and are computed when the weights change rather than in every call."""
+    before: frozenset[str] = frozenset()
+    """Nodes that a kernel of their own stores, before all that reads them."""
     apart: bool = False
     """Whether every node runs on its own: no fusion at all."""
     loops: bool = False
@@ -136,7 +138,7 @@ class _Lowering:
         self._find_natives()
         wanted = set(self.roots)
         wanted |= {n for n in self._nodes() if n.name in self.decisions.store and not isinstance(n, Input)}
-        self.barriers |= {n for n in self._nodes() if n.name in self.decisions.ahead}
+        self.barriers |= {n for n in self._nodes() if n.name in self.decisions.ahead | self.decisions.before}
         wanted |= self.barriers
         if self.decisions.apart:
             wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}

@@ -124,7 +124,8 @@ def _meaning(state: State) -> str:
     """Name what a state does, whatever steps led to it."""
     d = state.decisions
     tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
-    return f"{sorted(d.native)} {sorted(d.store)} {sorted(d.ahead)} {tilings} {d.moves}\n{state.graph}"
+    stored = f"{sorted(d.store)} {sorted(d.before)} {sorted(d.ahead)}"
+    return f"{sorted(d.native)} {stored} {tilings} {d.moves}\n{state.graph}"
 
 
 def _cost(state: State) -> Cost | None:

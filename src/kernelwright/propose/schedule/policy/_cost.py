@@ -20,7 +20,7 @@ from ..tile import (
     expressions,
     walk,
 )  # fmt: skip
-from ._lost import lost_bytes, trips
+from ._lost import idle, lost_bytes, trips
 from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
@@ -38,7 +38,8 @@ class Cost:
     cache_bytes: int
     """Bytes of the further passes over buffers whose rows stay in a cache; those that do not count above."""
     operations: int
-    """Elementwise operations; a product's two count as little as its form computes them faster."""
+    """Elementwise operations; a product's two count as little as its form computes them faster, and all count
+    more where threads have nothing to do."""
     kernels: int
     lost_bytes: int = 0
     """Bytes that count though nobody asked for them: lines that a plain store reads before it writes, lines of which
@@ -70,8 +71,9 @@ def estimate(program: Program) -> Cost:
             memory, cache, operations = memory + once, cache + again, operations + done
         else:
             once, again, done = _traversal(program, step)
-            memory, cache, operations = memory + once, cache + again, operations + done
-            lost += lost_bytes(program, step, once + again)
+            waits = idle(step, once + again)
+            memory, cache, operations = memory + once, cache + again, operations + int(waits * done)
+            lost += lost_bytes(program, step) + int((waits - 1) * once)
     return Cost(memory, cache, operations, len(steps), lost)
 
 

@@ -31,14 +31,17 @@ _SERIAL_BYTES = 1 << 20
 """Bytes below which more threads are not worth starting, by order of magnitude."""
 
 
-def lost_bytes(program: Program, kernel: Kernel, moved_bytes: int) -> int:
-    """Return what a kernel wastes, as bytes from memory."""
+def lost_bytes(program: Program, kernel: Kernel) -> int:
+    """Return what a kernel wastes of the lines that it moves, as bytes from memory."""
     found = [p for p in paths(kernel.body) if not any(isinstance(s, Loop) for s in p[-1].body)]
-    idle = 0
-    if moved_bytes >= _SERIAL_BYTES:
-        fed = max((_shares(p) for p in paths(kernel.body)), default=1)
-        idle = moved_bytes * (_THREADS - min(fed, _THREADS)) // min(fed, _THREADS)
-    return idle + sum(_read_before(program, p) + _used_in_part(program, p) for p in found)
+    return sum(_read_before(program, p) + _used_in_part(program, p) for p in found)
+
+
+def idle(kernel: Kernel, moved_bytes: int) -> float:
+    """Return how many times longer a kernel takes for threads without work; 1 where it is not worth more threads."""
+    if moved_bytes < _SERIAL_BYTES:
+        return 1.0
+    return _THREADS / min(_THREADS, max((_shares(p) for p in paths(kernel.body)), default=1))
 
 
 def trips(loop: Loop) -> int:
