@@ -127,10 +127,10 @@ import torch.nn as nn
 
 class Model(nn.Module):
     def forward(self, x, w):
-        return x @ w
+        return {body}
 
 def get_inputs():
-    return [torch.randn(16, 1024), torch.randn(1024, 64)]
+    return [torch.randn({rows}, 1024), torch.randn(1024, {columns})]
 
 def get_init_inputs():
     return []
@@ -145,11 +145,15 @@ def one_after_another(x, w):
     return total
 
 
+def product_cases(folder, count, **filled):
+    path = folder / "product.py"
+    path.write_text(PRODUCT.format(**filled))
+    return cases(Oracle(Problem(load_task(path))), range(count))
+
+
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
-    path = tmp_path_factory.mktemp("yardstick") / "product.py"
-    path.write_text(PRODUCT)
-    return cases(Oracle(Problem(load_task(path))), range(12))
+    return product_cases(tmp_path_factory.mktemp("yardstick"), 12, body="x @ w", rows=16, columns=64)
 
 
 def test_a_product_may_be_summed_in_any_order(products):
@@ -181,6 +185,13 @@ def test_so_may_one_whose_running_sums_wander(tmp_path):
     (tmp_path / "product.py").write_text(WANDERING)
     for case in cases(Oracle(Problem(load_task(tmp_path / "product.py"))), range(4)):
         assert error_against(one_after_another(*case.inputs), case.outputs[0]).ok
+
+
+def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):
+    monkeypatch.setattr(_case, "_PERTURBATIONS", ())
+    for case in product_cases(tmp_path, 4, body="(x @ w / 32).pow(3)", rows=64, columns=64):
+        kernel = (one_after_another(*case.inputs) / 32).pow(3)
+        assert error_against(kernel, case.outputs[0]).ok
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
 
     def __init__(self, eps: float, seed: int) -> None:
         super().__init__()
-        self._steps, self._random = _steps(eps), Random(seed)
+        self._half, self._steps, self._random = eps / 2, _steps(eps), Random(seed)
 
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator and round what comes out."""
@@ -110,10 +110,10 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
             tensor.mul_(drawn[: tensor.numel()].view(tensor.shape))
 
     def _move(self, tensor: Tensor, sums: Tensor) -> None:
-        """Move every element by so many half epsilons, a normal number times."""
+        """Move every element by so many half epsilons, up or down: however few the draws, none looks exact."""
         first = self._random.randrange(_STEPS)
-        drawn = self._steps[first : first + _STEPS].sub(1).repeat(-(-tensor.numel() // _STEPS))
-        tensor.addcmul_(drawn[: tensor.numel()].view(tensor.shape), sums)
+        signs = self._steps[first : first + _STEPS].sub(1).sign_().repeat(-(-tensor.numel() // _STEPS))
+        tensor.addcmul_(signs[: tensor.numel()].view(tensor.shape), sums, value=self._half)
 
 
 def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:

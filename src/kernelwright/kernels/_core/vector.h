@@ -439,7 +439,7 @@ KW_INLINE F log2(F x) { return log_scaled(x, 1.0f, 1.44269504088896341f); }
 KW_INLINE F log10(F x) { return log_scaled(x, 0.30102999566398120f, 0.43429448190325183f); }
 KW_INLINE F log1p(F x) {
   const F u = 1.0f + x, lost = x - (u - 1.0f);  // what rounding took from u
-  const F r = fma(lost, reciprocal_rough(u), log(u));
+  const F r = fma(lost, reciprocal_normal(u), log(u));
   return ((u == kInf) | (u == 0.0f)) ? log(u) : ((x == 0.0f) ? x : r);
 }
 
