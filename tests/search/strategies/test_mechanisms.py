@@ -65,6 +65,18 @@ def test_greedy_repairs_once_then_reverts():
     assert talk.ask().operator == "improve"
 
 
+def test_greedy_a_templates_late_trial_does_not_stand_for_the_change_under_way():
+    talk = Talk("greedy", None, found(90.0))
+    talk.bring(template := talk.ask(), 80.0)
+    change = talk.ask()
+    talk.strategy.tell(found(60.0, template, late=1))
+    (broken,) = talk.bring(change, 10.0, fault="verify")
+    repair = talk.ask()
+    assert repair.operator == "repair" and repair.parents[0].candidate.key == broken.key
+    talk.bring(repair, 99.0)
+    assert parent_us(talk.ask()) == 60.0, "and the trial is what the search goes on from"
+
+
 def test_greedy_moves_on_after_so_many_reverts_and_ends_after_so_many_climbs():
     talk = Talk("greedy", {"patience": 2, "climbs": 3}, found(90.0), found(80.0))
     climbed = []

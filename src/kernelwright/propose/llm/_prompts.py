@@ -31,7 +31,7 @@ class Prompts:
         loader = jinja2.ChoiceLoader([jinja2.DictLoader(own), jinja2.FileSystemLoader(FOLDER)])
         self._environment = SandboxedEnvironment(
             loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-            keep_trailing_newline=True,
+            keep_trailing_newline=True, auto_reload=False,
         )  # fmt: skip
         self._texts: dict[str, str] = {}
         self._begun: tuple[Context, tuple[Message, Message]] | None = None

@@ -57,10 +57,15 @@ class Greedy(NumberedStrategy):
     def _learn(self, found: Scored) -> None:
         if found.move is None:
             self._starts.add(found)
-        elif not found.works:
+        elif found.works:
+            if found.merit > self._bar():
+                self._incumbent, self._kept = found, self._kept or self._under_way(found.move)
+        elif self._under_way(found.move):
             self._failed = found
-        elif found.merit > self._bar():
-            self._incumbent, self._kept = found, True
+
+    def _under_way(self, move: Move) -> bool:
+        """Tell whether it is the last move: a template's later trials say nothing of the change after it."""
+        return move.number == self.asked - 1
 
     def _settle(self, move: Move) -> None:
         del move
