@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-_READ = 1 | 4 | 8
+_LIST = 8
+_READ = 1 | 4 | _LIST
 _FILE_BITS = 1 | 2 | 4 | 1 << 14 | 1 << 15
 _PR_SET_NO_NEW_PRIVS = 38
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
@@ -27,6 +28,7 @@ _CONFIGURATION = (
 _PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages; an environment may take in those of another."""
 _DEVICES = ("/sys/devices/system", "/sys/fs/cgroup")
+_GPU_FILES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm", "/proc/driver/nvidia")
 
 
 def readable_paths() -> tuple[str, ...]:
@@ -36,6 +38,17 @@ def readable_paths() -> tuple[str, ...]:
     python |= {path for path in sys.path if Path(path).name in _PACKAGES}
     package = str(Path(__file__).resolve().parent)
     return present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
+
+
+def graphics_nodes() -> tuple[str, ...]:
+    """Name the device files of GPUs, which their drivers read and write."""
+    return tuple(str(path) for kind in ("nvidia*", "dri*", "kfd") for path in Path("/dev").glob(kind))
+
+
+def gpu_paths() -> tuple[str, ...]:
+    """Name the device nodes and driver files of the GPUs that are present."""
+    nodes = graphics_nodes()
+    return present((*nodes, *_GPU_FILES)) if nodes else ()
 
 
 def present(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -58,8 +71,11 @@ def landlock_version() -> int:
     return max(0, found)
 
 
-def close_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Leave this thread, and what it starts, only these paths; returns whether the kernel agreed to all of it."""
+def close_files(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> bool:
+    """Leave this thread, and what it starts, only these paths; returns whether the kernel agreed to all of it.
+
+    Of folders that are only listed the names can be read, as far down as they go, and nothing else.
+    """
     version = landlock_version()
     if version < 1:
         return False
@@ -72,6 +88,8 @@ def close_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
     try:
         for path in readable:
             _allow(ruleset, path, _READ)
+        for path in listed:
+            _allow(ruleset, path, _LIST)
         for path in writable:
             _allow(ruleset, path, handled)
         ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.config import Settings
 from kernelwright.landlock import landlock_version
-from kernelwright.languages import _process, get_language
+from kernelwright.languages import _process, get_language, triton
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 
 SECRET = "expected value 42"
@@ -53,3 +53,54 @@ def test_it_gets_nothing(name, tmp_path):
 def test_it_would_where_compilers_run_free(name, tmp_path, monkeypatch):
     monkeypatch.setattr(_process, "landlock_version", lambda: 0)
     assert taken(name, tmp_path)
+
+
+TRITON = """
+import triton
+
+text = open("{folder}/secret").read()
+raise ValueError(text)
+
+@triton.jit
+def nothing(x):
+    pass
+
+TRITON_EVIDENCE = [{{"kernel": "nothing", "signature": {{"x": "*fp32"}}}}]
+
+def run(x):
+    return x
+"""
+OPENCL = """
+#include "{folder}/secret"
+// launch: global = 1
+__kernel void run(__global float* x) {{}}
+"""
+
+
+def quoted(language, text, style, folder):
+    """Compile, and tell whether what the build says quotes the judge's file."""
+    (folder / "secret").write_text(SECRET)
+    candidate = Candidate(
+        sources=(SourceFile(path="kernel", text=text.format(folder=folder)),), language=language,
+        entry="kernel:run", style=style,
+    )  # fmt: skip
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(folder / "cache")})
+    build = type(get_language(language))(settings).build(candidate)
+    return SECRET in " ".join((build.diagnostics, *build.findings))
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_what_escapes_as_triton_gets_nothing(free, tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(triton, "jitted_source", lambda text: text)
+    if free:
+        monkeypatch.setattr(_process, "landlock_version", lambda: 0)
+    assert quoted("triton", TRITON, "function", tmp_path) is free
+
+
+@pytest.mark.skipif(not get_language("opencl").available().ok, reason="needs an OpenCL driver")
+@pytest.mark.parametrize("free", [False, True])
+def test_a_source_in_opencl_quotes_nothing(free, tmp_path, monkeypatch):
+    if free:
+        monkeypatch.setattr(_process, "landlock_version", lambda: 0)
+    assert quoted("opencl", OPENCL, "destination", tmp_path) is free

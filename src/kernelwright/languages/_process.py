@@ -2,7 +2,7 @@
 
 Covers: compilers that hang, fork, print without end, or eat memory or disk; keys in the environment, which no
 compiler is given; sources that include files of the judge, or flags that write there, where the kernel has Landlock.
-Does not cover: machines without Landlock; `doctor` says so.
+Does not cover: machines without Landlock (`doctor` says so); names of the judge's files, which drivers may list.
 """
 
 import contextlib
@@ -21,12 +21,14 @@ from typing import IO
 
 from ..config import without_secrets
 from ..errors import WorkerError
-from ..landlock import close_files, landlock_version, readable_paths
+from ..landlock import close_files, gpu_paths, graphics_nodes, landlock_version, readable_paths
 
 OUTPUT_LIMIT = 20_000
 """Characters kept of a compiler's output."""
 _MEMORY_LIMIT_BYTES = 32 << 30
 _FILE_LIMIT_BYTES = 1 << 30
+_MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
+"""What drivers of CPUs ask for."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
 
@@ -63,7 +65,7 @@ def run_tool(
         env: Variables beyond ours without the secret ones.
         limit: Characters of output to keep.
         closed: Whether all that it may read is the system, Python's packages, its own installation and `folder`,
-            and all that it may write is `folder`. For tools that read what strangers wrote.
+            and all that it may write is `folder` and GPUs. For tools that read what strangers wrote.
 
     Example:
         >>> run_tool(["echo", "hello"], deadline_s=10).output
@@ -103,11 +105,12 @@ def _start(words: list[str], folder: Path | None, env: dict[str, str]) -> subpro
 def _start_closed(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start it from a thread that was closed in before: Landlock holds for a thread and what that starts."""
     folder = folder.resolve()
-    readable = (*readable_paths(), *_installation(words[0]))
+    readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *_installation(words[0]))
+    writable = (str(folder), *_DEVICES, *graphics_nodes())
     env = {**env, "TMPDIR": str(folder), "CCACHE_DISABLE": "1"}
 
     def start() -> subprocess.Popen[bytes]:
-        if landlock_version() and not close_files(readable, (str(folder), *_DEVICES)):
+        if landlock_version() and not close_files(readable, writable, listed=["/"]):
             raise WorkerError("the compiler could not be closed in by Landlock")
         return _start(words, folder, env)
 

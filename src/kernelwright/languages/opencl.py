@@ -293,6 +293,7 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         deadline_s=deadline_s,
         folder=work,
         env={"POCL_CACHE_DIR": str(work), "PYOPENCL_NO_CACHE": "1"},
+        closed=True,
     )
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")

@@ -167,6 +167,7 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         deadline_s=deadline_s,
         folder=work,
         env={"TRITON_CACHE_DIR": str(work), "TRITON_DEFAULT_FP_FUSION": "1", "TRITON_INTERPRET": "0"},
+        closed=True,
     )
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     shutil.rmtree(work, ignore_errors=True)

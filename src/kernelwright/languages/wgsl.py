@@ -321,7 +321,8 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         return Build(status=BuildStatus.FAILED, diagnostics=str(error))
     path = folder / split_entry(candidate.entry)[0]
     done = run_tool(
-        [sys.executable, "-P", "-m", "kernelwright.languages._wgsl_compile", path, entry], deadline_s=deadline_s
+        [sys.executable, "-P", "-m", "kernelwright.languages._wgsl_compile", path, entry],
+        deadline_s=deadline_s, folder=folder, closed=True,
     )  # fmt: skip
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")

@@ -5,23 +5,15 @@ package (read-only), the network (absent), other processes (absent).
 Does not cover: the kernel's own attack surface; see the seccomp filter.
 """
 
-import glob
 import os
 import shutil
 from pathlib import Path
 
-from ..landlock import present, readable_paths
+from ..landlock import gpu_paths, readable_paths
 from ._namespaces import BUILD_FOLDER, SCRATCH_FOLDER, STAGING_FOLDER
 
 CACHE_FOLDER = "/cache"
 """Where a trusted zygote in bubblewrap finds its compile cache."""
-_GPU_FILES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm", "/proc/driver/nvidia")
-
-
-def gpu_paths() -> tuple[str, ...]:
-    """Name the device nodes and driver files of the GPUs that are present."""
-    nodes = [*glob.glob("/dev/nvidia*"), *glob.glob("/dev/dri*"), *glob.glob("/dev/kfd")]  # noqa: PTH207
-    return present((*nodes, *_GPU_FILES)) if nodes else ()
 
 
 def bubblewrap() -> str | None:

@@ -11,8 +11,7 @@ import resource
 import signal
 from pathlib import Path
 
-from ..landlock import close_files, readable_paths
-from ._bubblewrap import gpu_paths
+from ..landlock import close_files, gpu_paths, readable_paths
 from ._namespaces import (
     BUILD_FOLDER,
     SCRATCH_FOLDER,
