@@ -65,7 +65,7 @@ def test_equal_budget_stores_of_their_own_and_a_rotating_order(legs, tmp_path):
     assert [b[1] for b in begun] == ["greedy", "queue", "world_model", "queue", "world_model", "greedy"]
     assert {b[3] for b in begun} == {BUDGET} and len({b[4] for b in begun}) == 6
     assert all(b[5]["models"] == ("local:m@u",) and "recipe" in b[5] for b in begun)
-    assert [(s.recipe, round(s.speedup, 6), s.improved) for s in compared.standings()] == [
+    assert [(s.recipe, round(s.speedup.median, 6), s.improved) for s in compared.standings()] == [
         ("polca", 2.0, 2), ("k-search", 1.5, 2), ("cudaforge", 1.0, 0),
     ]  # fmt: skip
     assert [s.failures for s in compared.standings()] == [2, 2, 2]
@@ -73,7 +73,55 @@ def test_equal_budget_stores_of_their_own_and_a_rotating_order(legs, tmp_path):
 
 def test_what_is_not_accepted_counts_as_one_and_never_less(legs, tmp_path):
     compared = compare(["a.py"], RECIPES[:1], budget=BUDGET, store=tmp_path)
-    assert compared.legs[0].result.speedup.median == 0.5 and compared.legs[0].speedup == 1.0
+    assert compared.legs[0].result.speedup.median == 0.5 and compared.legs[0].speedup.median == 1.0
+
+
+def test_a_mean_comes_with_its_limits(legs, tmp_path, monkeypatch):
+    polca = RECIPES[1:2]
+    (one,) = compare(["a.py"], polca, budget=BUDGET, store=tmp_path).standings()
+    assert (one.speedup.low, one.speedup.high) == (1.9, 2.1), "one run: those of its own measurement"
+    compared = compare(["a.py"], polca, budget=BUDGET, seeds=2, store=tmp_path / "two")
+    found = [
+        leg.result.model_copy(update={"speedup": Interval(median=m)})
+        for leg, m in zip(compared.legs, (2, 4), strict=True)
+    ]
+    spread = [leg.model_copy(update={"result": r}) for leg, r in zip(compared.legs, found, strict=True)]
+    (two,) = compared.model_copy(update={"legs": tuple(spread)}).standings()
+    # Student's t with one degree of freedom: 12.706 times the standard error of log 2 and log 4, half of log 2.
+    assert two.speedup.median == pytest.approx(8**0.5)
+    assert two.speedup.high == pytest.approx(8**0.5 * 2 ** (12.7062 / 2), rel=1e-3)
+    assert two.speedup.low * two.speedup.high == pytest.approx(8)
+
+
+def test_flags_of_the_search_go_to_every_run_and_settings_to_their_recipe(legs, tmp_path, capsys):
+    begun, _, _ = legs
+    words = [
+        "compare",
+        "a.py",
+        "--recipes",
+        "polca,cudaforge",
+        "--store",
+        str(tmp_path),
+        "--set",
+        "polca.epsilon=0.3",
+    ]
+    more = [
+        "--model",
+        "local:m@http://127.0.0.1:1/v1",
+        "--retries",
+        "0",
+        "--output-tokens",
+        "900",
+        "--note",
+        "short rows",
+    ]
+    assert main([*words, *more, "--baseline", "eager", "--usd", "0.5"]) == 0
+    assert all(
+        (b[5]["retries"], b[5]["output_tokens"], b[5]["note"], b[3].usd) == (0, 900, "short rows", 0.5)
+        for b in begun
+    )
+    assert [b[5].get("strategy.epsilon") for b in begun] == [0.3, None]
+    assert "2.00x" in capsys.readouterr().out
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(legs, tmp_path):
@@ -83,7 +131,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(legs, tmp_path):
         compare(["a.py"], RECIPES, budget=BUDGET, store=tmp_path)
     compared = compare(["a.py"], RECIPES, budget=BUDGET, store=tmp_path)
     assert len(begun) == 3 and len(resumed) == 1, "the first is taken, the second resumed, the third begun"
-    assert [leg.speedup for leg in compared.legs] == [1.0, 1.25, 1.5]
+    assert [leg.speedup.median for leg in compared.legs] == [1.0, 1.25, 1.5]
 
 
 def test_another_budget_is_another_comparison(legs, tmp_path):
@@ -123,6 +171,11 @@ def test_the_command_prints_the_standings_and_writes_the_report(legs, tmp_path, 
     [
         (["compare", "a.py", "--recipes", "nope"], "no recipe is called 'nope'"),
         (["compare", "--recipes", "polca"], "needs a task and a recipe"),
+        (
+            ["compare", "a.py", "--recipes", "polca", "--set", "epsilon=1"],
+            "expected RECIPE.NAME=VALUE with one of polca",
+        ),
+        (["compare", "a.py", "--recipes", "polca", "--set", "polca.eps=1"], "no setting 'eps'"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(words, message, capsys):

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from math import exp, log
+from math import exp, log, sqrt
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
+
+from scipy import stats
 
 from . import flow
 from .config import Settings
-from .records import Budget, DecisionStatus, Record, RunStatus, content_key
+from .records import Budget, DecisionStatus, Interval, Record, RunStatus, content_key
 from .search import Event, Result
 from .search.recipe import Recipe
 from .store import Calls, Store
@@ -33,11 +36,11 @@ class Leg(Record):
     """Folder of its store, for `show` and `report`."""
 
     @property
-    def speedup(self) -> float:
+    def speedup(self) -> Interval:
         """The speedup that counts: 1 where nothing was accepted, for then the native op stays."""
         result = self.result
-        improved = result.decision is DecisionStatus.IMPROVED and result.speedup is not None
-        return result.speedup.median if improved and result.speedup else 1.0
+        improved = result.decision is DecisionStatus.IMPROVED
+        return result.speedup if improved and result.speedup else Interval(median=1.0, low=1.0, high=1.0)
 
 
 class Standing(Record):
@@ -45,8 +48,9 @@ class Standing(Record):
 
     recipe: str
     """The recipe's name."""
-    speedup: float
-    """Geometric mean over the legs, those without an accepted kernel counted as 1."""
+    speedup: Interval
+    """Geometric mean over the legs, those without an accepted kernel counted as 1, with its 95 % limits by how the legs
+    differ; with one leg the limits of its own measurement."""
     improved: int
     """Legs with an accepted kernel."""
     legs: int
@@ -77,7 +81,7 @@ class Comparison(Record):
         for leg in self.legs:
             by_recipe.setdefault(leg.recipe, []).append(leg)
         standings = (_standing(name, legs) for name, legs in by_recipe.items())
-        return tuple(sorted(standings, key=lambda s: -s.speedup))
+        return tuple(sorted(standings, key=lambda s: -s.speedup.median))
 
 
 def compare(
@@ -146,10 +150,19 @@ def _kept(recipe: Recipe, target: str, seed: int, result: Result, place: Path) -
     return Leg(recipe=recipe.name, target=target, seed=seed, result=result, usd=usd, store=str(place))
 
 
+def _mean(legs: Sequence[Leg]) -> Interval:
+    """Return the geometric mean of the legs' speedups with Student's limits of the mean logarithm."""
+    if len(legs) == 1:
+        return legs[0].speedup
+    logs = [log(leg.speedup.median) for leg in legs]
+    mean, reach = fmean(logs), float(stats.t.ppf(0.975, len(logs) - 1)) * stdev(logs) / sqrt(len(logs))
+    return Interval(median=exp(mean), low=exp(mean - reach), high=exp(mean + reach))
+
+
 def _standing(recipe: str, legs: Sequence[Leg]) -> Standing:
     return Standing(
         recipe=recipe,
-        speedup=exp(sum(log(leg.speedup) for leg in legs) / len(legs)),
+        speedup=_mean(legs),
         improved=sum(leg.result.decision is DecisionStatus.IMPROVED for leg in legs),
         legs=len(legs),
         evaluations=sum(leg.result.evaluations for leg in legs),

@@ -1,13 +1,18 @@
 """`kernelwright compare`: recipes head to head at equal budget."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ._asking import Asking
 from ._common import Common, print_json, speedup_text, table
+
+if TYPE_CHECKING:
+    from ..search.recipe import Recipe
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
 _Count = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -22,9 +27,10 @@ def compare(
     language: _Names = None,
     device: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    model: _Names = None,
-    usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
-    price: _Names = None,
+    baseline: _Names = None,
+    tuner: str | None = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    asking: Asking | None = None,
     to: Path | None = None,
     common: Common | None = None,
 ) -> int:
@@ -42,9 +48,10 @@ def compare(
         language: Language to write kernels in; repeat for more.
         device: `cpu`, `cuda` or `cuda:N`.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
-        model: Language model to ask, the same for all; repeat for more.
-        usd: Most money that each run may spend on models.
-        price: What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`.
+        baseline: Native form to beat; repeat for more. By default as for `optimize`.
+        tuner: Explores templates, the same for all; `gp` by default.
+        settings: `RECIPE.NAME=VALUE` of a recipe's strategy, such as `--set polca.epsilon=0.3`; repeat for more.
+        asking: Which language models, the same for all; `--usd` is what each run may spend.
         to: Where to write the report; into the comparison's folder by default.
         common: Flags of every command.
     """
@@ -54,23 +61,23 @@ def compare(
     from ..errors import InputError
     from ..records import Budget
     from ..report import render_comparison
-    from ..search.recipe import load_recipe
+    from ..search import DEFAULT_TUNER
     from ._console import reporting
 
-    common = common or Common()
+    common, asking = common or Common(), asking or Asking()
     names = [name.strip() for name in recipes.split(",") if name.strip()]
     if not targets or not names:
         raise InputError(
             "compare needs a task and a recipe: `kernelwright compare TASK --recipes cudaforge,polca`"
         )
-    budget = Budget(evaluations=evaluations, minutes=minutes, usd=usd)
-    more = {"models": tuple(model or ()), "prices": tuple(price or ())}
+    budget = Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd)
     with reporting(common.json, budget) as on_event:
         compared = run_all(
-            targets, [load_recipe(name) for name in names], budget=budget, seeds=seeds, store=common.folder,
-            more={name: value for name, value in more.items() if value}, on_event=on_event,
+            targets, _recipes(names, settings or ()), budget=budget, seeds=seeds, store=common.folder,
+            more=asking.options, on_event=on_event,
             arguments={
-                "languages": tuple(language or ()), "device": device,
+                "languages": tuple(language or ()), "device": device, "baselines": tuple(baseline or ()),
+                "tuner": tuner or DEFAULT_TUNER,
                 "max_elements": None if max_elements is None else int(max_elements),
             },
         )  # fmt: skip
@@ -87,8 +94,9 @@ def compare(
     table(
         [
             {
-                "recipe": s.recipe, "speedup": f"{s.speedup:.3f}", "improved": f"{s.improved} of {s.legs}",
-                "evaluations": str(s.evaluations), "failures": str(s.failures), "USD": f"{s.usd:.2f}",
+                "recipe": s.recipe, "speedup": speedup_text(s.speedup.model_dump()),
+                "improved": f"{s.improved} of {s.legs}", "evaluations": str(s.evaluations),
+                "failures": str(s.failures), "USD": f"{s.usd:.2f}",
             }
             for s in standings
         ],
@@ -101,3 +109,22 @@ def compare(
         )
     print(f"report: {file}")
     return 0
+
+
+def _recipes(names: Sequence[str], words: Sequence[str]) -> "list[Recipe]":
+    """Load recipes and change the settings of their strategies as `RECIPE.NAME=VALUE` words say."""
+    from ..errors import InputError
+    from ..search.recipe import load_recipe
+    from ..search.strategies import settings_in
+
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, names)}
+    for word in words:
+        name, _, setting = word.partition(".")
+        if name not in recipes or not setting:
+            raise InputError(
+                f"--set {word!r} is of no recipe that is compared; expected RECIPE.NAME=VALUE with one of "
+                f"{', '.join(recipes)}"
+            )
+        changed = recipes[name].settings | settings_in(recipes[name].strategy, [setting])
+        recipes[name] = recipes[name].model_copy(update={"settings": changed})
+    return list(recipes.values())

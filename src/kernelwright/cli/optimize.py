@@ -8,11 +8,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ._agents import Agents
+from ._asking import Asking
 from ._common import Backward, Calls, Common, asked
 
 if TYPE_CHECKING:
     from .. import flow
-    from ..records import Scalar
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -34,17 +34,10 @@ def optimize(
     editor: _Names = None,
     recipe: str | None = None,
     learn: bool = True,
-    model: _Names = None,
-    usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None,
-    price: _Names = None,
-    requests_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    output_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
-    note: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
     backward: Backward = False,
+    asking: Asking | None = None,
     agents: Agents | None = None,
     common: Common | None = None,
 ) -> int:
@@ -75,20 +68,12 @@ def optimize(
         recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
             `kernelwright recipes` lists them. Other flags count more.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
-        model: Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are
-            read from OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant.
-        usd: Most money to spend on models, resumed or not; needed where a model costs any.
-        price: What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`.
-        requests_per_minute: Most requests to a model in a minute.
-        tokens_per_minute: Most tokens to and from a model in a minute.
-        output_tokens: Most tokens of one answer, reasoning included; 16384 by default.
-        retries: How often to ask again where a server is busy or fails; 4 by default.
-        note: What a model should know besides the task, in words.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
         backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        asking: Which language models, and how far that may go.
         agents: Which coding agent, and how far it may go.
         common: Flags of every command.
     """
@@ -100,18 +85,18 @@ def optimize(
     from ..search.recipe import load_recipe
     from ._console import reporting, result_text
 
-    common, agents = common or Common(), agents or Agents()
+    common, asking, agents = common or Common(), asking or Asking(), agents or Agents()
     if agents.agent:
         make_agent(agents.agent)  # says at once where there is none
     shrunk = None if max_elements is None else int(max_elements)
-    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=usd)
+    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=asking.usd)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
     composed = load_recipe(recipe).arguments() if recipe else {}
     editors = editor or composed.get("editors", ())
     follows = strategy or composed.get("strategy", "")
-    usual = PROPOSERS if editors or not model else (*PROPOSERS, "llm")
-    begins = composed.get("proposers", usual) if model else usual
+    usual = PROPOSERS if editors or not asking.model else (*PROPOSERS, "llm")
+    begins = composed.get("proposers", usual) if asking.model else usual
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
             asked(target, shrunk, backward=backward, calls=calls, minutes=budget.minutes),
@@ -125,17 +110,7 @@ def optimize(
             strategy=follows,
             editors=editors,
             learn=learn,
-            more=_of_strategy(composed, follows, editors, settings or ())
-            | _of_models(
-                models=tuple(model or ()),
-                prices=tuple(price or ()),
-                requests_per_minute=requests_per_minute,
-                tokens_per_minute=tokens_per_minute,
-                output_tokens=output_tokens,
-                retries=retries,
-                note=note,
-            )
-            | agents.options,
+            more=_of_strategy(composed, follows, editors, settings or ()) | asking.options | agents.options,
             max_elements=shrunk,
             store=common.folder,
             on_event=on_event,
@@ -161,8 +136,3 @@ def _of_strategy(
     options = {k: v for k, v in composed.get("more", {}).items() if own or not k.startswith(SETTING)}
     given = settings_in(strategy or DEFAULT_STRATEGY, words) if words else {}
     return options | {f"{SETTING}{name}": value for name, value in given.items()}
-
-
-def _of_models(**given: "Scalar | tuple[Scalar, ...]") -> "flow.Options":
-    """Return what is kept with the run for whoever asks models; what is not given is left out."""
-    return {name: value for name, value in given.items() if value not in (None, (), "")}

@@ -6,7 +6,6 @@ import jinja2
 from markupsafe import Markup
 
 from ..compare import Comparison, Leg
-from ..records import DecisionStatus
 from ._charts import intervals
 
 
@@ -32,7 +31,5 @@ def render_comparison(compared: Comparison, reproduce: str) -> str:
 
 def _row(leg: Leg) -> tuple[str, float, float, float]:
     """Return a leg's accepted speedup and its limits; 1 where nothing was accepted."""
-    name, speedup = f"{leg.recipe}, seed {leg.seed}", leg.result.speedup
-    if leg.result.decision is not DecisionStatus.IMPROVED or speedup is None:
-        return name, 1.0, 1.0, 1.0
-    return name, speedup.median, speedup.at_least, speedup.at_most
+    speedup = leg.speedup
+    return f"{leg.recipe}, seed {leg.seed}", speedup.median, speedup.at_least, speedup.at_most

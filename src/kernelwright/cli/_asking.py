@@ -1,0 +1,48 @@
+"""Flags of commands that may ask language models."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+if TYPE_CHECKING:
+    from ..flow import Options
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asking:
+    """Which language models a run may ask, and how far that may go."""
+
+    model: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    """Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are read from
+    OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant."""
+    usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None
+    """Most money that a run may spend on models, resumed or not; needed where a model costs any."""
+    price: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    """What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`."""
+    requests_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    """Most requests to a model in a minute."""
+    tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    """Most tokens to and from a model in a minute."""
+    output_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    """Most tokens of one answer, reasoning included; 16384 by default."""
+    retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
+    """How often to ask again where a server is busy or fails; 4 by default."""
+    note: Annotated[str, Parameter(show_default=False)] = ""
+    """What a model should know besides the task, in words."""
+
+    @property
+    def options(self) -> "Options":
+        """What is kept with a run for whoever asks models; what was not given is left out."""
+        given: Options = {
+            "models": self.model,
+            "prices": self.price,
+            "requests_per_minute": self.requests_per_minute,
+            "tokens_per_minute": self.tokens_per_minute,
+            "output_tokens": self.output_tokens,
+            "retries": self.retries,
+            "note": self.note,
+        }
+        return {name: value for name, value in given.items() if value not in (None, (), "")}
