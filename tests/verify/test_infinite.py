@@ -144,6 +144,36 @@ def test_a_mean_folded_into_the_shift_or_not_serves_alike(tmp_path):
         assert error_against(wrong, ruler).kind == "nonfinite"
 
 
+DIAGONAL = """
+import torch
+import kernelwright as kw
+
+@kw.task(d="float32[rows]", x="float32[rows, columns]", workloads=[{"rows": 20, "columns": 24}])
+def diagonal(d, x):
+    return torch.diag(d) @ x
+"""
+
+
+def test_what_is_multiplied_by_zero_may_be_left_out(tmp_path):
+    (tmp_path / "diagonal.py").write_text(DIAGONAL)
+    problem = Problem(load_task(f"{tmp_path / 'diagonal.py'}:diagonal"))
+    workload = problem.task.workloads[0]
+    d, x = problem.inputs(workload, 1)
+    x[3, 5], x[4, 7], x[6, 8] = INF, NAN, -INF
+    ruler = Oracle(problem).make(workload, 1, (d, x), {}).outputs[0]
+    scaled = d[:, None] * x
+    assert bool((torch.diag(d) @ x)[:, [5, 7, 8]].isnan().sum() > 50), "zero times infinity"
+    assert error_against(scaled, ruler).ok
+    assert error_against(torch.diag(d) @ x, ruler).ok
+    odd = ~scaled.isfinite()
+    for wrong in (
+        torch.where(odd, 0.0, scaled),
+        torch.where(odd, INF, scaled),
+        torch.cat([scaled[:, :5], scaled[:, 5:6] * 1.1, scaled[:, 6:]], 1),
+    ):
+        assert error_against(wrong, ruler).kind == "nonfinite"
+
+
 def test_where_the_native_sum_overflows_any_overflow_or_the_truth_serves():
     truth, native, doubt = values(1e30).double(), values(INF), [values(NAN)]
     ruler = yardstick(truth, native, Contract(), doubts=doubt)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 _WANDER = 1.2
 """Half epsilons of `|a| |b|` that stand for one standard deviation; four are then beyond the worst that was seen."""
-_MATRICES = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
+MATRICES = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
 """Products of matrices, and which argument is the left one."""
 
 
@@ -35,8 +35,8 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
     """
     if name == "convolution":
         terms, norms = args[1].numel() // _outputs(args), _window_norms(*args)
-    elif name in _MATRICES:
-        left, right = args[_MATRICES[name] :][:2]
+    elif name in MATRICES:
+        left, right = args[MATRICES[name] :][:2]
         flat = right.dim() == 1
         terms = left.shape[-1]
         norms = left.norm(dim=-1, keepdim=not flat) * right.norm(dim=-1 if flat else -2, keepdim=not flat)

@@ -30,6 +30,7 @@ _TAKEN_APART = frozenset({
     "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_fused_rms_norm",
     "var_mean", "std", "std_mean", "gelu", "silu", "mish", "elu", "softplus", "hardswish", "log_sigmoid_forward",
     "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "_scaled_dot_product_flash_attention_for_cpu",
     "soft_margin_loss", "addcmul", "addcdiv", "lerp", "logaddexp", "linalg_vector_norm",
 })  # fmt: skip
 """Operators that are several roundings in one; so are all gradients."""
@@ -51,9 +52,10 @@ class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run the operator step by step."""
+        """Run the operator step by step; what its steps call comes here whole too, like `matmul`."""
         name = func.overloadpacket.__name__
-        if name in _TAKEN_APART or name.endswith(("_backward", "_backward_data")):
+        several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
+        if several or func._can_decompose():
             try:
                 return self._apart(func, *args, **(kwargs or {}))
             except (NotImplementedError, RuntimeError, TypeError, AssertionError):
@@ -67,9 +69,7 @@ class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate 
     def _apart(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         from torch._decomp import decomposition_table
 
-        steps = decomposition_table.get(func)
-        if steps is None:
-            raise NotImplementedError
+        steps = decomposition_table.get(func, func.decompose)
         with self:
             if func is torch.ops.aten.native_group_norm.default:
                 result = _group_norm(steps, *args)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from ..records import Split, Task, TensorSpec, Workload
-from ..tasks import Apart, Problem, Rounding
+from ..tasks import Apart, Problem, Rounding, Sparing
 from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
@@ -175,11 +175,12 @@ class Oracle:
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
         wary = () if finite else self.problem.run_wary(workload, inputs, state)
-        steps = None if finite else self.problem.run_oracle(workload, inputs, state, Apart())
+        readings = () if finite else (Apart(), Sparing())
+        others = [self.problem.run_oracle(workload, inputs, state, reading) for reading in readings]
         outputs = tuple(
             yardstick(
                 t, n, contract, sensitivity=s, exact=exact, doubts=[w.outputs[i] for w in wary],
-                in_steps=steps.outputs[i] if steps else None,
+                others=[o.outputs[i] for o in others],
             )
             for i, (t, n, s) in enumerate(zip(truth.outputs, native.outputs, noise, strict=True))
         )  # fmt: skip

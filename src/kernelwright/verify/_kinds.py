@@ -12,9 +12,9 @@ from ._yardstick import Yardstick
 def misplaced(numbers: torch.Tensor, ruler: Yardstick, part: slice) -> int:
     """Count elements of a kind that no right evaluation has.
 
-    Right are the native op's kind and, where that is not finite, the truth's and that of the reference in torch's own
-    steps; and NaN where it hangs on the order of summation. Where only the native op's own sum overflowed, any overflow
-    is as good as another.
+    Right are the native op's kind and, where that is not finite, what the truth gives, and the reference in torch's own
+    steps or without products of zeros; and NaN where it hangs on the order of summation. Where only the native op's own
+    sum overflowed, any overflow is as good as another.
 
     Args:
         numbers: Elements of an output, float64, 1-D.
@@ -24,11 +24,11 @@ def misplaced(numbers: torch.Tensor, ruler: Yardstick, part: slice) -> int:
     if ruler.forbid_nonfinite:
         return int((~torch.isfinite(numbers)).sum())
     truth, native = ruler.truth.view(-1)[part], ruler.native.reshape(-1)[part].to(torch.float64)
-    near = truth.isfinite() & ((numbers - truth).abs() <= 1e-2 * truth.abs())
     beyond = ~torch.isfinite(native)
-    fine = _same_kind(numbers, native) | (beyond & near)
-    for other in (truth, ruler.in_steps.reshape(-1)[part]) if ruler.in_steps is not None else (truth,):
-        fine |= beyond & ~other.isfinite() & _same_kind(numbers, other)
+    fine = _same_kind(numbers, native)
+    for other in (truth, *(o.reshape(-1)[part] for o in ruler.others)):
+        near = (numbers - other).abs() <= 1e-2 * other.abs()
+        fine |= beyond & torch.where(other.isfinite(), near, _same_kind(numbers, other))
     if ruler.doubtful is not None:
         doubtful = ruler.doubtful.reshape(-1)[part]
         fine |= doubtful & numbers.isnan()

@@ -51,8 +51,8 @@ class Yardstick:
     """Whether real and imaginary parts stand in a last axis of two."""
     doubtful: torch.Tensor | None = None
     """Where another order of summation may give NaN; none where nothing is infinite."""
-    in_steps: torch.Tensor | None = None
-    """The truth in torch's own steps, whose NaN and infinity serve too; none where nothing is infinite."""
+    others: tuple[torch.Tensor, ...] = ()
+    """What other right evaluations give where the native op is not finite; none where nothing is infinite."""
 
     @property
     def sensitivity(self) -> torch.Tensor | None:
@@ -77,7 +77,7 @@ def yardstick(
     sensitivity: torch.Tensor | None = None,
     exact: bool = False,
     doubts: Sequence[torch.Tensor] = (),
-    in_steps: torch.Tensor | None = None,
+    others: Sequence[torch.Tensor] = (),
 ) -> Yardstick:
     """Work out what is allowed at each element of one output.
 
@@ -90,7 +90,8 @@ def yardstick(
         exact: Whether the values were chosen so that exact arithmetic is possible.
         doubts: The output with infinite sums read as NaN (`Problem.run_wary`), same shape; needed only where
             something is not finite.
-        in_steps: The output in torch's own steps (`tasks.Apart`), same shape; needed only there too.
+        others: The output in other right evaluations (`tasks.Apart`, `tasks.Sparing`), float64, same shape; needed
+            only there too.
 
     Example:
         >>> y = torch.linspace(1, 2, 64, dtype=torch.float64)
@@ -105,7 +106,7 @@ def yardstick(
         truth, native = torch.view_as_real(truth), torch.view_as_real(native)
         sensitivity = None if sensitivity is None else torch.view_as_real(sensitivity)
         doubts = [torch.view_as_real(d) for d in doubts]
-        in_steps = None if in_steps is None else torch.view_as_real(in_steps)
+        others = [torch.view_as_real(o) for o in others]
     truth, native = truth.to(torch.float64).contiguous(), native.detach()
     finite = _finite(truth) and _finite(native) and all(map(_finite, doubts))
     y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
@@ -129,7 +130,7 @@ def yardstick(
         plain=finite and beyond == 0,
         is_complex=is_complex,
         doubtful=torch.stack([d.isnan() for d in doubts]).any(0) if doubts and not finite else None,
-        in_steps=None if finite else in_steps,
+        others=() if finite else tuple(others),
     )
 
 
