@@ -23,12 +23,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Spend:
-    """What an agent's work cost, as far as it says."""
+    """What an agent's work cost and why it failed, as far as it says."""
 
     usd: float = 0.0
     """Money; 0 where it does not say."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens by kind."""
+    failure: str = ""
+    """What it says went wrong, such as a key that is not valid; empty where it says nothing."""
 
 
 @runtime_checkable
@@ -49,7 +51,7 @@ class Agent(Protocol):
         ...
 
     def spend(self, output: str) -> Spend:
-        """Read from its output what it cost; nothing where there is nothing to read."""
+        """Read from its output what it cost and what went wrong; nothing where there is nothing to read."""
         ...
 
 

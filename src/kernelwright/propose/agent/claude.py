@@ -3,13 +3,17 @@
 Source: code.claude.com, "CLI reference" and "Run Claude Code programmatically".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._protocol import Job, Spend, json_lines, tokens
 
 
 class Claude:
-    """`claude --print`; its last line, of type `result`, says what it cost."""
+    """`claude --print`; its last line, of type `result`, says what it cost and how it ended.
+
+    Does not cover: the turn in which `--max-budget-usd` is reached, which it ends before it stops.
+    """
 
     name = "claude"
     says_usd = True
@@ -27,7 +31,7 @@ class Claude:
         return line
 
     def spend(self, output: str) -> Spend:
-        """Read the cost from the last result.
+        """Read the cost and the failure from the last result.
 
         Example:
             >>> Claude().spend('{"type": "result", "total_cost_usd": 0.25, "usage": {"output_tokens": 7}}').usd
@@ -38,4 +42,11 @@ class Claude:
             return Spend()
         cost = results[-1].get("total_cost_usd")
         usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else 0.0
-        return Spend(usd, tokens(results[-1].get("usage")))
+        return Spend(usd, tokens(results[-1].get("usage")), _failure(results[-1]))
+
+
+def _failure(result: Mapping[str, Any]) -> str:
+    """Return what a result says went wrong: its words, else its kind, such as `error_max_budget_usd`."""
+    kind = str(result.get("subtype") or "")
+    failed = bool(result.get("is_error")) or kind.startswith("error")
+    return str(result.get("result") or kind) if failed else ""

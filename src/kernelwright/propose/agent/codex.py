@@ -24,7 +24,7 @@ class Codex:
         return [*line, job.prompt]
 
     def spend(self, output: str) -> Spend:
-        """Add up the tokens of all turns.
+        """Add up the tokens of all turns, and take the words of the last that failed.
 
         Example:
             >>> turn = '{"type": "turn.completed", "usage": {"input_tokens": 5, "output_tokens": 2}}'
@@ -32,7 +32,11 @@ class Codex:
             {'input_tokens': 10, 'output_tokens': 4}
         """
         total: Counter[str] = Counter()
+        failure = ""
         for line in json_lines(output):
             if line.get("type") == "turn.completed":
                 total.update(tokens(line.get("usage")))
-        return Spend(usage=dict(total))
+            elif line.get("type") == "turn.failed":
+                error = line.get("error")
+                failure = str(error.get("message") if isinstance(error, dict) else error)
+        return Spend(usage=dict(total), failure=failure)

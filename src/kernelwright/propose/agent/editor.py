@@ -22,6 +22,8 @@ from ._queue import Queue
 from ._workspace import Workspace, candidate_of, idea_of
 from .command import Command
 
+_MOST_SAID = 300
+"""Characters kept of what an agent says went wrong."""
 _MINUTES, _JUDGEMENTS = 15.0, 20
 _GROUP = "kernelwright.agents"
 _PASSED = ("PATH", "HOME", "USER", "LANG", "LC_*", "TERM", "SHELL", "TZ", "SSL_CERT_*", "*_PROXY", "*_proxy")
@@ -136,7 +138,9 @@ class _Session:
         try:
             candidate = self._candidate(workspace.left())
         except TaskError as error:
-            return Reply(notes=notes, usd=spend.usd, failure=f"the agent ended ({attempt.ended}): {error}")
+            said = f"; it says: {spend.failure[:_MOST_SAID]}" if spend.failure else ""
+            failure = f"the agent ended ({attempt.ended}{said}): {error}"
+            return Reply(notes=notes, usd=spend.usd, failure=failure)
         return Reply(proposals=(candidate,), notes=notes, usd=spend.usd)
 
     def _work(self, path: Path, queue: Queue, judge: Judge) -> tuple[Attempt, Spend]:
