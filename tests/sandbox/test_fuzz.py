@@ -233,7 +233,7 @@ def test_sources_that_are_no_kernels_end_in_failures(pool: Pool, text: str) -> N
     )
     with pytest.raises(WorkerFailure) as failure, pool.worker(payload(text)) as worker:
         assert worker.loaded.content == candidate.key
-        worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
+        worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=300)
     assert failure.value.kind in {FailureKind.ERROR, FailureKind.UNSUPPORTED}
 
 

@@ -134,7 +134,7 @@ def test_torch_compile_works_in_a_trusted_worker(pools: object) -> None:
     pool = pools(KINDS[0])  # type: ignore[operator]
     text = "import torch\n@torch.compile(dynamic=False)\ndef run(x): return (x * 2 + 1).relu()\n"
     with pool.worker(payload(text, trusted=True)) as worker:
-        reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
+        reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=300)
         assert worker.fetch(reply.first).outputs[0].tolist() == [3.0] * 4
 
 

@@ -7,6 +7,7 @@ from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile
 from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import verify
 
 SOFTMAX = """
 import torch
@@ -29,6 +30,12 @@ def get_inputs():
 def get_init_inputs():
     return [dim]
 """
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Give verifications all the time that a busy machine needs, where a test does not say how long."""
+    monkeypatch.setitem(verify.__kwdefaults__, "deadline_s", 600.0)
 
 
 @pytest.fixture(scope="session")
