@@ -27,9 +27,9 @@ CASES = {
 }  # fmt: skip
 
 
-def weighed(function, arguments, weights):
+def weighed(function, arguments, weights, dtype="float32"):
     """Return the graph of a function whose last arguments are weights."""
-    graph = graph_of(function, *arguments, *weights)
+    graph = graph_of(function, *arguments, *weights, dtype=dtype)
     new = {
         n: Weight(name=n.name, shape=n.shape, dtype=n.dtype, position=n.position)
         for n in graph.inputs[len(arguments) :]

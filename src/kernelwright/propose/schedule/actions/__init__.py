@@ -12,6 +12,7 @@
 | `direct` | product | register tiles, one factor read where it lies |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `split` | product | a long sum in shares, added at the end |
+| `fold` | folding | scales, biases and running statistics go into the weights of the product before them |
 | `pack` | weights | the weights of a product as its tiles read them, once |
 | `ahead` | weights | what weights alone decide, once |
 | `commute` | algebra | sum first, then scale |
@@ -29,6 +30,7 @@ from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .algebra import Commute
+from .folding import Fold
 from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
 from .product import Direct, Dots, Library, Panels, Split
 from .reduction import Shares, SinglePass, TwoPasses
@@ -40,6 +42,7 @@ ACTIONS: tuple[Action, ...] = (
     SinglePass(),
     Commute(),
     Shares(),
+    Fold(),
     *MOVES[:2],
     Library(),
     Panels(),
@@ -67,7 +70,7 @@ def _needs(action: Action) -> set[str]:
             return {action.tiling.form}
         case Pack():
             return {"direct", "ahead"}
-        case Ahead():
+        case Ahead() | Fold():
             return {"ahead"}
         case _:
             return {"moves"} if action in MOVES else set()
@@ -82,6 +85,7 @@ __all__ = [
     "Cut",
     "Direct",
     "Dots",
+    "Fold",
     "Fuse",
     "IllegalAction",
     "Keep",

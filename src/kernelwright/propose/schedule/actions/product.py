@@ -25,10 +25,11 @@ class Library:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield captured products that run as plain loops, and `all` where there are several."""
+        alive = set(state.graph.nodes)
         found = [
-            op.name for op in state.origin.operations
+            op.name for op in state.graph.operations
             if op.op.startswith("aten.") and op.op.split(".")[1] in PRODUCTS
-            and op.name in state.graph.values and op.name not in state.decisions.native
+            and state.graph.values.get(op.name) in alive and op.name not in state.decisions.native
             and any(p.name not in state.decisions.tilings for p in _nearest_products(state.graph.values[op.name]))
         ]  # fmt: skip
         yield from found
@@ -142,7 +143,7 @@ def _alive(state: State) -> list[Node]:
     """Return what kernels of our own compute: nothing that only a native operation stands for."""
     values = state.graph.values
     native = {id(values[n]): n for n in state.decisions.native if n in values}
-    refs = {op.name: op.refs() for op in state.origin.operations}
+    refs = {op.name: op.refs() for op in state.graph.operations}
     found: dict[int, Node] = {}
     waiting = [*state.graph.outputs]
     while waiting:

@@ -65,7 +65,7 @@ class Graph:
         weights = {n for n in self.inputs if isinstance(n, Weight) and n not in changed}
         known = {text_of(size) for node in weights for size in node.shape}
         found: dict[Node, bool] = {}
-        for node in self.nodes:
+        for node in ordered([*self.roots, *self.values.values()]):
             read = [found.get(source) for source in sources_of(node)]
             fits = isinstance(node, Constant | Ramp) or node in weights or (bool(read) and None not in read)
             if fits and not isinstance(node, Random) and _symbols_in(node) <= known:

@@ -4,7 +4,7 @@ A node holds the nodes it reads. Results of several tensors are several nodes. N
 broadcasting of `Point`: a dimension of size one, or a missing leading one, stretches.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal, TypeAlias, cast
@@ -287,8 +287,8 @@ def with_sources(node: Node, new: Sequence[Node]) -> Node:
     return replace(node, **changes)  # type: ignore[arg-type]  # each value is of its field's own type
 
 
-def ordered(roots: Sequence[Node]) -> Iterator[Node]:
-    """Yield every node behind the roots once, sources before users."""
+def ordered(roots: Sequence[Node], reads: Callable[[Node], Sequence[Node]] = sources_of) -> Iterator[Node]:
+    """Yield every node behind the roots once, what a node reads before it."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
@@ -298,4 +298,4 @@ def ordered(roots: Sequence[Node]) -> Iterator[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((s, False) for s in reversed(sources_of(node)))
+            stack.extend((s, False) for s in reversed(reads(node)))

@@ -157,19 +157,8 @@ class _Lowering:
     def _nodes(self) -> list[Node]:
         """Return what must be computed: nothing behind a native region but what it reads."""
         if not self.alive:
-            self.alive = self._needed()
+            self.alive = list(ordered(self.roots, self._reads))
         return self.alive
-
-    def _needed(self) -> list[Node]:
-        found: dict[int, Node] = {}
-        waiting = list(self.roots)
-        while waiting:
-            node = waiting.pop()
-            if id(node) in found:
-                continue
-            found[id(node)] = node
-            waiting.extend(self._reads(node))
-        return [n for n in ordered(self.roots) if id(n) in found]
 
     def _behind(self, node: Node) -> frozenset[Node]:
         """Return a node and all that it is computed from."""
