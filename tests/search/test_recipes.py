@@ -422,4 +422,17 @@ def test_default_the_model_plans_and_goes_on_from_what_the_library_found(play):
     session = play("default", evaluations=5, lessons=("rows: a lesson",))
     assert any(m.parents and m.parents[0].candidate.key == START.key for m in session.walked.moves)
     assert all("rows: a lesson" in a.text for a in session.of("coder"))
-    assert any("write a template and leave them open" in a.last for a in session.of("coder"))
+    assert all("write a template and leave them open" in a.last for a in session.of("coder"))
+
+
+def test_default_a_draft_follows_a_plan_and_asks_for_open_numbers(play):
+    session = play("default", evaluations=2, starts=())
+    assert session.roles[:2] == ["planner", "coder"] and session.moves("draft")
+    asked = session.of("coder")[0].last
+    assert "Do this one step and no other: stream the stores" in asked
+    assert "write a template and leave them open" in asked
+
+
+def test_autokernel_ends_at_its_share_of_the_bound(play):
+    session = play("autokernel", evaluations=9, speeds=lambda n, _: 95.0)
+    assert len(session.walked.moves) == 1, "95 of the 100 times that the bound allows"
