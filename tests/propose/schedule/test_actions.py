@@ -39,6 +39,7 @@ CASES = {
     "two-passes": (lambda x: F.layer_norm(x, x.shape[-1:]), [(5, 7)]),
     "single-pass": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "commute": (lambda x: (x * 3.0).sum(-1), [(5, 7)]),
+    "diagonal": (lambda x, d: (x @ torch.diag(d)).relu(), [(3, 5), (5,)]),
     "library": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
     "panels": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
     "direct": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
@@ -73,6 +74,28 @@ def test_an_action_keeps_the_meaning_and_can_be_taken_back(name):
     back = undone(after, after.steps[0], ACTIONS)
     assert back.steps == () and back.decisions == start.decisions
     assert str(back.graph) == str(graph)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "picked"),
+    [
+        (lambda d, x: torch.diag(d) @ x, [(4,), (4, 3)], True),
+        (lambda d, x: torch.diag(d) @ x.t(), [(4,), (3, 4)], True),
+        (lambda d, x: x.t() @ torch.diag(d), [(4,), (4, 3)], True),
+        (lambda d, x: torch.diag(d, 1) @ x, [(3,), (4, 3)], False),
+        (lambda d, x: torch.where(torch.eye(4, dtype=torch.bool), d, 1.0) @ x, [(4,), (4, 3)], False),
+        (lambda d, x: torch.where(torch.eye(4, dtype=torch.bool), d, 0.0) @ x, [(4, 4), (4, 3)], False),
+        (lambda d, x: torch.tril(x) @ x, [(4,), (4, 4)], False),
+    ],
+)
+def test_only_a_diagonal_on_zeros_is_picked_from(function, shapes, picked):
+    graph, inputs = graph_of(function, *shapes), [torch.randn(s) for s in shapes]
+    start, action = State(graph, graph), BY_NAME["diagonal"]
+    sites = list(action.sites(start))
+    assert bool(sites) == picked
+    for site in sites:
+        now = interpret(taken(start, action, site).graph, inputs)
+        assert torch.allclose(now[0], function(*inputs).double(), rtol=1e-5, atol=1e-6)
 
 
 def test_steps_replay_on_another_shape():

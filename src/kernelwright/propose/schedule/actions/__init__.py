@@ -16,6 +16,7 @@
 | `pack` | weights | the weights of a product as its tiles read them, once |
 | `ahead` | weights | what weights alone decide, once |
 | `commute` | algebra | sum first, then scale |
+| `diagonal` | algebra | scale rows instead of multiplying by a diagonal matrix |
 | `stream` | loops | an output past the caches |
 | `keep` | loops | a row of values kept in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
@@ -29,7 +30,7 @@ parameters of the template, for the tuner.
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
-from .algebra import Commute
+from .algebra import Commute, Diagonal
 from .folding import Fold
 from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
 from .product import Direct, Dots, Library, Panels, Split
@@ -41,6 +42,7 @@ ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
     SinglePass(),
     Commute(),
+    Diagonal(),
     Shares(),
     Fold(),
     *MOVES[:2],
@@ -83,6 +85,7 @@ __all__ = [
     "Ahead",
     "Commute",
     "Cut",
+    "Diagonal",
     "Direct",
     "Dots",
     "Fold",
