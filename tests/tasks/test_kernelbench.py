@@ -294,3 +294,28 @@ def test_a_gpu_that_inputs_are_made_on_is_not_needed(tmp_path: Path) -> None:
         ("float16", "uniform"), ("float16", "normal"), ("float16", "constant"),
     ]  # fmt: skip
     assert all(t.device.type == "cpu" for t in Problem(task).inputs(task.workloads[0], 0))
+
+
+REFUSING = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 6 and x.device.type == "meta":
+            raise ValueError("not six")
+        return x + 1
+
+rows = 8
+
+def get_inputs():
+    return [torch.rand(rows, 1 << 14)]
+"""
+
+
+def test_sizes_that_meta_refuses_are_not_run_for_real_where_it_ran_the_declared_ones(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(REFUSING)
+    problem = Problem(load_task(tmp_path / "task.py"))
+    declared = problem.task.workloads[0]
+    assert workload_elements(problem.at(declared, {"rows": 5})) == 2 * 5 << 14
+    with pytest.raises(TaskError, match="not six"):
+        problem.at(declared, {"rows": 6})
