@@ -1,7 +1,6 @@
 """Every recipe at work against a scripted model: who was asked what, with which context, and what was selected."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -14,16 +13,8 @@ from kernelwright.propose.llm import LLMEditor
 from kernelwright.propose.team import Team
 from kernelwright.records import (
     Budget,
-    Build,
     Candidate,
-    CheckStatus,
-    Decision,
-    DecisionStatus,
     Evaluation,
-    Finding,
-    Interval,
-    SourceFile,
-    Verdict,
 )  # fmt: skip
 from kernelwright.search.recipe import Recipe, load_recipe, recipe_names
 from kernelwright.search.strategies import Means, make_strategy
@@ -32,13 +23,8 @@ from kernelwright.store import Store
 from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import Asked, ScriptedModel
 
-TASK = """
-import kernelwright as kw
+from .planted import START, TASK, code, evaluate, source, speed_of
 
-@kw.task(x="float32[n]", workloads=[{"n": 64}])
-def double(x):
-    return x + x
-"""
 ROLES = {
     "planner": "Say what is worth trying next",
     "judge": "Judge this candidate by the evidence",
@@ -61,43 +47,8 @@ WORDS: Mapping[str, dict[str, object]] = {
 }
 
 
-def source(speed: float, more: str = "") -> str:
-    return f'#include "kernelwright.h"\n{more}KW_KERNEL(double_it) {{ /* speed {speed} */ }}\n'
-
-
-def code(speed: float, more: str = "") -> str:
-    return f"IDEA: at {speed}\n```cpp\n{source(speed, more)}```"
-
-
-def speed_of(text: str) -> float:
-    return float(re.search(r"speed (-?[\d.]+)", text).group(1))
-
-
 def role_of(asked: Asked) -> str:
     return next((role for role, words in ROLES.items() if words in asked.last), "coder")
-
-
-def evaluate(candidate: Candidate) -> Evaluation:
-    """A candidate is as fast as it says; below nothing it is wrong."""
-    speed = speed_of(candidate.sources[0].text)
-    right = speed > 0
-    status = CheckStatus.PASS if right else CheckStatus.FAIL
-    verdict = Verdict(
-        candidate=candidate.key, failure="" if right else "correct",
-        findings=(Finding(check="correct", status=status),),
-    )  # fmt: skip
-    decision = Decision(
-        candidate=candidate.key, reason="planted", baseline="eager", time_us=100 / max(speed, 0.01), bound_us=1.0,
-        status=DecisionStatus.IMPROVED if right else DecisionStatus.REJECTED,
-        speedup=Interval(median=speed, low=speed * 0.99, high=speed * 1.01) if right else None,
-    )  # fmt: skip
-    return Evaluation(candidate=candidate, build=Build(status="ok"), verdict=verdict, decision=decision)
-
-
-START = Candidate(
-    sources=(SourceFile(path="start.cpp", text=source(1.0)),), language="cpp", entry="start.cpp:double_it",
-    style="destination",
-)  # fmt: skip
 
 
 @dataclass
