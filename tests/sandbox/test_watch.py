@@ -93,3 +93,19 @@ def test_a_worker_that_is_not_watched_says_so(pool: Pool) -> None:
         pytest.raises(WorkerFailure, match="not watched"),
     ):
         worker.watch("see")
+
+
+def test_alone_there_is_no_operator_but_those_spared(pool: Pool, watched: Payload) -> None:
+    with pool.worker(watched) as worker:
+        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+        worker.watch("alone", least=5)
+        worker.call([number])
+        right = 4.0 if watched.candidate.style == "function" else 2.0
+        assert worker.fetch().outputs[0].tolist() == [right] * 4
+    if watched.candidate.style == "destination":
+        return
+    with pool.worker(watched) as worker:
+        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+        worker.watch("alone", spared=["empty_like", "empty_strided"], least=4)
+        with pytest.raises(WorkerFailure, match=r"aten::mul\.\w+ was refused"):
+            worker.call([number])

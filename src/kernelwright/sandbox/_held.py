@@ -5,6 +5,7 @@ Does not cover: what the answers mean.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 
@@ -90,12 +91,16 @@ class Held:
             folder=str(reply.get("folder"))[:200],
         )
 
-    def watch(self, mode: WatchMode, *, deadline_s: float = 10.0) -> None:
+    def watch(
+        self, mode: WatchMode, *, spared: Collection[str] = (), least: float = 0, deadline_s: float = 60.0
+    ) -> None:
         """Let a watched worker forget what it saw, and go on in a mode.
 
-        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise.
+        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise;
+        `alone`, from which there is no way back: operators raise that are not spared and touch `least` elements.
         """
-        self._connection.ask({"op": "watch", "mode": mode}, deadline_s)
+        request: Message = {"op": "watch", "mode": mode, "spared": sorted(spared), "least": least}
+        self._connection.ask(request, deadline_s)
 
     def seen(self, *, deadline_s: float = 10.0) -> Seen:
         """Return what the calls since the last `watch` were made of."""

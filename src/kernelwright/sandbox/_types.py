@@ -103,8 +103,9 @@ class Payload:
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
 
 
-WatchMode = Literal["see", "spoil", "refuse"]
-"""What a watched worker does at launches: note them; also spoil what they write; refuse them."""
+WatchMode = Literal["see", "spoil", "refuse", "alone"]
+"""What a watched worker does at launches: note them; also spoil what they write; refuse them. `alone`: note them, and
+refuse torch's operators from then on."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 Installed by the worker before any of the candidate is loaded, in workers that are never timed.
 
 Covers: operators dispatched on any Python thread, with the elements that they touch; launches through TVM FFI
-(C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches can be refused.
+(C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches or torch's operators can be refused.
 Does not cover: native code reached in another way (`ctypes`, numpy), which counts as no kernel of its own; a
-candidate that looks for the watch and takes it off.
+candidate that looks for the watch and takes it off: only the refusal of operators is beyond its reach.
 """
 
 import importlib
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ._alone import forgo
 from ._channel import Message
 
 Launch = Callable[..., Any]
@@ -31,9 +32,14 @@ class Watch:
         self._operators: dict[str, int] = {}
         self._launches = 0
 
-    def turn(self, mode: str) -> Message:
-        """Forget what was seen and go on in a mode: `see`, `spoil` what launches write, or `refuse` them."""
+    def turn(self, mode: str, spared: list[str], least: float) -> Message:
+        """Forget what was seen and go on in a mode: `see`, `spoil` what launches write, `refuse` them, or `alone`.
+
+        `alone` refuses torch's operators instead, but those spared and those on fewer elements; it lasts.
+        """
         self._mode, self._operators, self._launches = mode, {}, 0
+        if mode == "alone":
+            forgo(spared, least)
         return {}
 
     def report(self) -> Message:

@@ -30,9 +30,12 @@ _RUNTIMES = ("ld-", "libc.", "libm.", "libdl.", "librt.", "libpthread.", "libgcc
 class Calls:
     """Watch a call in a worker of its own, then spoil what the candidate's kernels write, then refuse them.
 
+    What is to be custom is called once more with torch's operators refused, which no falsified log helps against.
+
     Covers: torch's operators that compute, on any Python thread; vendor libraries loaded by a custom-only kernel;
     decoys, whose corruption changes nothing; kernels that fail and are quietly replaced.
-    Does not cover: contracts that allow anything; a candidate that finds the watch and behaves while it is on.
+    Does not cover: contracts that allow anything; `library-allowed` where the log is falsified; a candidate that finds
+    the watch and behaves while it is on.
     """
 
     name = "calls"
@@ -60,12 +63,14 @@ class Calls:
                 return failed(
                     self.name, "its own kernels failed and it answered all the same: a silent fallback"
                 )
+            if rule == "custom-only" and not _right(watched, case, "alone"):
+                return failed(self.name, "without torch's operators it does not answer: they computed unseen")
         return passed(self.name, launches=seen.launches)
 
 
 def _call(trial: Trial, case: Case, mode: WatchMode, check: str) -> Finding:
     placed = trial.place(case)[0]
-    placed.worker.watch(mode)
+    placed.worker.watch(mode, spared=_MOVES, least=_least(case))
     return compare_outputs(check, trial.call([placed])[0], case, "while it is watched, ")
 
 
@@ -77,9 +82,14 @@ def _right(trial: Trial, case: Case, mode: WatchMode) -> bool:
         return False
 
 
+def _least(case: Case) -> float:
+    """Return how many elements an operator must touch to count."""
+    return _SHARE * max((r.output.numel() for r in case.outputs), default=0)
+
+
 def _forbidden(seen: Seen, case: Case, rule: str) -> str:
     """Say what the rule does not allow; empty where everything is allowed."""
-    least = _SHARE * max((r.output.numel() for r in case.outputs), default=0)
+    least = _least(case)
     computing = [n for n, elements in seen.operators.items() if n not in _MOVES and elements >= least]
     library = [n for n in computing if n in _LIBRARY or n.startswith(_LIBRARY_KINDS)]
     others = computing if rule == "custom-only" else [n for n in computing if n not in library]
