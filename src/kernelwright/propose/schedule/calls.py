@@ -120,6 +120,9 @@ class Calls:
 
     def _guards(self) -> list[str]:
         lines = []
+        if any(self.operations[name].op.startswith("mkldnn.") for name in self.native):
+            lines.append("if not torch.backends.mkldnn.is_available():")
+            lines.append('    raise NotImplementedError("Unsupported: torch has no oneDNN here")')
         for guard in self.program.guards:
             lines.append(f"if not ({guard}):")
             lines.append(f'    raise NotImplementedError("Unsupported: sizes must satisfy {guard}")')
@@ -161,11 +164,11 @@ class Calls:
             if values is None:
                 raise NotCalled("a constant tensor whose values are not kept")
             return f"torch.tensor({values!r}, dtype=torch.{op.dtype}{self.placed}).reshape({op.shape!r})"
-        if not op.op.startswith("aten."):
+        if not op.op.startswith(("aten.", "mkldnn.")):
             raise NotCalled(op.op)
         args = [self._argument(a) for a in op.args]
         args += [f"{name}={self._argument(value)}" for name, value in op.kwargs if name != "pin_memory"]
-        return f"{op.op}({', '.join(args)})"
+        return f"{'' if op.op.startswith('aten.') else 'torch.ops.'}{op.op}({', '.join(args)})"
 
     def _argument(self, value: object) -> str:
         match value:

@@ -8,6 +8,7 @@
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `narrow` | storage | an intermediate in the half precision of the results |
 | `library` | product | the library multiplies, own kernels around it |
+| `activated` | product | the library convolves and applies the activation |
 | `panels` | product | register tiles over packed panels: the own micro-kernel |
 | `direct` | product | register tiles, one factor read where it lies |
 | `dots` | product | lanes along the summed axis, for few rows |
@@ -30,6 +31,7 @@ parameters of the template, for the tuner.
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
+from .activated import Activated
 from .algebra import Commute, Diagonal
 from .folding import Fold
 from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
@@ -47,6 +49,7 @@ ACTIONS: tuple[Action, ...] = (
     Fold(),
     *MOVES[:2],
     Library(),
+    Activated(),
     Panels(),
     Direct(),
     Dots(),
@@ -74,6 +77,8 @@ def _needs(action: Action) -> set[str]:
             return {"direct", "ahead"}
         case Ahead() | Fold():
             return {"ahead"}
+        case Activated():
+            return {"onednn"}
         case _:
             return {"moves"} if action in MOVES else set()
 
@@ -82,6 +87,7 @@ __all__ = [
     "ACTIONS",
     "MOVES",
     "Action",
+    "Activated",
     "Ahead",
     "Commute",
     "Cut",

@@ -19,8 +19,9 @@ class Fold:
     Batch norm in evaluation mode is such a chain, its statistics buffers. What is left is a product and one bias, which
     kernels of our own or the library's product (`library`, on the folded operation) compute.
 
-    Legal in float32, where everything but the other factor is of weights alone, nothing else reads what lies between,
-    and the scale varies along axes of the weights only. Half precision would round the scaled weights once more.
+    Legal in float32, where everything but the other factor is of weights alone, nothing else reads what lies
+    between, no form is chosen for the product yet, and the scale varies along axes of the weights only. Half
+    precision would round the scaled weights once more.
     """
 
     name = "fold"
@@ -29,14 +30,14 @@ class Fold:
         """Yield the last operations of such chains."""
         for node in state.graph.nodes:
             users = state.graph.users[node]
-            last = not (len(users) == 1 and _Chain(state.graph).follow(users[0]))
-            if isinstance(node, Point) and last and _folded(state.graph, node) is not None:
+            last = not (len(users) == 1 and _Chain(state).follow(users[0]))
+            if isinstance(node, Point) and last and _folded(state, node) is not None:
                 yield node.name
 
     def apply(self, state: State, site: str) -> State:
         """Put the scale into the weights."""
         node = next(n for n in state.graph.nodes if n.name == site)
-        found = _folded(state.graph, node)
+        found = _folded(state, node)
         assert found is not None
         graph = state.graph.rewritten({node: found.result})
         made = [n for n in (found.weights, found.shift) if isinstance(n, Node) and not isinstance(n, Input)]
@@ -67,12 +68,14 @@ class _Folded:
 class _Chain:
     """Follows operations from the last one down to a product."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, state: State) -> None:
+        self.graph = state.graph
+        values, decisions = state.graph.values, state.decisions
+        self.decided = {values[n].name for n in decisions.native if n in values} | set(decisions.tilings)
 
     def follow(self, node: Node) -> _Affine | None:
         """Return what a node is of a product; none where it is anything else."""
-        if node.dtype != "float32":
+        if node.dtype != "float32" or {node.name, *(s.name for s in sources_of(node))} & self.decided:
             return None
         if isinstance(node, Contract) or (isinstance(node, Reshape) and isinstance(node.source, Contract)):
             return _Affine(node)
@@ -118,9 +121,9 @@ class _Chain:
         return None
 
 
-def _folded(graph: Graph, node: Node) -> _Folded | None:
+def _folded(state: State, node: Node) -> _Folded | None:
     """Return the folded chain that ends in a node; none where there is no scale, or it fits no axis of the weights."""
-    found = _Chain(graph).follow(node)
+    graph, found = state.graph, _Chain(state).follow(node)
     if found is None or (isinstance(found.scale, float) and found.scale == 1.0):
         return None
     base = found.base.source if isinstance(found.base, Reshape) else found.base
