@@ -319,3 +319,16 @@ def test_sizes_that_meta_refuses_are_not_run_for_real_where_it_ran_the_declared_
     assert workload_elements(problem.at(declared, {"rows": 5})) == 2 * 5 << 14
     with pytest.raises(TaskError, match="not six"):
         problem.at(declared, {"rows": 6})
+
+
+def test_a_state_is_drawn_once_for_all_regimes_of_the_same_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[dict[str, int]] = []
+    plain = Problem.state
+    monkeypatch.setattr(Problem, "state", lambda p, w, seed: drawn.append(w.axes) or plain(p, w, seed))
+    file = tmp_path / "deep.py"
+    file.write_text(FIXED.replace("layers = 4096, 20", "layers = 32, 2"))
+    task = load_task(file)
+    assert len({w.regime for w in task.workloads}) > 3
+    assert len(drawn) <= len({tuple(w.axes.items()) for w in task.workloads}) + 2

@@ -67,6 +67,7 @@ class _Derivation:
         self._problem = Problem(task)
         self._base = max(task.workloads, key=workload_elements)
         self._limit = int(workload_elements(self._base) * _MOST_GROWTH)
+        self._drawn: tuple[Axes, dict[str, torch.Tensor]] | None = None
 
     def run(self) -> Task:
         if self._task.contract.backward:
@@ -228,9 +229,15 @@ class _Derivation:
     def _outcome(self, workload: Workload, *, oracle: bool = False) -> Outcome | None:
         run = self._problem.run_oracle if oracle else self._problem.run_reference
         try:
-            return run(workload, self._problem.inputs(workload, 0), self._problem.state(workload, 0))
+            return run(workload, self._problem.inputs(workload, 0), self._state(workload))
         except Exception:  # noqa: BLE001  what the user's reference raises only drops this workload
             return None
+
+    def _state(self, workload: Workload) -> dict[str, torch.Tensor]:
+        """Draw a state, once for all regimes and layouts of the same sizes: millions of numbers in large models."""
+        if self._drawn is None or self._drawn[0] != workload.axes:
+            self._drawn = (workload.axes, self._problem.state(workload, 0))
+        return self._drawn[1]
 
 
 def _each(groups: Sequence[tuple[str, ...]], value: Callable[[tuple[str, ...]], int]) -> list[dict[str, int]]:
