@@ -190,6 +190,18 @@ def test_an_intermediate_is_narrowed_where_all_results_are_narrow():
     assert not list(action.sites(State(wide, wide, Decisions(store=frozenset({"exp"})))))
 
 
+def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_loop():
+    def net(x, w):
+        for _ in range(60):
+            x = (x @ w).sigmoid()
+        return torch.softmax(x, -1)
+
+    leaves = beam(graph_of(net, (4, 8), (8, 8)))
+    assert {leaf.state.steps[0] for leaf in leaves} == {("library", "all")}
+    assert not any(leaf.state.decisions.moves for leaf in leaves)
+    assert explained(leaves[0]).endswith("121 operations in 120 kernels")
+
+
 def test_the_beam_orders_leaves_and_explains_them():
     graph = graph_of(CASES["library"][0], (64, 512), (512, 64))
     leaves = beam(graph)

@@ -42,6 +42,27 @@ def test_a_reduction_after_a_product_waits_for_it():
     assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
 
 
+def _deep(layers):
+    """A chain in which every product is stored, the first one once more at the end."""
+
+    def net(x, w):
+        first = h = torch.relu(x @ w)
+        for _ in range(layers):
+            h = torch.relu(h @ w)
+        return h + first
+
+    return net
+
+
+def test_a_deep_chain_has_a_step_a_layer_and_what_a_late_step_came_by_is_made_again():
+    graph, program = steps_of(_deep(205), (2, 3), (3, 3))
+    assert len(program.steps) == 206
+    graph, program = steps_of(_deep(2), (2, 3), (3, 3))
+    inputs = [torch.randn(2, 3), torch.randn(3, 3)]
+    got = run_program(program, dict(enumerate(inputs)))
+    assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
+
+
 def test_a_group_norm_cuts_the_channels():
     _, program = steps_of(lambda x, w: torch.nn.functional.group_norm(x, 2, w), (3, 8, 5), (8,))
     (kernel,) = program.steps

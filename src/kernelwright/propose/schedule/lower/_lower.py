@@ -105,6 +105,15 @@ class _NeedsNative(Exception):
         self.operation = operation
 
 
+@dataclass(frozen=True)
+class _Made:
+    """Steps of one root, with what was left when they were made."""
+
+    left: list[Node]
+    steps: list[Step]
+    touched: frozenset[Node]
+
+
 class _Lowering:
     def __init__(self, graph: Graph, decisions: Decisions) -> None:
         self.graph, self.decisions = graph, decisions
@@ -142,17 +151,7 @@ class _Lowering:
         wanted |= self.barriers
         if self.decisions.apart:
             wanted |= {n for n in self._nodes() if not isinstance(n, Input | Constant)}
-        for _ in range(_MOST_ROUNDS):
-            self._name(wanted)
-            try:
-                steps = self._steps(wanted)
-                return self._program(steps, wanted)
-            except NeedsStore as needs:
-                if needs.node in self.barriers:
-                    raise self._native_for(needs.node) from None
-                self.barriers.add(needs.node)
-                wanted |= {needs.node}
-        raise NotLowered("the stores do not settle")
+        return self._program(self._steps(wanted), wanted)
 
     def _nodes(self) -> list[Node]:
         """Return what must be computed: nothing behind a native region but what it reads."""
@@ -229,28 +228,58 @@ class _Lowering:
                 taken.add(name)
 
     def _steps(self, wanted: set[Node]) -> list[Step]:
-        """Make the steps from the last stored node to the first."""
-        steps: list[Step] = []
-        place = {id(n): i for i, n in enumerate(self._nodes())}
-        left = sorted((n for n in wanted if id(n) in place), key=lambda n: place[id(n)])
+        """Make the steps from the last stored node to the first.
+
+        Where a step wants another node stored (added to `wanted`), what was made since a step came by that node is
+        made again: whole networks have hundreds of such nodes.
+        """
+        made: list[_Made] = []
+        left = self._in_order(wanted)
+        self._name(wanted)
         while left:
             root = left[-1]
-            made, done = self._step(root, left)
-            steps = [*made, *steps]
+            try:
+                steps, done = self._step(root, left)
+            except NeedsStore as needs:
+                node = needs.node
+                if node in self.barriers:
+                    raise self._native_for(node) from None
+                again = next((i for i, m in enumerate(made) if node in m.touched), len(made))
+                left = made[again].left if again < len(made) else left
+                del made[again:]
+                self.barriers.add(node)
+                wanted.add(node)
+                self._name(wanted)
+                left = self._in_order({*left, node})
+                continue
+            made.append(_Made(left, steps, self._touched(root, left, done)))
             left = [n for n in left if n not in done and n is not root]
-        return steps
+        return [step for m in reversed(made) for step in m.steps]
+
+    def _in_order(self, nodes: Collection[Node]) -> list[Node]:
+        return [n for n in self._nodes() if n in nodes]
+
+    def _touched(self, root: Node, left: list[Node], done: frozenset[Node]) -> frozenset[Node]:
+        """Return what a step computes or reads, and what it tried to compute beside."""
+        alone = root in self.native or self.decisions.apart
+        inside = {root, *done, *(() if alone else self._siblings(root, left))}
+        found: set[Node] = set()
+        waiting = list(inside)
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                if node in inside or node not in self.names:
+                    waiting.extend(self._reads(node))
+        return frozenset(found)
 
     def _step(self, root: Node, left: list[Node]) -> tuple[list[Step], frozenset[Node]]:
-        stored = {
-            n: name for n, name in self.names.items() if n in left or isinstance(n, Input) or self._known(n)
-        }
+        near = {*left, *self.graph.inputs, *self.barriers}
+        stored = {n: name for n, name in self.names.items() if n in near}
         try:
             return self._made(root, left, stored)
         except Unlowered:
             raise self._native_for(root) from None
-
-    def _known(self, node: Node) -> bool:
-        return node in self.barriers
 
     def _made(
         self, root: Node, left: list[Node], stored: dict[Node, str]

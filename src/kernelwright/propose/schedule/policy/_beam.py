@@ -13,6 +13,8 @@ _UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
+_NETWORK = 120
+"""Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
 
 
 class Policy(Protocol):
@@ -58,6 +60,7 @@ def beam(
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
+    A whole network starts with every product in the library; few actions are tried on it, and on no single loop.
     Args:
         graph: What to schedule.
         policy: Orders the actions; by estimated cost where none is given.
@@ -71,6 +74,13 @@ def beam(
     """
     judge = policy or CostPolicy()
     start = State(graph, graph)
+    if _operations(graph) >= _NETWORK:
+        width, depth, most = min(width, 1), min(depth, 2), min(most, 4)
+        actions = [action for action in actions if action not in MOVES]
+        start = next(
+            (taken(start, *a) for a in legal(start, actions) if (a[0].name, a[1]) == ("library", "all")),
+            start,
+        )
     found: dict[str, Leaf] = {}
     states = [start]
     _add(found, start)
@@ -94,8 +104,10 @@ def beam(
 
 def explained(leaf: Leaf) -> str:
     """Say what a schedule does beside one kernel an operation, in one line."""
+    now, program, count = leaf.cost, leaf.state.program, _operations(leaf.state.origin)
+    if count >= _NETWORK:
+        return f"{leaf.state.text}; {count} operations in {now.kernels} kernels"
     alone = estimate(lower(leaf.state.origin, Decisions(apart=True, loops=True)))
-    now, program = leaf.cost, leaf.state.program
     ahead = len(program.ahead) if program else 0
     steps = f"{leaf.state.text}; " if leaf.state.steps else ""
     return (
@@ -103,6 +115,10 @@ def explained(leaf: Leaf) -> str:
         f"bytes {alone.memory_bytes / 1e6:.3g} → {now.memory_bytes / 1e6:.3g} MB"
         + (f"; {ahead} more, whenever the weights change" if ahead else "")
     )
+
+
+def _operations(graph: Graph) -> int:
+    return sum(op.op.startswith("aten.") for op in graph.operations)
 
 
 def _mixed(actions: Sequence[Legal]) -> list[Legal]:
