@@ -98,6 +98,14 @@ def test_only_a_diagonal_on_zeros_is_picked_from(function, shapes, picked):
         assert torch.allclose(now[0], function(*inputs).double(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("given", "between"), [("float16", "float32"), ("float32", "float32")])
+def test_scores_of_attention_are_not_rounded_to_half(given, between):
+    graph = graph_of(F.scaled_dot_product_attention, *[(1, 2, 6, 8)] * 3, dtype=given)
+    scores, found = (n for n in graph.nodes if isinstance(n, Contract))
+    assert (scores.dtype, found.dtype, found.left.dtype) == (between, given, given)
+    assert {n.dtype for n in graph.nodes if isinstance(n, Reduce)} == {between}
+
+
 def test_steps_replay_on_another_shape():
     function, _ = CASES["two-passes"]
     first = graph_of(function, (5, 7))

@@ -7,15 +7,16 @@ from .._nodes import Contract, Node
 from .._reader import NotRead, Reader, Result, ints, number, rule
 
 
-def contract(b: Reader, left: Node, right: Node, labels: str) -> Node:
-    """Make the contraction that an einsum string names; half precision accumulates in float32."""
+def contract(b: Reader, left: Node, right: Node, labels: str, dtype: str = "") -> Node:
+    """Make the contraction that an einsum string names, of the left's dtype by default; half sums in float32."""
     first, out = labels.split("->")
     one, two = first.split(",")
     sizes = dict(zip(one, left.shape, strict=True)) | dict(zip(two, right.shape, strict=True))
     shape = tuple(sizes[c] for c in out)
     return Contract(
-        name=b.name("product"), shape=shape, dtype=left.dtype, left=left, right=right, labels=(one, two, out)
-    )
+        name=b.name("product"), shape=shape, dtype=dtype or left.dtype, left=left, right=right,
+        labels=(one, two, out),
+    )  # fmt: skip
 
 
 @rule("mm")
@@ -120,7 +121,8 @@ def _attention(b: Reader, op: Captured) -> Result:
     scale = given.get("scale")
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(number(scale))
     batch = "bhij"[: len(query.shape) - 2]
-    scores = contract(b, query, key, f"{batch}qd,{batch}kd->{batch}qk")
+    wide = "float32" if query.dtype in ("float16", "bfloat16") else query.dtype
+    scores = contract(b, query, key, f"{batch}qd,{batch}kd->{batch}qk", wide)
     scores = b.point("mul", scores, factor)
     mask = b.optional(given.get("attn_mask"))
     if given.get("is_causal"):
@@ -134,5 +136,7 @@ def _attention(b: Reader, op: Captured) -> Result:
     top = b.reduce(scores, (-1,), "max", keepdim=True)
     power = b.point("exp", b.point("sub", scores, top))
     weights = b.point("div", power, b.reduce(power, (-1,), "sum", keepdim=True))
+    if wide != value.dtype:
+        weights = b.point("cast", weights, dtype=value.dtype)
     found = contract(b, weights, value, f"{batch}qk,{batch}kd->{batch}qd")
     return (found, None) if op.dtype == "tuple" else found
