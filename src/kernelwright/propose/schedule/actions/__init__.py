@@ -5,6 +5,7 @@
 | `single-pass` | reduction | the online softmax: largest and sum of powers in one pass |
 | `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
 | `shares` | reduction | a long reduction with few results in shares, then the shares |
+| `segments` | segments | what is combined by index, sorted by it first |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `narrow` | storage | an intermediate in the half precision of the results |
 | `library` | product | the library multiplies, own kernels around it |
@@ -37,6 +38,7 @@ from .folding import Fold
 from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
 from .product import Direct, Dots, Library, Panels, Split
 from .reduction import Shares, SinglePass, TwoPasses
+from .segments import Segments
 from .storage import Fuse, Narrow, Store
 from .weights import Ahead, Pack
 
@@ -46,6 +48,7 @@ ACTIONS: tuple[Action, ...] = (
     Commute(),
     Diagonal(),
     Shares(),
+    Segments(),
     Fold(),
     *MOVES[:2],
     Library(),
@@ -77,6 +80,8 @@ def _needs(action: Action) -> set[str]:
             return {"direct", "ahead"}
         case Ahead() | Fold():
             return {"ahead"}
+        case Segments():
+            return {"segments"}
         case Activated():
             return {"onednn"}
         case _:
@@ -104,6 +109,7 @@ __all__ = [
     "Panels",
     "Parallelise",
     "Reorder",
+    "Segments",
     "Shares",
     "SinglePass",
     "Split",

@@ -22,6 +22,7 @@ from ..tile import (
     offset,
     positions,
     stride,
+    substitute,
     walk,
 )  # fmt: skip
 from ._scalar import Scalar, Scope
@@ -96,9 +97,9 @@ class Lanes:
     def _load(self, e: Load) -> str:
         buffer = self.scope.program.buffer(e.buffer)
         place = offset(e.index, buffer.shape)
-        if self._names_vary(place) or stride(place, self.scope.axis) is None:
+        step = self.step(place)
+        if step is None:
             return self._each(e)
-        step = stride(place, self.scope.axis)
         if step == number(1) and e.kind != "float64":
             name = self.scope.local.get(e.buffer, e.buffer)
             at = Scalar(self.scope).text(place)
@@ -107,6 +108,13 @@ class Lanes:
             loaded = f"kw::load({name} + {at}, lanes)"
             return f"kw::to_mask({loaded})" if e.kind == "bool" else loaded
         return self._each(e)
+
+    def step(self, place: Expression) -> Expression | None:
+        """Return by how much an offset grows from lane to lane; none where that is not constant."""
+        if self._names_vary(place):
+            return None
+        steady = substitute(place, lambda e: number(0) if isinstance(e, Variable | Result) else None)
+        return stride(steady, self.scope.axis)
 
     def _names_vary(self, e: Expression) -> bool:
         return any(isinstance(p, Variable) and p.name in self.scope.lanes for p in walk(e))
@@ -127,7 +135,7 @@ class Lanes:
             return within
         apart = self._each(e)
         affine = all(
-            stride(offset(p.index, self.scope.program.buffer(p.buffer).shape), self.scope.axis) == number(1)
+            self.step(offset(p.index, self.scope.program.buffer(p.buffer).shape)) == number(1)
             for p in walk(e.value)
             if isinstance(p, Load)
         )
@@ -142,7 +150,7 @@ class Lanes:
             return ""
         buffer = self.scope.program.buffer(e.value.buffer)
         place = offset(e.value.index, buffer.shape)
-        beside = stride(place, self.scope.axis) == number(1) and not self._names_vary(place)
+        beside = self.step(place) == number(1)
         if buffer.dtype != "float32" or not beside:
             return ""
         name = self.scope.local.get(buffer.name, buffer.name)

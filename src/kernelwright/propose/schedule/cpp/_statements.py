@@ -21,7 +21,6 @@ from ..tile import (
     number,
     offset,
     part_kind,
-    stride,
 )  # fmt: skip
 from ._accumulators import Accumulators
 from ._lanes import Lanes
@@ -53,6 +52,9 @@ class Body(Accumulators):
     def _statement(self, s: Statement, depth: int) -> list[str]:
         pad = "  " * depth
         match s:
+            case Let(name, value) if self._in_lanes and not Lanes(self.scope).varies(value):
+                text = bare(Scalar(self.scope).text(value))
+                return [f"{pad}const {TYPES[value.kind]} {name} = {text};"]
             case Let(name, value):
                 line = f"{pad}const {self._type(value.kind)} {name} = {bare(self._value(value))};"
                 self._declare(name, value.kind)
@@ -61,8 +63,9 @@ class Body(Accumulators):
                 return [pad + line for line in self._store(s)]
             case Row(buffer):
                 size = bare(size_text(self.program.buffer(buffer).elements))
-                room = f"const kw::Temporary<float> {buffer}_room({size});"
-                return [f"{pad}{room}", f"{pad}float* const {buffer} = {buffer}_room.data;"]
+                kind = STORED[self.program.buffer(buffer).dtype]
+                room = f"const kw::Temporary<{kind}> {buffer}_room({size});"
+                return [f"{pad}{room}", f"{pad}{kind}* const {buffer} = {buffer}_room.data;"]
             case Begin():
                 return self._begin(s, pad)
             case Update():
@@ -81,13 +84,13 @@ class Body(Accumulators):
             if s.combine:
                 return [self._combined(f"{s.buffer}[{at}]", s.combine, value, kind)]
             return [f"{s.buffer}[{at}] = {_converted(value, s.value.kind, buffer.dtype)};"]
-        if s.combine:
-            raise Unprintable("combining stores in lanes")
         lanes = Lanes(self.scope)
+        if s.combine:
+            return [self._joined(s, lanes, place)]
         if not lanes.varies(place):
             raise Unprintable("lanes that store one element")
         text = lanes.text(s.value)
-        if stride(place, self.scope.axis) == number(1) and not lanes._names_vary(place):
+        if lanes.step(place) == number(1):
             at = Scalar(self.scope).text(place)
             if s.value.kind == "int64":
                 if buffer.dtype != "int64":
@@ -101,6 +104,17 @@ class Body(Accumulators):
         each = f"for (int k = 0; k < lanes.count; ++k) {s.buffer}[{at}] = {element};"
         return [f"{{ const auto stored = {bare(text)};", f"  {each} }}"]
 
+    def _joined(self, s: Store, lanes: Lanes, place: Expression) -> str:
+        """Fold lanes into what lies side by side; no two of them meet."""
+        if lanes.step(place) != number(1) or s.value.kind != "float32":
+            raise Unprintable("combining stores in lanes")
+        at = f"{s.buffer} + {Scalar(self.scope).text(place)}"
+        old, new = f"kw::load({at}, lanes)", lanes.text(s.value)
+        sign = {"sum": "+", "prod": "*"}.get(s.combine)
+        function = {"max": "maximum", "min": "minimum"}.get(s.combine)
+        joined = f"{old} {sign} {new}" if sign else f"kw::{function}({old}, {new})"
+        return f"kw::store({at}, {joined}, lanes);"
+
     @staticmethod
     def _combined(place: str, combine: str, value: str, kind: str) -> str:
         joined = {
@@ -112,6 +126,8 @@ class Body(Accumulators):
     # Loops ---------------------------------------------------------------------------------------------
 
     def _loop(self, s: Loop, depth: int) -> list[str]:
+        if self._in_lanes and any(map(Lanes(self.scope).varies, (s.begin, s.end))):
+            raise Unprintable("lanes whose loops end apart")
         if s.vector and self.vector and not self._in_lanes:
             snapshot = self._snapshot()
             try:
@@ -244,7 +260,9 @@ def _unparallel(s: Statement) -> Statement:
 
 
 def _shown_size(s: Loop) -> Expression:
-    """Return a loop's extent where it is known outside of it; a block's size otherwise."""
+    """Return a loop's extent where it is known outside of it; otherwise a block's size, or what to expect."""
+    if s.about:
+        return Literal(s.about, "int64")
     if isinstance(s.end, Arith) and s.end.sign == "min" and isinstance(s.end.left, Arith):
         return s.end.left.right
     return s.end

@@ -28,6 +28,7 @@ from ._nodes import (
     Native,
     Node,
     Number,
+    Order,
     Pad,
     Permute,
     Point,
@@ -37,6 +38,7 @@ from ._nodes import (
     Reshape,
     Scan,
     Scatter,
+    Segment,
     Shape,
     Slice,
     TypedLinear,
@@ -54,8 +56,8 @@ from ._size import Size, fit, product, same, text_of, values_of
 
 __all__ = [
     "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input", "Monoid",
-    "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Pad", "Permute", "Point",
-    "Ramp", "Random", "Reader", "Real", "Reduce", "Reshape", "Scan", "Scatter", "Shape", "Size", "Slice",
+    "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Order", "Pad", "Permute", "Point",
+    "Ramp", "Random", "Reader", "Real", "Reduce", "Reshape", "Scan", "Scatter", "Segment", "Shape", "Size", "Slice",
     "TypedLinear", "Weight", "Window", "fit", "from_captured", "interpret", "ordered", "product", "read", "rule",
     "rules", "same", "sources_of", "text_of", "values_of", "with_sources",
 ]  # fmt: skip

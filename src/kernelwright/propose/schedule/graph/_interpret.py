@@ -14,6 +14,7 @@ from ._nodes import (
     Expand,
     Gather,
     Node,
+    Order,
     Pad,
     Permute,
     Point,
@@ -22,6 +23,7 @@ from ._nodes import (
     Reshape,
     Scan,
     Scatter,
+    Segment,
     Slice,
     TypedLinear,
     Window,
@@ -155,6 +157,16 @@ def _scatter(node: Scatter, base: torch.Tensor, index: torch.Tensor, updates: to
     return out.movedim(0, node.dim)
 
 
+def _segment(
+    node: Segment, base: torch.Tensor, updates: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor
+) -> torch.Tensor:
+    rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+    out, sorted_ = base.clone(), updates.to(base.dtype)[order]
+    for row, update in zip(rows.tolist(), sorted_, strict=True):
+        out[row] = _COMBINE[node.combine](out[row], update)
+    return out
+
+
 def _reduce(node: Reduce, x: torch.Tensor) -> torch.Tensor:
     kept = [d for d in range(x.dim()) if d not in node.dims]
     flat = x.permute(*kept, *node.dims).reshape([*(x.shape[d] for d in kept), -1])
@@ -222,6 +234,8 @@ _MEANING: dict[type[Node], Callable[..., torch.Tensor]] = {
     Cat: lambda node, *xs: torch.cat(xs, node.dim),
     Gather: _gather,
     Scatter: _scatter,
+    Order: lambda _, keys, __: torch.argsort(keys, stable=True),
+    Segment: _segment,
     Reduce: _reduce,
     Scan: _scan,
     Contract: _contract,

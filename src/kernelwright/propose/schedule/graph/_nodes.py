@@ -210,6 +210,27 @@ class Scatter(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Order(Node):
+    """Positions sorted by the segment that they belong to, those of a segment in their order."""
+
+    keys: Node
+    """Position → segment."""
+    offsets: Node
+    """Segment → where it begins in the order; one more, the end of the last."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segment(Node):
+    """Each row of `base` combined with the updates of its segment: `updates[order[offsets[i]:offsets[i + 1]]]`."""
+
+    base: Node
+    updates: Node
+    order: Node
+    offsets: Node
+    combine: Literal["sum", "prod", "max", "min"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TypedLinear(Node):
     """Rows times the matrix of their type: `result[i] = source[i] @ weights[types[i]]`."""
 

@@ -44,6 +44,8 @@ class Block:
     axis: str = ""
     size: int = 1
     ordered: bool = False
+    bounds: tuple[Expression, Expression] | None = None
+    """Where the loop begins and ends, if that is computed from data; `size` is what to expect then."""
     guard: bool = False
     """Runs under a condition: nothing in it may be computed outside."""
     body: list[Statement] = field(default_factory=list)
@@ -57,5 +59,7 @@ class Block:
     def close(self) -> None:
         """Put the loop into the block around it."""
         assert self.parent is not None
-        loop = Loop(self.axis, number(self.size), tuple(self.body), ordered=self.ordered)
+        begin, end = self.bounds or (number(0), number(self.size))
+        about = int(self.size) if self.bounds else 0
+        loop = Loop(self.axis, end, tuple(self.body), begin, ordered=self.ordered, about=about)
         self.parent.body.append(loop)

@@ -18,6 +18,7 @@ from ..graph import (
     Reduce,
     Reshape,
     Scan,
+    Segment,
     Slice,
     Window,
     product,
@@ -49,6 +50,7 @@ from ._index import (
     through_window,
 )  # fmt: skip
 from ._reductions import reduce, scan
+from ._segments import segment
 
 _MOST_INLINED = 300
 """Expressions within one guard."""
@@ -190,6 +192,8 @@ class Builder:
                 return reduce(self, node, index, block)
             case Scan():
                 return scan(self, node, index, block)
+            case Segment():
+                return segment(self, node, index, block)
             case Input():
                 return Load(self.stored[node], index, kind_of(node.dtype))
             case _:

@@ -1,19 +1,25 @@
 """How the loops of a kernel are arranged: joined, flattened, over lanes, over threads."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ..tile import (
+    Begin,
     Expression,
     Kernel,
+    Let,
     Load,
     Loop,
+    Position,
+    Result,
     Statement,
     Store,
+    Variable,
     expressions,
     number,
     statements,
     stride,
+    substitute,
     walk,
 )
 from ._flat import Shapes, flattened, size_of
@@ -67,9 +73,16 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
     here, below = _contiguous(loop.body, loop.axis), _best_below(loop)
     outer_fits = here > below or layout.vector == "outer"
     last_root = not any(_has_store_loop(s) for s in inner)
-    if outer_fits and layout.vector != "inner" and last_root and here > 0:
+    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and last_root and here > 0:
         return replace(loop, vector=True, unroll=1)
     return replace(loop, body=vectorised(loop.body, layout))
+
+
+def _ends_apart(loop: Loop) -> bool:
+    """Tell whether a loop within begins or ends where the iteration says."""
+    own = {s.name for s in statements(loop.body) if isinstance(s, Let)}
+    bounds = (e for s in statements(loop.body) if isinstance(s, Loop) for e in (s.begin, s.end))
+    return any(isinstance(e, Variable) and e.name in own for bound in bounds for e in walk(bound))
 
 
 def _has_store_loop(loop: Loop) -> bool:
@@ -80,7 +93,8 @@ def _has_store_loop(loop: Loop) -> bool:
 def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
     """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump."""
     score = 0
-    for index in _accesses(body):
+    own = _varying(body, axis)
+    for index in (tuple(_steady(i, own) for i in index) for index in _accesses(body)):
         last = stride(index[-1], axis) if index else number(0)
         before = [stride(i, axis) for i in index[:-1]]
         if last == number(1) and all(b == number(0) for b in before):
@@ -88,6 +102,31 @@ def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
         elif last != number(0) or any(b != number(0) for b in before):
             score -= 1
     return score
+
+
+def _varying(body: tuple[Statement, ...], axis: str) -> set[str]:
+    """Name what differs between iterations: what is computed from the position, and what is folded within."""
+    found = {s.name for s in statements(body) if isinstance(s, Begin)}
+    for s in statements(body):
+        if isinstance(s, Let):
+            parts = list(walk(s.value))
+            varies = Position(axis) in parts or any(
+                (isinstance(e, Variable) and e.name in found)
+                or (isinstance(e, Result) and e.accumulator in found)
+                for e in parts
+            )
+            found |= {s.name} if varies else set()
+    return found
+
+
+def _steady(e: Expression, own: Collection[str]) -> Expression:
+    """Put zero in the place of what is the same in all iterations."""
+
+    def by(e: Expression) -> Expression | None:
+        outside = isinstance(e, Variable) and e.name not in own
+        return number(0) if outside or (isinstance(e, Result) and e.accumulator not in own) else None
+
+    return substitute(e, by)
 
 
 def _accesses(body: tuple[Statement, ...]) -> Iterator[tuple[Expression, ...]]:

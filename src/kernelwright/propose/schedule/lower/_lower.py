@@ -11,6 +11,7 @@ from ..graph import (
     Input,
     Native,
     Node,
+    Order,
     Random,
     Reshape,
     Scatter,
@@ -24,6 +25,7 @@ from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
 from ._loops import Layout, scheduled
+from ._segments import build_order
 
 _MOST_ROUNDS = 200
 _SMALL_PRODUCT = 4096
@@ -129,6 +131,7 @@ class _Lowering:
         self.names: dict[Node, str] = {}
         self.alive: list[Node] = []
         self.known_behind: dict[Node, frozenset[Node]] = {}
+        self.rooms: dict[Node, Buffer] = {}
 
     @staticmethod
     def _outputs(graph: Graph) -> tuple[Node, ...]:
@@ -288,6 +291,11 @@ class _Lowering:
             name = self.native[root]
             reads = tuple(self.names[self.graph.values[ref]] for ref in self._refs(name))
             return [NativeCall(name, reads, self.names[root], root)], frozenset([root])
+        if isinstance(root, Order):
+            if not {root.keys, root.offsets} <= stored.keys():
+                raise NeedsStore(next(n for n in (root.keys, root.offsets) if n not in stored))
+            kernel, self.rooms[root] = build_order(root, stored)
+            return [kernel], frozenset([root])
         if isinstance(root, Scatter):
             return [self._scheduled(k) for k in build_scatter(root, stored)], frozenset([root])
         fusable = (
@@ -372,6 +380,7 @@ class _Lowering:
                 buffers.append(Buffer(self.names[node], node.dtype, node.shape, "output", first + place))
             else:
                 buffers.append(Buffer(self.names[node], node.dtype, node.shape, "temporary"))
+        buffers += self.rooms.values()
         name = self.names[self.outputs[0]] if self.outputs else "nothing"
         return Program(
             name, tuple(buffers), tuple(steps), self.graph.symbols, self.graph.scalars, dict(self.names),

@@ -20,7 +20,8 @@ def rename_variables(s: Statement, names: Mapping[str, str]) -> Statement:
         case Update():
             return Update(s.name, substitute(s.value, by), substitute(s.position, by))
         case Loop():
-            return replace(s, body=tuple(rename_variables(b, names) for b in s.body))
+            body = tuple(rename_variables(b, names) for b in s.body)
+            return replace(s, body=body, begin=substitute(s.begin, by), end=substitute(s.end, by))
         case _:
             return s
 

@@ -1,9 +1,12 @@
 """Reading and writing at computed positions."""
 
+from collections.abc import Sequence
+
 from .....tasks.capture import Node as Captured
 from .....tasks.capture import Ref
 from .._nodes import Gather, Node, Scatter
 from .._reader import NotRead, Reader, ints, number, rule
+from .._size import Size, product, same
 
 
 def _gather(b: Reader, source: Node, index: Node, dim: int, aligned: bool) -> Node:
@@ -35,12 +38,38 @@ def _embedding(b: Reader, op: Captured) -> Node:
 def _index(b: Reader, op: Captured) -> Node:
     x, given = b.node(op.args[0]), op.args[1]
     used = [(d, a) for d, a in enumerate(given if isinstance(given, tuple) else ()) if isinstance(a, Ref)]
-    if len(used) != 1:
-        raise NotRead("several index tensors")
-    dim, index = used[0][0], b.node(used[0][1])
-    if index.dtype == "bool":
+    if not used or [d for d, _ in used] != list(range(used[0][0], used[0][0] + len(used))):
+        raise NotRead("index tensors that are apart")
+    dim, several = used[0][0], [b.node(a) for _, a in used]
+    if any(index.dtype == "bool" for index in several):
         raise NotRead("a mask as index")
-    return _gather(b, x, index, dim, False)
+    return _gather(b, *_as_one(b, x, dim, several), dim, False)
+
+
+def _as_one(b: Reader, x: Node, dim: int, several: Sequence[Node]) -> tuple[Node, Node]:
+    """Join neighbouring dimensions and their positions: a gather by several tensors becomes one by one."""
+    if len(several) == 1:
+        return x, several[0]
+    rank = max(len(index.shape) for index in several)
+    shape = next(
+        (i.shape for i in several if len(i.shape) == rank and all(int(s) != 1 for s in i.shape)), None
+    )
+    if shape is None or any(not _stretches(i.shape, shape) for i in several):
+        raise NotRead("index tensors that stretch each other")
+    flat: Node | None = None
+    for size, index in zip(x.shape[dim:], several, strict=False):
+        negative = b.point("lt", index, 0, dtype="bool")
+        at = b.point("where", negative, b.point("add", index, size), index, dtype="int64")
+        flat = at if flat is None else b.point("add", b.point("mul", flat, size), at)
+    assert flat is not None
+    joined = product(x.shape[dim : dim + len(several)])
+    return b.reshape(x, [*x.shape[:dim], joined, *x.shape[dim + len(several) :]]), b.expand(flat, shape)
+
+
+def _stretches(one: Sequence[int], shape: Sequence[int]) -> bool:
+    """Tell whether a shape broadcasts to another."""
+    pairs = zip(reversed(one), reversed(shape), strict=False)
+    return all(same(a, b) or (not isinstance(a, Size) and a == 1) for a, b in pairs)
 
 
 def _scatter(b: Reader, op: Captured, base: Node, dim: int, index: Node, updates: Node, how: str,
