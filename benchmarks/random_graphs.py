@@ -16,7 +16,18 @@ from functools import cached_property
 
 import torch
 
-from kernelwright.propose.schedule.actions import MOVES, State, taken
+from kernelwright.propose.schedule.actions import (
+    MOVES,
+    Action,
+    Commute,
+    Narrow,
+    Segments,
+    SinglePass,
+    State,
+    Store,
+    TwoPasses,
+    taken,
+)
 from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded, capture
@@ -27,6 +38,8 @@ FACTOR = 8.0
 FLOOR, HALF_FLOOR = 64.0, 8.0
 """Epsilons of float32, and of the coarsest dtype on the way, relative to the largest value on the way: so
 much a fair computation may always be off."""
+DRAWN: tuple[Action, ...] = (SinglePass(), TwoPasses(), Commute(), Segments(), Narrow(), Store(), *MOVES)
+"""Actions that programs are changed by at random."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +129,18 @@ def reading_fault(program: RandomProgram, *, exported: bool = False) -> str | No
 
 
 def drawn(state: State, seed: int, most: int = 3) -> State:
-    """Take up to so many legal changes of loops at random: every kind of them as likely as another."""
+    """Take up to so many legal actions on rows, storage and loops at random, every kind as likely as another.
+
+    What no longer lowers is left: a graph that is rewritten may have other kernels than moves before it named.
+    """
     chance = random.Random(seed)
     for _ in range(most):
-        legal = [(action, site) for action in MOVES for site in action.sites(state)]
+        legal = [(action, site) for action in DRAWN for site in action.sites(state)]
         if not legal:
             break
         name = chance.choice(sorted({action.name for action, _ in legal}))
-        state = taken(state, *chance.choice([found for found in legal if found[0].name == name]))
+        new = taken(state, *chance.choice([found for found in legal if found[0].name == name]))
+        state = state if new.program is None else new
     return state
 
 

@@ -313,6 +313,27 @@ def _index(w: Writer) -> Written:
     return w.chance.choice(forms), value.exact
 
 
+def _scatter(w: Writer) -> Written:
+    where = w.pick(lambda v: v.tensor.dtype is torch.int64 and v.tensor.dim() >= 1)
+    picked = w.pick(lambda v: _is_number(v) and _has_dims(v))
+    if where is None or picked is None:
+        return None
+    (index, at), (name, value) = where, picked
+    x, chance = value.tensor, w.chance
+    count, rows = min(at.tensor.numel(), x.shape[0]), chance.choice((1, 3, 8, 17))
+    updates, to = f"{name}[:{count}]", f"{index}.flatten()[:{count}] % {rows}"
+    base = f"torch.ones({', '.join(map(str, (rows, *x.shape[1:])))}, dtype={name}.dtype)"
+    spread = f"({to}).view({', '.join(map(str, (-1, *[1] * (x.dim() - 1))))}).expand_as({updates})"
+    whole = value.exact and not x.is_floating_point()
+    forms = [
+        (f"{base}.index_add(0, {to}, {updates})", whole),
+        (f"{base}.index_put(({to} - {rows},), {updates}, accumulate=True)", whole),
+        (f"{base}.scatter_add(0, {spread}, {updates})", whole),
+        (f"{base}.scatter_reduce(0, {spread}, {updates}, '{chance.choice(('amax', 'amin'))}')", value.exact),
+    ]
+    return chance.choice(forms)
+
+
 def _cast(w: Writer) -> Written:
     picked = w.pick()
     if picked is None:
@@ -328,6 +349,6 @@ def _cast(w: Writer) -> Written:
 STEPS = (
     Step(_unary, 22), Step(_binary, 20), Step(_view, 16), Step(_reduction, 12), Step(_row, 6), Step(_join, 7),
     Step(_choice, 5), Step(_whole, 5), Step(_scan, 4), Step(_contraction, 6), Step(_window, 3), Step(_index, 4),
-    Step(_cast, 3),
+    Step(_cast, 3), Step(_scatter, 2),
 )  # fmt: skip
 """Every family with its weight."""

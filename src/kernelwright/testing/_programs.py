@@ -85,7 +85,7 @@ class RandomProgram:
 
 
 def random_program(seed: int, *, steps: int = 8, dtypes: tuple[str, ...] = _DTYPES) -> RandomProgram:
-    """Write a random program: elementwise operations with broadcasting, views, reductions, scans, small products.
+    """Write a random program: elementwise steps that broadcast, views, reductions, scans, gathers, scatters, products.
 
     Covers: sizes of one and odd sizes, float32, bfloat16, float16, int64 and bool, inputs that are views.
     Operations that jump (comparisons, rounding, positions of extremes) only read values that carry no
