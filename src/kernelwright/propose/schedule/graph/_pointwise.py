@@ -26,11 +26,7 @@ def _clamp(x: Any, low: Any = None, high: Any = None) -> torch.Tensor:
 def _two(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Meaning:
     def meaning(a: Any, b: Any) -> torch.Tensor:
         a, b = _tensor(a), _tensor(b)
-        kind = (
-            torch.promote_types(a.dtype, b.dtype)
-            if bool(a.dim()) == bool(b.dim())
-            else (a if a.dim() else b).dtype
-        )
+        kind = torch.result_type(a, b)
         return function(a.to(kind), b.to(kind))
 
     return meaning
