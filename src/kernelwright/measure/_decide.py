@@ -7,8 +7,7 @@ Does not cover: a machine that favours one process for as long as both measureme
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from ..records import (
     Block,
@@ -22,23 +21,13 @@ from ..records import (
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
-from ._interval import Limits, limits
+from ._estimate import Estimate, against_the_fastest, baselines_of, blocks_of, estimate, interval, median_us
 from ._schedule import CONFIRM_LOOKS, share
 from ._startup import CANDIDATE, start_up
 
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
 """So many blocks, all at most so fast as this against the baseline, are enough to call a candidate slower where
 no block of the candidate is as fast as the baseline's slowest: load that comes and goes hits both."""
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    """One baseline against the candidate, over all workloads of a timing."""
-
-    baseline: str
-    overall: Limits
-    rounds: int
-    workloads: tuple[WorkloadDecision, ...]
 
 
 def decide(
@@ -70,16 +59,16 @@ def decide(
     early = _without_timing(timing, verdict)
     if early is not None or timing is None:
         return early or _undecided(verdict, "nothing was timed")
-    by_workload = _blocks(timing)
-    baselines = _baselines(by_workload)
+    by_workload = blocks_of(timing)
+    baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
         return _undecided(verdict, "no undisturbed block holds both the candidate and a baseline")
     error = (1 - contract.confidence) / 2
     rounds = min(len(blocks) for blocks in by_workload.values())
     spent = error * share(rounds)
-    estimates = [_estimate(by_workload, name, spent / max(1, tried), spent, bounds) for name in baselines]
+    estimates = [estimate(by_workload, name, spent / max(1, tried), spent, bounds) for name in baselines]
     hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
-    per_workload = _against_the_fastest(estimates)
+    per_workload = against_the_fastest(estimates)
     alarms = _alarms(timing, bounds) or (_alarms(confirmation, bounds) if confirmation else ())
     status, reason = _weigh(estimates, per_workload, by_workload, contract)
     confirmed = False
@@ -104,7 +93,7 @@ def decide(
         baseline=hardest.baseline,
         speedup=_reported(by_workload, hardest, error),
         workloads=per_workload,
-        time_us=geometric_mean(_median_us(b, CANDIDATE) for b in by_workload.values()),
+        time_us=geometric_mean(median_us(b, CANDIDATE) for b in by_workload.values()),
         bound_us=_bound_us(by_workload, bounds),
         blocks=sum(len(b) for b in by_workload.values()),
         confirmed=confirmed,
@@ -132,13 +121,13 @@ def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
 def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool:
     """Tell whether the blocks so far are enough to be sure, so that measurement may stop."""
     timing = Timing(legs=(), blocks=tuple(blocks), cache="", device="")
-    by_workload = _blocks(timing)
-    baselines = _baselines(by_workload)
+    by_workload = blocks_of(timing)
+    baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
         return True
     spent = (1 - contract.confidence) / 2 * share(min(len(b) for b in by_workload.values()))
-    estimates = [_estimate(by_workload, name, spent / max(1, tried), spent, ()) for name in baselines]
-    status, _ = _weigh(estimates, _against_the_fastest(estimates), by_workload, contract)
+    estimates = [estimate(by_workload, name, spent / max(1, tried), spent, ()) for name in baselines]
+    status, _ = _weigh(estimates, against_the_fastest(estimates), by_workload, contract)
     return status is not DecisionStatus.INCONCLUSIVE
 
 
@@ -152,11 +141,11 @@ def refuted(blocks: Sequence[Block], searched: set[str], contract: Contract) -> 
     """Tell whether the blocks of a confirmation so far leave no room for a gain, so that it may stop."""
     again = {
         n: b
-        for n, b in _blocks(Timing(legs=(), blocks=tuple(blocks), cache="", device="")).items()
+        for n, b in blocks_of(Timing(legs=(), blocks=tuple(blocks), cache="", device="")).items()
         if n in searched
     }
     error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
-    ratios = [_interval(_estimate(again, name, error, error, ()).overall) for name in _baselines(again)]
+    ratios = [interval(estimate(again, name, error, error, ()).overall) for name in baselines_of(again)]
     return any(ratio.at_most <= 1 + contract.least_effect for ratio in ratios)
 
 
@@ -191,74 +180,15 @@ def _possible(block: Block) -> bool:
     return all(math.isfinite(t) and t > 0 for t in block.times_us.values())
 
 
-def _blocks(timing: Timing) -> dict[str, list[Block]]:
-    """Return the blocks that count, by workload, in the order measured."""
-    found: dict[str, list[Block]] = {}
-    for block in timing.blocks:
-        if not block.repeated and CANDIDATE in block.times_us:
-            found.setdefault(block.workload, []).append(block)
-    return found
-
-
-def _baselines(by_workload: dict[str, list[Block]]) -> list[str]:
-    """Name the legs beside the candidate that ran in every block that counts."""
-    legs = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
-    return sorted(set.intersection(*legs) - {CANDIDATE}) if legs else []
-
-
-def _estimate(
-    by_workload: dict[str, list[Block]],
-    baseline: str,
-    level_low: float,
-    level_high: float,
-    bounds: Sequence[Bound],
-) -> _Estimate:
-    """Estimate the ratio workload by workload and over all of them, round by round."""
-    ratios = {name: _log_ratios(blocks, baseline) for name, blocks in by_workload.items()}
-    rounds = min(len(r) for r in ratios.values())
-    means = [sum(r[i] for r in ratios.values()) / len(ratios) for i in range(rounds)]
-    least = {b.workload: b.time_us for b in bounds}
-    return _Estimate(
-        baseline=baseline,
-        overall=limits(means, level_low=level_low, level_high=level_high),
-        rounds=rounds,
-        workloads=tuple(
-            WorkloadDecision(
-                workload=name,
-                speedup=_interval(limits(ratios[name], level_low=level_high, level_high=level_high)),
-                time_us=_median_us(blocks, CANDIDATE),
-                baseline_us=_median_us(blocks, baseline),
-                baseline=baseline,
-                bound_us=least.get(name, 0.0),
-            )
-            for name, blocks in by_workload.items()
-        ),
-    )
-
-
-def _reported(by_workload: dict[str, list[Block]], hardest: _Estimate, error: float) -> Interval:
+def _reported(by_workload: dict[str, list[Block]], hardest: Estimate, error: float) -> Interval:
     """Return the interval that was decided on; before the first look, the one of a single look."""
     if math.isfinite(hardest.overall.low):
-        return _interval(hardest.overall)
-    return _interval(_estimate(by_workload, hardest.baseline, error, error, ()).overall)
-
-
-def _log_ratios(blocks: Sequence[Block], baseline: str) -> list[float]:
-    return [math.log(b.times_us[baseline] / b.times_us[CANDIDATE]) for b in blocks]
-
-
-def _median_us(blocks: Sequence[Block], leg: str) -> float:
-    return median(b.times_us[leg] for b in blocks)
-
-
-def _against_the_fastest(estimates: Sequence[_Estimate]) -> tuple[WorkloadDecision, ...]:
-    """Take each workload against the baseline that is fastest on it."""
-    columns = zip(*(e.workloads for e in estimates), strict=True)
-    return tuple(min(column, key=lambda w: (w.speedup.median, w.baseline)) for column in columns)
+        return interval(hardest.overall)
+    return interval(estimate(by_workload, hardest.baseline, error, error, ()).overall)
 
 
 def _weigh(
-    estimates: Sequence[_Estimate],
+    estimates: Sequence[Estimate],
     per_workload: Sequence[WorkloadDecision],
     by_workload: dict[str, list[Block]],
     contract: Contract,
@@ -266,10 +196,10 @@ def _weigh(
     """Weigh the limits against the least effect."""
     gain = 1 + contract.least_effect
     hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
-    ratio, name = _interval(hardest.overall), hardest.baseline
+    ratio, name = interval(hardest.overall), hardest.baseline
     if ratio.at_most < 1 / gain or _futile(by_workload, name):
         return DecisionStatus.SLOWER, f"{ratio.median:.3g} times as fast as {name}"
-    if all(_interval(e.overall).at_least > gain for e in estimates):
+    if all(interval(e.overall).at_least > gain for e in estimates):
         slow = min(per_workload, key=lambda w: w.speedup.median)
         if slow.speedup.at_most < 1 / gain:
             return (
@@ -305,24 +235,24 @@ def _confirm(
     error: float,
 ) -> tuple[bool, str, tuple[WorkloadDecision, ...]]:
     """Ask the confirmation whether it agrees; return that, a remark, and the workloads it adds."""
-    blocks = _blocks(confirmation) if confirmation else {}
+    blocks = blocks_of(confirmation) if confirmation else {}
     if confirmation is None or not blocks:
         return False, "faster, not yet confirmed in a fresh process", ()
-    baselines = _baselines(blocks)
+    baselines = baselines_of(blocks)
     again = {name: b for name, b in blocks.items() if name in searched} or blocks
     new = {name: b for name, b in blocks.items() if name not in searched}
     if not baselines:
         return False, "the confirmation holds no baseline", ()
     gain, error = 1 + contract.least_effect, error / len(CONFIRM_LOOKS)
     for name in baselines:
-        ratio = _interval(_estimate(again, name, error, error, bounds).overall)
+        ratio = interval(estimate(again, name, error, error, bounds).overall)
         if not (ratio.at_least > 1 and ratio.median > gain):
             doubt = f"a fresh process did not confirm it: {ratio}"
             return False, f"{doubt} times as fast as {name}", ()
     if not new:
         return True, "", ()
-    estimates = [_estimate(new, name, error, error, bounds) for name in baselines]
-    extra = _against_the_fastest(estimates)
+    estimates = [estimate(new, name, error, error, bounds) for name in baselines]
+    extra = against_the_fastest(estimates)
     if min(e.overall.median for e in estimates) < 0:
         return False, "the gain does not carry over to the confirm workloads", extra
     slow = [w.workload for w in extra if w.speedup.median < 1 / gain]
@@ -332,9 +262,9 @@ def _confirm(
 
 def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
     """Raise the alarm where the candidate's median is below what the device can do."""
-    blocks = _blocks(timing)
+    blocks = blocks_of(timing)
     least = {b.workload: b.time_us * (1 - b.slack) for b in bounds}
-    fast = any(_median_us(b, CANDIDATE) < least.get(name, 0.0) for name, b in blocks.items())
+    fast = any(median_us(b, CANDIDATE) < least.get(name, 0.0) for name, b in blocks.items())
     return ("faster-than-physics",) if fast else ()
 
 
@@ -343,12 +273,3 @@ def _bound_us(names: dict[str, list[Block]], bounds: Sequence[Bound]) -> float:
     least = {b.workload: b.time_us for b in bounds}
     known = [least.get(name, 0.0) for name in names]
     return geometric_mean(known) if all(t > 0 for t in known) else 0.0
-
-
-def _interval(found: Limits) -> Interval:
-    """Turn log ratios into ratios."""
-    return Interval(
-        median=math.exp(found.median),
-        low=math.exp(found.low) if math.isfinite(found.low) else None,
-        high=math.exp(found.high) if math.isfinite(found.high) else None,
-    )

@@ -1,0 +1,92 @@
+"""Blocks → how many times as fast a candidate is as a baseline, with limits, by workload and over all of them.
+
+Covers: rounds of several workloads as one unit; a baseline that is fastest on one workload and not on another.
+Does not cover: what follows from it; `_decide` does.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ..records import Block, Bound, Interval, Timing, WorkloadDecision
+from ._interval import Limits, limits
+from ._startup import CANDIDATE
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One baseline against the candidate, over all workloads of a timing."""
+
+    baseline: str
+    overall: Limits
+    rounds: int
+    workloads: tuple[WorkloadDecision, ...]
+
+
+def blocks_of(timing: Timing) -> dict[str, list[Block]]:
+    """Return the blocks that count, by workload, in the order measured."""
+    found: dict[str, list[Block]] = {}
+    for block in timing.blocks:
+        if not block.repeated and CANDIDATE in block.times_us:
+            found.setdefault(block.workload, []).append(block)
+    return found
+
+
+def baselines_of(by_workload: dict[str, list[Block]]) -> list[str]:
+    """Name the legs beside the candidate that ran in every block that counts."""
+    legs = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
+    return sorted(set.intersection(*legs) - {CANDIDATE}) if legs else []
+
+
+def estimate(
+    by_workload: dict[str, list[Block]],
+    baseline: str,
+    level_low: float,
+    level_high: float,
+    bounds: Sequence[Bound],
+) -> Estimate:
+    """Estimate the ratio workload by workload and over all of them, round by round."""
+    ratios = {name: _log_ratios(blocks, baseline) for name, blocks in by_workload.items()}
+    rounds = min(len(r) for r in ratios.values())
+    means = [sum(r[i] for r in ratios.values()) / len(ratios) for i in range(rounds)]
+    least = {b.workload: b.time_us for b in bounds}
+    return Estimate(
+        baseline=baseline,
+        overall=limits(means, level_low=level_low, level_high=level_high),
+        rounds=rounds,
+        workloads=tuple(
+            WorkloadDecision(
+                workload=name,
+                speedup=interval(limits(ratios[name], level_low=level_high, level_high=level_high)),
+                time_us=median_us(blocks, CANDIDATE),
+                baseline_us=median_us(blocks, baseline),
+                baseline=baseline,
+                bound_us=least.get(name, 0.0),
+            )
+            for name, blocks in by_workload.items()
+        ),
+    )
+
+
+def _log_ratios(blocks: Sequence[Block], baseline: str) -> list[float]:
+    return [math.log(b.times_us[baseline] / b.times_us[CANDIDATE]) for b in blocks]
+
+
+def median_us(blocks: Sequence[Block], leg: str) -> float:
+    return median(b.times_us[leg] for b in blocks)
+
+
+def against_the_fastest(estimates: Sequence[Estimate]) -> tuple[WorkloadDecision, ...]:
+    """Take each workload against the baseline that is fastest on it."""
+    columns = zip(*(e.workloads for e in estimates), strict=True)
+    return tuple(min(column, key=lambda w: (w.speedup.median, w.baseline)) for column in columns)
+
+
+def interval(found: Limits) -> Interval:
+    """Turn log ratios into ratios."""
+    return Interval(
+        median=math.exp(found.median),
+        low=math.exp(found.low) if math.isfinite(found.low) else None,
+        high=math.exp(found.high) if math.isfinite(found.high) else None,
+    )
