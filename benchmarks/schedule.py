@@ -10,6 +10,9 @@ sizes. A row is written as soon as it is known, and rows that are there already 
 that the benchmark can be stopped at any time. Where nothing was accepted the native op stays, and the row
 counts as a speedup of 1. Run it on a machine that does nothing else.
 
+torch.compile runs without `freezing`, which builds weights in as constants: a baseline's worker stays warm while the
+judge gives it other weights, and would answer with the old ones.
+
 Classes: `contraction` where the problem holds a product or a convolution of more than `HEAVY` operations a
 byte that it must move, `fused` where it holds a lighter one, `memory` where it holds none.
 """

@@ -106,6 +106,20 @@ def test_scores_of_attention_are_not_rounded_to_half(given, between):
     assert {n.dtype for n in graph.nodes if isinstance(n, Reduce)} == {between}
 
 
+def test_every_kind_of_product_can_be_the_librarys():
+    for function, *shapes in (
+        (torch.mm, (3, 4), (4, 5)), (torch.addmm, (5,), (3, 4), (4, 5)), (torch.addmv, (3,), (3, 4), (4,)),
+        (torch.bmm, (2, 3, 4), (2, 4, 5)), (torch.baddbmm, (2, 3, 5), (2, 3, 4), (2, 4, 5)),
+        (F.conv1d, (1, 2, 5), (3, 2, 3)), (F.conv_transpose2d, (1, 2, 4, 4), (2, 3, 2, 2)),
+        (F.scaled_dot_product_attention, (1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
+    ):  # fmt: skip
+        graph = graph_of(lambda *x, f=function: torch.relu(f(*x)), *shapes)
+        start = State(graph, graph)
+        native = taken(start, BY_NAME["library"], next(iter(BY_NAME["library"].sites(start))))
+        program = lower(native.graph, native.decisions)
+        assert len(program.natives) == 1 and len(program.steps) == 2, function
+
+
 def test_steps_replay_on_another_shape():
     function, _ = CASES["two-passes"]
     first = graph_of(function, (5, 7))

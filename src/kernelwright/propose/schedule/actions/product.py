@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, Expand, Node, Permute, sources_of
+from ....tasks.capture import Node as Captured
+from ....tasks.capture import Ref
+from ..graph import Contract, Expand, Graph, Node, Permute, sources_of
 from ..tile import Tiling
 from ._state import State
 
 PRODUCTS = frozenset({
-    "convolution", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "scaled_dot_product_attention",
+    "convolution", "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "scaled_dot_product_attention",
     "_scaled_dot_product_flash_attention_for_cpu",
 })  # fmt: skip
 """Operators that end in a library's product."""
@@ -28,8 +30,8 @@ class Library:
         alive = set(state.graph.nodes)
         found = [
             op.name for op in state.graph.operations
-            if op.op.startswith("aten.") and op.op.split(".")[1] in PRODUCTS
-            and state.graph.values.get(op.name) in alive and op.name not in state.decisions.native
+            if op.name not in state.decisions.native and state.graph.values.get(op.name) in alive
+            and _multiplies(op, state.graph)
             and any(p.name not in state.decisions.tilings for p in _nearest_products(state.graph.values[op.name]))
         ]  # fmt: skip
         yield from found
@@ -40,6 +42,14 @@ class Library:
         """Make the operation native."""
         chosen = frozenset(s for s in self.sites(state) if s != "all") if site == "all" else {site}
         return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
+
+
+def _multiplies(op: Captured, graph: Graph) -> bool:
+    """Tell whether an operation, or the one whose first result it takes, ends in a library's product."""
+    if op.op == "getitem" and isinstance(op.args[0], Ref) and op.args[1] == 0:
+        source = op.args[0].name
+        return any(_multiplies(other, graph) for other in graph.operations if other.name == source)
+    return op.op.startswith("aten.") and op.op.split(".")[1] in PRODUCTS
 
 
 def _nearest_products(value: Node) -> list[Contract]:
