@@ -205,3 +205,13 @@ def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):
 )
 def test_a_product_of_fewer_bits_or_terms_is_not_within_it(products, wrong):
     assert all(not error_against(wrong(*case.inputs), case.outputs[0]).ok for case in products)
+
+
+def test_a_small_tensor_s_sensitivity_is_far_too_low_nowhere(tmp_path):
+    path = tmp_path / "double.py"
+    path.write_text(TASK.format(body="x + x", shape="200, 100", scale="1", shift="3"))
+    oracle = Oracle(Problem(load_task(str(path))))
+    x = torch.full((200, 100), 3.0)
+    ruler = oracle.make(oracle.task.workloads[0], 5, (x,), {}).outputs[0]
+    assert ruler.sensitivity is not None
+    assert float(ruler.sensitivity.min() / ruler.sensitivity.square().mean().sqrt()) > 0.1

@@ -19,7 +19,7 @@ from ._yardstick import Yardstick, loosened, yardstick
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
-_PERTURBATIONS = ((1 << 20, 4), (4 << 20, 2))
+_PERTURBATIONS = ((1 << 18, 8), (1 << 20, 4), (4 << 20, 2))
 """Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
 estimate that is far too low for one element in some thousands, and honest kernels would be rejected for it."""
 _STEPS = (1 << 16) + 1
