@@ -10,7 +10,7 @@ from kernelwright.languages.prepared import prepared
 from kernelwright.propose.schedule.actions import ACTIONS, State, taken, undone
 from kernelwright.propose.schedule.graph import Contract, Point, interpret
 from kernelwright.propose.schedule.lower import lower
-from kernelwright.propose.schedule.policy import estimate
+from kernelwright.propose.schedule.policy import beam, estimate
 from kernelwright.propose.schedule.tile import run_program
 
 
@@ -99,6 +99,10 @@ def test_what_does_not_fold():
     assert unfit(lambda x, w, b: x @ w * b, weights=((7, 6), (5, 6)))
     assert unfit(lambda x, w, b: x @ w * b, weights=((7, 6), (5, 1)))
     assert not unfit(lambda x, w, b: x @ w * b)
+
+
+def test_the_beam_starts_from_what_is_folded_too():
+    assert any(leaf.state.text.startswith("fold(") for leaf in beam(start_of("convolution").graph)[:5])
 
 
 def test_half_precision_is_left_alone():

@@ -82,7 +82,7 @@ def beam(
             start,
         )
     found: dict[str, Leaf] = {}
-    states = [start]
+    states = [start, *_folded(start, actions)]
     _add(found, start)
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
@@ -119,6 +119,15 @@ def explained(leaf: Leaf) -> str:
 
 def _operations(graph: Graph) -> int:
     return sum(op.op.startswith("aten.") for op in graph.operations)
+
+
+def _folded(start: State, actions: Sequence[Action]) -> list[State]:
+    """Return the start with every chain folded: no estimate sees the gain before its product has a form."""
+    state = start
+    for action in actions:
+        while action.name == "fold" and (site := next(iter(action.sites(state)), None)):
+            state = taken(state, action, site)
+    return [state] if state.steps else []
 
 
 def _mixed(actions: Sequence[Legal]) -> list[Legal]:
