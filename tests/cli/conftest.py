@@ -6,7 +6,7 @@ from kernelwright import flow
 @pytest.fixture
 def any_target(monkeypatch):
     """Let a target be no task at all: these tests are of flags."""
-    monkeypatch.setattr("kernelwright.cli.optimize.asked", lambda target, *_, **__: target)
+    monkeypatch.setattr("kernelwright.cli._common.Taken.task", lambda _, target, **__: target)
 
 
 @pytest.fixture

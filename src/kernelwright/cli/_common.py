@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from pydantic import JsonValue
 
 from ..config import Settings
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
 """What may compute the answer; see `Contract.calls`."""
-Backward = Annotated[bool, Parameter(negative="")]
-"""Whether forward and backward are one call; see `Contract.backward`."""
 
 
 @Parameter(name="*")
@@ -37,41 +36,48 @@ class Common:
         return self.store or Settings.from_environment().store
 
 
-def asked(
-    target: "str | Path | Task",
-    max_elements: float | None,
-    *,
-    backward: bool = False,
-    calls: Calls | None = None,
-    minutes: float | None = None,
-) -> "Task":
-    """Return the task of a target as the flags ask for it.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Taken:
+    """How a task is taken from its target."""
 
-    Args:
-        target: What the user points at, or a task that is loaded already.
-        max_elements: To which its sizes are shrunk.
-        backward: Whether forward and backward are to be one call.
-        calls: What may compute the answer; as the task says where it is none.
-        minutes: Most minutes that loading it may take.
+    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None
+    """Shrink sizes until inputs, parameters and outputs together fit."""
+    backward: Annotated[bool, Parameter(negative="")] = False
+    """Take forward and backward together as one call, as `@kw.task(backward=True)` does."""
 
-    Raises:
-        InputError: `backward` is asked for of a loaded task that is forward only.
-    """
-    from ..records import Task
-    from ..tasks import load_task
+    @property
+    def most(self) -> int | None:
+        """To how many elements sizes are shrunk; none where they stay."""
+        return None if self.max_elements is None else int(self.max_elements)
 
-    shrunk = None if max_elements is None else int(max_elements)
-    if isinstance(target, Task):
-        task = target
-    else:
-        task = load_task(target, max_elements=shrunk, backward=backward, minutes=minutes)
-    if backward and not task.contract.backward:
-        raise InputError(
-            f"task {task.name!r} of an earlier run is forward only; name its file with --backward"
-        )
-    if calls is None:
-        return task
-    return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
+    def task(
+        self, target: "str | Path | Task", *, calls: Calls | None = None, minutes: float | None = None
+    ) -> "Task":
+        """Return the task of a target as the flags ask for it.
+
+        Args:
+            target: What the user points at, or a task that is loaded already.
+            calls: What may compute the answer; as the task says where it is none.
+            minutes: Most minutes that loading it may take.
+
+        Raises:
+            InputError: `backward` is asked for of a loaded task that is forward only.
+        """
+        from ..records import Task
+        from ..tasks import load_task
+
+        if isinstance(target, Task):
+            task = target
+        else:
+            task = load_task(target, max_elements=self.most, backward=self.backward, minutes=minutes)
+        if self.backward and not task.contract.backward:
+            raise InputError(
+                f"task {task.name!r} of an earlier run is forward only; name its file with --backward"
+            )
+        if calls is None:
+            return task
+        return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
 
 
 def print_json(event: str, **data: JsonValue) -> None:

@@ -1,11 +1,8 @@
 """`kernelwright admit`: whether a task's checks are fit to judge by."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
-from ._common import Backward, Common, asked, print_json, table
+from ._common import Common, Taken, print_json, table
 
 if TYPE_CHECKING:
     from ..verify import Admission
@@ -14,8 +11,7 @@ if TYPE_CHECKING:
 def admit(
     task: str,
     *,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
     """Put wrong answers through a task's checks; a task that lets one pass is itself faulty.
@@ -24,15 +20,14 @@ def admit(
 
     Args:
         task: The task, as for `optimize`.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         common: Flags of every command.
     """
     from ..tasks import Problem
     from ..verify import admit as admission_of
 
     common = common or Common()
-    problem = Problem(asked(task, max_elements, backward=backward))
+    problem = Problem((taken or Taken()).task(task))
     admission = admission_of(problem)
     if common.json:
         for name, caught in admission.caught.items():

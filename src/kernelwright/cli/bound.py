@@ -1,20 +1,14 @@
 """`kernelwright bound`: the least time a device needs."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
 from ..records import Split
-from ._common import Backward, Common, asked, print_json, table, time_text
+from ._common import Common, Taken, print_json, table, time_text
 
 
 def bound(
     task: str,
     *,
     device: str | None = None,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
     """Say how fast a task could be on a device, by physics, what binds it, and how far from it eager is.
@@ -22,8 +16,7 @@ def bound(
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         common: Flags of every command.
     """
     from ..bound import bound as bound_of
@@ -34,7 +27,7 @@ def bound(
     from ..tasks import Problem
 
     common = common or Common()
-    problem = Problem(asked(task, max_elements, backward=backward))
+    problem = Problem((taken or Taken()).task(task))
     used = detect(device)
     peaks = peaks_of(used)
     searched = problem.task.split(Split.SEARCH)

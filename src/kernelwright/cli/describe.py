@@ -1,19 +1,13 @@
 """`kernelwright describe`: a task, as it is told to whoever writes a kernel for it."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
-from ._common import Backward, Common, asked, print_json
+from ._common import Common, Taken, print_json
 
 
 def describe(
     task: str,
     *,
     device: str | None = None,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
     """Describe a task: its reference, search workloads and contract, and the languages to write it in.
@@ -21,8 +15,7 @@ def describe(
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         common: Flags of every command.
     """
     from ..devices import detect
@@ -30,7 +23,7 @@ def describe(
     from ..tasks import brief
 
     common = common or Common()
-    told = brief(asked(task, max_elements, backward=backward))
+    told = brief((taken or Taken()).task(task))
     used = detect(device)
     told |= {"device": used.name, "languages": list(usable_languages((), used))}
     if common.json:

@@ -4,13 +4,12 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 from pydantic import Field, ValidationError
 
 from ..errors import InputError, MissingToolError
 from ..records import Record, Task
 from ..store import Store
-from ._common import Backward, Calls, Common, asked, print_json, speedup_text
+from ._common import Calls, Common, Taken, print_json, speedup_text
 
 if TYPE_CHECKING:
     from ..judging import Ask
@@ -36,9 +35,8 @@ def judge(
     run: str = "",
     device: str | None = None,
     baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
     """Verify and measure a candidate against a task.
@@ -56,11 +54,10 @@ def judge(
         run: Judge it in this earlier run of `judge`, so that the acceptance knows how many were tried.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         baseline: Native form to measure against, as for `optimize`.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         common: Flags of every command.
     """
     from ..judging import judge as judge_once
@@ -68,18 +65,17 @@ def judge(
     from ..records import Budget
     from ._console import reporting
 
-    common = common or Common()
-    shrunk = None if max_elements is None else int(max_elements)
-    target = asked(_target(task, common), shrunk, backward=backward, calls=calls)
+    common, taken = common or Common(), taken or Taken()
+    target = taken.task(_target(task, common), calls=calls)
     with reporting(common.json, Budget()) as on_event:
         if candidate == _ON_INPUT:
             with judging(
-                target, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+                target, device=device, baselines=baseline or (), max_elements=taken.most, run=run,
                 store=common.folder, on_event=on_event,
             ) as ask:  # fmt: skip
                 return _serve(ask)
         judgement = judge_once(
-            target, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=shrunk, run=run,
+            target, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=taken.most, run=run,
             store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:

@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from ._agents import Agents
 from ._asking import Asking
-from ._common import Backward, Calls, Common, asked
+from ._common import Calls, Common, Taken
 
 if TYPE_CHECKING:
     from .. import flow
@@ -34,9 +34,8 @@ def optimize(
     editor: _Names = None,
     recipe: str | None = None,
     learn: bool = True,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
     calls: Calls | None = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     asking: Asking | None = None,
     agents: Agents | None = None,
     common: Common | None = None,
@@ -68,11 +67,10 @@ def optimize(
         recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
             `kernelwright recipes` lists them. Other flags count more.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         asking: Which language models, and how far that may go.
         agents: Which coding agent, and how far it may go.
         common: Flags of every command.
@@ -85,10 +83,10 @@ def optimize(
     from ..search.recipe import load_recipe
     from ._console import reporting, result_text
 
-    common, asking, agents = common or Common(), asking or Asking(), agents or Agents()
+    common, taken = common or Common(), taken or Taken()
+    asking, agents = asking or Asking(), agents or Agents()
     if agents.agent:
         make_agent(agents.agent)  # says at once where there is none
-    shrunk = None if max_elements is None else int(max_elements)
     budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=asking.usd)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
@@ -99,7 +97,7 @@ def optimize(
     begins = composed.get("proposers", usual) if asking.model else usual
     with reporting(common.json, budget) as on_event:
         result = flow.optimize(
-            asked(target, shrunk, backward=backward, calls=calls, minutes=budget.minutes),
+            taken.task(target, calls=calls, minutes=budget.minutes),
             budget=budget,
             languages=language or (),
             proposers=proposer or (*begins, *agents.proposers(editors)),
@@ -111,7 +109,7 @@ def optimize(
             editors=editors,
             learn=learn,
             more=_of_strategy(composed, follows, editors, settings or ()) | asking.options | agents.options,
-            max_elements=shrunk,
+            max_elements=taken.most,
             store=common.folder,
             on_event=on_event,
             begun=begun,

@@ -1,19 +1,13 @@
 """`kernelwright profile`: where the time of the native op goes."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
-from ._common import Backward, Common, asked, print_json, table, time_text
+from ._common import Common, Taken, print_json, table, time_text
 
 
 def profile(
     task: str,
     *,
     device: str | None = None,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    backward: Backward = False,
+    taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
     """Profile a task's reference in eager torch: operators and submodules, and the most each could give.
@@ -21,8 +15,7 @@ def profile(
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        max_elements: Shrink sizes until inputs, parameters and outputs together fit.
-        backward: Take forward and backward together as one call, as `@kw.task(backward=True)` does.
+        taken: How the task is taken.
         common: Flags of every command.
     """
     from ..devices import detect
@@ -32,7 +25,7 @@ def profile(
     from ..tasks import Problem
 
     common = common or Common()
-    problem = Problem(asked(task, max_elements, backward=backward))
+    problem = Problem((taken or Taken()).task(task))
     found = profile_of(problem, problem.task.split(Split.SEARCH)[0], detect(device))
     if common.json:
         print_json("result", **found.model_dump(mode="json"))
