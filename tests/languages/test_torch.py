@@ -105,6 +105,20 @@ def test_compile_flags_wrap_function_and_module(settings, monkeypatch):
     ]
 
 
+def test_workers_find_the_headers_that_another_precompiled(settings, monkeypatch, tmp_path):
+    from torch._inductor import codecache
+
+    monkeypatch.setattr(codecache, "os", codecache.os)
+    for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR"):
+        monkeypatch.setattr(codecache, name, getattr(codecache, name))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(torch, "compile", lambda target, **keywords: target)
+    candidate = one_file("def f(x): return x\n", "torch", "k.py:f", flags=("--compile=default",))
+    Torch(settings).load(candidate, Path("/nonexistent"), ())
+    assert Path(codecache._HEADER_DIR).is_relative_to(tmp_path)
+    assert Path(codecache._HEADER_LOCK_DIR).is_relative_to(tmp_path)
+
+
 def test_workers_that_compile_into_one_cache_name_their_files_apart(settings, monkeypatch, tmp_path):
     """Two forks of one zygote are process 1 with one thread each; only the number given to Inductor differs."""
     from torch._inductor import codecache

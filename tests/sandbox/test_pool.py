@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -224,3 +225,30 @@ def _belongings() -> tuple[int, int]:
     return len(list(Path("/proc/self/fd").iterdir())), sum(
         p.status() != psutil.STATUS_ZOMBIE for p in processes
     )
+
+
+@pytest.fixture
+def own_pool(tmp_path: Path) -> Iterator[Pool]:
+    environ = {"KERNELWRIGHT_SANDBOX": KINDS[0], "KERNELWRIGHT_CACHE": str(tmp_path)}
+    with Pool(Settings.from_environment(environ), arena_bytes=1 << 20, memory_bytes=1 << 30) as pool:
+        yield pool
+
+
+def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(own_pool: Pool) -> None:
+    text = "import sys\ndef run(x): return x + ('torch._dynamo' in sys.modules)\n"
+    eager = payload(text, trusted=True)
+    compiled = eager.candidate.model_copy(update={"flags": ("--compile=default",)})
+    own_pool.prepare([eager.candidate, compiled])
+    own_pool.prepare([compiled])
+    with own_pool.worker(eager, deadline_s=600) as worker:
+        reply = worker.call([worker.bind((own_pool.arena.place(torch.ones(4)),), vector())])
+        assert worker.fetch(reply.first).outputs[0].tolist() == [2.0] * 4
+    assert len(own_pool._zygotes) == 1
+    assert own_pool._key(payload(text)) == (False, ())
+
+
+def test_a_zygote_that_nobody_waited_for_is_not_waited_for_at_the_end(own_pool: Pool) -> None:
+    own_pool.prepare([payload("def run(x): return x\n").candidate])
+    (zygote,) = own_pool._zygotes.values()
+    own_pool.close()
+    assert zygote._process.returncode == -signal.SIGKILL

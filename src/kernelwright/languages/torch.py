@@ -145,6 +145,7 @@ def split_entry(entry: str) -> tuple[str, str]:
 
 def _compiler(mode: str) -> Callable[[Any], Any]:
     _name_files_apart()
+    _keep_headers()
     if mode == "freezing":
 
         def freeze(target: Any) -> Any:
@@ -166,6 +167,13 @@ def _name_files_apart() -> None:
     codecache: Any = importlib.import_module("torch._inductor.codecache")
     number = int.from_bytes(os.urandom(4), "little")
     codecache.os = SimpleNamespace(**{**vars(os), "getpid": lambda: number})
+
+
+def _keep_headers() -> None:
+    """Let Inductor keep its precompiled headers in its cache: each worker's temporary folder is new and empty."""
+    codecache: Any = importlib.import_module("torch._inductor.codecache")
+    folder = Path(codecache.cache_dir()) / "precompiled_headers"
+    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = str(folder), str(folder / "locks")
 
 
 def _entry_problem(candidate: Candidate) -> str | None:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -17,6 +18,7 @@ import psutil
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
 from ..landlock import landlock_version
+from ..languages.torch import COMPILE_FLAGS
 from ..records import Candidate, SourceFile
 from . import _cuda
 from ._arena import Arena
@@ -31,8 +33,10 @@ from ._types import Payload, WorkerFailure
 from ._worker import Worker
 from ._zygote import Confinement, Isolation
 
-_PRELOADED = {"triton": "triton", "opencl": "pyopencl", "wgsl": "wgpu"}
-"""Module that a language's own zygote imports beyond what all do."""
+_PRELOADED = {"triton": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
+"""Modules that a language's own zygote imports beyond what all do."""
+_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache")
+"""What the zygote of compiled baselines imports beyond that: seconds of every worker's first call."""
 _LEFT_AFTER_S = 60.0
 _STAGING = "kernelwright-pool-"
 _FIRST_UID, _UIDS = 200_000, 50_000
@@ -131,6 +135,12 @@ class Pool:
         self._arenas[arena.number] = arena
         return arena
 
+    def prepare(self, baselines: Sequence[Candidate]) -> None:
+        """Let the zygote that our own baselines will come from import what they need, beside other work."""
+        key = True, max((_needs(c, trusted=True) for c in baselines), key=len, default=())
+        if key not in self._zygotes:
+            self._begin(key)
+
     def worker(self, payload: Payload, deadline_s: float = 60.0) -> Worker:
         """Start a fresh worker and load the payload.
 
@@ -212,27 +222,36 @@ class Pool:
         return Worker(connection, self._arena_numbered)
 
     def _zygote(self, payload: Payload) -> Zygote:
-        language = payload.candidate.language
-        key = (payload.trusted, (_PRELOADED[language],) if language in _PRELOADED else ())
-        zygote = self._zygotes.get(key)
-        if zygote is None or not zygote.alive:
-            if zygote is not None:
-                zygote.close()
-            self._zygotes[key] = zygote = self._new_zygote(*key)
+        """Return a zygote that is up; a weaker kind of isolation where this one does not start, if that is ours."""
+        key = self._key(payload)
+        if key not in self._zygotes or not self._zygotes[key].alive:
+            self._begin(key)
+        zygote = self._zygotes[key]
+        try:
+            zygote.wait()
+        except WorkerError:
+            if not self._degrade():
+                raise
+            return self._zygote(payload)
         return zygote
 
-    def _new_zygote(self, trusted: bool, preload: tuple[str, ...]) -> Zygote:
+    def _key(self, payload: Payload) -> tuple[bool, tuple[str, ...]]:
+        """Say by whom a worker is forked: what we trust, by the zygote that has imported most already."""
+        needs = _needs(payload.candidate, trusted=payload.trusted)
+        wider = [key for key in self._zygotes if key[0] and payload.trusted and set(needs) <= set(key[1])]
+        return max(wider, key=lambda key: len(key[1]), default=(payload.trusted, needs))
+
+    def _begin(self, key: tuple[bool, tuple[str, ...]]) -> None:
+        """Start a zygote in the place of the one that was; it is not waited for."""
+        trusted, preload = key
+        if key in self._zygotes:
+            self._zygotes.pop(key).close()
         cache = self._settings.cache / "baselines" if trusted else None
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
         seen = CACHE_FOLDER if self._kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
-        try:
-            return Zygote(self._kind, self._staging, surroundings, cache, preload)
-        except WorkerError:
-            if not self._degrade():
-                raise
-        return self._new_zygote(trusted, preload)
+        self._zygotes[key] = Zygote(self._kind, self._staging, surroundings, cache, preload)
 
     def _stage(self, payload: Payload) -> Path:
         staged = self._staging / f"{next(self._numbers)}-{os.urandom(8).hex()}"
@@ -268,6 +287,13 @@ class Pool:
         if arena is None:
             raise InputError(f"slot of arena {number}, which this pool did not make; use `new_arena`")
         return arena
+
+
+def _needs(candidate: Candidate, *, trusted: bool) -> tuple[str, ...]:
+    """Name what is imported before the fork; of what we do not trust as little as is certain to be used."""
+    if trusted and set(COMPILE_FLAGS) & set(candidate.flags):
+        return _COMPILER
+    return _PRELOADED.get(candidate.language, ())
 
 
 def _choose(wanted: str) -> Isolation:

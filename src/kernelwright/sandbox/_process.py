@@ -20,7 +20,10 @@ _ANSWER_S = 30.0
 
 
 class Zygote:
-    """A running zygote. Requests are served one at a time; any thread may ask."""
+    """A running zygote. Requests are served one at a time; any thread may ask.
+
+    It starts on its own; `wait` for it before the first request.
+    """
 
     def __init__(
         self,
@@ -43,12 +46,17 @@ class Zygote:
                 line, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
             )  # fmt: skip
-        try:
-            self.nesting: Nesting = self._answer(_START_S)[0]["nesting"]
-            """How its workers get a PID namespace."""
-        except WorkerError:
-            self.close()
-            raise
+        self.nesting: Nesting | None = None
+        """How its workers get a PID namespace; none until it was waited for."""
+
+    def wait(self) -> None:
+        """Wait until it has imported everything; raises `WorkerError` where it does not come to that."""
+        if self.nesting is None:
+            try:
+                self.nesting = self._answer(_START_S)[0]["nesting"]
+            except WorkerError:
+                self.close()
+                raise
 
     @property
     def alive(self) -> bool:
@@ -83,6 +91,8 @@ class Zygote:
         if self._control.fileno() < 0:
             return
         self._control.close()
+        if self.nesting is None:  # it has no workers yet, and would go on importing first
+            self._process.kill()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:

@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -69,8 +70,10 @@ def main(arguments: list[str]) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if options["leave_network"]:
         leave_network()
+    tempfile.tempdir = "/tmp"  # what is imported may ask, and a zygote has none
     for name in (*_MODULES, *options["preload"]):
         importlib.import_module(name)
+    tempfile.tempdir = None  # each worker finds its own
     _warm()
     nesting = _probe_nesting()
     gc.collect()

@@ -80,7 +80,7 @@ class Acceptance:
             settings: Sandbox and caches; from the environment by default.
             say: Told what there is to see before the first evaluation is done.
         """
-        names = baselines or BASELINES
+        self._baselines = names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
         self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, say
         self._device, self._settings = device, settings or Settings.from_environment()
@@ -91,6 +91,8 @@ class Acceptance:
         self._admission: Admission | None = None
 
     def __enter__(self) -> "Acceptance":
+        first = self._problem.task.workloads[0]
+        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines])
         return self
 
     def __exit__(self, *_: object) -> None:
