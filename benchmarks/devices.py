@@ -47,7 +47,7 @@ def measure(problem: Problem, language: str, turns: int = TURNS) -> Row:
     try:
         graph = read(problem)
         actions, best = _best(graph, language, own)
-        naive = _loaded(graph, lower(graph, Decisions(apart=True, loops=True)), language, own)
+        naive = _loaded(graph, lower(graph, Decisions(apart=True)), language, own)
         kernels = {"schedule": best, "naive": naive}
         off = {name: _off(kernel(*given), right) for name, kernel in kernels.items()}
     except (NotSchedulable, Unprintable, NotImplementedError) as error:
