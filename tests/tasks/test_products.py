@@ -63,6 +63,15 @@ def test_a_transposed_convolution_spreads_what_it_reads():
     assert bool((found[:, :2] < found[:, 2:3]).all())
 
 
+def test_a_sum_is_a_product_with_ones():
+    x = _drawn(3, 500)
+    ones = torch.ones(500, dtype=torch.float64)
+    expected = 1.2 * x.norm(dim=1) * ones.norm()
+    assert bool((spread("sum", (x, [1]), x.sum(1)) >= expected * (1 - 1e-12)).all())
+    assert torch.allclose(spread("mean", (x, [1]), x.mean(1)), spread("sum", (x, [1]), x.sum(1)) / 500)
+    assert torch.allclose(spread("cumsum", (x, 1), x.cumsum(1))[:, -1], spread("sum", (x, [1]), x.sum(1)))
+
+
 def test_no_other_operator_is_a_product():
     x = _drawn(3, 3)
     assert spread("mul", (x, x), x * x) is None

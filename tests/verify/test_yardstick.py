@@ -114,6 +114,9 @@ class _NoRounding(_case.Rounding):
     def _round(self, tensor):
         del tensor
 
+    def _move(self, tensor, sums):
+        del tensor, sums
+
 
 @pytest.mark.parametrize("name", ["batch norm far from zero", "tanh near saturation"])
 def test_without_intermediate_rounding_honest_kernels_would_be_refused(name, oracles, monkeypatch):
@@ -185,6 +188,31 @@ def test_so_may_one_whose_running_sums_wander(tmp_path):
     (tmp_path / "product.py").write_text(WANDERING)
     for case in cases(Oracle(Problem(load_task(tmp_path / "product.py"))), range(4)):
         assert error_against(one_after_another(*case.inputs), case.outputs[0]).ok
+
+
+SUMS = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, columns]", workloads=[{"rows": 4000, "columns": 64}])
+def sums(x):
+    return x.sum(0), x.cumsum(0)
+"""
+
+
+def test_sums_and_scans_may_be_added_one_after_another(tmp_path):
+    (tmp_path / "sums.py").write_text(SUMS)
+    problem = Problem(load_task(f"{tmp_path / 'sums.py'}:sums"))
+    workload = problem.task.workloads[0]
+    x = torch.rand(4000, 64, generator=torch.Generator().manual_seed(3))
+    total, scan = torch.zeros(64), torch.empty_like(x)
+    for i, row in enumerate(x):
+        total = total + row
+        scan[i] = total
+    rulers = Oracle(problem).make(workload, 1, (x,), {}).outputs
+    assert all(error_against(y, r).ok for y, r in zip((total, scan), rulers, strict=True))
+    for spoilt in (x[:-1].sum(0), x.bfloat16().float().sum(0) * 1.001):
+        assert not error_against(spoilt, rulers[0]).ok
 
 
 def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):

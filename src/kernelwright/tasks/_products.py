@@ -1,4 +1,4 @@
-"""How far the sum of a product may be from exact when its terms are added in any order.
+"""How far a sum, or that of a product, may be from exact when its terms are added in any order.
 
 A running sum of K terms rounds K times, each time by its size so far. Terms of either sign make it wander as far as
 `|a| |b|`, the norms of what is multiplied; terms of one sign make it grow to the result. Measured on sums of
@@ -13,12 +13,13 @@ from torch import Tensor
 
 _WANDER = 1.2
 """Half epsilons of `|a| |b|` that stand for one standard deviation; four are then beyond the worst that was seen."""
+_SUMS = frozenset({"sum", "mean", "cumsum"})
 MATRICES = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
 """Products of matrices, and which argument is the left one."""
 
 
 def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
-    """Return the standard deviation of a product's elements in any order of summation, in half epsilons.
+    """Return the standard deviation of a sum's or product's elements in any order of summation, in half epsilons.
 
     Args:
         name: The operator, without its overload.
@@ -26,13 +27,15 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
         result: What it gave.
 
     Returns:
-        A tensor that broadcasts to the result; none where the operator is no product.
+        A tensor that broadcasts to the result; none where the operator adds nothing up.
 
     Example:
         >>> x, w = torch.ones(2, 64), torch.ones(64, 3)
         >>> spread("mm", (x, w), x @ w).shape
         torch.Size([2, 3])
     """
+    if name in _SUMS:
+        return _sums(name, args, result)
     if name == "convolution":
         terms, norms = args[1].numel() // _outputs(args), _window_norms(*args)
     elif name in MATRICES:
@@ -44,6 +47,17 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
         return None
     grown = result.square().mean(-1, keepdim=True).sqrt_() if result.dim() else result.abs()
     return torch.maximum(grown * (terms / 2) ** 0.5, norms * _WANDER)
+
+
+def _sums(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor:
+    x, add = args[0], getattr(torch, name)
+    if name == "cumsum":
+        terms = add(torch.ones_like(x), *args[1:])
+    else:
+        terms = torch.tensor(x.numel() / max(1, result.numel()), dtype=result.dtype)
+    squares = add(x.square(), *args[1:])
+    norms = squares.sqrt() if name == "mean" else (squares * terms).sqrt_()
+    return torch.maximum(result.abs() * (terms / 2).sqrt(), norms * _WANDER)
 
 
 def _outputs(args: tuple[Any, ...]) -> int:

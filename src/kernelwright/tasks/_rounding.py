@@ -6,10 +6,10 @@ them. So it shows how far a fair evaluation may be from the truth where the nati
 Unrounded (`Apart`), the steps show which NaN and infinities a fair evaluation may give.
 Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
 
-A product is moved by what its sums may be off in any order (`_products`).
+Sums and products are moved by what they may be off in any order of their terms (`_products`).
 
-Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`; products summed in any order.
-Does not cover: rounding within other sums, which are one step here; native code of the user.
+Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`; sums and products in any order.
+Does not cover: rounding within other scans and norms, which are one step here; native code of the user.
 """
 
 import functools
