@@ -243,3 +243,36 @@ def test_a_small_tensor_s_sensitivity_is_far_too_low_nowhere(tmp_path):
     ruler = oracle.make(oracle.task.workloads[0], 5, (x,), {}).outputs[0]
     assert ruler.sensitivity is not None
     assert float(ruler.sensitivity.min() / ruler.sensitivity.square().mean().sqrt()) > 0.1
+
+
+STATEFUL = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.linspace(-0.02, 0.02, 512))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return x - self.mean
+
+def get_inputs():
+    return [torch.randn(64, 512)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_state_that_cancels_may_be_updated_in_other_steps(tmp_path):
+    (tmp_path / "task.py").write_text(STATEFUL)
+    oracle = Oracle(Problem(load_task(tmp_path / "task.py")))
+    for case in cases(oracle, range(8)):
+        before = case.state["mean"]
+        after = before + 0.1 * (case.inputs[0].mean(0) - before)
+        ruler = case.state_after["mean"]
+        assert ruler.sensitivity.median() > 1e-10
+        assert error_against(after, ruler).ok
+        assert not error_against(after * 1.0001, ruler).ok

@@ -5,13 +5,13 @@ The oracle runs in the judge's process. Nothing of a case but its inputs and sta
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..records import Split, Task, TensorSpec, Workload
-from ..tasks import Apart, Problem, Rounding, Sparing
+from ..tasks import Apart, Outcome, Problem, Rounding, Sparing
 from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
@@ -50,6 +50,12 @@ class Case:
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """The tensor arguments, in order."""
         return tuple(a for a in self.inputs if isinstance(a, torch.Tensor))
+
+    @property
+    def rulers(self) -> dict[str, Yardstick]:
+        """What is expected of each output and changed state, by name."""
+        outputs = {f"output {i}": ruler for i, ruler in enumerate(self.outputs)}
+        return outputs | {f"state {name}": ruler for name, ruler in self.state_after.items()}
 
     @property
     def usable(self) -> bool:
@@ -166,10 +172,11 @@ class Oracle:
         """
         native = self.problem.run_reference(workload, inputs, state)
         truth = self.problem.run_oracle(workload, inputs, state)
-        noise = (
-            self._sensitivity(workload, inputs, state, truth.outputs, seed)
+        changed = [k for k, v in native.state.items() if k in state and not same_bits(v, state[k])]
+        noise: Mapping[str, torch.Tensor | None] = (
+            self._sensitivity(workload, inputs, state, _named(truth, changed), seed)
             if near is None
-            else [r.sensitivity for r in near.outputs]
+            else {name: ruler.sensitivity for name, ruler in near.rulers.items()}
         )
         contract, exact = self.task.contract, workload.regime == "small-integers"
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
@@ -179,16 +186,18 @@ class Oracle:
         others = [self.problem.run_oracle(workload, inputs, state, reading) for reading in readings]
         outputs = tuple(
             yardstick(
-                t, n, contract, sensitivity=s, exact=exact, doubts=[w.outputs[i] for w in wary],
-                others=[o.outputs[i] for o in others],
+                t, n, contract, sensitivity=noise.get(f"output {i}"), exact=exact,
+                doubts=[w.outputs[i] for w in wary], others=[o.outputs[i] for o in others],
             )
-            for i, (t, n, s) in enumerate(zip(truth.outputs, native.outputs, noise, strict=True))
+            for i, (t, n) in enumerate(zip(truth.outputs, native.outputs, strict=True))
         )  # fmt: skip
-        changed = {
-            name: yardstick(truth.state[name], after, contract, doubts=[w.state[name] for w in wary])
-            for name, after in native.state.items()
-            if name in state and not same_bits(after, state[name])
-        }
+        state_after = {
+            k: yardstick(
+                truth.state[k], native.state[k], contract, sensitivity=noise.get(f"state {k}"),
+                doubts=[w.state[k] for w in wary],
+            )
+            for k in changed
+        }  # fmt: skip
         return Case(
             workload=workload,
             seed=seed,
@@ -196,7 +205,7 @@ class Oracle:
             state=state,
             outputs=outputs,
             mutated={k: yardstick(truth.mutated.get(k, v), v, contract) for k, v in native.mutated.items()},
-            state_after=changed,
+            state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
         )
 
@@ -229,10 +238,10 @@ class Oracle:
         workload: Workload,
         inputs: Sequence[object],
         state: dict[str, torch.Tensor],
-        truth: Sequence[torch.Tensor],
+        truth: Mapping[str, torch.Tensor],
         seed: int,
-    ) -> list[torch.Tensor | None]:
-        """Measure how far each output moves when inputs and intermediate values move by their rounding error.
+    ) -> dict[str, torch.Tensor]:
+        """Measure how far what is true moves when inputs and intermediate values move by their rounding error.
 
         Inputs by that of their dtype; what comes between by float32's where that is finer, as kernels compute.
         """
@@ -242,25 +251,31 @@ class Oracle:
             if isinstance(t, torch.Tensor) and t.is_floating_point()
         ]
         if not floats:
-            return [None] * len(truth)
+            return {}
         eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
         size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
         times = next((count for most, count in _PERTURBATIONS if size <= most), 1)
-        squares: list[torch.Tensor | None] = [None] * len(truth)
+        squares: dict[str, torch.Tensor] = {}
         random = torch.Generator().manual_seed(seed % (1 << 63))
         for _ in range(times):
             moved = [_nudge(a, random) for a in inputs]
             rounded = Rounding(eps, int(torch.randint(1 << 62, (), generator=random)))
-            for i, output in enumerate(self.problem.run_oracle(workload, moved, state, rounded).outputs):
-                if output.is_floating_point() and output.shape == truth[i].shape:
-                    step = (output.double() - truth[i].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
-                    known = squares[i]
-                    squares[i] = step if known is None else known + step
-        return [None if s is None else s.div_(times).sqrt_() for s in squares]
+            outcome = self.problem.run_oracle(workload, moved, state, rounded)
+            for name, found in _named(outcome, outcome.state).items():
+                if name in truth and found.is_floating_point() and found.shape == truth[name].shape:
+                    step = (found.double() - truth[name].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
+                    squares[name] = squares[name] + step if name in squares else step
+        return {name: s.div_(times).sqrt_() for name, s in squares.items()}
 
     def _forget(self) -> None:
         while len(self._cases) > 1 and sum(c.nbytes for c in self._cases.values()) > _KEPT_BYTES:
             self._cases.popitem(last=False)
+
+
+def _named(found: Outcome, state: Iterable[str]) -> dict[str, torch.Tensor]:
+    """Name the outputs of a call and these tensors of its state."""
+    outputs = {f"output {i}": tensor for i, tensor in enumerate(found.outputs)}
+    return outputs | {f"state {name}": found.state[name] for name in state}
 
 
 def _own(ruler: Yardstick, tensors: Sequence[torch.Tensor]) -> Comparison:
