@@ -51,11 +51,11 @@ class Layout:
             self._arena.refill(slot, value)
 
     def flush_caches(self) -> None:
-        """Stream through twice the last level, so that neither inputs nor code's data stay cached."""
+        """Read twice the last level: neither inputs nor code's data stay cached, nor a line to be written back."""
         if self._flush is None:
             count = max(1, 2 * self._device.last_level_bytes // 4)
-            self._flush = torch.zeros(count, dtype=torch.int32, device=self._device.torch_device)
-        self._flush.add_(1)
+            self._flush = torch.ones(count, device=self._device.torch_device)
+        self._flush.sum()
         if self._flush.is_cuda:
             torch.cuda.synchronize(self._flush.device)
 

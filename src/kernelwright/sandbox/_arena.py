@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ._memory import mapped
 from ._types import Slot
 
 _ALIGNMENT = 64
@@ -45,7 +46,7 @@ class Arena:
         """Size, a whole number of pages."""
         self.descriptor = _memory_file(f"arena-{self.number}", self.size_bytes)
         """Descriptor of the memory file."""
-        self._bytes = torch.frombuffer(mmap.mmap(self.descriptor, self.size_bytes), dtype=torch.uint8)
+        self._bytes = mapped(self.descriptor, self.size_bytes)
         self._pattern = torch.frombuffer(bytearray(secrets.token_bytes(_TILE_BYTES)), dtype=torch.uint8)
         self._slots: list[Slot] = []
         self._end = 0
@@ -198,7 +199,7 @@ class OutputRegion:
         self.close()
         self.size_bytes = -(-max(size_bytes, 1 << 16) // mmap.PAGESIZE) * mmap.PAGESIZE
         self.descriptor = _memory_file("outputs", self.size_bytes)
-        self._bytes = torch.frombuffer(mmap.mmap(self.descriptor, self.size_bytes), dtype=torch.uint8)
+        self._bytes = mapped(self.descriptor, self.size_bytes)
         return True
 
     def poison(self, size_bytes: int) -> None:

@@ -1,7 +1,6 @@
 """What a worker holds: the candidate, its state, argument sets over arenas, outputs not yet released."""
 
 import functools
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from . import _cuda
 from ._channel import Message
 from ._facts import flatten, output_fact, places, span
 from ._gradient import differentiated
+from ._memory import mapped
 from ._types import Gradient
 from ._watch import Watch
 
@@ -77,9 +77,8 @@ class Holder:
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
         """Map shared memory; number 0 is this worker's own output region."""
-        mapped = mmap.mmap(descriptor, size_bytes)
+        self._arenas[arena] = mapped(descriptor, size_bytes)
         os.close(descriptor)
-        self._arenas[arena] = torch.frombuffer(mapped, dtype=torch.uint8)
 
     def unmap(self, arena: int) -> Message:
         """Forget shared memory; it goes when the last tensor over it does."""

@@ -1,15 +1,28 @@
-"""Read another process's memory, by one system call and without its help.
+"""Memory shared with another process, and another process's memory read without its help.
 
 Covers: bytes at addresses of a stopped process, checked page by page by the kernel.
 Does not cover: what the bytes mean; memory of a GPU.
 """
 
+import contextlib
 import ctypes
+import mmap
 
 import torch
 from torch import Tensor
 
 _MOST_BYTES = 1 << 30
+
+
+def mapped(descriptor: int, size_bytes: int) -> Tensor:
+    """Map a memory file as bytes, on large pages where the system gives them to shared memory.
+
+    Small ones cost a walk through cold page tables every 4 KiB: a read out of cache takes 1.6 times as long.
+    """
+    memory = mmap.mmap(descriptor, size_bytes)
+    with contextlib.suppress(AttributeError, OSError):  # a system without large pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 class _Piece(ctypes.Structure):
