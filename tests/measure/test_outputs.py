@@ -28,3 +28,15 @@ def test_nan_must_stand_where_the_baseline_has_it():
 def test_shape_and_number_must_fit():
     assert "shape" in difference([Y[:, :16]], [Y], ALLOWED)
     assert "outputs" in difference([], [Y], ALLOWED)
+
+
+def test_a_row_that_is_almost_all_zero_is_no_measure_of_its_error():
+    """What relu leaves of a row says nothing of the sums before it; what is wrong beside the output's size shows."""
+    before = torch.randn(50, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    before[7] = -1.0
+    before[7, 3] = 1e-6
+    got, wanted = (torch.relu(before + off).float() for off in (2e-7, 0.0))
+    allowed = Tolerance((4e-6,), jumpy=False)
+    assert difference([got], [wanted], allowed) == ""
+    got[7, 5] = 1e-3
+    assert difference([got], [wanted], allowed).startswith("1 of 3200")

@@ -4,6 +4,7 @@ Covers: stale, cached, skipped, truncated and downcast work in the very calls th
 Does not cover: fine differences, and what random outputs look like; verification holds candidates to the float64 truth.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from ..tasks import Problem
 _JUMPY = 0.01
 """Share of the elements that may differ where the native op itself jumps, and of integer elements (ties)."""
 _ROW = 16
+_FAINT = 1 / 4
+"""Share of the whole output's size that a row has at least: what relu leaves of one is no measure of its error."""
 _ENERGIES, _MANY = 4.0, 1 << 10
 """How far apart the energies of random outputs of at least so many elements may be."""
 _CHUNK = 1 << 14
@@ -52,7 +55,7 @@ def _own(native: torch.Tensor, truth: torch.Tensor, contract: Contract) -> tuple
         return 0.0, False
     eps = torch.finfo(native.dtype).eps
     cap = max(contract.error_cap, 8 * eps)
-    error = ((native.double() - truth).abs() / _scale(truth)).nan_to_num_(0.0, 0.0, 0.0)
+    error = ((native.double() - truth).abs() / _scale(truth, _least(truth))).nan_to_num_(0.0, 0.0, 0.0)
     worst = float(error.max())
     return min(cap, 2 * max(contract.error_floor * eps, contract.error_factor * worst)), worst > cap
 
@@ -91,23 +94,17 @@ def _wrong(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:
         return int((got != wanted).sum())
     columns = wanted.shape[-1] if wanted.ndim >= 2 and wanted.shape[-1] >= _ROW else max(1, wanted.numel())
     a, b = got.reshape(-1, columns), wanted.reshape(-1, columns)
-    rows = max(1, _CHUNK // columns)
-    return sum(
-        _apart(a[start : start + rows], b[start : start + rows], relative)
-        for start in range(0, a.shape[0], rows)
-    )
+    step = max(1, _CHUNK // columns)
+    chunks = [slice(start, start + step) for start in range(0, a.shape[0], step)]
+    doubtful = [c for c in chunks if not _near(a[c], b[c], relative)]
+    least = _least(wanted) if doubtful else 0.0
+    return sum(_apart(a[c], b[c], relative, least) for c in doubtful)
 
 
-def _apart(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:
-    if _near(got, wanted, relative):
-        return 0
+def _apart(got: torch.Tensor, wanted: torch.Tensor, relative: float, least: float) -> int:
     a, b = got.double(), wanted.double()
-    far = int(torch.count_nonzero((a - b).abs_().le_(relative * _scale(b)) == 0))
-    return (
-        int((~((a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= relative * _scale(b)))).sum())
-        if far
-        else 0
-    )
+    near = (a - b).abs() <= relative * _scale(b, least)
+    return int((~(near | (a == b) | (a.isnan() & b.isnan()))).sum())
 
 
 def _near(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> bool:
@@ -127,9 +124,16 @@ def _near(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> bool:
     return bool((far <= 0.99 * relative * rms).all())
 
 
-def _scale(x: torch.Tensor) -> torch.Tensor:
+def _least(x: torch.Tensor) -> float:
+    """Return the least size of a row of an output."""
+    finite = x.double().nan_to_num(0.0, 0.0, 0.0)
+    return _FAINT * float(finite.norm()) / math.sqrt(max(1, x.numel()))
+
+
+def _scale(x: torch.Tensor, least: float) -> torch.Tensor:
+    """Return what differences are relative to: an element's size and its row's, at least the least."""
     finite = x.nan_to_num(0.0, 0.0, 0.0)
     rows = finite.ndim >= 2 and finite.shape[-1] >= _ROW
     square = finite.square()
     rms = square.mean(-1, keepdim=True).sqrt() if rows else square.mean().sqrt()
-    return (finite.abs() + rms).clamp_min(torch.finfo(torch.float32).tiny)
+    return (finite.abs() + rms.clamp_min(least)).clamp_min(torch.finfo(torch.float32).tiny)

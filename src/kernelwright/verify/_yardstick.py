@@ -94,6 +94,7 @@ def yardstick(
             only there too.
 
     Example:
+        >>> from kernelwright.verify import error_against
         >>> y = torch.linspace(1, 2, 64, dtype=torch.float64)
         >>> ruler = yardstick(y, y.float(), Contract())
         >>> error_against(y.float(), ruler).ok, error_against(y.float() * 0.99, ruler).ok

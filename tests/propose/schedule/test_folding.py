@@ -96,6 +96,7 @@ def test_what_does_not_fold():
     assert unfit(lambda x, w, b: x @ w + b)
     assert unfit(lambda x, w, b: x @ w * (x.sum() + b))
     assert unfit(lambda x, w, b: [y := x @ w, y * b, y.sum()][1:][0] + y.sum())
+    assert unfit(lambda x, w, b: [y := x @ w + b, y + y][1])
     assert unfit(lambda x, w, b: x @ w * b, weights=((7, 6), (5, 6)))
     assert unfit(lambda x, w, b: x @ w * b, weights=((7, 6), (5, 1)))
     assert not unfit(lambda x, w, b: x @ w * b)

@@ -5,10 +5,20 @@ import torch
 from tests.propose.schedule.test_actions import graph_of
 
 from kernelwright.propose.schedule import cpp
-from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret
+from kernelwright.propose.schedule.calls import touched
+from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret, read
 from kernelwright.propose.schedule.lower import lower
 from kernelwright.propose.schedule.lower._index import _divides
-from kernelwright.propose.schedule.tile import Contraction, Kernel, Loop, number, run_program, statements
+from kernelwright.propose.schedule.tile import (
+    Contraction,
+    Kernel,
+    Loop,
+    number,
+    run_program,
+    statements,
+    written,
+)
+from kernelwright.tasks import Problem, load_task
 
 
 def steps_of(function, *shapes):
@@ -61,6 +71,40 @@ def test_a_deep_chain_has_a_step_a_layer_and_what_a_late_step_came_by_is_made_ag
     inputs = [torch.randn(2, 3), torch.randn(3, 3)]
     got = run_program(program, dict(enumerate(inputs)))
     assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
+
+
+GATE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, width, paths):
+        super().__init__()
+        self.mix, self.norm = torch.nn.Linear(width, paths), torch.nn.BatchNorm1d(paths)
+        self.heat = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return torch.softmax(self.heat * self.norm(self.mix(x)), 1)
+
+rows = 256
+width = 256
+paths = 256
+
+def get_inputs():
+    return [torch.rand(rows, width)]
+
+def get_init_inputs():
+    return [width, paths]
+"""
+
+
+def test_what_several_steps_come_by_is_made_before_it_is_read(tmp_path):
+    (tmp_path / "gate.py").write_text(GATE)
+    problem = Problem(load_task(str(tmp_path / "gate.py")))
+    program = lower(read(problem))
+    made = {b.name for b in program.buffers if b.role == "argument"}
+    for step in program.steps:
+        made |= written(step)
+        assert set(touched(step)[0]) <= made, step.name
 
 
 def test_a_group_norm_cuts_the_channels():

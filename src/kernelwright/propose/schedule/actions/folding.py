@@ -81,12 +81,11 @@ class _Chain:
             return _Affine(node)
         if not isinstance(node, Point) or node.options or node.op not in ("add", "sub", "mul", "div", "neg"):
             return None
-        inner = next((a for a in node.args if isinstance(a, Node) and a not in self.graph.lasting), None)
-        if (
-            inner is None
-            or not self._alone(inner)
-            or list(map(text_of, inner.shape)) != list(map(text_of, node.shape))
-        ):
+        varying = [a for a in node.args if isinstance(a, Node) and a not in self.graph.lasting]
+        if len(varying) != 1:  # `x + x` has two
+            return None
+        inner = varying[0]
+        if not self._alone(inner) or list(map(text_of, inner.shape)) != list(map(text_of, node.shape)):
             return None
         found = self.follow(inner)
         others = [a for a in node.args if a is not inner]

@@ -113,6 +113,7 @@ class _Made:
 
     left: list[Node]
     steps: list[Step]
+    computed: frozenset[Node]
     touched: frozenset[Node]
 
 
@@ -237,6 +238,7 @@ class _Lowering:
         made again: whole networks have hundreds of such nodes.
         """
         made: list[_Made] = []
+        late: set[Node] = set()
         left = self._in_order(wanted)
         self._name(wanted)
         while left:
@@ -250,13 +252,15 @@ class _Lowering:
                 again = next((i for i, m in enumerate(made) if node in m.touched), len(made))
                 left = made[again].left if again < len(made) else left
                 del made[again:]
+                late.add(node)
                 self.barriers.add(node)
                 wanted.add(node)
                 self._name(wanted)
-                left = self._in_order({*left, node})
+                left = self._in_order({*left, *late}.difference(*(m.computed for m in made)))
                 continue
-            made.append(_Made(left, steps, self._touched(root, left, done)))
-            left = [n for n in left if n not in done and n is not root]
+            computed = done | {root}
+            made.append(_Made(left, steps, computed, self._touched(root, left, done)))
+            left = [n for n in left if n not in computed]
         return [step for m in reversed(made) for step in m.steps]
 
     def _in_order(self, nodes: Collection[Node]) -> list[Node]:
