@@ -73,6 +73,26 @@ def test_a_deep_chain_has_a_step_a_layer_and_what_a_late_step_came_by_is_made_ag
     assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
 
 
+def test_a_slice_of_what_was_flattened_is_not_cut_like_the_whole():
+    graph, program = steps_of(lambda x: x.flatten()[:5] * 2, (5, 7, 3))
+    x = torch.randn(5, 7, 3)
+    (got,) = run_program(program, {0: x})
+    assert got.shape == (5,) and torch.allclose(got, interpret(graph, [x])[0])
+
+
+def test_a_scatter_stores_what_its_loops_cannot_follow():
+    def net(x, at):
+        places = at.abs().long().transpose(0, 1).reshape(15) % 9
+        return torch.zeros(9, 6).scatter_add(
+            0, places[:, None].expand(15, 6), x.transpose(0, 1).reshape(15, 6)
+        )
+
+    graph = graph_of(net, (3, 5, 6), (3, 5))
+    inputs = [torch.randn(3, 5, 6), 9 * torch.rand(3, 5)]
+    (got,) = run_program(lower(graph), dict(enumerate(inputs)))
+    assert torch.allclose(got, interpret(graph, inputs)[0], atol=1e-6)
+
+
 GATE = """
 import torch
 

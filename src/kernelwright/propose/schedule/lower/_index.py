@@ -21,7 +21,8 @@ def through_reshape(node: Reshape, index: Index, axes: Mapping[str, int]) -> Ind
     """Find the source's index under a reshape.
 
     Dimensions are matched in groups of equal products; within a group the view's index is taken apart into
-    digits, which are dealt out to the source's dimensions. A loop whose digit is cut raises `NeedsSplit`.
+    digits, which are dealt out to the source's dimensions. A loop whose digit is cut raises `NeedsSplit`, where it
+    runs over all of the digit and not over a slice.
     """
     found: list[Expression] = []
     for source, view in _groups(node.source.shape, node.shape):
@@ -114,7 +115,7 @@ def _deal(digits: list[Digit], sizes: Sequence[int], axes: Mapping[str, int]) ->
                 taken.insert(0, digits.pop())
                 continue
             inner = size // have
-            if expression.axis in axes and _divides(inner, extent):
+            if same(axes.get(expression.axis, 0), extent) and _divides(inner, extent):
                 raise NeedsSplit(expression.axis, extent // inner, inner)
             return _divided([*digits, *taken], sizes[: place + 1]) + found
         if not same(product([s for _, s in taken]), size):

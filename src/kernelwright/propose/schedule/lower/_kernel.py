@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..graph import Node, Scatter
 from ..tile import Call, Expression, Kernel, Statement, Store, arith, number
-from ._block import Block, NeedsStore
+from ._block import Block, NeedsStore, Unlowered
 from ._builder import Builder
 from ._index import NeedsSplit, compare
 
@@ -125,17 +125,34 @@ def _root_loops(
 
 
 def build_scatter(node: Scatter, stored: Mapping[Node, str]) -> tuple[Kernel, Kernel]:
-    """Build the copy of the base and the loop over the updates, one after another along `dim`."""
-    name = stored[node]
+    """Build the copy of the base and the loop over the updates, one after another along `dim`.
+
+    Raises:
+        NeedsStore: what it reads lies in no order that loops over the scatter's axes follow.
+        Unlowered: something has no form in tiles.
+    """
+    try:
+        return _base(node, stored), _updates(node, stored)
+    except NeedsSplit as cut:
+        for read in (node.base, node.index, node.updates):
+            if read not in stored:
+                raise NeedsStore(read) from None
+        raise Unlowered(f"{node.name} wants {cut.axis} in parts") from None
+
+
+def _base(node: Scatter, stored: Mapping[Node, str]) -> Kernel:
+    name, top = stored[node], Block()
     copy = Builder(stored, {}, frozenset())
-    top = Block()
     index, block = _root_loops(copy, node.shape, _Order(), top)
     value = copy.element(node.base, index, block)
     block.body.append(Store(name, index, value))
-    first = Kernel(f"{name}_copy", _closed(block, top), f"{name}: the base of the scatter")
+    return Kernel(f"{name}_copy", _closed(block, top), f"{name}: the base of the scatter")
 
+
+def _updates(node: Scatter, stored: Mapping[Node, str]) -> Kernel:
+    name, top = stored[node], Block()
     put = Builder(stored, {}, frozenset())
-    top, order = Block(), _Order()
+    order = _Order()
     order.last = f"i{node.dim}"
     index, block = _root_loops(put, node.updates.shape, order, top)
     where = index if node.aligned else (index[node.dim],)
@@ -147,8 +164,7 @@ def build_scatter(node: Scatter, stored: Mapping[Node, str]) -> tuple[Kernel, Ke
     value = put.element(node.updates, index, block)
     combine = "" if node.combine == "set" else node.combine
     block.body.append(Store(name, tuple(into), value, combine))
-    second = Kernel(f"{name}_put", _closed(block, top), f"{name}: updates at computed positions, in order")
-    return first, second
+    return Kernel(f"{name}_put", _closed(block, top), f"{name}: updates at computed positions, in order")
 
 
 def _closed(block: Block, top: Block) -> tuple[Statement, ...]:
