@@ -60,9 +60,13 @@ class Graph:
 
     @cached_property
     def lasting(self) -> frozenset[Node]:
-        """What follows from weights alone, none of which the reference changes: the same in call after call."""
-        changed = {old for old, _ in self.mutations}
-        weights = {n for n in self.inputs if isinstance(n, Weight) and n not in changed}
+        """What follows from weights alone: the same in call after call.
+
+        Nothing where the reference changes one of them itself: whatever waits for weights to change runs always.
+        """
+        weights = {n for n in self.inputs if isinstance(n, Weight)}
+        if any(old in weights for old, _ in self.mutations):
+            return frozenset()
         known = {text_of(size) for node in weights for size in node.shape}
         found: dict[Node, bool] = {}
         for node in ordered([*self.roots, *self.values.values()]):
