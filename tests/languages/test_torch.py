@@ -90,18 +90,19 @@ def test_compile_flags_wrap_function_and_module(settings, monkeypatch):
     asked = []
 
     def record(target, **keywords):
-        asked.append((type(target).__name__, keywords))
-        return target
+        asked.append((target.__name__, keywords))
+        return lambda *values: (target(*values), "compiled")
 
     monkeypatch.setattr(torch, "compile", record)
     function = one_file("def f(x): return x\n", "torch", "k.py:f", flags=("--compile=max-autotune",))
-    assert Torch(settings).load(function, Path("/nonexistent"), ())(7) == 7
+    assert Torch(settings).load(function, Path("/nonexistent"), ())(7) == (7, "compiled")
     module = one_file(MODEL, "torch", "m.py:ModelNew", "module", ("--compile=default",))
     made = Torch(settings).load(module, Path("/nonexistent"), ())(4)
-    assert isinstance(made, torch.nn.Module)
+    assert list(made.state_dict()) == ["linear.weight", "linear.bias"], "the judge gives state by name"
+    assert made(torch.ones(3, 4))[1] == "compiled"
     assert asked == [
-        ("function", {"mode": "max-autotune", "dynamic": False}),
-        ("ModelNew", {"mode": None, "dynamic": False}),
+        ("f", {"mode": "max-autotune", "dynamic": False}),
+        ("_call_impl", {"mode": None, "dynamic": False}),
     ]
 
 

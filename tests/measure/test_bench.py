@@ -188,3 +188,39 @@ def test_content_is_there_after_the_announcement_or_for_a_gpu_before_binding_cop
     assert torch.equal(seen, content if kind == "cuda" else torch.zeros(2, 3))
     layout.fill()
     assert torch.equal(seen, content)
+
+
+LAYER = """
+import torch
+import torch.nn as nn
+
+rows, width = 16, 32
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.relu(self.mix(x))
+
+def get_inputs():
+    return [torch.randn(rows, width)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_compiled_module_is_given_the_parameters_too(tmp_path):
+    (tmp_path / "layer.py").write_text(LAYER)
+    problem = Problem(load_task(str(tmp_path / "layer.py")))
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path / "cache")})
+    body = "def run(x, w, b):\n    return torch.relu(torch.nn.functional.linear(x, w, b))\n"
+    with (
+        Pool(settings, arena_bytes=8 << 20) as pool,
+        Bench(problem, pool, detect("cpu"), baselines=("compile",)) as made,
+    ):
+        timing, findings = measure(made, body)
+    assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
+    assert timing.blocks and all("compile" in block.times_us for block in timing.blocks)

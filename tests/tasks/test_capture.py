@@ -195,6 +195,23 @@ def test_recording_knows_state_and_mutations() -> None:
     assert model.count.item() == 0, "capture must not change the reference"
 
 
+def test_a_tensor_held_beside_the_state_may_be_written_to() -> None:
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held, self.mix = torch.zeros(3, 8), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.held.copy_(x)
+            self.held = torch.tanh(self.mix(self.held))
+            return self.held * 2
+
+    for find in (capture, trace):
+        graph = find(FakeProblem(Step()), Workload(name="w", arguments=(tensor("x", 3, 8),)))
+        assert graph.state == ("mix.weight", "mix.bias") and not graph.mutations
+        assert {"aten.addmm.default", "aten.tanh.default", "aten.mul.Tensor"} <= {n.op for n in graph.ops}
+
+
 def test_sizes_that_depend_on_values_are_recorded() -> None:
     graph = graph_of(lambda x: x[x > 0].sum(), tensor("x", 50))
     assert graph.how == "dispatch"

@@ -25,7 +25,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -118,14 +118,16 @@ def compiled(symbol: Kernel, candidate: Candidate) -> Kernel:
     asked = [flag for flag in candidate.flags if flag in COMPILE_FLAGS]
     if not asked:
         return symbol
-    compile_with = _compiler(asked[0].partition("=")[2])
+    options = _compiling(asked[0].partition("=")[2])
     if candidate.style != "module":
-        wrapped: Kernel = compile_with(symbol)
+        wrapped: Kernel = torch.compile(symbol, **options)
         return wrapped
 
     @functools.wraps(symbol, updated=())
     def make(*init: Any, **keywords: Any) -> Any:
-        return compile_with(symbol(*init, **keywords))
+        module = symbol(*init, **keywords)
+        module.compile(**options)  # in place: its state keeps its names
+        return module
 
     return make
 
@@ -143,19 +145,15 @@ def split_entry(entry: str) -> tuple[str, str]:
     return path, symbol
 
 
-def _compiler(mode: str) -> Callable[[Any], Any]:
+def _compiling(mode: str) -> dict[str, Any]:
+    """Return the options of `torch.compile` for a mode, with Inductor set up for it."""
     _name_files_apart()
     _keep_headers()
     if mode == "freezing":
+        import torch._inductor.config as inductor
 
-        def freeze(target: Any) -> Any:
-            import torch._inductor.config as inductor
-
-            inductor.freezing = True
-            return torch.compile(target, dynamic=False)
-
-        return freeze
-    return functools.partial(torch.compile, mode=None if mode == "default" else mode, dynamic=False)
+        inductor.freezing = True
+    return {"mode": mode if mode == "max-autotune" else None, "dynamic": False}
 
 
 def _name_files_apart() -> None:

@@ -28,7 +28,7 @@ def record(
 
     Args:
         function: Called with the tensors, in order.
-        tensors: Name, op (`input` or `state`) and value of each.
+        tensors: Name, op (`input`, `state` or `constant`) and value of each.
         decompositions: What to write down in parts.
 
     Returns:
@@ -60,7 +60,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
     def know(self, tensor: torch.Tensor, name: str, op: str) -> None:
         """Take a tensor that comes from outside."""
         self._external[id(tensor)] = name
-        self._append(Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor)), tensor)
+        outside = Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor))
+        self._append(constant(name, tensor) if op == "constant" else outside, tensor)
 
     def ref(self, tensor: torch.Tensor) -> Ref:
         """Name a tensor; one never met is a constant."""

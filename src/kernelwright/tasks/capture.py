@@ -203,12 +203,23 @@ def _argument(value: object, names: dict[str, str]) -> Argument:
 
 def _recorded(problem: "Problem", reference: Callable[..., object], workload: Workload) -> Graph:
     values = problem.inputs(workload, 0)
+    if isinstance(reference, nn.Module):
+        _own_tensors(reference)
     tensors = [
         (spec.name, "input", value)
         for spec, value in zip(workload.arguments, values, strict=True)
         if isinstance(value, torch.Tensor)
     ]
     return _record(reference, workload, tensors, lambda value: value, "dispatch")
+
+
+def _own_tensors(module: nn.Module) -> None:
+    """Make buffers of tensors that modules hold as plain attributes, so that they may be written to while recorded."""
+    for part in module.modules():
+        for name, value in list(vars(part).items()):
+            if isinstance(value, torch.Tensor):
+                delattr(part, name)
+                part.register_buffer(name, value, persistent=False)
 
 
 def _record(
@@ -220,14 +231,21 @@ def _record(
 ) -> Graph:
     """Record the reference on these inputs and on its own state, each tensor as `taken` has it."""
     bound = _Bound(reference, workload)
-    held = {k: v for k, v in bound.state_dict().items() if isinstance(v, torch.Tensor)}
-    state = [(name.removeprefix("inner."), "state", taken(value)) for name, value in held.items()]
+    lasting = {k: v for k, v in bound.state_dict().items() if isinstance(v, torch.Tensor)}
+    passing = {k: v for k, v in bound.named_buffers() if k not in lasting}
+    held = lasting | passing
+    state = [
+        (name.removeprefix("inner."), "state" if name in lasting else "constant", taken(value))
+        for name, value in held.items()
+    ]
 
     def call(*everything: torch.Tensor) -> object:
         arguments, given = everything[: len(tensors)], everything[len(tensors) :]
         return torch.func.functional_call(bound, dict(zip(held, given, strict=True)), arguments)
 
-    nodes, outputs, mutations = record(call, [*tensors, *state], _decompositions())
+    nodes, outputs, changed = record(call, [*tensors, *state], _decompositions())
+    constants = {name.removeprefix("inner.") for name in passing}
+    mutations = [(name, new) for name, new in changed if name not in constants]
     return _graph(nodes, outputs, mutations, workload, how)
 
 
