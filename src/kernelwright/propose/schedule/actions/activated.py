@@ -17,8 +17,7 @@ class Activated:
 
     What a convolution is followed by elsewhere reads and writes all of its result. Legal in float32, for
     convolutions of images that are not transposed, read by nothing but relu, sigmoid, tanh, silu, gelu or leaky
-    relu. Where torch has no oneDNN the candidate
-    declines.
+    relu. Where torch has no oneDNN the candidate declines.
     """
 
     name = "activated"
