@@ -1,8 +1,9 @@
 """Leave a process without torch's operators: refused in the dispatcher, beneath Python, where a log is not needed.
 
 Covers: whatever reaches torch's kernels through its dispatcher, from any thread, with the log falsified, its modes
-off or its classes patched. There is no way back but by writing into the process's memory.
-Does not cover: native code that calls torch's kernels by their symbols; code that is no torch at all.
+off or its classes patched.
+Does not cover: native code that calls torch's kernels by their symbols; code that is no torch at all; a candidate
+that looks for the refusals among the objects or in the memory of its process and takes them off.
 """
 
 import ctypes

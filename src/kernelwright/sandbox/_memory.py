@@ -17,7 +17,7 @@ _MOST_BYTES = 1 << 30
 def mapped(descriptor: int, size_bytes: int) -> Tensor:
     """Map a memory file as bytes, on large pages where the system gives them to shared memory.
 
-    Small ones cost a walk through cold page tables every 4 KiB: a read out of cache takes 1.6 times as long.
+    Small ones cost a walk through page tables every 4 KiB, which a flush of the caches leaves cold.
     """
     memory = mmap.mmap(descriptor, size_bytes)
     with contextlib.suppress(AttributeError, OSError):  # a system without large pages

@@ -93,7 +93,7 @@ class _Chain:
             a in self.graph.lasting if isinstance(a, Node) else _real(a) for a in others
         ):
             return None
-        return self._then(found, node, others[0] if others else 0.0, first=node.args[0] is inner)  # type: ignore[arg-type]
+        return self._then(found, node, others[0] if others else 0.0, first=node.args[0] is inner)  # type: ignore[arg-type]  # none but nodes and numbers came by `_real`
 
     def _alone(self, node: Node) -> bool:
         return len(self.graph.users[node]) == 1 and node not in self.graph.roots
@@ -143,7 +143,7 @@ def _folded(state: State, node: Node) -> _Folded | None:
         left=weights if on_left else base.left, right=base.right if on_left else weights,
     )  # fmt: skip
     if found.base is not base:
-        new = replace(found.base, name=node.name if last else f"{found.base.name}_folded", source=new)  # type: ignore[call-arg]
+        new = replace(found.base, name=node.name if last else f"{found.base.name}_folded", source=new)  # type: ignore[call-arg]  # a view has it
     if not last:
         new = Point(name=node.name, shape=node.shape, dtype="float32", op="add", args=(new, found.shift))
     return _Folded(before, weights, found.shift, new)
