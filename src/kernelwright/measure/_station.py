@@ -3,13 +3,16 @@
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+import torch
+
 from ..records import Block, Contract, Workload
-from ..sandbox import Fetched, Reply
+from ..sandbox import Fetched, Reply, settle
 from ..tasks import Problem
 from ._content import Content
 from ._layout import Layout, bytes_of
@@ -26,7 +29,6 @@ _BLOCK_US = 1500.0
 _MOST_CALLS, _MOST_SETS = 256, 8
 _MOST_OUTPUT_BYTES = 64 << 20
 _CALL_LIMIT_S = 20.0
-_SETTLE_S = 0.001
 
 
 class OutOfTimeError(Exception):
@@ -144,16 +146,17 @@ class Station:
     ) -> tuple[Reply, Fetched]:
         """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
         leg.worker.release()
-        numbers = [leg.worker.bind(bound, self.workload.outputs) for bound in self._layout.place(sets)]
 
         def fill() -> None:
             self._layout.fill()
             if self._cold:
                 self._layout.flush_caches()
-            time.sleep(_SETTLE_S)
+            settle()
 
-        asked = [numbers[i % len(numbers)] for i in range(calls)]
-        reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
+        with _one_thread():
+            numbers = [leg.worker.bind(bound, self.workload.outputs) for bound in self._layout.place(sets)]
+            asked = [numbers[i % len(numbers)] for i in range(calls)]
+            reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
         return reply, _handed_over(leg, reply, calls, fetch, limit_s)
 
     def _compare(self, fetched: dict[str, Fetched]) -> None:
@@ -174,6 +177,17 @@ def give_state(problem: Problem, workload: Workload, legs: Sequence[Contestant])
     state = problem.state(workload, secrets.randbits(48))
     for leg in legs:
         leg.take(state)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch work on the calling thread alone, so that there is next to nothing for `settle` to wait for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:

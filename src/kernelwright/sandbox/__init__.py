@@ -15,6 +15,7 @@ worker and everything it started are gone.
 
 from ._arena import Arena
 from ._layers import LAYERS
+from ._outside import settle
 from ._pool import Pool
 from ._types import (
     Argument,
@@ -51,4 +52,5 @@ __all__ = [
     "WatchMode",
     "Worker",
     "WorkerFailure",
+    "settle",
 ]

@@ -123,7 +123,7 @@ class Held:
     def running(self) -> bool:
         """Tell whether a thread of it has a processor or waits for one, however busy the machine is."""
         self._connection.freezer.thaw()
-        return _outside.running(self.pid)
+        return _outside.running(self.pid) > 0
 
     def probe(self, message: Message, *, deadline_s: float = 10.0) -> Message:
         """Let the worker try what its layers are to prevent; for `Pool.layers`."""

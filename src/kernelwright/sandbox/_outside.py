@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 _CPUCLOCK_SCHED = 2
+_SETTLE_S, _SETTLE_LIMIT_S = 0.001, 0.05
 
 
 def cpu_us(pid: int) -> float:
@@ -43,13 +44,25 @@ def libraries(pid: int) -> frozenset[str]:
     return frozenset(name for name in files if ".cpython-" not in name and ".abi3." not in name)
 
 
-def running(pid: int) -> bool:
-    """Tell whether a thread of the process has a processor or waits for one."""
+def running(pid: int) -> int:
+    """Count the threads of a process that have a processor or wait for one."""
+    count = 0
     for task in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError, IndexError):
-            if task.read_text().rpartition(")")[2].split()[0] == "R":
-                return True
-    return False
+            count += task.read_text().rpartition(")")[2].split()[0] == "R"
+    return count
+
+
+def settle() -> None:
+    """Wait until the other threads of this process sleep, which they do not when a parallel copy returns.
+
+    OpenMP's threads spin for milliseconds after their work (libgomp's default), on the cores that a worker is
+    about to use: on two cores, the second thread of a kernel then waited 4 ms for its turn.
+    """
+    end = time.monotonic() + _SETTLE_LIMIT_S
+    time.sleep(_SETTLE_S)
+    while running(os.getpid()) > 1 and time.monotonic() < end:
+        time.sleep(_SETTLE_S)
 
 
 def descriptors(pid: int) -> tuple[str, ...]:
