@@ -10,11 +10,11 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.errors import WorkerError
 from kernelwright.languages import get_language
-from kernelwright.measure import Bench
+from kernelwright.measure import Bench, _station
 from kernelwright.measure._layout import Layout
 from kernelwright.measure._legs import Baselines, CandidateLegs
 from kernelwright.records import Candidate, SourceFile, Split
-from kernelwright.sandbox import Pool
+from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import verify
 
@@ -188,6 +188,65 @@ def test_content_is_there_after_the_announcement_or_for_a_gpu_before_binding_cop
     assert torch.equal(seen, content if kind == "cuda" else torch.zeros(2, 3))
     layout.fill()
     assert torch.equal(seen, content)
+
+
+COLD_TASK = """
+import torch
+
+import kernelwright as kw
+
+
+@kw.task(x="float32[rows, 64]", workloads=[{"rows": 32}], contract=kw.Contract(cache="cold"))
+def softmax(x):
+    return torch.softmax(x, -1)
+"""
+
+
+@pytest.fixture
+def cold(bench, tmp_path, monkeypatch):
+    (tmp_path / "cold.py").write_text(COLD_TASK)
+    called = []
+    call = Worker.call
+
+    def seen(worker, sets, deadline_s=60.0, *, fill=None):
+        def filled():
+            called.append((tuple(sets), torch.get_num_threads()))
+            fill()
+
+        return call(worker, sets, deadline_s, fill=filled if fill else None)
+
+    monkeypatch.setattr(Worker, "call", seen)
+    with Bench(Problem(load_task(str(tmp_path / "cold.py"))), bench.pool, bench.device) as made:
+        made._baselines.names = ("eager",)
+        yield made, called
+
+
+def test_with_cold_caches_every_call_of_a_block_has_a_set_of_its_own(cold, monkeypatch):
+    bench, called = cold
+    timing, _ = measure(bench, SOFTMAX)
+    assert timing.cache == "cold"
+    assert {block.calls for block in timing.blocks} == {8}, "a short call is made as often as there are sets"
+    assert all(len(set(sets)) == len(sets) for sets, _ in called)
+    monkeypatch.setattr(_station, "_SHARED_SHARE", -1.0)
+    timing, _ = measure(bench, SOFTMAX)
+    assert {block.calls for block in timing.blocks} == {1}, (
+        "shared weights would be warm from the second call on"
+    )
+
+
+def test_the_judge_works_on_one_thread_and_settles_before_the_clock_starts(cold, monkeypatch):
+    bench, called = cold
+    settled = []
+    monkeypatch.setattr(_station, "settle", lambda: settled.append(len(called)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        measure(bench, SOFTMAX, phase="glance")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert settled == list(range(1, len(called) + 1)), "once in every fill"
+    assert {threads for _, threads in called} == {1}
 
 
 LAYER = """

@@ -1,0 +1,40 @@
+"""What is seen of processes from outside, and the wait for the judge's own threads."""
+
+import subprocess
+import time
+
+from kernelwright.sandbox import _outside, settle
+
+
+def until(wanted, limit_s=60.0):
+    end = time.monotonic() + limit_s
+    while not wanted() and time.monotonic() < end:
+        time.sleep(0.01)
+    return wanted()
+
+
+def test_threads_that_run_are_counted():
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+        try:
+            assert until(lambda: _outside.running(busy.pid) == 1)
+        finally:
+            busy.kill()
+    with subprocess.Popen(["sleep", "600"]) as idle:
+        try:
+            assert until(lambda: _outside.running(idle.pid) == 0)
+        finally:
+            idle.kill()
+    assert _outside.running(idle.pid) == 0, "it is gone"
+
+
+def test_settling_waits_for_every_thread_but_the_own(monkeypatch):
+    seen = iter([3, 2, 1])
+    monkeypatch.setattr(_outside, "running", lambda _: next(seen))
+    monkeypatch.setattr(_outside, "_SETTLE_LIMIT_S", 600.0)
+    settle()
+    assert next(seen, None) is None
+
+
+def test_settling_ends_beside_a_thread_that_never_sleeps(monkeypatch):
+    monkeypatch.setattr(_outside, "running", lambda _: 2)
+    settle()
