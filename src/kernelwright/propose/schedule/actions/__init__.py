@@ -35,7 +35,7 @@ from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .activated import Activated
 from .algebra import Commute, Diagonal
 from .folding import Fold
-from .loops import MOVES, Cut, Keep, Parallelise, Reorder, Stream, Tile, Unroll, Vectorise
+from .loops import MOVES, OnLoops
 from .product import Direct, Dots, Library, Panels, Split
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
@@ -84,8 +84,10 @@ def _needs(action: Action) -> set[str]:
             return {"segments"}
         case Activated():
             return {"onednn"}
+        case OnLoops():
+            return {"moves"}
         case _:
-            return {"moves"} if action in MOVES else set()
+            return set()
 
 
 __all__ = [
@@ -95,20 +97,17 @@ __all__ = [
     "Activated",
     "Ahead",
     "Commute",
-    "Cut",
     "Diagonal",
     "Direct",
     "Dots",
     "Fold",
     "Fuse",
     "IllegalAction",
-    "Keep",
     "Library",
     "Narrow",
+    "OnLoops",
     "Pack",
     "Panels",
-    "Parallelise",
-    "Reorder",
     "Segments",
     "Shares",
     "SinglePass",
@@ -116,11 +115,7 @@ __all__ = [
     "State",
     "Step",
     "Store",
-    "Stream",
-    "Tile",
     "TwoPasses",
-    "Unroll",
-    "Vectorise",
     "offered",
     "replayed",
     "taken",

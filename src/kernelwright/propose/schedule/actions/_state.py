@@ -41,7 +41,10 @@ class State:
 class Action(Protocol):
     """A macro decision. One file a family; every action is legal at the sites that it names, and nowhere else."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What a step calls it."""
+        ...
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield where the action may be applied: the names of nodes or operations."""

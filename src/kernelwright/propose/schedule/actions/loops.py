@@ -11,97 +11,45 @@ from ..tile import Move, What, places
 from ._state import State
 
 
-class _OnLoops:
-    """Changes loops of one kernel."""
+@dataclass(frozen=True)
+class OnLoops:
+    """A change of the loops of one kernel; `tile` knows where each is legal and how it is done."""
 
-    what: What
+    name: What
+    does: str
+    """What it changes, what for, and where it is legal."""
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield `kernel.axis`, or `kernel.buffer`, or `kernel.value`."""
         if state.program is not None:
-            yield from (f"{kernel}.{at}" for kernel, at in places(state.program, self.what))
+            yield from (f"{kernel}.{at}" for kernel, at in places(state.program, self.name))
 
     def apply(self, state: State, site: str) -> State:
         """Note the move."""
         kernel, _, at = site.partition(".")
-        moves = (*state.decisions.moves, Move(self.what, kernel, at))
+        moves = (*state.decisions.moves, Move(self.name, kernel, at))
         return replace(state, decisions=replace(state.decisions, moves=moves))
 
 
-@dataclass(frozen=True)
-class Stream(_OnLoops):
-    """Write an output past the caches: no line of it is read before it is written, a third of a copy's traffic.
-
-    Legal for float32 outputs that a last-level cache does not hold, stored side by side in lanes and read by no
-    kernel. From how many bytes on is for the tuner; smaller calls write through the caches.
-    """
-
-    name = "stream"
-    what = "stream"
-
-
-@dataclass(frozen=True)
-class Keep(_OnLoops):
-    """Keep a row of values in a worker's cache over the passes that need it, instead of computing it in each.
-
-    Legal where later passes over the same row name the same costly value, and the row fits a second-level cache.
-    A softmax saves one exponential of two.
-    """
-
-    name = "keep"
-    what = "keep"
-
-
-@dataclass(frozen=True)
-class Tile(_OnLoops):
-    """Run two nested loops in square tiles, so that lines read across are used whole before they leave the cache.
-
-    Legal where one loop is all of the other's body and neither waits for its iterations. The side is the tuner's.
-    """
-
-    name = "tile"
-    what = "tile"
-
-
-@dataclass(frozen=True)
-class Cut(_OnLoops):
-    """Run a loop in blocks: threads take whole ones. The size is the tuner's; the last block may be shorter."""
-
-    name = "cut"
-    what = "cut"
-
-
-@dataclass(frozen=True)
-class Reorder(_OnLoops):
-    """Exchange a loop and the one that is all of its body; threads and lanes stay at their depth."""
-
-    name = "reorder"
-    what = "reorder"
-
-
-@dataclass(frozen=True)
-class Parallelise(_OnLoops):
-    """Give threads this loop, and none around or within it; what it folds is joined at its end."""
-
-    name = "parallelise"
-    what = "parallelise"
-
-
-@dataclass(frozen=True)
-class Vectorise(_OnLoops):
-    """Run this loop in lanes, and none around or within it; the width is the machine's."""
-
-    name = "vectorise"
-    what = "vectorise"
-
-
-@dataclass(frozen=True)
-class Unroll(_OnLoops):
-    """Keep more vectors of a fold in flight, each with an accumulator of its own. How many is the tuner's."""
-
-    name = "unroll"
-    what = "unroll"
-
-
-MOVES = (Stream(), Keep(), Tile(), Parallelise(), Reorder(), Cut(), Vectorise(), Unroll())
+MOVES = (
+    OnLoops("stream", """Write an output past the caches: no line of it is read before it is written, a third of a
+        copy's traffic. Legal for float32 outputs that a last-level cache does not hold, stored side by side in lanes
+        and read by no kernel. From how many bytes on is for the tuner; smaller calls write through the caches."""),
+    OnLoops("keep", """Keep a row of values in a worker's cache over the passes that need it, instead of computing it in
+        each: a softmax saves one exponential of two. Legal where later passes over the same row name the same costly
+        value, and the row fits a second-level cache."""),
+    OnLoops("tile", """Run two nested loops in square tiles, so that lines read across are used whole before they leave
+        the cache. Legal where one loop is all of the other's body and neither waits for its iterations. The side is
+        the tuner's."""),
+    OnLoops("parallelise", """Give threads this loop, and none around or within it; what it folds is joined at its end.
+        Legal where iterations wait for nothing, and the loop is in no lanes."""),
+    OnLoops("reorder", """Exchange a loop and the one that is all of its body; threads and lanes stay at their depth.
+        Legal where neither waits for its iterations."""),
+    OnLoops("cut", """Run a loop in blocks: threads take whole ones. The size is the tuner's; the last block may be
+        shorter. Legal where iterations wait for nothing."""),
+    OnLoops("vectorise", """Run this loop in lanes, and none around or within it; the width is the machine's. Legal
+        where nothing around it waits for its iterations, and no loop within is over threads."""),
+    OnLoops("unroll", """Keep more vectors of a fold in flight, each with an accumulator of its own. How many is the
+        tuner's. Legal for loops over lanes that fold into what was begun outside."""),
+)  # fmt: skip
 """Changes of loops, those that an estimate can judge first."""

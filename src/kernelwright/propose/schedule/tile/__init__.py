@@ -54,8 +54,9 @@ from ._expression import (
     walk,
 )  # fmt: skip
 from ._interpret import run_program
+from ._legal import SIZES, STREAM_BYTES, What, paths
 from ._merge import merged
-from ._moves import SIZES, STREAM_BYTES, Immovable, Move, What, moved, paths, places
+from ._moves import Immovable, Move, moved, places
 from ._program import (
     Axis,
     Begin,

@@ -2,30 +2,25 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal as Choice
 from typing import TypeAlias
 
-from ..graph import product
-from ._expression import (
-    Arith,
-    Expression,
-    Extent,
-    Literal,
-    Load,
-    Position,
-    number,
-    offset,
-    stride,
-    walk,
+from ._expression import Arith, Position, number
+from ._legal import (
+    SIZES,
+    Spot,
+    What,
+    can_cut,
+    can_keep,
+    can_nest,
+    can_parallelise,
+    can_stream,
+    can_unroll,
+    can_vectorise,
+    only,
+    spots,
 )
-from ._program import Begin, Kernel, Loop, Program, Statement, Store, Update, expressions, statements
-from ._rows import kept, worth_keeping
-
-What: TypeAlias = Choice["cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep"]
-STREAM_BYTES = 4 << 20
-"""Bytes of an output that a last-level cache may not hold; the tuner tries others."""
-SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES}
-"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer."""
+from ._program import Kernel, Loop, Program, Statement, Store, statements
+from ._rows import kept
 
 
 class Immovable(Exception):
@@ -46,9 +41,10 @@ class Move:
 
 def places(program: Program, what: What) -> Iterator[tuple[str, str]]:
     """Yield the kernels and their axes, buffers or values at which a move is legal."""
-    for step in program.steps:
-        if isinstance(step, Kernel):
-            yield from ((step.name, at) for at in dict.fromkeys(_PLACES[what](program, step)))
+    legal = _KINDS[what].legal
+    for kernel in (step for step in program.steps if isinstance(step, Kernel)):
+        found = (spot.name for spot in spots(kernel) if legal(program, kernel, spot))
+        yield from ((kernel.name, name) for name in dict.fromkeys(found))
 
 
 def moved(program: Program, move: Move) -> Program:
@@ -57,101 +53,19 @@ def moved(program: Program, move: Move) -> Program:
     Raises:
         Immovable: the move is not legal there.
     """
-    if (move.kernel, move.at) not in set(places(program, move.what)):
-        raise Immovable(f"{move.what} is not legal at {move.kernel}.{move.at}")
-    if move.what == "keep":
-        return kept(program, move.kernel, move.at)
-    change = _CHANGES[move.what]
-
-    def done(step: Kernel) -> Kernel:
-        return replace(step, body=change(step.body, move.at, move.size or SIZES.get(move.what, 0)))
-
-    return replace(
-        program,
-        steps=tuple(done(s) if isinstance(s, Kernel) and s.name == move.kernel else s for s in program.steps),
-    )
+    kind = _KINDS[move.what]
+    for kernel in (s for s in program.steps if isinstance(s, Kernel) and s.name == move.kernel):
+        if any(spot.name == move.at and kind.legal(program, kernel, spot) for spot in spots(kernel)):
+            return kind.done(program, kernel, move.at, move.size or SIZES.get(move.what, 0))
+    raise Immovable(f"{move.what} is not legal at {move.kernel}.{move.at}")
 
 
-# Where ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of move: where it is legal, and how it is done."""
 
-
-def paths(body: tuple[Statement, ...], above: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
-    """Yield every loop with those around it, outermost first."""
-    for s in body:
-        if isinstance(s, Loop):
-            yield (*above, s)
-            yield from paths(s.body, (*above, s))
-
-
-def _free(loop: Loop) -> bool:
-    """Tell whether iterations from zero on may run in any order."""
-    return not loop.ordered and loop.begin == number(0)
-
-
-def _whole(_: Program, kernel: Kernel) -> Iterator[str]:
-    return (path[-1].axis for path in paths(kernel.body) if _free(path[-1]) and _known(path[-1].end))
-
-
-def _known(end: Expression) -> bool:
-    return isinstance(end, Literal | Extent)
-
-
-def _pairs(_: Program, kernel: Kernel) -> Iterator[str]:
-    """Yield loops that hold one other loop and nothing else, over a rectangle."""
-    for path in paths(kernel.body):
-        outer, inner = path[-1], _only(path[-1])
-        if inner is not None and not outer.vector and all(_free(p) and _known(p.end) for p in (outer, inner)):
-            yield outer.axis
-
-
-def _only(loop: Loop) -> Loop | None:
-    return loop.body[0] if len(loop.body) == 1 and isinstance(loop.body[0], Loop) else None
-
-
-def _threads(_: Program, kernel: Kernel) -> Iterator[str]:
-    for path in paths(kernel.body):
-        around = any(loop.ordered or loop.vector for loop in path[:-1])
-        if _free(path[-1]) and not path[-1].parallel and not around:
-            yield path[-1].axis
-
-
-def _lanes(_: Program, kernel: Kernel) -> Iterator[str]:
-    for path in paths(kernel.body):
-        threads = any(isinstance(s, Loop) and s.parallel for s in statements(path[-1].body))
-        if not path[-1].vector and not threads and not any(loop.ordered for loop in path):
-            yield path[-1].axis
-
-
-def _folds(_: Program, kernel: Kernel) -> Iterator[str]:
-    for path in paths(kernel.body):
-        own = {s.name for s in statements(path[-1].body) if isinstance(s, Begin)}
-        folded = any(isinstance(s, Update) and s.name not in own for s in path[-1].body)
-        if folded and path[-1].vector:
-            yield path[-1].axis
-
-
-def _streams(program: Program, kernel: Kernel) -> Iterator[str]:
-    """Yield outputs beyond the last cache that lanes store side by side and nothing reads again."""
-    read = {
-        e.buffer
-        for step in program.steps if isinstance(step, Kernel)
-        for s in statements(step.body) for x in expressions(s) for e in walk(x) if isinstance(e, Load)
-    }  # fmt: skip
-    for path in paths(kernel.body):
-        for s in path[-1].body:
-            if not isinstance(s, Store) or s.stream or s.combine or not path[-1].vector:
-                continue
-            buffer = program.buffer(s.buffer)
-            large = buffer.dtype == "float32" and 4 * int(product(buffer.shape)) >= SIZES["stream"]
-            beside = stride(offset(s.index, buffer.shape), path[-1].axis) == number(1)
-            if large and beside and buffer.role == "output" and s.buffer not in read:
-                yield s.buffer
-
-
-_PLACES: Mapping[What, Callable[[Program, Kernel], Iterator[str]]] = {
-    "cut": _whole, "tile": _pairs, "reorder": _pairs, "parallelise": _threads, "vectorise": _lanes,
-    "unroll": _folds, "stream": _streams, "keep": worth_keeping,
-}  # fmt: skip
+    legal: Callable[[Program, Kernel, Spot], bool]
+    done: Callable[[Program, Kernel, str, int], Program]
 
 
 # How ------------------------------------------------------------------------------------------------------
@@ -187,7 +101,7 @@ def _within(loop: Loop, size: int, body: Body) -> Loop:
 
 def _tile(body: Body, axis: str, size: int) -> Body:
     def change(outer: Loop) -> Loop:
-        inner = _only(outer)
+        inner = only(outer)
         assert inner is not None
         tile = _within(outer, size, (_within(inner, size, inner.body),))
         return _blocks(outer, size, (_blocks(inner, size, (tile,)),))
@@ -197,7 +111,7 @@ def _tile(body: Body, axis: str, size: int) -> Body:
 
 def _reorder(body: Body, axis: str, _: int) -> Body:
     def change(outer: Loop) -> Loop:
-        inner = _only(outer)
+        inner = only(outer)
         assert inner is not None
         nested = Loop(
             outer.axis,
@@ -252,7 +166,23 @@ def _stream(body: Body, buffer: str, size: int) -> Body:
     return tuple(map(change, body))
 
 
-_CHANGES: Mapping[What, Callable[[Body, str, int], Body]] = {
-    "cut": _cut, "tile": _tile, "reorder": _reorder, "parallelise": _parallelise, "vectorise": _vectorise,
-    "unroll": _unroll, "stream": _stream,
-}  # fmt: skip
+def _in_body(change: Callable[[Body, str, int], Body]) -> Callable[[Program, Kernel, str, int], Program]:
+    """Return a change of statements as one of their program."""
+
+    def done(program: Program, kernel: Kernel, at: str, size: int) -> Program:
+        new = replace(kernel, body=change(kernel.body, at, size))
+        return replace(program, steps=tuple(new if s is kernel else s for s in program.steps))
+
+    return done
+
+
+_KINDS: Mapping[What, _Kind] = {
+    "cut": _Kind(can_cut, _in_body(_cut)),
+    "tile": _Kind(can_nest, _in_body(_tile)),
+    "reorder": _Kind(can_nest, _in_body(_reorder)),
+    "parallelise": _Kind(can_parallelise, _in_body(_parallelise)),
+    "vectorise": _Kind(can_vectorise, _in_body(_vectorise)),
+    "unroll": _Kind(can_unroll, _in_body(_unroll)),
+    "stream": _Kind(can_stream, _in_body(_stream)),
+    "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
+}

@@ -1,6 +1,6 @@
 """Kernel → Kernel in which a pass finds a row of values that an earlier pass computed."""
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from ._expression import Call, Expression, Extent, Literal, Load, Position, Variable, substitute, walk
@@ -14,7 +14,6 @@ from ._program import (
     Statement,
     Store,
     expressions,
-    statements,
 )
 
 _MOST_BYTES = 1 << 18
@@ -29,59 +28,52 @@ _HERE = Position("")
 """The element of a row, whatever its loop calls it."""
 
 
-def worth_keeping(_: Program, kernel: Kernel) -> Iterator[str]:
-    """Yield costly values that two passes over a row compute alike."""
-    stored = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
-    for loops in _passes(kernel.body):
-        first, later = _values(loops[0]), [_values(loop) for loop in loops[1:]]
-        for name, value in first.items():
-            reads = {e.buffer for e in walk(value) if isinstance(e, Load)}
-            if (
-                _costs(value)
-                and reads.isdisjoint(stored)
-                and any(value in values.values() for values in later)
-            ):
-                yield name
+def worth_keeping(passes: tuple[Loop, ...], name: str, stored: Collection[str]) -> bool:
+    """Tell whether the first of passes names a costly value of nothing stored here, and a later one computes it too."""
+    value = _values(passes[0]).get(name)
+    if value is None or not _costs(value):
+        return False
+    reads = {e.buffer for e in walk(value) if isinstance(e, Load)}
+    return reads.isdisjoint(stored) and any(value in _values(loop).values() for loop in passes[1:])
 
 
-def kept(program: Program, kernel: str, name: str) -> Program:
+def kept(program: Program, kernel: Kernel, name: str) -> Program:
     """Return the program in which a kernel keeps a value in a row: stored by one pass, loaded by those after it."""
     taken = {b.name for b in program.buffers}
     room = next(n for n in (f"{name}_row", *(f"{name}_row{i}" for i in range(2, 99))) if n not in taken)
     made: list[Buffer] = []
 
     def changed(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        for loops in _passes(body, deep=False):
-            value = _values(loops[0]).get(name)
-            if value is not None:
+        for loop in (s for s in body if isinstance(s, Loop)):
+            loops, value = passes_of(body, loop), _values(loop).get(name)
+            if loops is not None and value is not None:
                 made.append(Buffer(room, "float32", (_size(loops[0]),), "row"))
                 return (Row(room), *(_with_row(s, loops, room, name, value) for s in body))
         return tuple(replace(s, body=changed(s.body)) if isinstance(s, Loop) else s for s in body)
 
-    steps = tuple(
-        replace(s, body=changed(s.body)) if isinstance(s, Kernel) and s.name == kernel else s
-        for s in program.steps
-    )
+    new = replace(kernel, body=changed(kernel.body))
+    steps = tuple(new if s is kernel else s for s in program.steps)
     return replace(program, steps=steps, buffers=(*program.buffers, *made))
 
 
-def _passes(body: tuple[Statement, ...], *, deep: bool = True) -> Iterator[tuple[Loop, ...]]:
-    """Yield, for each loop of a block, itself and the later ones over as many elements: no loops within, short rows."""
-    loops = [s for s in body if isinstance(s, Loop)]
-    flat = [s for s in loops if not s.ordered and not any(isinstance(t, Loop) for t in s.body)]
-    for place, loop in enumerate(flat):
-        alike = [t for t in flat[place + 1 :] if (t.begin, t.end) == (loop.begin, loop.end)]
-        short = isinstance(loop.end, Extent | Literal) and 4 * int(_size(loop)) <= _MOST_BYTES
-        if alike and short and loop.begin == Literal(0, "int64"):
-            yield loop, *alike
-    if deep:
-        for loop in loops:
-            if not loop.vector:
-                yield from _passes(loop.body)
+def passes_of(body: tuple[Statement, ...], first: Loop) -> tuple[Loop, ...] | None:
+    """Return a loop of a block and the later ones over as many elements: short rows, no loops within."""
+    flat = [s for s in body if isinstance(s, Loop) and _is_pass(s)]
+    if not any(s is first for s in flat) or first.begin != Literal(0, "int64"):
+        return None
+    if not isinstance(first.end, Extent | Literal) or 4 * int(_size(first)) > _MOST_BYTES:
+        return None
+    place = next(i for i, s in enumerate(flat) if s is first)
+    alike = [s for s in flat[place + 1 :] if (s.begin, s.end) == (first.begin, first.end)]
+    return (first, *alike) if alike else None
+
+
+def _is_pass(loop: Loop) -> bool:
+    return not loop.ordered and not any(isinstance(s, Loop) for s in loop.body)
 
 
 def _size(loop: Loop) -> int:
-    """Return how many elements a pass has; `_passes` yields none that is computed."""
+    """Return how many elements a pass has; `passes_of` returns none that is computed."""
     assert isinstance(loop.end, Extent | Literal)
     return loop.end.size if isinstance(loop.end, Extent) else int(loop.end.value)
 

@@ -1,0 +1,142 @@
+"""Where a move is legal: one question about one loop, store or named value of a kernel."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from ..graph import product
+from ._expression import Expression, Extent, Literal, Load, number, offset, stride, walk
+from ._program import (
+    Begin,
+    Buffer,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Statement,
+    Store,
+    Update,
+    expressions,
+    statements,
+)
+from ._rows import passes_of, worth_keeping
+
+What: TypeAlias = Choice["cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep"]
+STREAM_BYTES = 4 << 20
+"""Bytes of an output that a last-level cache may not hold; the tuner tries others."""
+SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES}
+"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What a move may be about: a loop by its axis, a store by its buffer, a value by its name."""
+
+    name: str
+    statement: Loop | Store | Let
+    around: tuple[Loop, ...]
+    """The loops around it, outermost first."""
+
+
+def spots(kernel: Kernel) -> Iterator[Spot]:
+    """Yield every loop of a kernel, and the stores and values within them."""
+    for path in paths(kernel.body):
+        yield Spot(path[-1].axis, path[-1], path[:-1])
+        for s in path[-1].body:
+            if isinstance(s, Store | Let):
+                yield Spot(s.buffer if isinstance(s, Store) else s.name, s, path)
+
+
+def paths(body: tuple[Statement, ...], above: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
+    """Yield every loop with those around it, outermost first."""
+    for s in body:
+        if isinstance(s, Loop):
+            yield (*above, s)
+            yield from paths(s.body, (*above, s))
+
+
+def only(loop: Loop) -> Loop | None:
+    """Return the loop that is all of another's body."""
+    return loop.body[0] if len(loop.body) == 1 and isinstance(loop.body[0], Loop) else None
+
+
+def free(s: Statement | None) -> bool:
+    """Tell whether iterations run in any order, from zero to a size."""
+    return isinstance(s, Loop) and not s.ordered and s.begin == number(0) and _known(s.end)
+
+
+def _known(end: Expression) -> bool:
+    return isinstance(end, Literal | Extent)
+
+
+# One question a move --------------------------------------------------------------------------------------
+
+
+def can_cut(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether a loop can run in blocks."""
+    return free(spot.statement)
+
+
+def can_nest(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether a loop holds one other loop and nothing else, over a rectangle."""
+    loop = spot.statement
+    return isinstance(loop, Loop) and not loop.vector and free(loop) and free(only(loop))
+
+
+def can_parallelise(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether threads may take a loop."""
+    loop = spot.statement
+    if not isinstance(loop, Loop) or loop.parallel or loop.ordered or loop.begin != number(0):
+        return False
+    return not any(outer.ordered or outer.vector for outer in spot.around)
+
+
+def can_vectorise(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether lanes may take a loop."""
+    loop = spot.statement
+    if not isinstance(loop, Loop) or loop.vector or any(s.ordered for s in (*spot.around, loop)):
+        return False
+    return not any(isinstance(s, Loop) and s.parallel for s in statements(loop.body))
+
+
+def can_unroll(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether a loop folds lanes into an accumulator begun outside."""
+    loop = spot.statement
+    if not isinstance(loop, Loop) or not loop.vector:
+        return False
+    own = {s.name for s in statements(loop.body) if isinstance(s, Begin)}
+    return any(isinstance(s, Update) and s.name not in own for s in loop.body)
+
+
+def can_stream(program: Program, _: Kernel, spot: Spot) -> bool:
+    """Tell whether lanes store a large output side by side, and nothing reads it again."""
+    s = spot.statement
+    if not isinstance(s, Store) or s.stream or s.combine or not spot.around[-1].vector:
+        return False
+    buffer = program.buffer(s.buffer)
+    if buffer.role != "output" or not _large(buffer):
+        return False
+    beside = stride(offset(s.index, buffer.shape), spot.around[-1].axis) == number(1)
+    return beside and s.buffer not in _read(program)
+
+
+def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Tell whether a later pass over the same row computes the same costly value."""
+    if not isinstance(spot.statement, Let) or any(loop.vector for loop in spot.around[:-1]):
+        return False
+    block = spot.around[-2].body if len(spot.around) > 1 else kernel.body
+    stored = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
+    alike = passes_of(block, spot.around[-1])
+    return alike is not None and worth_keeping(alike, spot.name, stored)
+
+
+def _large(buffer: Buffer) -> bool:
+    return buffer.dtype == "float32" and 4 * int(product(buffer.shape)) >= SIZES["stream"]
+
+
+def _read(program: Program) -> set[str]:
+    """Name the buffers that kernels read."""
+    kernels = (step for step in program.steps if isinstance(step, Kernel))
+    every = (x for kernel in kernels for s in statements(kernel.body) for x in expressions(s))
+    return {e.buffer for x in every for e in walk(x) if isinstance(e, Load)}
