@@ -169,6 +169,18 @@ def test_cudaforge_the_judge_speaks_before_every_change_and_the_coder_hears_it(p
     assert "speed 1.0 " not in session.of("coder")[-1].last, "and no history comes along"
 
 
+def test_cudaforge_goes_on_from_the_latest_though_it_is_slower(play):
+    session = play("cudaforge", evaluations=4, speeds=lambda n, _: 3.0 - n)
+    for role in ("judge", "coder"):
+        assert "speed 1.0" in session.of(role)[0].last and "speed 2.0" in session.of(role)[1].last
+        assert "speed 1.0" in session.of(role)[2].last and "speed 2.0" not in session.of(role)[2].last
+
+
+def test_cudaforge_mends_until_it_works(play):
+    session = play("cudaforge", evaluations=6, speeds=lambda n, _: -float(n) if n < 4 else 2.0)
+    assert [m.operator for m in session.walked.moves[:5]] == ["improve", "repair", "repair", "repair", "improve"]
+
+
 def test_cudaforge_a_wrong_candidate_goes_to_the_judge_before_it_is_mended(play):
     session = play("cudaforge", evaluations=3, speeds=lambda n, _: -1.0 if n == 1 else 2.0)
     assert session.roles == ["judge", "coder", "judge", "debugger"]

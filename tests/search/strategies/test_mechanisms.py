@@ -51,6 +51,34 @@ def test_greedy_keeps_what_is_faster_and_reverts_what_is_not():
     assert parents == [90.0, 90.0, 70.0, 70.0] and parent_us(talk.ask()) == 60.0
 
 
+def test_rounds_go_on_from_the_latest_and_revert_nothing():
+    talk = Talk("rounds", None, found(90.0), found(95.0))
+    parents = []
+    for time_us in (95.5, 70.0, 80.0):
+        parents.append(parent_us(move := talk.ask()))
+        assert talk.ask() is None, "one at a time"
+        talk.bring(move, time_us)
+    assert parents == [90.0, 95.5, 70.0] and parent_us(talk.ask()) == 80.0
+
+
+def test_rounds_mend_until_it_works():
+    talk = Talk("rounds", None, found(90.0))
+    operators = []
+    for fault in ("verify", "verify", ""):
+        operators.append((move := talk.ask()).operator)
+        talk.bring(move, 80.0, fault=fault)
+    assert operators == ["improve", "repair", "repair"] and talk.ask().operator == "improve"
+
+
+def test_rounds_a_templates_late_trial_is_not_the_latest():
+    talk = Talk("rounds", None, found(90.0))
+    first = talk.ask()
+    talk.bring(first, 80.0)
+    talk.bring(talk.ask(), 85.0)
+    talk.strategy.tell(found(60.0, first))
+    assert parent_us(talk.ask()) == 85.0
+
+
 def test_greedy_makes_one_change_at_a_time():
     talk = Talk("greedy", None, found(90.0))
     assert talk.ask() is not None and talk.ask() is None

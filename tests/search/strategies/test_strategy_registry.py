@@ -13,8 +13,8 @@ from kernelwright.search.strategies import (
 from kernelwright.testing import StrategyConformance
 
 NAMES = (
-    "bandit", "beam", "best_of", "evolve", "features", "graph", "greedy", "map_elites", "queue", "random", "uct",
-    "world_model",
+    "bandit", "beam", "best_of", "evolve", "features", "graph", "greedy", "map_elites", "queue", "random", "rounds",
+    "uct", "world_model",
 )  # fmt: skip
 
 

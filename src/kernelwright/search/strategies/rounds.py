@@ -1,0 +1,37 @@
+"""Round after round on the latest candidate, better or not.
+
+Source: CudaForge, arXiv 2511.01884, and its `main.py`: the loop over `current_kernel`.
+"""
+
+from ...propose import Move
+from ..archives import Scored
+from ._numbered import NumberedStrategy
+from ._protocol import Means
+
+
+class Rounds(NumberedStrategy):
+    """Change the latest candidate while it works, mend it for as long as it does not.
+
+    Nothing is reverted: a slower candidate is what the next round goes on from, because the evidence of what
+    made it slow is what that round is about. Of several that one move brought, the best is the latest.
+    """
+
+    def __init__(self, means: Means) -> None:
+        super().__init__(means)
+        self._latest: Scored | None = None
+
+    def _next(self) -> Move | None:
+        if self.in_flight:
+            return None
+        if self._latest is None:
+            return self.move("draft")
+        return self.move("improve" if self._latest.works else "repair", self._latest)
+
+    def _learn(self, found: Scored) -> None:
+        round_of = -1 if found.move is None else found.move.number
+        latest = self._latest
+        since = -1 if latest is None or latest.move is None else latest.move.number
+        if round_of == self.asked - 1 and (
+            latest is None or round_of > since or found.merit > latest.merit
+        ):
+            self._latest = found
