@@ -71,5 +71,13 @@ def test_what_must_be_mended_is_said_before_anything_is_done(
     assert json.loads(out.splitlines()[-1])["exit_code"] == code
 
 
+def test_people_are_told_why_nothing_came_of_it_and_what_to_do():
+    told = result_text(result(reason="nothing was evaluated: library had nothing"))
+    assert "nothing was evaluated: library had nothing" in told and "--model NAME" in told
+    assert "why" not in result_text(result(reason="", kernel="k")) and "--minutes" in result_text(
+        result(evaluations=1)
+    )
+
+
 def test_people_are_told_what_was_spent():
     assert "0.0120 USD on models" in result_text(result(usd=0.012)) and "USD" not in result_text(result())

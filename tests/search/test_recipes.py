@@ -178,7 +178,13 @@ def test_cudaforge_goes_on_from_the_latest_though_it_is_slower(play):
 
 def test_cudaforge_mends_until_it_works(play):
     session = play("cudaforge", evaluations=6, speeds=lambda n, _: -float(n) if n < 4 else 2.0)
-    assert [m.operator for m in session.walked.moves[:5]] == ["improve", "repair", "repair", "repair", "improve"]
+    assert [m.operator for m in session.walked.moves[:5]] == [
+        "improve",
+        "repair",
+        "repair",
+        "repair",
+        "improve",
+    ]
 
 
 def test_cudaforge_a_wrong_candidate_goes_to_the_judge_before_it_is_mended(play):

@@ -117,6 +117,17 @@ def test_moves_on_from_a_template_at_its_bound(store):
     assert rig.outcome.stopped_by == "nothing left to try"
 
 
+def test_the_result_says_why_nothing_better_came_of_it(store):
+    rig = Rig(store, [planted_candidate(10.0, fault="verify")], evaluations=2)
+    rig.go()
+    assert rig.result.reason == rig.outcome.best.decision.reason != ""
+    rig = Rig(store, [], evaluations=2)
+    rig.go()
+    assert rig.result.reason == "nothing was evaluated: stopped by nothing left to try"
+    rig = Rig(store, [planted_candidate(50.0)], evaluations=2)
+    assert rig.go().accepted and rig.result.reason == ""
+
+
 def test_failures_are_data_and_counted_by_kind(store):
     def cost(c):
         return None if c["tile"] > 4 else 50.0 + c["tile"]

@@ -100,6 +100,8 @@ def describe(event: "Event") -> str:
 def result_text(result: "Result") -> str:
     """Write a result for people: what came out, where it is, and what to do next."""
     lines = [f"{result.task}: {_headline(result)}"]
+    if result.reason:
+        lines.append(f"  why     {result.reason}")
     if result.time_us:
         share = f" of {time_text(result.bound_us)}" if result.bound_us else ""
         reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""
@@ -117,7 +119,8 @@ def result_text(result: "Result") -> str:
         lines.append(f"          kernelwright report {result.run}            (how it was decided)")
     else:
         lines.append("  kernel  none: the native op stays")
-        lines.append(f"  next    kernelwright report {result.run}, or optimize again with more --minutes")
+        more = "more --minutes" if result.evaluations else "a model to propose: --model NAME (docs/llm.md)"
+        lines.append(f"  next    kernelwright report {result.run}, or optimize again with {more}")
     return "\n".join(lines)
 
 

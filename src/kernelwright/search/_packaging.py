@@ -32,7 +32,9 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
 def conclude(setting: Search, outcome: Outcome) -> Result:
     """Package what a run accepted, sum it up, and keep that as the run's end."""
     run = setting.run
-    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome))
+    asked = [e for e in setting.store.events(run.id) if e["event"] in {"proposer", "edits"}]
+    said = [str(event["message"]) for event in asked]
+    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said)
     with Calls(setting.store.folder) as calls:
         result = result.model_copy(update={"usd": calls.spent_usd(run.id)})
     setting.say("standing", workloads=[row.model_dump(mode="json") for row in standings(outcome)])

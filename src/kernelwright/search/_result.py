@@ -39,6 +39,8 @@ class Result(Record):
     """The task's name."""
     decision: DecisionStatus
     """`improved` where something may replace the native op; else the best candidate's decision."""
+    reason: str = ""
+    """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
     speedup: Interval | None
     """Against the faster baseline, geometric mean over the search workloads, those that stay native counted
     as 1; none where nothing was timed."""
@@ -209,8 +211,13 @@ def standings(outcome: Outcome) -> tuple[Standing, ...]:
     return tuple(found)
 
 
-def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None) -> Result:
-    """Sum a run up. Nothing counts as improved that the full acceptance did not accept."""
+def result_of(
+    run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None, said: Sequence[str] = ()
+) -> Result:
+    """Sum a run up. Nothing counts as improved that the full acceptance did not accept.
+
+    `said` is what those who were asked for proposals had to say where they had none.
+    """
     best, served = outcome.best, outcome.served
     decision = best.decision if best is not None else None
     status = decision.status if decision is not None else DecisionStatus.UNKNOWN
@@ -220,6 +227,7 @@ def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = Non
         run=run.id,
         task=run.task_name,
         decision=status,
+        reason=_why(outcome, said),
         speedup=decision.speedup if decision else None,
         baseline=decision.baseline or None if decision else None,
         bound_us=decision.bound_us or None if decision else None,
@@ -232,6 +240,16 @@ def result_of(run: Run, outcome: Outcome, meter: Meter, kernel: str | None = Non
         failures=outcome.failures,
     )
     return _of_package(result, served, outcome.workloads) if served else result
+
+
+def _why(outcome: Outcome, said: Sequence[str]) -> str:
+    """Say why nothing better came of a run; nothing where something serves."""
+    if outcome.served:
+        return ""
+    if outcome.best is not None:
+        return _reason(outcome.best.decision.reason)
+    words = "; ".join(dict.fromkeys(said)) or f"stopped by {outcome.stopped_by}"
+    return f"nothing was evaluated: {words}"
 
 
 def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:

@@ -134,14 +134,18 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     languages = {name: get_language(name) for name in setting.names("languages")}
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
-    usable = (p for p in proposals_of(setting, request) if p.language in languages)
     tuner = str(run.options["tuner"])
     evaluator = Evaluator(run, setting.store, judge, languages, meter)
     with (
         edits_of(setting, request, evaluator) as edits,
         Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
     ):
-        scheduler = Scheduler(usable, lambda space: make_tuner(tuner, space, run.seed), edits, hints=hints)
+        scheduler = Scheduler(
+            proposals_of(setting, request),
+            lambda space: make_tuner(tuner, space, run.seed),
+            edits,
+            hints=hints,
+        )
         with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
             return Session(scheduler, builder, evaluator, meter, setting.say).run()
 
@@ -287,18 +291,23 @@ def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
     """Yield what the run's proposers propose, in their order, each only as far as it is asked.
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
-    such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out.
-    Where that leaves nobody, because there is no model, those who need none go on.
+    such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out;
+    where nobody has anything that is told too. Where there is nobody left, because there is no model, those who
+    need none go on.
     """
     names, seen, without_model = setting.names("proposers"), set[str](), False
-    waiting = make_proposers(names)
+    waiting, asked = make_proposers(names), []
     while waiting:
         proposer = waiting.pop(0)
+        asked.append(proposer.name)
         try:
             for proposal in proposer.propose(request):
-                if isinstance(proposal, Candidate) and proposal.key in seen:
+                label = proposal.key if isinstance(proposal, Candidate) else proposal.name
+                if proposal.language not in request.languages or (
+                    isinstance(proposal, Candidate) and label in seen
+                ):
                     continue
-                seen.add(proposal.key if isinstance(proposal, Candidate) else proposal.name)
+                seen.add(label)
                 yield proposal
         except KernelwrightError as error:
             without_model |= isinstance(error, ModelError)
@@ -309,3 +318,6 @@ def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
             setting.say(
                 "proposer", name=who, message=f"no model answers; going on with {who}, which need none"
             )
+    if not seen:
+        who, written = ", ".join(asked), " or ".join(request.languages)
+        setting.say("proposer", name=who, message=f"{who} had nothing for this task in {written}")

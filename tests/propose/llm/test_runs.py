@@ -156,6 +156,26 @@ def test_others_are_not_called_twice_where_one_of_them_has_proposed(world, monke
     assert "--model" in said
 
 
+def test_where_nobody_proposes_anything_the_result_says_who_was_asked(world, monkeypatch):
+    class Foreign:
+        name = "foreign"
+
+        def propose(self, request):
+            yield planted_candidate(50.0, language="cuda")
+
+    made = _search.make_proposers
+    monkeypatch.setattr(
+        _search,
+        "make_proposers",
+        lambda names: [Foreign() if n == "foreign" else made([n])[0] for n in names],
+    )
+    result = world.optimize(proposers=("start", "foreign"))
+    assert world.said() == ["start, foreign had nothing for this task in cpp"]
+    assert result.reason == f"nothing was evaluated: {world.said()[0]}"
+    with Store(world.store) as store:
+        assert store.result(result.run)["reason"] == result.reason
+
+
 @pytest.mark.parametrize(
     "script",
     [[Refuses(400, "the model is not loaded")], [Refuses(401, "who are you")], ["garbage that is no code"]],

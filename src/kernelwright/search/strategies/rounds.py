@@ -31,7 +31,5 @@ class Rounds(NumberedStrategy):
         round_of = -1 if found.move is None else found.move.number
         latest = self._latest
         since = -1 if latest is None or latest.move is None else latest.move.number
-        if round_of == self.asked - 1 and (
-            latest is None or round_of > since or found.merit > latest.merit
-        ):
+        if round_of == self.asked - 1 and (latest is None or round_of > since or found.merit > latest.merit):
             self._latest = found
