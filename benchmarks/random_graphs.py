@@ -20,7 +20,10 @@ from kernelwright.propose.schedule.actions import (
     MOVES,
     Action,
     Commute,
+    Drop,
+    Hoist,
     Narrow,
+    Reassociate,
     Segments,
     SinglePass,
     State,
@@ -38,7 +41,9 @@ FACTOR = 8.0
 FLOOR, HALF_FLOOR = 64.0, 8.0
 """Epsilons of float32, and of the coarsest dtype on the way, relative to the largest value on the way: so
 much a fair computation may always be off."""
-DRAWN: tuple[Action, ...] = (SinglePass(), TwoPasses(), Commute(), Segments(), Narrow(), Store(), *MOVES)
+DRAWN: tuple[Action, ...] = (
+    SinglePass(), TwoPasses(), Drop(), Hoist(), Reassociate(), Commute(), Segments(), Narrow(), Store(), *MOVES,
+)  # fmt: skip
 """Actions that programs are changed by at random."""
 
 

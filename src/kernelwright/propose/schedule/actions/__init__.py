@@ -17,7 +17,10 @@
 | `fold` | folding | scales, biases and running statistics go into the weights of the product before them |
 | `pack` | weights | the weights of a product as its tiles read them, once |
 | `ahead` | weights | what weights alone decide, once |
-| `commute` | algebra | sum first, then scale |
+| `drop` | dead | what changes nothing, and what of a product nobody reads |
+| `reassociate` | reassociate | three factors in the order of fewer multiplications |
+| `hoist` | hoist | compute before a gather or broadcast repeats |
+| `commute` | commute | sum first, then scale or multiply |
 | `diagonal` | algebra | scale rows instead of multiplying by a diagonal matrix |
 | `stream` | loops | an output past the caches |
 | `keep` | loops | a row of values kept in cache over several passes |
@@ -33,10 +36,14 @@ from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
 from .activated import Activated
-from .algebra import Commute, Diagonal
+from .algebra import Diagonal
+from .commute import Commute
+from .dead import Drop
 from .folding import Fold
+from .hoist import Hoist
 from .loops import MOVES, OnLoops
 from .product import Direct, Dots, Library, Panels, Split
+from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
 from .storage import Fuse, Narrow, Store
@@ -45,6 +52,9 @@ from .weights import Ahead, Pack
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
     SinglePass(),
+    Drop(),
+    Reassociate(),
+    Hoist(),
     Commute(),
     Diagonal(),
     Shares(),
@@ -100,14 +110,17 @@ __all__ = [
     "Diagonal",
     "Direct",
     "Dots",
+    "Drop",
     "Fold",
     "Fuse",
+    "Hoist",
     "IllegalAction",
     "Library",
     "Narrow",
     "OnLoops",
     "Pack",
     "Panels",
+    "Reassociate",
     "Segments",
     "Shares",
     "SinglePass",

@@ -3,30 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Contract, Node, Permute, Point, Ramp, Reduce, Reshape
+from ..graph import Constant, Contract, Node, Permute, Point, Ramp, Reshape
 from ._state import State
 from .product import plain_products
-
-
-@dataclass(frozen=True)
-class Commute:
-    """Multiply after summing: `sum(x * c)` becomes `sum(x) * c` for a number `c`."""
-
-    name = "commute"
-
-    def sites(self, state: State) -> Iterator[str]:
-        """Yield sums of products with a number."""
-        yield from (n.name for n in state.graph.nodes if _scaled(n) is not None)
-
-    def apply(self, state: State, site: str) -> State:
-        """Move the factor behind the sum."""
-        total = next(n for n in state.graph.nodes if n.name == site)
-        found = _scaled(total)
-        assert isinstance(total, Reduce) and found is not None
-        source, op, factor = found
-        plain = replace(total, name=f"{site}_plain", source=source)
-        new = Point(name=site, shape=total.shape, dtype=total.dtype, op=op, args=(plain, factor))
-        return replace(state, graph=state.graph.rewritten({total: new}))
 
 
 @dataclass(frozen=True)
@@ -94,17 +73,3 @@ def _index_of(node: Node) -> int | None:
     if not isinstance(source, Ramp) or (source.start, source.step) != (0, 1) or len(wide) != 1:
         return None
     return wide[0] - len(node.shape) + 2
-
-
-def _scaled(node: Node) -> tuple[Node, str, float | int] | None:
-    """Return the tensor, the operator and the number where the node sums a scaled tensor."""
-    if not (isinstance(node, Reduce) and node.monoid == "sum" and isinstance(node.source, Point)):
-        return None
-    scaled = node.source
-    if scaled.op not in ("mul", "div") or len(scaled.args) != 2 or scaled.options:
-        return None
-    x, factor = scaled.args
-    fits = isinstance(x, Node) and x.shape == scaled.shape and x.dtype == scaled.dtype
-    if not fits or not isinstance(x, Node) or isinstance(factor, Node | bool) or factor is None:
-        return None
-    return x, scaled.op, factor

@@ -5,7 +5,20 @@ from dataclasses import dataclass, replace
 
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
-from ..graph import Contract, Graph, Input, Node, Number, Point, Reshape, product, same, sources_of, text_of
+from ..graph import (
+    Contract,
+    Graph,
+    Input,
+    Node,
+    Number,
+    Point,
+    Reshape,
+    broadcast,
+    product,
+    same,
+    sources_of,
+    text_of,
+)
 from ._state import State
 from .weights import ahead
 
@@ -85,7 +98,9 @@ class _Chain:
         if len(varying) != 1:  # `x + x` has two
             return None
         inner = varying[0]
-        if not self._alone(inner) or list(map(text_of, inner.shape)) != list(map(text_of, node.shape)):
+        if not self.graph.read_once(inner) or list(map(text_of, inner.shape)) != list(
+            map(text_of, node.shape)
+        ):
             return None
         found = self.follow(inner)
         others = [a for a in node.args if a is not inner]
@@ -94,9 +109,6 @@ class _Chain:
         ):
             return None
         return self._then(found, node, others[0] if others else 0.0, first=node.args[0] is inner)  # type: ignore[arg-type]  # none but nodes and numbers came by `_real`
-
-    def _alone(self, node: Node) -> bool:
-        return len(self.graph.users[node]) == 1 and node not in self.graph.roots
 
     @staticmethod
     def _then(found: _Affine, node: Point, other: Term, *, first: bool) -> _Affine | None:
@@ -251,10 +263,7 @@ def _real(value: Number | None) -> bool:
 def _made(name: str, op: str, *args: Term) -> Node:
     """Make an operation on terms, broadcast."""
     shapes = [a.shape for a in args if isinstance(a, Node)]
-    rank = max(map(len, shapes))
-    wide = [(1,) * (rank - len(s)) + s for s in shapes]
-    shape = tuple(next((s for s in sizes if text_of(s) != "1"), 1) for sizes in zip(*wide, strict=True))
-    return Point(name=name, shape=shape, dtype="float32", op=op, args=args)
+    return Point(name=name, shape=broadcast(shapes), dtype="float32", op=op, args=args)
 
 
 def _sum(a: Term, b: Term, name: str) -> Term:

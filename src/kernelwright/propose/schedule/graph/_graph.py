@@ -58,6 +58,10 @@ class Graph:
                 found[source].append(node)
         return {node: tuple(users) for node, users in found.items()}
 
+    def read_once(self, node: Node) -> bool:
+        """Tell whether one other node reads a node, and it is no result itself."""
+        return len(self.users.get(node, ())) == 1 and all(node is not root for root in self.roots)
+
     @cached_property
     def lasting(self) -> frozenset[Node]:
         """What follows from weights alone: the same in call after call.

@@ -27,6 +27,7 @@ from ._nodes import (
     Weight,
     Window,
 )  # fmt: skip
+from ._size import broadcast
 
 Result = Node | tuple[Node | None, ...]
 Rule = Callable[["Reader", Captured], Result]
@@ -139,7 +140,7 @@ class Reader:
     ) -> Node:
         """Make an elementwise operation; its shape is the broadcast one, its dtype that of the operands."""
         nodes = [a for a in args if isinstance(a, Node)]
-        shape = _broadcast([n.shape for n in nodes])
+        shape = broadcast([n.shape for n in nodes])
         kind = dtype or max((n.dtype for n in nodes), key=_width, default="float32")
         return Point(
             name=self.name(op), shape=shape, dtype=kind, op=op, args=args, options=tuple(options.items())
@@ -264,13 +265,6 @@ def _native_node(kind: type, name: str, spec: Captured, sources: tuple[Node, ...
     if kind is Random:
         return Random(name=name, shape=spec.shape, dtype=spec.dtype, sources=sources)
     return Native(name=name, shape=spec.shape, dtype=spec.dtype, sources=sources, op=op)
-
-
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape that shapes broadcast to: size one gives way."""
-    rank = max(map(len, shapes), default=0)
-    wide = [(1,) * (rank - len(s)) + s for s in shapes]
-    return tuple(next((s for s in sizes if s != 1), 1) for sizes in zip(*wide, strict=True))
 
 
 def _width(dtype: str) -> int:

@@ -90,6 +90,18 @@ def product(sizes: Sequence[int]) -> int:
     return found
 
 
+def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the shape that shapes broadcast to: a size that is one on every workload gives way.
+
+    Example:
+        >>> broadcast([(Size("rows", (1, 8)), 1), (5,)])
+        (rows, 5)
+    """
+    rank = max(map(len, shapes), default=0)
+    wide = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    return tuple(next((s for s in sizes if not _is(s, 1)), 1) for sizes in zip(*wide, strict=True))
+
+
 def _combine(sign: str, function: Callable[[int, int], int], a: int, b: int) -> int:
     if sign == "*" and (_is(a, 1) or _is(b, 1)):
         return b if _is(a, 1) else a
