@@ -1,14 +1,16 @@
 """The definition form: the JSON of FlashInfer-Bench and SOL-ExecBench."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from kernelwright.errors import TaskError
-from kernelwright.records import ScalarSpec, Split, TensorSpec
+from kernelwright.errors import MissingToolError, TaskError
+from kernelwright.records import ScalarSpec, Split, Task, TensorSpec
 from kernelwright.tasks import Problem, load_candidate, load_task
 
 RMSNORM: dict[str, Any] = {
@@ -33,6 +35,7 @@ RMSNORM: dict[str, Any] = {
     ),
 }
 EPS = {"type": "scalar", "value": 1e-6}
+STORED = {"type": "safetensors", "path": "w", "tensor_key": "w"}
 LINES: list[dict[str, Any]] = [
     {"uuid": "a", "axes": {"batch_size": 7}, "inputs": {"hidden_states": {"type": "random"}, "eps": EPS},
      "tolerance": {"max_atol": 0.01, "max_rtol": 0.02, "required_matched_ratio": 0.99}},
@@ -105,16 +108,89 @@ def test_a_generator_of_the_definition_s_own(tmp_path: Path) -> None:
     assert not torch.equal(x, problem.inputs(workload, 4)[1])
 
 
-def test_constraints_are_noted(tmp_path: Path) -> None:
-    task = load_task(_write(tmp_path, {**RMSNORM, "constraints": ["batch_size > 0"]}))
-    assert task.notes == ("constraint not enforced: batch_size > 0",)
+def test_constraints_on_axes_are_enforced_and_others_noted(tmp_path: Path) -> None:
+    constraints = ["batch_size % 7 == 0", "weight.max() < 1"]
+    lines = [LINES[0], {"axes": {"batch_size": 14}, "inputs": {"eps": EPS}}]
+    task = load_task(_write(tmp_path, {**RMSNORM, "constraints": constraints}, lines))
+    assert task.notes == ("constraint not enforced: weight.max() < 1",)
+    assert all(w.axes["batch_size"] % 7 == 0 for w in task.workloads)
+    with pytest.raises(TaskError, match=r"'batch_size': 256.* breaks the constraint 'batch_size % 7 == 0'"):
+        load_task(_write(tmp_path, {**RMSNORM, "constraints": constraints}))
+
+
+GATHER: dict[str, Any] = {
+    "name": "gather",
+    "axes": {"n": {"type": "var"}, "ends": {"type": "expr", "expression": "n + 1"}, "width": {"type": "var"}},
+    "inputs": {
+        "ptr": {"shape": ["ends"], "dtype": "int32"},
+        "x": {"shape": ["n", "width"], "dtype": "float32"},
+    },
+    "outputs": {"y": {"shape": ["n", "width"], "dtype": "float32"}},
+    "reference": "def run(ptr, x):\n    return x * ptr.diff()[:, None]\n",
+}
+
+
+def _store(folder: Path, sizes: tuple[int, ...] = (5, 40), **change: Any) -> Path:
+    """Write a definition whose `ptr` is stored for each size of `n`, all in one file in a folder below."""
+    (folder / "blob").mkdir(exist_ok=True)
+    tensors = {f"ptr{n}": torch.arange(n + 1, dtype=torch.int32) * 3 for n in sizes}
+    save_file(tensors, folder / "blob" / "ptr.safetensors")
+    lines = [
+        {"axes": {"n": n, "width": 8}, "inputs": {"ptr": {
+            "type": "safetensors", "path": "blob/ptr.safetensors", "tensor_key": f"ptr{n}"} | change}}
+        for n in sizes
+    ]  # fmt: skip
+    return _write(folder, GATHER, lines)
+
+
+def test_stored_inputs_are_read_from_beside_the_definition(tmp_path: Path, monkeypatch) -> None:
+    task = load_task(_store(tmp_path))
+    monkeypatch.chdir("/")
+    problem = Problem(Task.from_json(task.to_json()))
+    for workload in task.split(Split.SEARCH):
+        ptr, x = problem.inputs(workload, 1)
+        assert torch.equal(ptr, torch.arange(workload.axes["n"] + 1, dtype=torch.int32) * 3)
+        assert not torch.equal(x, problem.inputs(workload, 2)[1])
+    assert all(w.axes["n"] in (5, 40) for w in task.workloads)
+    assert len({w.axes["width"] for w in task.workloads}) > 2
+
+
+def test_what_is_stored_stays_what_the_task_was_made_with(tmp_path: Path) -> None:
+    task = load_task(_store(tmp_path))
+    save_file({"ptr5": torch.zeros(6, dtype=torch.int32)}, tmp_path / "blob" / "ptr.safetensors")
+    with pytest.raises(TaskError, match="is not the file any more"):
+        Problem(task).inputs(task.workloads[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"path": "nosuch"}, "'ptr' is stored in '.*nosuch', which cannot be read"),
+        ({"path": "definition.json"}, "is no safetensors file"),
+        ({"tensor_key": "other"}, "holds no tensor 'other'; it holds ptr40, ptr5"),
+        ({"tensor_key": "ptr40"}, r"'ptr' is stored as int32\[41\] in .*; expected int32\[6\]"),
+        ({"tensor_key": None}, "needs 'path' and 'tensor_key'"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        load_task(_store(tmp_path, **change))
+
+
+def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch) -> None:
+    folder = _store(tmp_path)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(MissingToolError, match=r"pip install 'kernelwright\[safetensors\]'"):
+        load_task(folder)
 
 
 @pytest.mark.parametrize(
     ("change", "lines", "message"),
     [
-        ({}, [{"axes": {"batch_size": 7}, "inputs": {"eps": EPS, "weight": {"type": "safetensors", "path": "w"}}}],
-         "'weight' is stored as safetensors, which is not supported"),
+        ({}, [LINES[0], {"axes": {"batch_size": 9}, "inputs": {"eps": EPS, "weight": STORED}}],
+         "'weight' is stored in some workloads and not in others"),
+        ({}, [{"axes": {"batch_size": 7}, "inputs": {"eps": EPS, "weight": STORED, "hidden_states": STORED}}],
+         "every tensor is stored"),
         ({}, [{"axes": {"batch_size": 7}}], "scalar input 'eps' has no 'value'"),
         ({}, [{"axes": {}, "inputs": {"eps": EPS}}], "no size for axis 'batch_size'"),
         ({}, [], "each workload needs 'axes'"),

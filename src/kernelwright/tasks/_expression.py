@@ -14,6 +14,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Pow: operator.pow, ast.Div: operator.truediv,
 }  # fmt: skip
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 _DECLARATION = re.compile(r"^\s*(\w+)\s*\[([^\]]*)\]\s*(.*)$")
 _WORD = re.compile(r"([\w-]+)\s*(?:\(([^)]*)\))?")
 _LAYOUTS = ("contiguous", "transposed", "strided")
@@ -37,9 +41,42 @@ def evaluate(text: str, names: Names) -> int | float:
         return _value(ast.parse(text.strip(), mode="eval").body, names)
     except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
         known = ", ".join(k for k, v in names.items() if isinstance(v, int)) or "none"
+        why = f"{error} is no axis" if isinstance(error, KeyError) else error
         raise TaskError(
-            f"{text!r} cannot be evaluated ({error}); expected arithmetic over axes: {known}"
+            f"{text!r} cannot be evaluated ({why}); expected arithmetic over axes: {known}"
         ) from None
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that an expression uses; none where it is no Python.
+
+    Example:
+        >>> sorted(names_in("2 * dim == heads"))
+        ['dim', 'heads']
+    """
+    try:
+        return frozenset(
+            n.id for n in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(n, ast.Name)
+        )
+    except SyntaxError:
+        return frozenset()
+
+
+def holds(text: str, names: Names) -> bool:
+    """Tell whether a comparison of arithmetic over named integers is true; raises `TaskError` for anything else.
+
+    Example:
+        >>> holds("heads % 2 == 0", {"heads": 6}), holds("1 < heads <= 4", {"heads": 6})
+        (True, False)
+    """
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        found = None
+    if not isinstance(found, ast.Compare) or not all(type(op) in _COMPARISONS for op in found.ops):
+        raise TaskError(f"{text!r} is no comparison; expected one such as 'heads % 2 == 0'")
+    values = [evaluate(ast.unparse(side), names) for side in (found.left, *found.comparators)]
+    return all(_COMPARISONS[type(op)](a, b) for op, a, b in zip(found.ops, values, values[1:], strict=False))
 
 
 def size(text: str, names: Names) -> int:

@@ -1,8 +1,9 @@
 """The definition form: the JSON that FlashInfer-Bench and SOL-ExecBench share.
 
-Covers: const, var and expression axes, tensor and scalar inputs, `random` and `scalar` workload inputs, a
-generator named by `custom_inputs_entrypoint`, tolerances.
-Does not cover: inputs stored as safetensors; `constraints`, which are noted and not enforced.
+Covers: const, var and expression axes, tensor and scalar inputs, `random`, `scalar` and `safetensors` workload inputs,
+a generator named by `custom_inputs_entrypoint`, tolerances, `constraints` on axes.
+Does not cover: `constraints` on the values of tensors, which are noted and not enforced; of several workloads of the
+same sizes all but the first; workloads in which every tensor is stored, so that none is fresh.
 
 Source: NVIDIA SOL-ExecBench and FlashInfer-Bench, definition, workload and solution schemas.
 """
@@ -26,10 +27,11 @@ from ...records import (
     TensorSpec,
     Workload,
 )
-from .._expression import size
+from .._expression import holds, size
 from .._probe import called
 from .._shrink import fit_axes
 from .._source import read_text, run_reference
+from .._stored import Stored, stored_in
 from ..splits import Plan, derive
 from .kernelbench import seeded
 
@@ -42,26 +44,35 @@ def load(path: Path, text: str, *, max_elements: int | None = None, contract: Co
     """Make a task of a definition; its workloads are inside it, or in `workload.jsonl` beside it."""
     definition = _parse(text, path)
     lines = _workloads(path, definition)
-    maker = _Maker(definition, path)
+    maker = _Maker(definition, path, stored_in(path, definition, lines))
     fitted = [fit_axes(maker.make_like(line), maker.sizes(line), max_elements) for line in lines]
     searches = tuple(workload for workload, _ in fitted)
-    notes = tuple(dict.fromkeys((*maker.notes, *(note for _, more in fitted for note in more))))
+    for workload in searches:
+        maker.stored.check(workload.axes, workload.arguments, str(path))
+    distinct = _distinct(searches)
+    left = len(searches) - len(distinct)
+    again = [f"left out: {left} workloads of the same sizes as an earlier one"] if left else []
+    notes = tuple(dict.fromkeys((*maker.notes, *(note for _, more in fitted for note in more), *again)))
+    files = [
+        SourceFile(path=_REFERENCE, text=definition["reference"]),
+        SourceFile(path=_DEFINITION, text=text),
+    ]
     reference = Reference(
-        files=(SourceFile(path=_REFERENCE, text=definition["reference"]), SourceFile(path=_DEFINITION, text=text)),
-        entry=f"{_REFERENCE}:run", style="function", origin=str(path),
-    )  # fmt: skip
+        files=(*files, *maker.stored.files()), entry=f"{_REFERENCE}:run", style="function", origin=str(path)
+    )
     task = Task(
-        name=definition["name"], form="definition", reference=reference, workloads=_distinct(searches),
+        name=definition["name"], form="definition", reference=reference, workloads=distinct,
         contract=contract or _contract(lines), notes=notes,
     )  # fmt: skip
     return derive(task, Plan(make=maker.make_like(lines[0]), free=maker.free))
 
 
 class Live:
-    """Runs `run`, and the definition's own generator where it names one."""
+    """Runs `run`, and the definition's own generator where it names one; reads what is stored."""
 
     def __init__(self, task: Task) -> None:
         self._reference = task.reference
+        self._stored = Stored.of(task.reference.files)
         text = next(f.text for f in task.reference.files if f.path == _DEFINITION)
         self._definition = _parse(text, Path(task.reference.origin))
 
@@ -74,19 +85,27 @@ class Live:
         return ()
 
     def given(self, workload: Workload, seed: int) -> list[Any]:
-        """Call the definition's generator with axes and scalars; it returns tensors by name."""
-        entry = self._definition["custom_inputs_entrypoint"]
-        module = run_reference(self._reference)
+        """Return what is stored, and what the definition's generator makes of axes and scalars, by position."""
         scalars = {s.name: s.value for s in workload.arguments if isinstance(s, ScalarSpec)}
+        values: dict[str, Any] = dict(self._stored.read(workload.axes))
+        if entry := self._definition.get("custom_inputs_entrypoint"):
+            values |= self._generated(str(entry), workload, scalars, seed)
+        return [values.get(s.name, scalars.get(s.name)) for s in workload.arguments]
+
+    def _generated(
+        self, entry: str, workload: Workload, scalars: Mapping[str, Any], seed: int
+    ) -> Mapping[str, Any]:
+        origin, generate = self._reference.origin, getattr(run_reference(self._reference), entry, None)
+        if generate is None:
+            raise TaskError(f"{origin}: the reference defines no {entry}(), its custom_inputs_entrypoint")
         with seeded(seed):
-            values = called(
-                getattr(module, entry), f"{self._reference.origin}: {entry}()",
-                {**workload.axes, **scalars}, torch.device("cpu"),
-            )  # fmt: skip
+            values: Mapping[str, Any] = called(
+                generate, f"{origin}: {entry}()", {**workload.axes, **scalars}, torch.device("cpu")
+            )
         missing = [s.name for s in workload.arguments if s.name not in values and s.name not in scalars]
         if missing:
-            raise TaskError(f"{self._reference.origin}: {entry}() returned no {missing[0]!r}")
-        return [values.get(s.name, scalars.get(s.name)) for s in workload.arguments]
+            raise TaskError(f"{origin}: {entry}() returned no {missing[0]!r}")
+        return values
 
     def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
         """Return the definition at these sizes, scalars as the workload has them; `run` is not run."""
@@ -94,42 +113,47 @@ class Live:
             s.name: {"type": "scalar", "value": s.value}
             for s in workload.arguments if isinstance(s, ScalarSpec)
         }  # fmt: skip
-        maker = _Maker(self._definition, Path(self._reference.origin))
+        maker = _Maker(self._definition, Path(self._reference.origin), self._stored)
         return maker.make_like({"inputs": scalars})(workload.axes | dict(axes))
 
 
 class _Maker:
     """Instantiates workloads of one definition."""
 
-    def __init__(self, definition: Mapping[str, Any], path: Path) -> None:
-        self._definition, self._path = definition, path
+    def __init__(self, definition: Mapping[str, Any], path: Path, stored: Stored) -> None:
+        self._definition, self._path, self.stored = definition, path, stored
         axes = definition["axes"]
-        self.free = tuple((n,) for n, a in axes.items() if a.get("type") == "var")
+        self._varying = [n for n, a in axes.items() if a.get("type") == "var"]
+        self.free = tuple((n,) for n in self._varying if n not in stored.axes)
         self._fixed = {n: int(a["value"]) for n, a in axes.items() if a.get("type") == "const"}
         self._derived = {n: str(a.get("expression", a.get("expr"))) for n, a in axes.items()
                          if a.get("type") in {"expr", "expression"}}  # fmt: skip
-        unknown = [
-            n for n in axes if n not in self._fixed and n not in self._derived and (n,) not in self.free
-        ]
+        unknown = [n for n in axes if n not in {*self._fixed, *self._derived, *self._varying}]
         if unknown:
             raise TaskError(f"{path}: axis {unknown[0]!r} is of type {axes[unknown[0]].get('type')!r}; "
                             "expected 'const', 'var' or 'expr'")  # fmt: skip
-        self.notes = tuple(f"constraint not enforced: {c}" for c in definition.get("constraints") or ())
+        constraints = [str(c) for c in definition.get("constraints") or ()]
+        self._constraints = [c for c in constraints if _of_axes(c, axes)]
+        self.notes = tuple(f"constraint not enforced: {c}" for c in constraints if c not in self._constraints)
 
     def sizes(self, line: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of the variable axes that a workload gives."""
-        return {name: int(line["axes"][name]) for (name,) in self.free if name in line["axes"]}
+        return {name: int(line["axes"][name]) for name in self._varying if name in line["axes"]}
 
     def make_like(self, line: Mapping[str, Any]) -> Callable[[dict[str, int]], Workload]:
         """Return what makes workloads with the scalars of this one at other sizes."""
 
         def make(axes: dict[str, int]) -> Workload:
-            missing = [n for (n,) in self.free if n not in axes]
+            missing = [n for n in self._varying if n not in axes]
             if missing:
                 raise TaskError(f"{self._path}: a workload gives no size for axis {missing[0]!r}")
             names: dict[str, int | str] = {**self._fixed, **axes}
             for name, expression in self._derived.items():
                 names[name] = size(expression, names)
+            broken = [c for c in self._constraints if not holds(c, names)]
+            if broken:
+                raise TaskError(f"{self._path}: a workload with {axes} breaks the constraint {broken[0]!r}")
+            self.stored.at(axes)
             given = line.get("inputs") or {}
             return Workload(
                 name=",".join(f"{k}={v}" for k, v in axes.items()) or "as-declared", split=Split.SEARCH, axes=axes,
@@ -144,10 +168,7 @@ class _Maker:
     def _argument(
         self, name: str, spec: Mapping[str, Any], names: Mapping[str, int | str], given: Mapping[str, Any]
     ) -> TensorSpec | ScalarSpec:
-        kind = given.get("type", "random")
-        if kind == "safetensors":
-            raise TaskError(f"{self._path}: input {name!r} is stored as safetensors, which is not supported; "
-                            "give it as 'random' or 'scalar', or name a custom_inputs_entrypoint")  # fmt: skip
+        kind = "safetensors" if name in self.stored.names else given.get("type", "random")
         if spec.get("shape") is None or kind == "scalar":
             if "value" not in given:
                 raise TaskError(f"{self._path}: scalar input {name!r} has no 'value' in the workload")
@@ -156,12 +177,11 @@ class _Maker:
         return TensorSpec(name=name, shape=shape, dtype=dtype, distribution=self._values(kind, dtype, shape))
 
     def _values(self, kind: str, dtype: str, shape: tuple[int, ...]) -> Distribution:
-        if kind == "custom" or self._definition.get("custom_inputs_entrypoint"):
+        if kind in {"custom", "safetensors"} or self._definition.get("custom_inputs_entrypoint"):
             return Distribution(kind="given")
         if kind != "random":
-            raise TaskError(
-                f"{self._path}: input type {kind!r} is unknown; expected 'random', 'scalar' or 'custom'"
-            )
+            raise TaskError(f"{self._path}: input type {kind!r} is unknown; expected 'random', 'scalar', "
+                            "'safetensors' or 'custom'")  # fmt: skip
         if dtype.startswith(("int", "uint")):
             return Distribution(kind="integers", low=0, high=max(2, min(shape, default=2)))
         return Distribution(kind="bernoulli", scale=0.5) if dtype == "bool" else Distribution()
@@ -197,6 +217,15 @@ def _workloads(path: Path, definition: Mapping[str, Any]) -> list[dict[str, Any]
     if not lines or not all(isinstance(line.get("axes"), dict) for line in lines):
         raise TaskError(f"{path}: each workload needs 'axes'; found {len(lines)} workloads")
     return lines
+
+
+def _of_axes(constraint: str, axes: Mapping[str, Any]) -> bool:
+    """Tell whether a constraint compares sizes of axes and nothing else."""
+    try:
+        holds(constraint, dict.fromkeys(axes, 2))
+    except TaskError:
+        return False
+    return True
 
 
 def _contract(lines: Sequence[Mapping[str, Any]]) -> Contract:
