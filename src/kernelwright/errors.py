@@ -15,6 +15,24 @@ machine's fault, and the message says what was given, what was expected and what
     └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """Say which names there are, and which of them is nearest to the one that was given.
+
+    Example:
+        >>> known_names("librery", ["compiler", "library"])
+        "did you mean 'library'? There are compiler, library"
+        >>> known_names("nosuch", [])
+        'there are none'
+    """
+    names = sorted(known)
+    nearest = get_close_matches(name, names, n=1)
+    listed = ", ".join(names) or "none"
+    return f"did you mean {nearest[0]!r}? There are {listed}" if nearest else f"there are {listed}"
+
 
 class KernelwrightError(Exception):
     """The root: anything Kernelwright raises on purpose."""

@@ -40,7 +40,7 @@ OWN = "@kw.task(x='float32[n]', workloads=[{'n': 8}])\ndef %s(x): return x + 1\n
         ),
         (HEAD + MODEL.replace("x + 1", "'text'") + INPUTS, "", "returned a str; expected tensors"),
         (HEAD + MODEL.replace("x + 1", "None") + INPUTS, "", "returned no tensor"),
-        (HEAD + OWN % "a", "b", "has no task 'b'; tasks in it: a"),
+        (HEAD + OWN % "a", "b", "has no task 'b'; there are a"),
         (HEAD + OWN % "a" + OWN % "b", "", r"has 2 tasks; name one: .*:a, .*:b"),
         (HEAD + (OWN % "a").replace("x + 1", "1 / 0"), "", r"a\(\) raised ZeroDivisionError"),
     ],
@@ -56,6 +56,9 @@ def test_one_sentence(tmp_path: Path, text: str, symbol: str, message: str) -> N
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="does not exist"):
         load_task(tmp_path / "none.py")
+    (tmp_path / "softmax.py").write_text("")
+    with pytest.raises(TaskError, match=r"sofmax\.py' does not exist; did you mean '.*softmax\.py'"):
+        load_task(tmp_path / "sofmax.py")
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(TaskError, match=r"is no task; expected a \.py or \.json"):
         load_task(tmp_path / "notes.txt")
@@ -81,7 +84,9 @@ def test_an_unknown_baseline(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(HEAD + OWN % "a")
     problem = Problem(load_task(file))
-    with pytest.raises(InputError, match="'fastest' is unknown; expected one of eager, compile"):
+    with pytest.raises(
+        InputError, match="no baseline is called 'fastest'; there are compile, compile-max-autotune, eager"
+    ):
         problem.baseline("fastest", problem.task.workloads[0])
 
 

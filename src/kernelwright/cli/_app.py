@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from .. import __version__
-from ..errors import KernelwrightError
+from ..errors import KernelwrightError, known_names
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(app(given) or 0)
     except CycloptsError as error:
-        return _fail(f"{str(error).rstrip('.')}; see `kernelwright --help`", WRONG_INPUT, given)
+        return _fail(f"{_in_words(error)}; see `kernelwright --help`", WRONG_INPUT, given)
     except KernelwrightError as error:
         return _fail(str(error), error.exit_code, given)
     except KeyboardInterrupt:
@@ -73,6 +73,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _in_words(error: CycloptsError) -> str:
+    """Write in one sentence what is wrong with the command line."""
+    tokens = error.unused_tokens or [""]
+    match error:
+        case UnknownCommandError():
+            return f"no command is called {tokens[0]!r}; {known_names(tokens[0], _COMMANDS)}"
+        case UnusedCliTokensError():
+            return f"{tokens[0]!r} is more than the command takes"
+        case MissingArgumentError(argument=argument) if argument and argument.field_info.is_positional:
+            return f"{argument.name.removeprefix('--').upper()} is missing"
+    return str(error).rstrip(".")
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ Each file's docstring shows how to write a candidate in that language.
 
 from importlib.metadata import EntryPoint, entry_points
 
-from ..errors import InputError, NotFoundError
+from ..errors import InputError, NotFoundError, known_names
 from ._protocol import Availability, Kernel, Language
 
 __all__ = ["Availability", "Kernel", "Language", "availability", "get_language", "language_names"]
@@ -45,7 +45,7 @@ def get_language(name: str) -> Language:
     """
     known = _entry_points()
     if name not in known:
-        raise NotFoundError(f"no language {name!r}; known languages: {', '.join(sorted(known))}")
+        raise NotFoundError(f"no language is called {name!r}; {known_names(name, known)}")
     language = known[name].load()()
     if not isinstance(language, Language):
         raise InputError(

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from ..config import Settings
-from ..errors import InputError, ModelError, NotFoundError
+from ..errors import InputError, ModelError, NotFoundError, known_names
 from ..records import Scalar
 from ..store import Calls, Store
 from ._ledger import Ledger
@@ -112,7 +112,7 @@ def make_provider(name: str, options: Options = {}, settings: Settings | None = 
     points = {point.name: point for point in entry_points(group=_GROUP)}
     if parsed.provider not in points:
         raise NotFoundError(
-            f"no provider is called {parsed.provider!r} (in model {name!r}); there are {', '.join(sorted(points))}"
+            f"no provider is called {parsed.provider!r} (in model {name!r}); {known_names(parsed.provider, points)}"
         )
     make = points[parsed.provider].load()
     provider: Provider = make(

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, NotFoundError
+from ..errors import InputError, NotFoundError, known_names
 from ..propose import Editor, Request
 from ..propose.llm import LLMEditor
 from ..propose.team import Team
@@ -33,9 +33,7 @@ def make_editors(names: Sequence[str]) -> list[Editor]:
     points = {point.name: point for point in entry_points(group="kernelwright.editors")}
     for name in names:
         if name not in points:
-            raise NotFoundError(
-                f"no editor is called {name!r}; there are {', '.join(sorted(points)) or 'none'}"
-            )
+            raise NotFoundError(f"no editor is called {name!r}; {known_names(name, points)}")
     return [points[name].load()() for name in names]
 
 

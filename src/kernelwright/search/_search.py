@@ -9,7 +9,7 @@ from typing import overload
 from ..config import Settings
 from ..deadline import deadline
 from ..devices import Device
-from ..errors import InputError, KernelwrightError, MissingToolError, ModelError, NotFoundError
+from ..errors import InputError, KernelwrightError, MissingToolError, ModelError, NotFoundError, known_names
 from ..languages import get_language, language_names
 from ..learn import Hint, recall, situation_of
 from ..llm import Options, check_models
@@ -210,7 +210,7 @@ def make_proposers(names: Sequence[str]) -> list[Proposer]:
     points = {point.name: point for point in entry_points(group="kernelwright.proposers")}
     for name in names:
         if name not in points:
-            raise NotFoundError(f"no proposer is called {name!r}; there are {', '.join(sorted(points))}")
+            raise NotFoundError(f"no proposer is called {name!r}; {known_names(name, points)}")
     return [points[name].load()() for name in names]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ..errors import InputError, NotFoundError
+from ..errors import InputError, NotFoundError, known_names
 from ..propose.team import Steps
 from ..records import Record, Run, Scalar
 
@@ -83,7 +83,7 @@ def load_recipe(name: str) -> Recipe:
             )
         return _read(path.stem, path.read_text())
     if name not in recipe_names():
-        raise NotFoundError(f"no recipe is called {name!r}; there are {', '.join(recipe_names())}")
+        raise NotFoundError(f"no recipe is called {name!r}; {known_names(name, recipe_names())}")
     return _read(name, (files("kernelwright") / "recipes" / f"{name}{_SUFFIX}").read_text())
 
 

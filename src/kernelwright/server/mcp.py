@@ -10,6 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from pydantic import ValidationError
 
 from .. import __version__
+from ..errors import known_names
 from ._guide import guide
 from ._tools import Tools
 
@@ -26,7 +27,7 @@ class _Server(MCPServer[None]):
         """Call a tool by its name."""
         known = {tool.name: tool for tool in await self.list_tools()}
         if name not in known:
-            raise ToolError(f"no tool is called {name!r}; there are {', '.join(sorted(known))}")
+            raise ToolError(f"no tool is called {name!r}; {known_names(name, known)}")
         takes = known[name].input_schema.get("properties", {})
         unknown = [repr(argument) for argument in arguments if argument not in takes]
         if unknown:

@@ -5,7 +5,7 @@ import json
 import re
 from pathlib import Path
 
-from ..errors import TaskError
+from ..errors import TaskError, known_names
 from ..records import Candidate, SourceFile, Task
 from ._source import parse, read_text
 
@@ -163,7 +163,7 @@ def _from_solution(file: Path, text: str) -> Candidate:
     named = spec.get("language") or (spec.get("languages") or ["python"])[0]
     language = _LANGUAGES.get(str(named).lower())
     if language is None:
-        raise TaskError(f"{file}: language {named!r} is not known; expected one of {', '.join(_LANGUAGES)}")
+        raise TaskError(f"{file}: no language is called {named!r}; {known_names(str(named), _LANGUAGES)}")
     destination = spec.get("destination_passing_style", language in {"cpp", "cuda"})
     if destination and language in {"torch", "triton"}:
         raise TaskError(f"{file}: a Python solution that writes into its outputs is not supported; "

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, known_names
 from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
 from ._candidate import start_of
 from ._draw import copy_of, generator
@@ -191,7 +191,8 @@ class Problem:
         if name == "start" and (start := self.start()) is not None:
             return start
         if name not in _BASELINES:
-            raise InputError(f"baseline {name!r} is unknown; expected one of {', '.join(_BASELINES)}")
+            known = (*_BASELINES, "start") if self.task.start else _BASELINES
+            raise InputError(f"no baseline is called {name!r}; {known_names(name, known)}")
         reference = self.sources(workload)
         return Candidate(
             sources=reference.files,

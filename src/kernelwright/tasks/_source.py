@@ -5,6 +5,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,12 @@ def read_text(
 ) -> str:
     """Return the text of a file of that kind; raises `TaskError` where there is none or it is not text."""
     if not path.is_file():
-        raise TaskError(f"{kind} file {str(path)!r} does not exist; expected {expected}")
+        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        nearest = get_close_matches(path.name, beside, n=1)
+        meant = (
+            f"; did you mean {str(path.with_name(nearest[0]))!r}?" if nearest else f"; expected {expected}"
+        )
+        raise TaskError(f"{kind} file {str(path)!r} does not exist{meant}")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

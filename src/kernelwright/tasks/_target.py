@@ -10,7 +10,7 @@ import psutil
 import torch
 
 from ..deadline import deadline
-from ..errors import TaskError
+from ..errors import TaskError, known_names
 from ..records import Contract, Task, Workload
 from ._draw import bytes_of
 from ._siblings import siblings
@@ -103,8 +103,8 @@ def _load(
     module = run_source(text, str(path), siblings(path, text))
     names = own.tasks_in(module)
     if symbol and symbol not in names and symbol != "Model":
-        known = ", ".join([*names, *(["Model"] if hasattr(module, "Model") else [])]) or "none"
-        raise TaskError(f"{path} has no task {symbol!r}; tasks in it: {known}")
+        known = [*names, *(["Model"] if hasattr(module, "Model") else [])]
+        raise TaskError(f"{path} has no task {symbol!r}; {known_names(symbol, known)}")
     if symbol in names or (not symbol and len(names) == 1):
         return own.load(
             path, text, symbol or names[0], max_elements=max_elements, contract=given, backward=backward

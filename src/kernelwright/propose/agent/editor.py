@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ...config import Settings, passed, secrets
-from ...errors import InputError, MissingToolError, NotFoundError, TaskError
+from ...errors import InputError, MissingToolError, NotFoundError, TaskError, known_names
 from ...records import Candidate
 from ...store import Calls, Store
 from .._feedback import shown
@@ -43,7 +43,7 @@ def make_agent(name: str) -> Agent:
     words = name.split()
     if not words or shutil.which(words[0]) is None:
         raise NotFoundError(
-            f"no agent is called {name!r}, and it is no command that is here; there are {', '.join(sorted(points))}"
+            f"no agent is called {name!r}, and it is no command that is here; {known_names(name, points)}"
         )
     return Command(name)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from ...errors import InputError, NotFoundError
+from ...errors import InputError, NotFoundError, known_names
 from ...records import Scalar
 from ._numbered import NumberedStrategy
 from ._protocol import Means, Strategy
@@ -75,7 +75,7 @@ def settings_in(name: str, words: Sequence[str]) -> dict[str, Scalar]:
 def _loaded(name: str) -> Callable[..., Strategy]:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
-        raise NotFoundError(f"no strategy is called {name!r}; there are {', '.join(sorted(found))}")
+        raise NotFoundError(f"no strategy is called {name!r}; {known_names(name, found)}")
     make: Callable[..., Strategy] = found[name].load()
     return make
 

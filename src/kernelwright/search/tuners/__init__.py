@@ -2,7 +2,7 @@
 
 from importlib.metadata import entry_points
 
-from ...errors import NotFoundError
+from ...errors import NotFoundError, known_names
 from ...records import Space
 from ._protocol import Observation, Tuner
 
@@ -19,7 +19,7 @@ def make_tuner(name: str, space: Space, seed: int) -> Tuner:
     """
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
-        raise NotFoundError(f"no tuner is called {name!r}; there are {', '.join(sorted(found))}")
+        raise NotFoundError(f"no tuner is called {name!r}; {known_names(name, found)}")
     tuner: Tuner = found[name].load()(space, seed)
     return tuner
 
