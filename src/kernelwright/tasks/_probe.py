@@ -14,14 +14,14 @@ from ._devices import Anywhere
 from ._draw import dtype_name, elements_of, layout_of
 from ._recognise import Recogniser
 from ._seed import seed_torch
+from ._shapes import shapes_alone
 from ._source import run_reference
 
 Spec = TensorSpec | ScalarSpec
 _MOST_REAL = 1 << 24
 """Elements up to which a file that the meta device cannot run is run for real instead."""
-_CHEAPER_REAL, _CHEAPER_UNROLLED = 1 << 16, 1 << 20
-"""Elements of inputs and parameters up to which a real run costs less than one on the meta device; more where meta
-unrolls a recurrence step by step."""
+_CHEAPER_REAL = 1 << 16
+"""Elements of inputs and parameters up to which a real run costs less than one on the meta device."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,10 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
         state = {k: v.to(device) for k, v in model.state_dict().items()}
         arguments = specs_of(values, argument_names(model.forward, len(values)), recogniser.distribution)
         states = _state_specs(state, {name for name, _ in model.named_parameters()})
-        unrolled = any(isinstance(part, torch.nn.RNNBase) for part in model.modules())
-        cheaper = _CHEAPER_UNROLLED if unrolled else _CHEAPER_REAL
-        if device == "meta" and elements_of((*arguments, *states)) <= cheaper:
+        if device == "meta" and elements_of((*arguments, *states)) <= _CHEAPER_REAL:
             return _probe(module, reference, "cpu")
-        result = called(model, f"{origin}: Model.forward()", *values)
+        with shapes_alone():
+            result = called(model, f"{origin}: Model.forward()", *values)
     return Probe(arguments=arguments, state=states, outputs=output_specs(result), device=device)
 
 

@@ -1,0 +1,59 @@
+"""Shapes alone: what layers give on the meta device, without the steps that torch takes to find it out.
+
+On that device torch takes norms apart into elementwise Python and unrolls recurrent layers step by step; a network
+has a hundred of the ones, or thousands of the others.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten.native_group_norm.default)
+_RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """Answer norms and recurrent layers on the meta device by shape.
+
+    Covers: batch, group and instance norms; LSTM, GRU and plain recurrent layers over padded sequences.
+    Does not cover: what torch refuses within these operators; that shows where the reference runs for real.
+
+    Example:
+        >>> with torch.device("meta"), shapes_alone():
+        ...     [tuple(t.shape) for t in torch.nn.GRU(3, 4, 2)(torch.randn(5, 7, 3))]
+        [(5, 7, 4), (2, 7, 4)]
+    """
+    with _Norms(), _Recurrent():  # type: ignore[no-untyped-call]  # torch does not annotate them
+        yield
+
+
+class _Norms(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in _NORMS and args[0].device.type == "meta":
+            return torch.empty_like(args[0]), args[0].new_empty(0), args[0].new_empty(0)
+        return func(*args, **(kwargs or {}))
+
+
+class _Recurrent(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        padded = func in _RECURRENT and isinstance(args[3], bool)  # packed ones have their weights there
+        if padded and args[0].device.type == "meta":
+            return _recurrent(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def _recurrent(x: Tensor, before: Any, weights: Any, biases: bool, *rest: Any) -> tuple[Tensor, ...]:
+    """Return output and last states; `rest` is layers, dropout, training, both directions, batch first."""
+    states = [before] if isinstance(before, Tensor) else list(before)
+    width = states[0].shape[-1] * (2 if rest[3] else 1)
+    return x.new_empty((*x.shape[:-1], width)), *map(torch.empty_like, states)
