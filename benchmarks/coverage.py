@@ -37,6 +37,8 @@ STAGES = ("captured", "printed", "built", "verified")
 TARGETS = {1: 0.9, 2: 0.9, 3: 0.8}
 """Share of each level that is to be verified."""
 _ARENA_BYTES = 256 << 20
+_LOAD_MINUTES, _STEP_S = 15, 600.0
+"""What loading a problem, and building or verifying a candidate, may take: whole networks, on busy machines."""
 
 
 def folder_of(target: str) -> Path:
@@ -59,7 +61,7 @@ def examine(path: Path, level: int, pool: Pool, *, language: str, max_elements: 
     """Take one problem as far as it goes and say where it stopped."""
     row: Row = {"level": level, "problem": path.stem, **dict.fromkeys(STAGES, False), "why": ""}
     try:
-        task = load_task(path, max_elements=max_elements)
+        task = load_task(path, max_elements=max_elements, minutes=_LOAD_MINUTES)
         problem = Problem(task)
         started = time.monotonic()
         graph = capture(problem, task.split(Split.SEARCH)[0])
@@ -79,14 +81,16 @@ def _try_templates(row: Row, problem: Problem, pool: Pool, language: str, operat
     for template in ScheduleProposer().propose(request):
         candidate = template.render(template.default())
         row |= {"printed": True, "template": template.name}
-        build = used.build(candidate)
+        build = used.build(candidate, deadline_s=_STEP_S)
         if build.status is not BuildStatus.OK:
             row["why"] = (
                 f"build: {build.diagnostics.strip().splitlines()[0] if build.diagnostics else build.status}"
             )
             continue
         row["built"] = True
-        verdict = verify(problem, candidate, build, pool=pool, depth="screen", oracle=oracle)
+        verdict = verify(
+            problem, candidate, build, pool=pool, depth="screen", deadline_s=_STEP_S, oracle=oracle
+        )
         if verdict.status == "accepted":
             natives = len({op for op in _natives(template) if op})
             row |= {"verified": True, "why": "", "first_s": time.monotonic() - started}

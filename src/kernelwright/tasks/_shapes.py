@@ -52,8 +52,8 @@ class _Recurrent(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _recurrent(x: Tensor, before: Any, weights: Any, biases: bool, *rest: Any) -> tuple[Tensor, ...]:
-    """Return output and last states; `rest` is layers, dropout, training, both directions, batch first."""
+def _recurrent(x: Tensor, before: Any, *rest: Any) -> tuple[Tensor, ...]:
+    """Return output and last states; `rest` ends with whether both directions run and the batch comes first."""
     states = [before] if isinstance(before, Tensor) else list(before)
-    width = states[0].shape[-1] * (2 if rest[3] else 1)
+    width = states[0].shape[-1] * (2 if rest[-2] else 1)
     return x.new_empty((*x.shape[:-1], width)), *map(torch.empty_like, states)

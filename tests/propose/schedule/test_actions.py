@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from kernelwright.propose.schedule.actions import ACTIONS, IllegalAction, State, replayed, taken, undone
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import beam, estimate, explained, legal
+from kernelwright.propose.schedule.policy import alone, beam, estimate, explained, legal
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded
@@ -221,7 +221,7 @@ def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_lo
     leaves = beam(graph_of(net, (4, 8), (8, 8)))
     assert {leaf.state.steps[0] for leaf in leaves} == {("library", "all")}
     assert not any(leaf.state.decisions.moves for leaf in leaves)
-    assert explained(leaves[0]).endswith("121 operations in 120 kernels")
+    assert explained(leaves[0], alone(leaves[0].state.origin)).endswith("121 operations in 120 kernels")
 
 
 def test_the_beam_orders_leaves_and_explains_them():
@@ -230,7 +230,7 @@ def test_the_beam_orders_leaves_and_explains_them():
     assert [leaf.cost.time_us for leaf in leaves] == sorted(leaf.cost.time_us for leaf in leaves)
     assert any("library(mm)" in leaf.state.text for leaf in leaves)
     fused = next(leaf for leaf in leaves if not leaf.state.steps)
-    assert "2 operations in 1 kernel, bytes" in explained(fused)
+    assert "2 operations in 1 kernel, bytes" in explained(fused, alone(graph))
 
 
 def test_a_policy_is_asked_for_scores():

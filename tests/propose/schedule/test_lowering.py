@@ -1,14 +1,18 @@
 """What is fused, what is stored, and what names come out of it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.propose.schedule.test_actions import graph_of
 
 from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import State
 from kernelwright.propose.schedule.calls import touched
 from kernelwright.propose.schedule.graph import RESERVED, Size, fit, interpret, read
-from kernelwright.propose.schedule.lower import lower
+from kernelwright.propose.schedule.lower import Decisions, _loops, lower
 from kernelwright.propose.schedule.lower._index import _divides
+from kernelwright.propose.schedule.lower._loops import scheduled
 from kernelwright.propose.schedule.tile import (
     Contraction,
     Kernel,
@@ -191,3 +195,16 @@ def test_buffers_come_in_the_order_of_the_graph():
 def test_an_axis_is_cut_only_where_nothing_is_left_at_any_size():
     rows, inner = Size("rows", (24, 10)), Size("inner", (8, 16))
     assert not _divides(inner, rows) and _divides(inner, rows * inner) and not _divides(inner, 0 + rows)
+
+
+def test_kernels_that_another_schedule_has_too_are_arranged_once(monkeypatch):
+    graph = graph_of(lambda x, y: (torch.softmax(x, -1), y.exp().sum(0)), (5, 7), (9, 4))
+    calls = []
+    monkeypatch.setattr(_loops, "scheduled", lambda *a: calls.append(a[0].name) or scheduled(*a))
+    state = State(graph, graph)
+    assert len(state.program.steps) == 2 and set(calls) == {"softmax_kernel", "sum_kernel"}
+    calls.clear()
+    other = replace(state, decisions=Decisions(before=frozenset(["exp"])))
+    assert [step.name for step in other.program.steps] == ["softmax_kernel", "exp_kernel", "sum_kernel"]
+    assert "softmax_kernel" not in calls
+    assert other.program.steps == lower(graph, other.decisions).steps

@@ -126,7 +126,7 @@ def test_what_runs_ahead_costs_nothing_in_a_call_and_is_told():
     )
     before, after = (estimate(lower(s.graph, s.decisions)) for s in (direct, packed))
     assert after.kernels == before.kernels and after.operations < before.operations
-    assert "1 more, whenever the weights change" in explained(Leaf(packed, after))
+    assert "1 more, whenever the weights change" in explained(Leaf(packed, after), before)
     names = [leaf.state.text for leaf in beam(graph, depth=1, width=8)]
     assert names.index("pack(mm)") < names.index("direct(mm)")
 

@@ -10,7 +10,7 @@ from ._layouts import laid_out, space_of
 from .actions import offered
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
-from .policy import Leaf, beam, explained
+from .policy import Cost, Leaf, alone, beam, explained
 from .printing import Render, Unprintable, choices_of, forms_of, printer_of
 from .tile import NativeCall
 
@@ -37,7 +37,7 @@ class ScheduleTemplate:
     def render(self, configuration: Configuration) -> Candidate:
         """Lower and print under one configuration."""
         state = self.leaf.state
-        program = lower(state.graph, laid_out(state.decisions, configuration))
+        program = lower(state.graph, laid_out(state.decisions, configuration), state.arranged)
         return self.printer(
             program, state.graph, title=f"{self.title}\n{self.reason}", reason=self.reason, template=self.name,
             parameters={**configuration, "actions": state.text},
@@ -61,26 +61,29 @@ class ScheduleProposer:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
         found: dict[frozenset[str], list[Leaf]] = {}
+        before = alone(graph)
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:
                 forms = forms_of(language)
                 if forms not in found:
                     found[forms] = beam(graph, actions=offered(forms))[:_MOST_LEAVES]
-                yield from self._in_language(request, found[forms], language, printer)
+                yield from self._in_language(request, found[forms], before, language, printer)
 
     def _in_language(
-        self, request: Request, leaves: Sequence[Leaf], language: str, printer: Render
+        self, request: Request, leaves: Sequence[Leaf], before: Cost | None, language: str, printer: Render
     ) -> Iterator[ScheduleTemplate]:
         own = request.problem.task.contract.calls == "custom-only"
         for leaf in leaves:
-            program = lower(leaf.state.graph, leaf.state.decisions)
-            if all(isinstance(step, NativeCall) for step in program.steps) or (own and program.natives):
+            program = leaf.state.program
+            if program is None or (own and program.natives):
+                continue
+            if all(isinstance(step, NativeCall) for step in program.steps):
                 continue
             name = f"schedule/{leaf.state.text or 'fused'}"
             space = choices_of(language, program) or space_of(program, leaf.state.decisions.moves)
             template = ScheduleTemplate(
-                name, language, space, leaf, printer, request.problem.task.name, explained(leaf)
+                name, language, space, leaf, printer, request.problem.task.name, explained(leaf, before)
             )
             try:
                 template.render(template.default())

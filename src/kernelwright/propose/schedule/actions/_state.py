@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from ..graph import Graph
-from ..lower import Decisions, NotLowered, Unlowered, lower
+from ..lower import Arranged, Decisions, NotLowered, Unlowered, lower
 from ..tile import Program
 
 Step: TypeAlias = tuple[str, str]
@@ -23,12 +23,14 @@ class State:
     """The graph as it is now."""
     decisions: Decisions = field(default_factory=Decisions)
     steps: tuple[Step, ...] = ()
+    arranged: Arranged = field(default_factory=Arranged, compare=False, repr=False)
+    """Shared by all states that follow from one."""
 
     @cached_property
     def program(self) -> Program | None:
         """What the state lowers to; none where it does not."""
         try:
-            return lower(self.graph, self.decisions)
+            return lower(self.graph, self.decisions, self.arranged)
         except (NotLowered, Unlowered):
             return None
 

@@ -54,6 +54,30 @@ def scheduled(kernel: Kernel, layout: Layout, shapes: Shapes) -> Kernel:
     return replace(kernel, body=body)
 
 
+class Arranged:
+    """Kernels whose loops were arranged before: schedules of one graph have most of them in common."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Kernel] = {}
+
+    def of(self, kernel: Kernel, layout: Layout, shapes: Shapes) -> Kernel:
+        """Return what `scheduled` makes of the kernel. Sizes of the same name have to be the same sizes."""
+        touched = {
+            name: tuple(map(str, shapes[name])) for name in sorted(_touched(kernel.body)) if name in shapes
+        }
+        key = kernel, layout, tuple(touched.items())
+        if key not in self._known:
+            self._known[key] = scheduled(kernel, layout, shapes)
+        return self._known[key]
+
+
+def _touched(body: tuple[Statement, ...]) -> set[str]:
+    stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
+    return stored | {
+        e.buffer for s in statements(body) for x in expressions(s) for e in walk(x) if isinstance(e, Load)
+    }
+
+
 # Lanes ----------------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, T
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
-from ._loops import Layout, scheduled
+from ._loops import Arranged, Layout
 from ._segments import build_order
 
 _MOST_ROUNDS = 200
@@ -60,7 +60,7 @@ class NotLowered(Exception):
     """Some node has neither a form in tiles nor a native operation."""
 
 
-def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
+def lower(graph: Graph, decisions: Decisions | None = None, arranged: Arranged | None = None) -> Program:
     """Lower a graph to a program.
 
     Every output is stored, and what native regions read and write. All else is computed where it is used;
@@ -68,6 +68,11 @@ def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
     what can be stored on the way (a mean beside the normalised rows) is.
 
     Covers: all of the graph form but `Native` and `Random` nodes without a captured operation.
+
+    Args:
+        graph: What to lower.
+        decisions: How; everything fused by default.
+        arranged: Keeps what is worked out for other schedules of the same graph.
 
     Raises:
         NotLowered: a node can neither be lowered nor run natively.
@@ -80,9 +85,9 @@ def lower(graph: Graph, decisions: Decisions | None = None) -> Program:
         (['mul_1_kernel'], ())
     """
     native = frozenset[str]()
-    chosen = decisions or Decisions()
+    chosen, kept = decisions or Decisions(), arranged or Arranged()
     for _ in range(_MOST_ROUNDS):
-        lowering = _Lowering(graph, replace(chosen, native=chosen.native | native))
+        lowering = _Lowering(graph, replace(chosen, native=chosen.native | native), kept)
         try:
             return _arranged(lowering.run(), chosen.moves)
         except _NeedsNative as needs:
@@ -118,8 +123,8 @@ class _Made:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, decisions: Decisions) -> None:
-        self.graph, self.decisions = graph, decisions
+    def __init__(self, graph: Graph, decisions: Decisions, arranged: Arranged) -> None:
+        self.graph, self.decisions, self.arranged = graph, decisions, arranged
         self.outputs = self._outputs(graph)
         self.roots = (*self.outputs, *(new for _, new in graph.mutations))
         self.captured = {id(node): name for name, node in graph.values.items()}
@@ -327,7 +332,7 @@ class _Lowering:
 
     def _scheduled(self, kernel: Kernel) -> Kernel:
         shapes = {name: node.shape for node, name in self.names.items()}
-        return scheduled(kernel, self.decisions.layout, shapes)
+        return self.arranged.of(kernel, self.decisions.layout, shapes)
 
     def _traversal(
         self, root: Node, stored: dict[Node, str], fusable: list[Node], left: list[Node]

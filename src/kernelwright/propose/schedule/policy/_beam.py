@@ -75,7 +75,7 @@ def beam(
     judge = policy or CostPolicy()
     start = State(graph, graph)
     if _operations(graph) >= _NETWORK:
-        width, depth, most = min(width, 1), min(depth, 2), min(most, 4)
+        width, depth, most = min(width, 2), min(depth, 1), min(most, 4)
         actions = [action for action in actions if action not in MOVES]
         start = next(
             (taken(start, *a) for a in legal(start, actions) if (a[0].name, a[1]) == ("library", "all")),
@@ -102,12 +102,18 @@ def beam(
     return sorted(found.values(), key=lambda leaf: (leaf.cost.time_us, len(leaf.state.steps)))
 
 
-def explained(leaf: Leaf) -> str:
+def alone(graph: Graph) -> Cost | None:
+    """Estimate one kernel an operation; none for a whole network, where lowering takes long."""
+    if _operations(graph) >= _NETWORK:
+        return None
+    return estimate(lower(graph, Decisions(apart=True, loops=True)))
+
+
+def explained(leaf: Leaf, alone: Cost | None) -> str:
     """Say what a schedule does beside one kernel an operation, in one line."""
-    now, program, count = leaf.cost, leaf.state.program, _operations(leaf.state.origin)
-    if count >= _NETWORK:
-        return f"{leaf.state.text}; {count} operations in {now.kernels} kernels"
-    alone = estimate(lower(leaf.state.origin, Decisions(apart=True, loops=True)))
+    now, program = leaf.cost, leaf.state.program
+    if alone is None:
+        return f"{leaf.state.text}; {_operations(leaf.state.origin)} operations in {now.kernels} kernels"
     ahead = len(program.ahead) if program else 0
     steps = f"{leaf.state.text}; " if leaf.state.steps else ""
     return (

@@ -116,10 +116,12 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all within it."""
-    yield expression
-    for part in parts_of(expression):
-        yield from walk(part)
+    """Yield an expression and all within it, outer ones first, left to right."""
+    waiting = [expression]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(reversed(parts_of(found)))
 
 
 ZERO: Expression = Literal(0, "int64")
