@@ -45,6 +45,7 @@ from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._cache import cached_build
 from ._destination import Destination
 from ._launch import Geometry, Launch, View
+from ._pocl import name_cpu
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from ._stages import Stages
@@ -125,7 +126,9 @@ def default_device() -> Any:
         raise MissingToolError(f"no OpenCL driver: {error}") from error
     if not devices:
         raise MissingToolError("no OpenCL device")
-    return next((d for d in devices if d.type & cl.device_type.CPU), devices[0])
+    chosen = next((d for d in devices if d.type & cl.device_type.CPU), devices[0])
+    name_cpu(chosen)
+    return chosen
 
 
 def _complaint(device: Any) -> str:
