@@ -150,3 +150,17 @@ def test_inputs_of_workloads_differ_though_shapes_agree(load: Load) -> None:
     (search,) = task.split(Split.SEARCH)
     again = next(w for w in task.split(Split.CONFIRM) if w.axes == search.axes)
     assert not torch.equal(sample(search), sample(again))
+
+
+def test_where_nothing_can_be_run_sizes_are_derived_by_shape(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.tasks.splits._MOST_SMALL", 16)
+    monkeypatch.setattr("kernelwright.tasks.splits._MOST_TRIED", 0)
+    monkeypatch.setattr(Problem, "run_reference", lambda *_: pytest.fail("it ran"))
+    task = load("return x.softmax(-1)")
+    (search,) = task.split(Split.SEARCH)
+    hidden, confirm = task.split(Split.HIDDEN), task.split(Split.CONFIRM)
+    assert len(hidden) == 2 and all(w.axes != search.axes for w in hidden)
+    assert [w.axes == search.axes for w in confirm] == [True, False]
+    assert any("not run while loading" in note and "no other value regimes" in note for note in task.notes)

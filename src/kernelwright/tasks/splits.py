@@ -74,8 +74,7 @@ class _Derivation:
             self._ask_for_gradients()
         small = self._small()
         if workload_elements(small) > _MOST_SMALL:
-            note = f"not run while loading: the smallest workload found has {workload_elements(small):,} elements"
-            return self._task.model_copy(update={"notes": (*self._task.notes, note)})
+            return self._unrun(small)
         contract = observe(self._problem, small)
         self._problem = Problem(self._task.model_copy(update={"contract": contract}))
         regimes = self._regimes(small)
@@ -83,6 +82,21 @@ class _Derivation:
         confirm = self._confirm(small, regimes)
         workloads = _unique((*self._task.workloads, *hidden, *confirm))
         return self._task.model_copy(update={"contract": contract, "workloads": workloads})
+
+    def _unrun(self, small: Workload) -> Task:
+        """Derive sizes alone, by shape and only cheap ones: a single run would take too long while loading."""
+        note = (
+            f"not run while loading: the smallest workload found has {workload_elements(small):,} elements; "
+            "no other value regimes and layouts are hidden"
+        )
+        hidden, other = (sorted(self._shapes(small, offset), key=workload_elements) for offset in (0, 1))
+        workloads = (
+            *self._task.workloads,
+            *(self._pinned(Split.HIDDEN) or [_named(w, Split.HIDDEN) for w in hidden[:2]]),
+            *(self._pinned(Split.CONFIRM) or [_named(w, Split.CONFIRM) for w in (self._base, *other[:1])]),
+        )
+        notes = (*self._task.notes, note)
+        return self._task.model_copy(update={"notes": notes, "workloads": _unique(workloads)})
 
     def _ask_for_gradients(self) -> None:
         """Make forward and backward of every workload that there is or will be."""
@@ -163,9 +177,16 @@ class _Derivation:
 
     # splits
 
+    def _pinned(self, split: Split) -> list[Workload] | None:
+        """Return what the task itself declares for the split; none where it is to be derived."""
+        sizes = self._plan.hidden if split is Split.HIDDEN else self._plan.confirm
+        if sizes is None:
+            return None
+        return [_named(self._plan.make(self._base.axes | axes), split) for axes in sizes]
+
     def _hidden(self, small: Workload, regimes: Sequence[str]) -> list[Workload]:
-        if self._plan.hidden is not None:
-            return [_named(self._plan.make(self._base.axes | a), Split.HIDDEN) for a in self._plan.hidden]
+        if (pinned := self._pinned(Split.HIDDEN)) is not None:
+            return pinned
         shapes = self._shapes(small, 0)
         cycle = ("declared", *[r for r in regimes if r in {"mixed", "negatives", "large-scale"}])
         found = [_named(w, Split.HIDDEN, cycle[i % len(cycle)]) for i, w in enumerate(shapes)]
@@ -180,8 +201,8 @@ class _Derivation:
         return found + [_named(w, Split.HIDDEN) for w in self._layouts(carrier)]
 
     def _confirm(self, small: Workload, regimes: Sequence[str]) -> list[Workload]:
-        if self._plan.confirm is not None:
-            return [_named(self._plan.make(self._base.axes | a), Split.CONFIRM) for a in self._plan.confirm]
+        if (pinned := self._pinned(Split.CONFIRM)) is not None:
+            return pinned
         order = [r for r in ("mixed", "negatives", "normal", "sparse", "large-scale") if r in regimes] or [
             "declared"
         ]
