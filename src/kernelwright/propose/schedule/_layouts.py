@@ -18,12 +18,13 @@ _TILES = (
     Parameter(name="block", values=(96, 192, 48)),
 )
 _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
-_MIB = 1 << 20
+_UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10}
 _MOVES: Mapping[What, Parameter] = {
     "cut": Parameter(name="cut", values=(256, 1024, 64)),
     "tile": Parameter(name="tile", values=(32, 16, 64)),
     "unroll": Parameter(name="unrolled", values=(4, 8)),
     "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
+    "strip": Parameter(name="strip_kib", values=(128, 32, 256)),
 }
 
 
@@ -55,12 +56,12 @@ def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:
 
 
 def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
-    """Return the move with the size that is chosen; bytes are chosen in MiB."""
+    """Return the move with the size that is chosen; bytes are chosen in units of their own."""
     parameter = _MOVES.get(move.what)
     if parameter is None or parameter.name not in chosen:
         return move
     size = int(str(chosen[parameter.name]))
-    return replace(move, size=size * _MIB if move.what == "stream" else size)
+    return replace(move, size=size * _UNITS.get(move.what, 1))
 
 
 def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:

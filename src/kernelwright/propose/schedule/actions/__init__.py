@@ -22,6 +22,7 @@
 | `hoist` | hoist | compute before a gather or broadcast repeats |
 | `commute` | commute | sum first, then scale or multiply |
 | `diagonal` | algebra | scale rows instead of multiplying by a diagonal matrix |
+| `strip` | loops | rows of a product multiplied where they are reduced, a strip at a time |
 | `stream` | loops | an output past the caches |
 | `keep` | loops | a row of values kept in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
@@ -60,7 +61,7 @@ ACTIONS: tuple[Action, ...] = (
     Shares(),
     Segments(),
     Fold(),
-    *MOVES[:2],
+    *MOVES[:3],
     Library(),
     Activated(),
     Panels(),
@@ -71,7 +72,7 @@ ACTIONS: tuple[Action, ...] = (
     Ahead(),
     Narrow(),
     Store(),
-    *MOVES[2:],
+    *MOVES[3:],
     Fuse(),
 )
 """Every action, in the order in which legal ones are tried."""

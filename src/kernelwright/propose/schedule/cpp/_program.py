@@ -56,7 +56,9 @@ class Printer:
     @property
     def header(self) -> str:
         """The header that the file stands on."""
-        tiled = any(isinstance(s, Contraction) and is_tiled(s) for s in self.program.steps)
+        kernels = (s for s in self.program.steps if not isinstance(s, NativeCall))
+        every = (s for k in kernels for s in statements((k,) if isinstance(k, Contraction) else k.body))
+        tiled = any(isinstance(s, Contraction) and is_tiled(s) for s in every)
         return "contraction.h" if tiled and self.style.lanes else "tiles.h"
 
     # One kernel ----------------------------------------------------------------------------------------

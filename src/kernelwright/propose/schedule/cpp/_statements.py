@@ -8,6 +8,7 @@ from ..tile import (
     MONOIDS,
     Arith,
     Begin,
+    Contraction,
     Expression,
     Kind,
     Let,
@@ -72,6 +73,20 @@ class Body(Accumulators):
                 return [pad + line for line in self._update(s)]
             case Loop():
                 return self._loop(s, depth)
+            case Contraction():
+                return self._product(s, pad)
+
+    def _product(self, s: Contraction, pad: str) -> list[str]:
+        """Print a product within a kernel; the threads are those of the loops around it."""
+        from ._contraction import print_contraction
+
+        if self._in_lanes:
+            raise Unprintable("a product in lanes")
+        return [
+            f"{pad}{{",
+            *(pad + line for line in print_contraction(s, self.program, self.vector)),
+            f"{pad}}}",
+        ]
 
     # Stores --------------------------------------------------------------------------------------------
 

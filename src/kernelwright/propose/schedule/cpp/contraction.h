@@ -221,7 +221,7 @@ void contract(const Shape& s, Left left, Right right, Finish finish) {
   const int64_t tiles = (s.run + T::columns - 1) / T::columns * (s.columns / std::max<int64_t>(1, s.run));
   const int64_t blocks = (s.rows + T::block - 1) / T::block;
   const bool alone = s.batch * s.rows * s.columns * s.inner < kSerialProducts;
-  const int64_t threads = alone ? 1 : omp_get_max_threads();
+  const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();  // a strip is one thread's
   const int64_t group = std::clamp<int64_t>(tiles * blocks * s.batch * T::split / threads, 1, T::group);
   const int64_t groups = (tiles + group - 1) / group;
   // A share of k is a whole number of panels' rows; without a split there is one share.

@@ -10,6 +10,7 @@ from ..tile import (
     Arith,
     Begin,
     Call,
+    Contraction,
     Expression,
     Extent,
     Guard,
@@ -127,6 +128,8 @@ class Body:
                 return self._store(s)
             case Row(buffer):
                 raise Unprintable(f"{buffer}: no room for rows of a worker")
+            case Contraction():
+                raise Unprintable(f"{s.name}: a product within rows")
             case Begin(name, monoid, kind):
                 self.monoids[name] = s
                 return [

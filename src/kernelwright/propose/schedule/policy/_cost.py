@@ -1,5 +1,6 @@
 """Program → Cost: bytes from memory and from caches, operations, kernels; seconds by rough peaks."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -71,10 +72,27 @@ def estimate(program: Program) -> Cost:
             memory, cache, operations = memory + once, cache + again, operations + done
         else:
             once, again, done = _traversal(program, step)
+            for found, times in _products(step.body):
+                costs = contraction_cost(found, lambda name: _bytes_outside(program, name), times)
+                once, again, done = (a + b for a, b in zip((once, again, done), costs, strict=True))
             waits = idle(step, once + again)
             memory, cache, operations = memory + once, cache + again, operations + int(waits * done)
             lost += lost_bytes(program, step) + int((waits - 1) * once)
     return Cost(memory, cache, operations, len(steps), lost)
+
+
+def _products(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Contraction, int]]:
+    """Yield the products within a kernel, and how often each runs."""
+    for s in body:
+        if isinstance(s, Contraction):
+            yield s, times
+        elif isinstance(s, Loop):
+            yield from _products(s.body, times * int(trips(s)))
+
+
+def _bytes_outside(program: Program, name: str) -> int:
+    """Return the bytes of a buffer that may lie in memory: a worker's row stays in its cache."""
+    return 0 if program.buffer(name).role == "row" else _bytes(program, name)
 
 
 def _bytes(program: Program, name: str) -> int:
@@ -85,7 +103,7 @@ def _bytes(program: Program, name: str) -> int:
 def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
     passes: dict[str, int] = {}
     done = _count(kernel.body, 1, passes, {})
-    once = sum(_bytes(program, name) for name in passes)
+    once = sum(_bytes_outside(program, name) for name in passes)
     further = 0
     for name, count in passes.items():
         size = _bytes(program, name)
@@ -103,6 +121,8 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
         if isinstance(s, Loop):
             done += _count(s.body, times * int(trips(s)), passes, monoids)
             continue
+        if isinstance(s, Contraction):
+            continue  # has costs of its own
         for name in {s.buffer} if isinstance(s, Store) else set():
             passes[name] = passes.get(name, 0) + 4 * times
         if isinstance(s, Update):

@@ -14,8 +14,10 @@ _THREADS_FED = 8
 """Tasks below which some threads have nothing to do, by order of magnitude."""
 
 
-def contraction_cost(step: Contraction, size_bytes: Callable[[str], int]) -> tuple[int, int, int]:
-    """Return bytes from memory, further bytes from a cache, and operations of a contraction."""
+def contraction_cost(
+    step: Contraction, size_bytes: Callable[[str], int], times: int = 1
+) -> tuple[int, int, int]:
+    """Return bytes from memory, further bytes from a cache, and operations of a contraction that runs some times."""
     batch, rows, columns, inner = (
         max(1, int(product([a.size for a in axes])))
         for axes in (step.batch, step.rows, step.columns, step.inner)
@@ -39,10 +41,13 @@ def contraction_cost(step: Contraction, size_bytes: Callable[[str], int]) -> tup
                 full /= _VECTOR  # lanes are read one by one
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
-    fed = min(1.0, max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED)
+    fed = min(
+        1.0, times * max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED
+    )
     again += 8 * (t.split > 1) * t.split * batch * rows * columns
     done = 2 * batch * rows * columns * inner
-    return memory, int(again), int(done / (_SPEED[t.form] * full * fed))
+    again = times * again + (times - 1) * right
+    return memory, int(again), int(times * done / (_SPEED[t.form] * full * fed))
 
 
 def library_operations(native: Node, ends: Mapping[Node, str]) -> int:

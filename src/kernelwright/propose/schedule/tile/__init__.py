@@ -74,6 +74,8 @@ from ._program import (
     Update,
     as_loops,
     expressions,
+    mapped,
+    read_by,
     renamed,
     statements,
     written,
@@ -82,9 +84,9 @@ from ._tiling import Form, Tiling
 
 __all__ = [
     "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction", "Expression",
-    "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid", "Move",
-    "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store", "Tiling", "Update",
-    "Variable", "What", "arith", "as_loops", "expressions", "lies_along", "merged", "moved", "number", "offset",
-    "part_kind", "parts_of", "paths", "places", "positions", "renamed", "run_program", "statements", "stride",
-    "substitute", "walk", "written",
+    "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid",
+    "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store", "Tiling",
+    "Update", "Variable", "What", "arith", "as_loops", "expressions", "lies_along", "mapped", "merged", "moved",
+    "number", "offset", "part_kind", "parts_of", "paths", "places", "positions", "read_by", "renamed",
+    "run_program", "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip

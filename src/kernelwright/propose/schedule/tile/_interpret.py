@@ -39,6 +39,7 @@ def run_program(program: Program, arguments: Mapping[int, torch.Tensor]) -> tupl
 class _Machine:
     def __init__(self, program: Program, arguments: Mapping[int, torch.Tensor]) -> None:
         self.program = program
+        self.scope: dict[str, Any] = {}
         self.sizes = {n: arguments[p].shape[d] for n, (p, d) in program.symbols.items()}
         self.shapes = {b.name: [self.size(s) for s in b.shape] for b in program.buffers}
         self.memory: dict[str, list[Any]] = {}
@@ -46,11 +47,10 @@ class _Machine:
             count = math.prod(self.shapes[b.name])
             given = arguments.get(b.position) if b.role == "argument" else None
             self.memory[b.name] = [math.nan] * count if given is None else given.flatten().tolist()
-        self.scope: dict[str, Any] = {}
         self.monoids: dict[str, str] = {}
 
     def size(self, size: int) -> int:
-        return int(eval(text_of(size), {"__builtins__": {}}, self.sizes))
+        return int(eval(text_of(size), {"__builtins__": {}}, {**self.sizes, **self.scope}))
 
     def run(self) -> tuple[torch.Tensor, ...]:
         for step in self.program.steps:
@@ -84,6 +84,8 @@ class _Machine:
                     for i in range(self.value(begin), self.value(end)):
                         self.scope[f"@{axis}"] = i
                         self.block(inner)
+                case Contraction():
+                    self.block(as_loops(statement).body)
 
     def store(self, statement: Store) -> None:
         at = self.place(statement.buffer, statement.index)

@@ -6,7 +6,7 @@ from typing import Literal as Choice
 from typing import TypeAlias
 
 from ..graph import product
-from ._expression import Expression, Extent, Literal, Load, number, offset, stride, walk
+from ._expression import Expression, Extent, Literal, number, offset, stride
 from ._program import (
     Begin,
     Buffer,
@@ -17,16 +17,19 @@ from ._program import (
     Statement,
     Store,
     Update,
-    expressions,
+    read_by,
     statements,
 )
 from ._rows import passes_of, worth_keeping
+from ._strips import strips_of
 
-What: TypeAlias = Choice["cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep"]
+What: TypeAlias = Choice[
+    "cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep", "strip"
+]
 STREAM_BYTES = 4 << 20
 """Bytes of an output that a last-level cache may not hold; the tuner tries others."""
-SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES}
-"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer."""
+SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES, "strip": 1 << 17}
+"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer or strip."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def can_stream(program: Program, _: Kernel, spot: Spot) -> bool:
     if buffer.role != "output" or not _large(buffer):
         return False
     beside = stride(offset(s.index, buffer.shape), spot.around[-1].axis) == number(1)
-    return beside and s.buffer not in _read(program)
+    return beside and not any(s.buffer in read_by(step) for step in program.steps)
 
 
 def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
@@ -131,12 +134,10 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
     return alike is not None and worth_keeping(alike, spot.name, stored)
 
 
+def can_strip(program: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Tell whether the rows that a loop reads can be multiplied where they are read."""
+    return isinstance(spot.statement, Loop) and strips_of(program, kernel, spot.statement) is not None
+
+
 def _large(buffer: Buffer) -> bool:
     return buffer.dtype == "float32" and 4 * int(product(buffer.shape)) >= SIZES["stream"]
-
-
-def _read(program: Program) -> set[str]:
-    """Name the buffers that kernels read."""
-    kernels = (step for step in program.steps if isinstance(step, Kernel))
-    every = (x for kernel in kernels for s in statements(kernel.body) for x in expressions(s))
-    return {e.buffer for x in every for e in walk(x) if isinstance(e, Load)}

@@ -103,11 +103,11 @@ def _contiguous(c: Contraction, outer: Axis, inner: Axis) -> bool:
 
 
 def _fits(outer: Expression | None, inner: Expression | None, size: int) -> bool:
-    one, two = _size(outer), _size(inner)
+    one, two = known_size(outer), known_size(inner)
     return one is not None and two is not None and same(one, two * size)
 
 
-def _size(e: Expression | None) -> int | None:
+def known_size(e: Expression | None) -> int | None:
     """Return a stride as a size; none where it is not made of sizes."""
     match e:
         case Literal(value):
@@ -115,7 +115,7 @@ def _size(e: Expression | None) -> int | None:
         case Extent(size):
             return size
         case Arith(("+" | "-" | "*") as sign, left, right):
-            a, b = _size(left), _size(right)
+            a, b = known_size(left), known_size(right)
             if a is None or b is None:
                 return None
             return a * b if sign == "*" else a + b if sign == "+" else a - b

@@ -14,6 +14,7 @@ from ._legal import (
     can_nest,
     can_parallelise,
     can_stream,
+    can_strip,
     can_unroll,
     can_vectorise,
     only,
@@ -21,6 +22,7 @@ from ._legal import (
 )
 from ._program import Kernel, Loop, Program, Statement, Store, statements
 from ._rows import kept
+from ._strips import stripped
 
 
 class Immovable(Exception):
@@ -185,4 +187,5 @@ _KINDS: Mapping[What, _Kind] = {
     "unroll": _Kind(can_unroll, _in_body(_unroll)),
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
+    "strip": _Kind(can_strip, stripped),
 }

@@ -1,12 +1,12 @@
 """Statements, kernels and programs of the tile form."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal as Choice
 from typing import TypeAlias
 
 from ..graph import Node, product, text_of
-from ._expression import ZERO, Call, Expression, Kind, Position, Result, number, substitute
+from ._expression import ZERO, Call, Expression, Kind, Load, Position, Result, number, substitute, walk
 from ._tiling import Tiling
 
 
@@ -84,7 +84,41 @@ class Loop:
     """A scan: iterations run one after another, and results of accumulators are read within the loop."""
 
 
-Statement: TypeAlias = Let | Store | Begin | Row | Update | Loop
+@dataclass(frozen=True)
+class Axis:
+    """A named loop with its size."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
+
+    `left` is a function of batch, rows and inner positions, `right` of batch, columns and inner: what is fused
+    before is in them, window and pad indices included, so that packing a panel is the im2col. Several axes of
+    a role run as one, the last fastest. Columns are what lies side by side in the result, where anything does.
+    A step of a program, or a statement of a kernel that multiplies a strip of rows at a time.
+    """
+
+    name: str
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    left: Expression
+    right: Expression
+    accumulator: str
+    """Variable that holds the sum in the epilogue."""
+    epilogue: tuple[Let | Store, ...]
+    comment: str = ""
+    tiling: Tiling = field(default_factory=Tiling)
+
+    family = "contraction"
+
+
+Statement: TypeAlias = Let | Store | Begin | Row | Update | Loop | Contraction
 
 
 @dataclass(frozen=True)
@@ -115,39 +149,6 @@ class Kernel:
     """What is computed and what it reads and writes, for the reader of the source."""
 
     family = "traversal"
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A named loop with its size."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
-
-    `left` is a function of batch, rows and inner positions, `right` of batch, columns and inner: what is fused
-    before is in them, window and pad indices included, so that packing a panel is the im2col. Several axes of
-    a role run as one, the last fastest. Columns are what lies side by side in the result, where anything does.
-    """
-
-    name: str
-    batch: tuple[Axis, ...]
-    rows: tuple[Axis, ...]
-    columns: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
-    left: Expression
-    right: Expression
-    accumulator: str
-    """Variable that holds the sum in the epilogue."""
-    epilogue: tuple[Let | Store, ...]
-    comment: str = ""
-    tiling: Tiling = field(default_factory=Tiling)
-
-    family = "contraction"
 
 
 @dataclass(frozen=True)
@@ -211,8 +212,17 @@ def written(step: Step) -> frozenset[str]:
     """Name the buffers that a step writes."""
     if isinstance(step, NativeCall):
         return frozenset([step.writes])
-    body = step.epilogue if isinstance(step, Contraction) else step.body
+    body = (step,) if isinstance(step, Contraction) else step.body
     return frozenset(s.buffer for s in statements(body) if isinstance(s, Store))
+
+
+def read_by(step: Step) -> frozenset[str]:
+    """Name the buffers that a step reads."""
+    if isinstance(step, NativeCall):
+        return frozenset(step.reads)
+    body = (step,) if isinstance(step, Contraction) else step.body
+    every = (e for s in statements(body) for x in expressions(s) for e in walk(x))
+    return frozenset(e.buffer for e in every if isinstance(e, Load))
 
 
 def statements(body: Sequence[Statement]) -> Iterator[Statement]:
@@ -221,6 +231,28 @@ def statements(body: Sequence[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, Loop):
             yield from statements(statement.body)
+        elif isinstance(statement, Contraction):
+            yield from statement.epilogue
+
+
+def mapped(s: Statement, change: Callable[[Expression], Expression]) -> Statement:
+    """Change every expression of a statement, and of those within it."""
+    match s:
+        case Let():
+            return replace(s, value=change(s.value))
+        case Store():
+            return replace(s, index=tuple(map(change, s.index)), value=change(s.value))
+        case Update():
+            return replace(s, value=change(s.value), position=change(s.position))
+        case Loop():
+            body = tuple(mapped(inner, change) for inner in s.body)
+            return replace(s, body=body, begin=change(s.begin), end=change(s.end))
+        case Contraction():
+            left, right = change(s.left), change(s.right)
+            epilogue = tuple(mapped(inner, change) for inner in s.epilogue)
+            return replace(s, left=left, right=right, epilogue=epilogue)  # type: ignore[arg-type]  # the kinds stay
+        case _:
+            return s
 
 
 def expressions(statement: Statement) -> Iterator[Expression]:
@@ -234,6 +266,8 @@ def expressions(statement: Statement) -> Iterator[Expression]:
             yield from (value, position)
         case Loop(_, end, _, begin):
             yield from (begin, end)
+        case Contraction():
+            yield from (statement.left, statement.right)
 
 
 def as_loops(contraction: Contraction) -> Kernel:

@@ -1,11 +1,12 @@
 """Statements of a launch as lines of a Triton kernel: positions, values, stores, loops over tiles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..printing import Unprintable
 from ..tile import (
     Begin,
+    Contraction,
     Expression,
     Extent,
     Let,
@@ -19,6 +20,7 @@ from ..tile import (
     Update,
     Variable,
     expressions,
+    mapped,
     number,
     renamed,
     statements,
@@ -118,6 +120,8 @@ class Body(States):
                 return self._let(s)
             case Row(buffer):
                 raise Unprintable(f"{buffer}: a row stays in registers by itself")
+            case Contraction():
+                raise Unprintable(f"{s.name}: a product within rows")
             case Begin(name):
                 self.begun[name] = s
                 self.fresh.add(name)
@@ -216,7 +220,7 @@ class Body(States):
             scope.at[column] = (column, frozenset({lane}))
             self.top.append(f"here{tail} = {self._with_rows(f'{column} < {end}')}")
         tail = column.removeprefix("column")
-        body = tuple(_renamed(t, s.axis, column) for t in s.body)
+        body = tuple(mapped(t, lambda e: renamed(e, {s.axis: Position(column)})) for t in s.body)
         return self._within(body, f"{column} < {end}", Lanes(True, f"here{tail}", scan), column)
 
     def _with_rows(self, mask: str) -> str:
@@ -258,16 +262,3 @@ class Body(States):
     def _lane_start(self, name: str, shape: str) -> list[str]:
         ((kind, start),) = self._parts(name).values()
         return [f"{name}_lanes = tl.full({shape}, {start}, {kind})"]
-
-
-def _renamed(s: Statement, axis: str, by: str) -> Statement:
-    axes = {axis: Position(by)}
-    match s:
-        case Let(name, value):
-            return Let(name, renamed(value, axes))
-        case Store():
-            return replace(s, index=tuple(renamed(i, axes) for i in s.index), value=renamed(s.value, axes))
-        case Update(name, value, position):
-            return Update(name, renamed(value, axes), renamed(position, axes))
-        case _:
-            return s
