@@ -128,7 +128,7 @@ class _Derivation:
             except TaskError:
                 break
             limit //= 2
-        return self._plan.make(fixed | values)
+        return self._plan.make(self._base.axes | values)
 
     def _first(
         self, choices: Iterable[Mapping[str, int]], base: Axes, most: int | None = None

@@ -149,6 +149,34 @@ def test_running_statistics_are_updated_after_all_is_computed(tmp_path):
         opencl.render(program, graph)
 
 
+HOLDER = """
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.hidden = torch.randn(3, width, dtype=torch.float64)
+
+    def forward(self, x):
+        self.hidden.copy_(x)
+        return self.hidden.exp()
+
+def get_inputs():
+    return [torch.randn(1, 8)]
+
+def get_init_inputs():
+    return [8]
+"""
+
+
+def test_what_is_written_over_a_tensor_is_read_in_its_place(tmp_path):
+    path = tmp_path / "holder.py"
+    path.write_text(f"import torch\n{HOLDER}")
+    graph = read(Problem(load_task(str(path))))
+    assert not graph.natives and {i.name for i in graph.inputs} == {"x"}
+    x = torch.randn(1, 8)
+    (got,) = run_program(lower(graph), {0: x})
+    assert got.dtype == torch.float64 and torch.allclose(got, x.double().expand(3, 8).exp())
+
+
 def test_gradients_are_declined(tmp_path):
     declaration = 'x="float32[rows, 8]", workloads=[{"rows": 4}], contract=kw.Contract(backward=True)'
     with pytest.raises(NotSchedulable, match="gradients"):

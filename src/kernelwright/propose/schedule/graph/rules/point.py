@@ -41,6 +41,13 @@ def _cast(b: Reader, op: Captured) -> Node:
     return x if x.dtype == op.dtype else b.point("cast", x, dtype=op.dtype)
 
 
+@rule("copy")
+def _copy(b: Reader, op: Captured) -> Node:
+    """Write a tensor over all of another: of that one, shape and dtype are left."""
+    x = b.expand(b.node(op.args[1]), op.shape)
+    return x if x.dtype == op.dtype else b.point("cast", x, dtype=op.dtype)
+
+
 @rule("clone", "alias", "detach", "contiguous", "lift_fresh_copy", "lift_fresh", "detach_copy", "alias_copy")
 def _same(b: Reader, op: Captured) -> Node:
     return b.node(op.args[0])
