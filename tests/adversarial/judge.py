@@ -53,7 +53,7 @@ class Judge:
         )
         self.pool = Pool(self.settings, arena_bytes=16 << 20)
         self._oracles: dict[tuple[str, str, bool], Oracle] = {}
-        self._benches: dict[tuple[str, bool, bool], Bench] = {}
+        self._benches: dict[tuple[str, bool, int, bool], Bench] = {}
         self._seeds = [secrets.randbits(48) for _ in range(64)]
 
     def __enter__(self) -> "Judge":
@@ -91,6 +91,7 @@ class Judge:
             frozen: Whether outputs may be read out of the stopped worker; else the worker copies them.
         """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(self.pool, "threads", exploit.threads or self.pool.threads))
             if not frozen:
                 stack.enter_context(mock.patch.object(_held, "may_read", lambda _: False))
             return self._judge(exploit, disabled, depth)
@@ -118,7 +119,7 @@ class Judge:
 
     def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
         problem = self._oracle(exploit).problem
-        key = (exploit.task, exploit.backward, _held.may_read(os.getpid()))
+        key = (exploit.task, exploit.backward, exploit.threads, _held.may_read(os.getpid()))
         if key not in self._benches:
             self._benches[key] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
         bench = self._benches[key]

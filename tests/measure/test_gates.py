@@ -5,7 +5,7 @@ from kernelwright.measure._noise import Noise
 from kernelwright.records import Block, Contract, Leg, Timing
 
 
-def timing(candidate_us, fetch_us, cpu_us, n=12):
+def timing(candidate_us, fetch_us, cpu_us, n=12, fetch_cpu_us=100.0):
     return Timing(
         legs=(), cache="warm", device="d",
         blocks=tuple(
@@ -14,6 +14,7 @@ def timing(candidate_us, fetch_us, cpu_us, n=12):
                 times_us={"candidate": candidate_us, "eager": 1000.0 + i},
                 fetch_us={"candidate": fetch_us, "eager": 100.0},
                 cpu_us={"candidate": cpu_us, "eager": 1000.0},
+                fetch_cpu_us={"candidate": fetch_cpu_us, "eager": 100.0},
             )
             for i in range(n)
         ),
@@ -33,6 +34,13 @@ def test_work_that_comes_back_at_the_fetch_fails():
     assert (
         status(gates(timing(100.0, 1000.0, 100.0), cores=2, contract=Contract()), "deferred-work") == "fail"
     )
+
+
+def test_what_a_busy_machine_hides_from_the_wall_clock_shows_in_cpu_time():
+    slow = timing(1000.0, 100.0, 100.0, fetch_cpu_us=1000.0)
+    assert status(gates(slow, cores=2, contract=Contract()), "deferred-work") == "fail"
+    cheap = timing(1000.0, 100.0, 100.0)
+    assert status(gates(cheap, cores=2, contract=Contract()), "deferred-work") == "pass"
 
 
 def test_more_cpu_than_cores_fails():

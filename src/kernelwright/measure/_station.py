@@ -153,6 +153,7 @@ class Station:
             calls=self._calls,
             times_us=times,
             fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
+            fetch_cpu_us={name: f.cpu_us for name, f in fetched.items() if not f.frozen},
             cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
             load=load,
             phase=phase,
@@ -220,4 +221,7 @@ def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s:
     if wanted.frozen:
         return wanted
     rest = [leg.worker.fetch(reply.first + i, deadline_s=limit_s) for i in range(calls) if i != asked]
-    return replace(wanted, time_us=wanted.time_us + sum(f.time_us for f in rest))
+    everything = (wanted, *rest)
+    return replace(
+        wanted, time_us=sum(f.time_us for f in everything), cpu_us=sum(f.cpu_us for f in everything)
+    )

@@ -41,6 +41,8 @@ class Block(Record):
     fetch_us: dict[str, float] = {}
     """Microseconds to hand over the outputs after the clock stopped, by leg; none where they were read from the
     stopped process, because nothing can be put off there."""
+    fetch_cpu_us: dict[str, float] = {}
+    """CPU microseconds of the worker's process for the same, by leg."""
     cpu_us: dict[str, float] = {}
     """CPU microseconds a call of the worker's process, by leg."""
     load: float = 0.0

@@ -206,6 +206,8 @@ class Fetched:
     """Microseconds of the hand-over, by the judge's clock; deferred work shows here."""
     frozen: bool = False
     """Whether the bytes were read from the stopped process: nothing can have been computed after the reply."""
+    cpu_us: float = 0.0
+    """CPU microseconds of the worker's process for it, all its threads; deferred work shows on a busy machine too."""
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,7 @@ class Worker(Held):
         The same call may be fetched again, to see that later calls left its outputs alone. The first fetch
         after a call sees the bytes as they were when the clock stopped.
         """
+        cpu_before = _outside.cpu_us(self.pid)
         start, deadline = time.perf_counter_ns(), time.monotonic() + deadline_s
         call = self._calls[index] if -len(self._calls) <= index < len(self._calls) else _Call(None, ())
         snapshots = self._snapshots(call)
@@ -172,8 +173,9 @@ class Worker(Held):
         if outputs is None:
             facts, outputs = self._copied(index, deadline)
         time_us = (time.perf_counter_ns() - start) / 1000
+        cpu_us = _outside.cpu_us(self.pid) - cpu_before
         self._connection.rest()
-        return Fetched(outputs, facts, time_us, frozen)
+        return Fetched(outputs, facts, time_us, frozen, cpu_us)
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
