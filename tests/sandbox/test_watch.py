@@ -1,12 +1,14 @@
 """A watched worker: what calls are made of, launches spoilt and refused, on real kernels."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile, TensorSpec
-from kernelwright.sandbox import FailureKind, Payload, Pool, WorkerFailure
+from kernelwright.sandbox import Alone, FailureKind, Payload, Pool, WorkerFailure
 
 from .conftest import payload, vector
 
@@ -95,17 +97,16 @@ def test_a_worker_that_is_not_watched_says_so(pool: Pool) -> None:
         worker.watch("see")
 
 
-def test_alone_there_is_no_operator_but_those_spared(pool: Pool, watched: Payload) -> None:
-    with pool.worker(watched) as worker:
-        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
-        worker.watch("alone", least=5)
-        worker.call([number])
-        right = 4.0 if watched.candidate.style == "function" else 2.0
-        assert worker.fetch().outputs[0].tolist() == [right] * 4
-    if watched.candidate.style == "destination":
-        return
-    with pool.worker(watched) as worker:
-        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
-        worker.watch("alone", spared=["empty_like", "empty_strided"], least=4)
-        with pytest.raises(WorkerFailure, match=r"aten::mul\.\w+ was refused"):
-            worker.call([number])
+def test_alone_operators_are_spoilt_but_those_spared_and_those_on_few_elements(
+    pool: Pool, watched: Payload
+) -> None:
+    right = 4.0 if watched.candidate.style == "function" else 2.0
+    for rule, kept in (
+        (Alone(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=4), right == 2.0),
+        (Alone(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=5), True),
+        (Alone(spared=("empty_like", "empty_strided", "mul"), library=(), kinds=(), least=4), True),
+        (Alone(spared=("empty_like", "empty_strided"), library=("mul",), kinds=(), least=4), True),
+    ):
+        with pool.worker(replace(watched, watched=False, alone=rule)) as worker:
+            worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])
+            assert (worker.fetch().outputs[0].tolist() == [right] * 4) is kept, rule

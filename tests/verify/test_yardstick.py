@@ -7,9 +7,10 @@ nearer to the truth than its inputs' rounding explains.
 import pytest
 import torch
 
-from kernelwright.records import Split
+from kernelwright.records import Contract, Split
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _case, error_against
+from kernelwright.verify import Oracle, _case, error_against, yardstick
+from kernelwright.verify._yardstick import loosened
 
 TASK = """
 import torch
@@ -276,3 +277,22 @@ def test_state_that_cancels_may_be_updated_in_other_steps(tmp_path):
         assert ruler.sensitivity.median() > 1e-10
         assert error_against(after, ruler).ok
         assert not error_against(after * 1.0001, ruler).ok
+
+
+def test_where_the_truth_is_less_than_its_rounding_that_is_the_measure():
+    truth = torch.zeros(64, 1, dtype=torch.float64)
+    ruler = yardstick(truth, truth.float(), Contract(), sensitivity=torch.full_like(truth, 6e-8))
+    assert error_against(truth.float() + 1e-7, ruler).ok
+    assert not error_against(truth.float() + 1e-6, ruler).ok
+
+
+def test_what_relu_leaves_of_a_row_is_no_measure_of_other_values():
+    truth = torch.rand(64, 32, dtype=torch.float64)
+    ruler = yardstick(truth.clone(), truth.float(), Contract())
+    truth[0] = 0
+    truth[0, 0] = 1e-3
+    other, near = loosened(truth.float(), ruler), truth.float()
+    near[0, 0] += 1e-6
+    assert error_against(near, other).ok
+    near[0, 0] += 1e-4
+    assert not error_against(near, other).ok

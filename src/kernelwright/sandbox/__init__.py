@@ -18,6 +18,7 @@ from ._layers import LAYERS
 from ._outside import settle
 from ._pool import Pool
 from ._types import (
+    Alone,
     Argument,
     Audit,
     FailureKind,
@@ -36,6 +37,7 @@ from ._worker import Worker
 
 __all__ = [
     "LAYERS",
+    "Alone",
     "Arena",
     "Argument",
     "Audit",

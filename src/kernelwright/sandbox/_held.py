@@ -5,7 +5,6 @@ Does not cover: what the answers mean.
 """
 
 import time
-from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 
@@ -62,6 +61,7 @@ class Held:
             "gradient": None if payload.gradient is None else asdict(payload.gradient),
             "threads": threads,
             "watched": payload.watched,
+            "alone": None if payload.alone is None else asdict(payload.alone),
         }
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
         start = time.perf_counter_ns()
@@ -91,16 +91,12 @@ class Held:
             folder=str(reply.get("folder"))[:200],
         )
 
-    def watch(
-        self, mode: WatchMode, *, spared: Collection[str] = (), least: float = 0, deadline_s: float = 60.0
-    ) -> None:
+    def watch(self, mode: WatchMode, *, deadline_s: float = 60.0) -> None:
         """Let a watched worker forget what it saw, and go on in a mode.
 
-        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise;
-        `alone`, from which there is no way back: operators raise that are not spared and touch `least` elements.
+        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise.
         """
-        request: Message = {"op": "watch", "mode": mode, "spared": sorted(spared), "least": least}
-        self._connection.ask(request, deadline_s)
+        self._connection.ask({"op": "watch", "mode": mode}, deadline_s)
 
     def seen(self, *, deadline_s: float = 10.0) -> Seen:
         """Return what the calls since the last `watch` were made of."""

@@ -3,22 +3,25 @@
 import functools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from ..languages import Language, get_language
 from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
+from ._alone import Silence
 from ._channel import Message
 from ._facts import flatten, output_fact, places, span
 from ._gradient import differentiated
 from ._memory import mapped
-from ._types import Gradient
+from ._types import Alone, Gradient
 from ._watch import Watch
 
 _ALIGNMENT = 64
@@ -50,6 +53,7 @@ class Holder:
         self._next_set = 1
         self._state: dict[str, Tensor] = {}
         self._kept: list[tuple[Any, tuple[Any, ...]]] = []
+        self._untouched: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def load(self, request: Any, build: Path) -> Message:
         """Load the candidate; its key is computed before any of its code runs."""
@@ -59,6 +63,7 @@ class Holder:
         if request["watched"]:
             self.watch = Watch()
             self.watch.install(candidate.language)
+        silence = self._silence_of(request["alone"])
         kernel = language(candidate.language).load(candidate, build, outputs)
         if self.watch is not None:
             kernel = self.watch.around(kernel, candidate.language)
@@ -73,6 +78,8 @@ class Holder:
                     "prepare is declared, but gradients of a backward task go through the weights"
                 )
             self._gradient = Gradient(**request["gradient"])
+        if silence is not None:
+            silence.begin()
         return {"content": content, "symbol": candidate.entry, "prepares": self._prepared is not None}
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
@@ -107,10 +114,11 @@ class Holder:
 
     def prepare(self) -> Message:
         """Let the candidate pack its weights now, where it declares `prepare` and they changed."""
-        if isinstance(self._prepared, PreparedModule):
-            self._prepared.follow()
-        elif self._prepared is not None:
-            self._prepared.follow(*self._state.values())
+        with self._untouched():
+            if isinstance(self._prepared, PreparedModule):
+                self._prepared.follow()
+            elif self._prepared is not None:
+                self._prepared.follow(*self._state.values())
         return {}
 
     def run(self, plan: list[Call]) -> list[Any]:
@@ -169,6 +177,14 @@ class Holder:
         self._kept.clear()
         self._sets.clear()
         return {}
+
+    def _silence_of(self, alone: Any) -> Silence | None:
+        """Put spoilt operators in place, if asked for; they wait until the candidate is loaded."""
+        if alone is None:
+            return None
+        silence = Silence(TypeAdapter(Alone).validate_python(alone))
+        self._untouched = silence.lifted
+        return silence
 
     def _argument(self, argument: Any) -> Any:
         if "slot" in argument:

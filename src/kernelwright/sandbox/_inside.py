@@ -64,7 +64,7 @@ class Worker:
             "set_state": lambda m: self._holder.set_state(m["tensors"], in_place=m["in_place"]),
             "prepare": lambda _: self._holder.prepare(),
             "unmap": lambda m: self._holder.unmap(m["arena"]),
-            "watch": lambda m: self._watch().turn(m["mode"], m["spared"], m["least"]),
+            "watch": lambda m: self._watch().turn(m["mode"]),
             "seen": lambda _: self._watch().report(),
             "release": lambda _: self._holder.release(),
         }

@@ -99,13 +99,28 @@ class Payload:
     """What is asked for beside the outputs; none for forward tasks."""
     watched: bool = False
     """Whether to look at what its calls are made of; such a worker is never timed."""
+    alone: "Alone | None" = None
+    """Which of torch's operators are spoilt once it is loaded; all are as they are by default."""
     trusted: bool = False
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
 
 
-WatchMode = Literal["see", "spoil", "refuse", "alone"]
-"""What a watched worker does at launches: note them; also spoil what they write; refuse them. `alone`: note them, and
-refuse torch's operators from then on."""
+@dataclass(frozen=True)
+class Alone:
+    """Which of torch's operators a worker does without."""
+
+    spared: tuple[str, ...]
+    """Names, without overloads, of those that stay as they are; views do too."""
+    library: tuple[str, ...]
+    """Names of those that stay together with all that they call."""
+    kinds: tuple[str, ...]
+    """What the names of more such begin with."""
+    least: float
+    """Elements that an operator must touch to be spoilt."""
+
+
+WatchMode = Literal["see", "spoil", "refuse"]
+"""What a watched worker does at launches: note them; also spoil what they write; refuse them."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 Installed by the worker before any of the candidate is loaded, in workers that are never timed.
 
 Covers: operators dispatched on any Python thread, with the elements that they touch; launches through TVM FFI
-(C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches or torch's operators can be refused.
+(C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches can be refused.
 Does not cover: native code reached in another way (`ctypes`, numpy), which counts as no kernel of its own; a
-candidate that looks for the watch and takes it off: only the refusal of operators is beyond its reach.
+candidate that looks for the watch and takes it off; `_alone` is what stands then.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ._alone import forgo
+from ._alone import spoil
 from ._channel import Message
 
 Launch = Callable[..., Any]
@@ -32,14 +32,9 @@ class Watch:
         self._operators: dict[str, int] = {}
         self._launches = 0
 
-    def turn(self, mode: str, spared: list[str], least: float) -> Message:
-        """Forget what was seen and go on in a mode: `see`, `spoil` what launches write, `refuse` them, or `alone`.
-
-        `alone` refuses torch's operators instead, but those spared and those on fewer elements; it lasts.
-        """
+    def turn(self, mode: str) -> Message:
+        """Forget what was seen and go on in a mode: `see`, `spoil` what launches write, or `refuse` them."""
         self._mode, self._operators, self._launches = mode, {}, 0
-        if mode == "alone":
-            forgo(spared, least)
         return {}
 
     def report(self) -> Message:
@@ -92,7 +87,7 @@ class Watch:
                 result = entry(*arguments, **named)
                 written = [t for t, b in zip(tensors, before, strict=True) if not torch.equal(t, b)]
                 for tensor in written or tensors[-1:]:
-                    _spoil(tensor)
+                    spoil(tensor)
             return result
 
         return launch
@@ -139,15 +134,3 @@ class _Library:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._library, name)
         return self._watch.watched(found) if callable(found) else found
-
-
-def _spoil(tensor: Tensor) -> None:
-    """Change every element, finitely: what is multiplied by zero afterwards must not show."""
-    if tensor.dtype is torch.bool:
-        tensor.logical_not_()
-    elif tensor.is_floating_point() or tensor.is_complex():
-        tensor.add_(
-            (1 + tensor.abs()) * (0.5 + torch.rand(tensor.shape, device=tensor.device)).to(tensor.dtype)
-        )
-    else:
-        tensor.bitwise_not_()

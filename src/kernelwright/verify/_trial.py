@@ -14,6 +14,7 @@ import torch
 
 from ..records import Build, Candidate, Workload
 from ..sandbox import (
+    Alone,
     Arena,
     Argument,
     Audit,
@@ -59,11 +60,12 @@ class Trial:
         deadline_s: float,
         seeds: Seeds,
         watched: bool = False,
+        alone: Alone | None = None,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
         self.seeds = seeds
-        self._build, self._pool, self._watched = build, pool, watched
+        self._build, self._pool, self._watched, self._alone = build, pool, watched, alone
         self._end = time.monotonic() + deadline_s
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
@@ -95,16 +97,17 @@ class Trial:
         """Return the seconds that the next request may take."""
         return min(_CALL_LIMIT_S, self.remaining_s)
 
-    def beside(self, oracle: Oracle, *, watched: bool = False) -> "Trial":
+    def beside(self, oracle: Oracle, *, watched: bool = False, alone: Alone | None = None) -> "Trial":
         """Return a trial of the same candidate in workers of its own; a context manager.
 
         Args:
             oracle: Of the same problem or another.
             watched: Whether its workers look at what calls are made of.
+            alone: Which of torch's operators its workers do without.
         """
         return Trial(
             oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds,
-            watched=watched,
+            watched=watched, alone=alone,
         )  # fmt: skip
 
     def worker(self, workload: Workload) -> Worker:
@@ -121,6 +124,7 @@ class Trial:
                 mode=self.problem.task.contract.mode,
                 gradient=Gradient.of(workload),
                 watched=self._watched,
+                alone=self._alone,
             )
             self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
             self._audits[key] = self._workers[key].audit()

@@ -15,6 +15,7 @@ from ..records import Contract
 
 _ROW = 16
 """A last axis shorter than this is too short to give a row its own scale; the whole tensor serves."""
+_FAINT = 1 / 4
 _CHUNK = 1 << 14
 """Elements compared at a time: fits the nearest caches, and stays below what torch splits over threads."""
 _CONTESTED = 0.01
@@ -138,14 +139,16 @@ def yardstick(
 def loosened(native: torch.Tensor, ruler: Yardstick) -> Yardstick:
     """Make a yardstick for other values of the same output, from the native op's answer alone.
 
-    Each element may be twice as far from it, relative to its row, as `ruler` allows anywhere.
+    Each element may be twice as far from it, relative to its row, as `ruler` allows anywhere. A row counts for no
+    smaller than `_FAINT` of the whole: what relu leaves of one is no measure of its error.
     """
     if ruler.unit is None or ruler.allowed is None:
         return Yardstick(native, native, None, None, None, 0.0, True, True, ruler.forbid_nonfinite)
     shown = torch.view_as_real(native) if ruler.is_complex else native
     truth, info = shown.to(torch.float64).contiguous(), torch.finfo(shown.dtype)
     share = float((ruler.allowed / _size(ruler.truth, info)).max()) if truth.numel() else 0.0
-    allowed = _size(truth, info).mul_(2 * share)
+    size, whole = _size(truth, info), float(truth.norm()) / math.sqrt(max(1, truth.numel()))
+    allowed = size.clamp_min_(_FAINT * whole).mul_(2 * share)
     return Yardstick(
         truth,
         shown,
@@ -202,7 +205,8 @@ def _scales(
     scale = torch.maximum(size, _row_rms(size)).add_(info.tiny / info.eps)
     error = torch.maximum(torch.maximum(own, _row_rms(own)), torch.maximum(noise, _row_rms(noise)))
     allowed = torch.maximum(error * contract.error_factor, scale * (contract.error_floor * info.eps))
-    return own, unit, torch.minimum(allowed, scale * max(contract.error_cap, 4 * info.eps))
+    cap = scale * max(contract.error_cap, 4 * info.eps)
+    return own, unit, torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
 
 
 def _row_rms(x: torch.Tensor) -> torch.Tensor:

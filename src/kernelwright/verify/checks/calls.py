@@ -1,7 +1,7 @@
 """The answer is computed by what the task's contract allows, and by that alone."""
 
 from ...records import Finding
-from ...sandbox import Seen, WatchMode, WorkerFailure
+from ...sandbox import Alone, Seen, WatchMode, WorkerFailure
 from .._case import Case
 from .._protocol import Depth, failed, passed
 from .._trial import Trial
@@ -11,7 +11,7 @@ _MOVES = frozenset({
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
     "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "eye", "arange", "linspace",
     "scalar_tensor", "clone", "copy_", "_to_copy", "fill_", "zero_", "detach", "detach_", "lift_fresh",
-    "resize_", "set_", "as_strided_", "_local_scalar_dense", "is_same_size", "record_stream",
+    "resize_", "set_", "as_strided_", "_unsafe_view", "_local_scalar_dense", "is_same_size", "record_stream",
 })  # fmt: skip
 """Operators that make, fill, move or look at memory and compute nothing."""
 _LIBRARY = frozenset({
@@ -30,12 +30,13 @@ _RUNTIMES = ("ld-", "libc.", "libm.", "libdl.", "librt.", "libpthread.", "libgcc
 class Calls:
     """Watch a call in a worker of its own, then spoil what the candidate's kernels write, then refuse them.
 
-    What is to be custom is called once more with torch's operators refused, which no falsified log helps against.
+    Then it is called in a worker where what the rule does not allow of torch is spoilt from the end of loading on,
+    which no falsified log helps against.
 
     Covers: torch's operators that compute, on any Python thread; vendor libraries loaded by a custom-only kernel;
     decoys, whose corruption changes nothing; kernels that fail and are quietly replaced.
-    Does not cover: contracts that allow anything; `library-allowed` where the log is falsified; a candidate that finds
-    the watch and behaves while it is on.
+    Does not cover: contracts that allow anything; launches counted and spoilt where the log is falsified; a candidate
+    that finds the watch and behaves while it is on.
     """
 
     name = "calls"
@@ -63,18 +64,22 @@ class Calls:
                 return failed(
                     self.name, "its own kernels failed and it answered all the same: a silent fallback"
                 )
-            if rule == "custom-only" and not _right(watched, case, "alone"):
+        library, kinds = ((), ()) if rule == "custom-only" else (tuple(_LIBRARY), _LIBRARY_KINDS)
+        alone = Alone(spared=tuple(_MOVES), library=library, kinds=kinds, least=_least(case))
+        with trial.beside(trial.oracle, alone=alone) as bereft:
+            if not _right(bereft, case):
                 return failed(self.name, "without torch's operators it does not answer: they computed unseen")
         return passed(self.name, launches=seen.launches)
 
 
-def _call(trial: Trial, case: Case, mode: WatchMode, check: str) -> Finding:
+def _call(trial: Trial, case: Case, mode: WatchMode | None, check: str) -> Finding:
     placed = trial.place(case)[0]
-    placed.worker.watch(mode, spared=_MOVES, least=_least(case))
+    if mode is not None:
+        placed.worker.watch(mode)
     return compare_outputs(check, trial.call([placed])[0], case, "while it is watched, ")
 
 
-def _right(trial: Trial, case: Case, mode: WatchMode) -> bool:
+def _right(trial: Trial, case: Case, mode: WatchMode | None = None) -> bool:
     """Tell whether a call is right in a mode in which it should not be; a failure is no answer."""
     try:
         return _call(trial, case, mode, "calls").status == "pass"
