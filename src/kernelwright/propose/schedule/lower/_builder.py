@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..graph import (
     RESERVED,
@@ -71,6 +72,11 @@ class Builder:
     axes: dict[str, int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
+    @cached_property
+    def buffers(self) -> frozenset[str]:
+        """The names of all buffers."""
+        return frozenset(self.stored.values())
+
     # Values --------------------------------------------------------------------------------------------
 
     def element(self, node: Node, index: Index, block: Block) -> Expression:
@@ -114,20 +120,14 @@ class Builder:
 
     def home(self, index: Index, block: Block) -> Block:
         """Return the outermost block in which all that an index refers to is known."""
-        needed = {e.axis for at in index for e in walk(at) if isinstance(e, Position)}
-        names = {
-            n for at in index for e in walk(at) for n in [getattr(e, "name", None)] if isinstance(e, Variable)
-        }
-        names |= {e.accumulator for at in index for e in walk(at) if isinstance(e, Result)}
+        needed, names = _referred(index)
         chain = block.chain()
-        guards = [place for place, b in enumerate(chain) if b.guard]
+        guard = max((place for place, b in enumerate(chain) if b.guard), default=0)
+        axes, known = set[str](), set[str]()
         for place, candidate in enumerate(chain):
-            if guards and place < guards[-1]:
-                continue
-            inside = chain[: place + 1]
-            axes = {b.axis for b in inside}
-            known = {n for b in inside for n in b.named}
-            if needed <= axes and names <= known:
+            axes.add(candidate.axis)
+            known |= candidate.named
+            if place >= guard and needed <= axes and names <= known:
                 return candidate
         return block
 
@@ -141,7 +141,7 @@ class Builder:
     def fresh(self, hint: str) -> str:
         """Make a name that no other value of the kernel has."""
         name, count = hint, 1
-        while name in self.names or name in self.stored.values() or name in RESERVED:
+        while name in self.names or name in self.buffers or name in RESERVED:
             count += 1
             name = f"{hint}_v{count}"
         self.names.add(name)
@@ -215,6 +215,19 @@ class Builder:
         if sum(1 for _ in walk(whole)) > _MOST_INLINED:
             raise NeedsStore(node)
         return whole
+
+
+def _referred(index: Index) -> tuple[set[str], set[str]]:
+    """Name the axes that an index runs along, and the values and accumulators in it."""
+    axes, names = set[str](), set[str]()
+    for at in index:
+        for e in walk(at):
+            match e:
+                case Position(axis):
+                    axes.add(axis)
+                case Variable(name) | Result(name):
+                    names.add(name)
+    return axes, names
 
 
 def _simple(node: Node, found: Expression) -> bool:
