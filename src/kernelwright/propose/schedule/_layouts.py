@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ...records import Configuration, Parameter, Scalar, Space
 from .lower import Decisions, Layout
-from .tile import Contraction, Kernel, Move, Program, Tiling, What
+from .tile import Kernel, Move, Program, Tiling, What, products
 
 _LOOPS = (
     Parameter(name="vector", values=("auto", "inner", "outer")),
@@ -31,10 +31,10 @@ _MOVES: Mapping[What, Parameter] = {
 def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
     """Return the parameters that change something in the program; first values are those to try first."""
     moved = {move.what for move in moves}
-    products = [s.tiling for s in program.steps if isinstance(s, Contraction)]
-    plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in products)
-    tiled = any(t.form in ("panels", "direct") for t in products)
-    shared = any(t.split > 1 for t in products)
+    tilings = [product.tiling for product in products(program)]
+    plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in tilings)
+    tiled = any(t.form in ("panels", "direct") for t in tilings)
+    shared = any(t.split > 1 for t in tilings)
     return Space(
         parameters=(
             *(_LOOPS if plain else ()),

@@ -6,6 +6,7 @@
 | `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
 | `shares` | reduction | a long reduction with few results in shares, then the shares |
 | `segments` | segments | what is combined by index, sorted by it first |
+| `typed` | typed | rows times the matrix of their type, sorted by type: a dense product each |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `narrow` | storage | an intermediate in the half precision of the results |
 | `library` | product | the library multiplies, own kernels around it |
@@ -48,6 +49,7 @@ from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
 from .storage import Fuse, Narrow, Store
+from .typed import Typed
 from .weights import Ahead, Pack
 
 ACTIONS: tuple[Action, ...] = (
@@ -60,6 +62,7 @@ ACTIONS: tuple[Action, ...] = (
     Diagonal(),
     Shares(),
     Segments(),
+    Typed(),
     Fold(),
     *MOVES[:3],
     Library(),
@@ -91,7 +94,7 @@ def _needs(action: Action) -> set[str]:
             return {"direct", "ahead"}
         case Ahead() | Fold():
             return {"ahead"}
-        case Segments():
+        case Segments() | Typed():
             return {"segments"}
         case Activated():
             return {"onednn"}
@@ -130,6 +133,7 @@ __all__ = [
     "Step",
     "Store",
     "TwoPasses",
+    "Typed",
     "offered",
     "replayed",
     "taken",

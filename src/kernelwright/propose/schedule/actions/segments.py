@@ -40,7 +40,7 @@ class Segments:
         assert isinstance(node, Scatter)
         index = _keys(node)
         assert index is not None and node.combine != "set"
-        order, offsets = _plan(state.graph, index, node.shape[0])
+        order, offsets = plan(state.graph, index, node.shape[0])
         new = Segment(
             name=site, shape=node.shape, dtype=node.dtype, base=node.base, updates=node.updates, order=order,
             offsets=offsets, combine=node.combine,
@@ -62,7 +62,7 @@ def _keys(node: Scatter) -> Node | None:
     return index if len(index.shape) == 1 and index.elements == int(node.updates.shape[0]) else None
 
 
-def _plan(graph: Graph, index: Node, segments: int) -> tuple[Order, Node]:
+def plan(graph: Graph, index: Node, segments: int) -> tuple[Order, Node]:
     """Return the order of positions and the beginnings of segments: those that are there, or new ones."""
     for node in graph.nodes:
         if isinstance(node, Order) and node.name == f"{index.name}_order_{segments}":

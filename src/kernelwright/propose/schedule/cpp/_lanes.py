@@ -113,8 +113,12 @@ class Lanes:
         """Return by how much an offset grows from lane to lane; none where that is not constant."""
         if self._names_vary(place):
             return None
-        steady = substitute(place, lambda e: number(0) if isinstance(e, Variable | Result) else None)
-        return stride(steady, self.scope.axis)
+
+        def steady(e: Expression) -> Expression | None:
+            same = isinstance(e, Variable | Result) or (isinstance(e, Load) and not self.varies(e))
+            return number(0) if same else None
+
+        return stride(substitute(place, steady), self.scope.axis)
 
     def _names_vary(self, e: Expression) -> bool:
         return any(isinstance(p, Variable) and p.name in self.scope.lanes for p in walk(e))

@@ -12,6 +12,7 @@ from ..tile import (
     NativeCall,
     Program,
     Store,
+    products,
     statements,
 )  # fmt: skip
 from ._contraction import is_tiled, print_contraction
@@ -56,9 +57,7 @@ class Printer:
     @property
     def header(self) -> str:
         """The header that the file stands on."""
-        kernels = (s for s in self.program.steps if not isinstance(s, NativeCall))
-        every = (s for k in kernels for s in statements((k,) if isinstance(k, Contraction) else k.body))
-        tiled = any(isinstance(s, Contraction) and is_tiled(s) for s in every)
+        tiled = any(map(is_tiled, products(self.program)))
         return "contraction.h" if tiled and self.style.lanes else "tiles.h"
 
     # One kernel ----------------------------------------------------------------------------------------

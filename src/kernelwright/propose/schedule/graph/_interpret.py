@@ -221,6 +221,15 @@ def _contract(node: Contract, left: torch.Tensor, right: torch.Tensor) -> torch.
     return torch.einsum(f"{one},{two}->{out}", left.double(), right.double())
 
 
+def _typed_linear(
+    _: TypedLinear, x: torch.Tensor, weights: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor
+) -> torch.Tensor:
+    found = torch.full((x.shape[0], weights.shape[2]), torch.nan, dtype=torch.float64)
+    for matrix, first, end in zip(weights, offsets.tolist(), offsets[1:].tolist(), strict=False):
+        found[order[first:end]] = x[order[first:end]].double() @ matrix.double()
+    return found
+
+
 _MEANING: dict[type[Node], Callable[..., torch.Tensor]] = {
     Point: _point,
     Constant: _constant,
@@ -239,5 +248,5 @@ _MEANING: dict[type[Node], Callable[..., torch.Tensor]] = {
     Reduce: _reduce,
     Scan: _scan,
     Contract: _contract,
-    TypedLinear: lambda _, x, w, types: torch.einsum("ik,ikn->in", x, w[types.long()]),
+    TypedLinear: _typed_linear,
 }

@@ -232,11 +232,16 @@ class Segment(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TypedLinear(Node):
-    """Rows times the matrix of their type: `result[i] = source[i] @ weights[types[i]]`."""
+    """Rows times the matrix of their type: `result[i] = source[i] @ weights[t]` for `i` of segment `t`."""
 
     source: Node
+    """(rows, inner)."""
     weights: Node
-    types: Node
+    """(types, inner, columns)."""
+    order: Node
+    """Rows sorted by type."""
+    offsets: Node
+    """Type → where its rows begin in the order; one more, the end of the last."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -26,6 +26,7 @@ from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged, Layout
 from ._segments import build_order
+from ._typed import build_typed
 
 _MOST_ROUNDS = 200
 _SMALL_PRODUCT = 4096
@@ -195,7 +196,7 @@ class _Lowering:
         for _ in range(_MOST_ROUNDS):
             new = [
                 n for n in self._nodes()
-                if isinstance(n, Native | Random | TypedLinear) and n not in self.native
+                if isinstance(n, Native | Random) and n not in self.native
             ]  # fmt: skip
             if not new:
                 break
@@ -305,6 +306,9 @@ class _Lowering:
                 raise NeedsStore(next(n for n in (root.keys, root.offsets) if n not in stored))
             kernel, self.rooms[root] = build_order(root, stored)
             return [kernel], frozenset([root])
+        if isinstance(root, TypedLinear):
+            tiling = self.decisions.tilings.get(root.name, Tiling("panels"))
+            return [build_typed(root, stored, tiling)], frozenset([root])
         if isinstance(root, Scatter):
             return [self._scheduled(k) for k in build_scatter(root, stored)], frozenset([root])
         fusable = (

@@ -75,6 +75,7 @@ from ._program import (
     as_loops,
     expressions,
     mapped,
+    products,
     read_by,
     renamed,
     statements,
@@ -87,6 +88,6 @@ __all__ = [
     "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid",
     "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store", "Tiling",
     "Update", "Variable", "What", "arith", "as_loops", "expressions", "lies_along", "mapped", "merged", "moved",
-    "number", "offset", "part_kind", "parts_of", "paths", "places", "positions", "read_by", "renamed",
+    "number", "offset", "part_kind", "parts_of", "paths", "places", "positions", "products", "read_by", "renamed",
     "run_program", "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip

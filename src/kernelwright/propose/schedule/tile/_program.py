@@ -225,6 +225,14 @@ def read_by(step: Step) -> frozenset[str]:
     return frozenset(e.buffer for e in every if isinstance(e, Load))
 
 
+def products(program: Program) -> Iterator[Contraction]:
+    """Yield every product of a program, those within kernels included."""
+    for step in program.steps:
+        if not isinstance(step, NativeCall):
+            body = (step,) if isinstance(step, Contraction) else step.body
+            yield from (s for s in statements(body) if isinstance(s, Contraction))
+
+
 def statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """Yield every statement, outer ones first."""
     for statement in body:
