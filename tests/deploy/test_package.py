@@ -347,6 +347,29 @@ def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "claim.json").read_text())["run"] == "r1"
 
 
+def test_an_earlier_export_stays_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(tmp_path / "out")
+    before = (tmp_path / "out" / "claim.json").read_text()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kernelwright.deploy._package.shutil.copytree", full)
+    with pytest.raises(OSError, match="No space left"):
+        export(tmp_path / "out")
+    assert (tmp_path / "out" / "claim.json").read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_file_is_no_folder_to_export_to(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(InputError, match="is a file"):
+        export(tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 def test_nothing_accepted_nothing_exported(tmp_path: Path) -> None:
     task = make_task()
     with pytest.raises(InputError, match="no accepted kernel"):

@@ -6,9 +6,11 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from kernelwright.errors import StoreError
 from kernelwright.languages._cache import UnsafePathError, cached_build, write_sources
 from kernelwright.records import Build, BuildStatus, Candidate, SourceFile
 
@@ -50,6 +52,15 @@ def test_failures_are_kept_and_time_outs_tried_again(tmp_path):
     answers = iter([Build(status=BuildStatus.TIMEOUT), Build(status=BuildStatus.FAILED, diagnostics="no")])
     statuses = [cached_build(tmp_path, _candidate(), "t", lambda _: next(answers)).status for _ in range(3)]
     assert statuses == [BuildStatus.TIMEOUT, BuildStatus.FAILED, BuildStatus.FAILED]
+
+
+def test_a_full_disk_is_no_fault_of_the_candidate(tmp_path, monkeypatch):
+    failed = Build(status=BuildStatus.FAILED, diagnostics="No space left on device")
+    with monkeypatch.context() as full:
+        full.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+        with pytest.raises(StoreError, match="no space is left to build"):
+            cached_build(tmp_path, _candidate(), "t", lambda _: failed)
+    assert cached_build(tmp_path, _candidate(), "t", _ok).status is BuildStatus.OK
 
 
 def test_a_torn_record_is_built_again(tmp_path):

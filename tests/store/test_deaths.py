@@ -98,6 +98,16 @@ def test_run_lock_dies_with_its_process(tmp_path):
         assert RunLock(tmp_path, "r1").held()
 
 
+def test_a_lock_holds_on_a_full_disk(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    lock = RunLock(tmp_path, "r1")
+    with lock.hold():
+        assert RunLock(tmp_path, "r1").held()
+
+
 def test_device_lock_takes_turns_and_says_so(tmp_path):
     code = (
         "import sys; from pathlib import Path; from kernelwright.store import DeviceLock\n"

@@ -142,6 +142,8 @@ def test_store_where_none_can_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"could not be read or written .*--store"):
         Store(tmp_path / "file" / "store")
+    with pytest.raises(StoreError, match=r"file' is a file; expected a folder"):
+        Store(tmp_path / "file")
 
 
 def test_store_of_a_newer_program(tmp_path):
@@ -155,7 +157,7 @@ def test_store_of_a_newer_program(tmp_path):
 
 def test_damaged_store_is_one_sentence(tmp_path):
     (tmp_path / "kernelwright.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match=r"is damaged \(file is not a database\); move it away"):
         Store(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """The program: names of commands, exit codes, errors in one sentence."""
 
+import errno
 import json
 import os
 import signal
@@ -10,10 +11,14 @@ from types import FrameType
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from .. import __version__
-from ..errors import KernelwrightError, known_names
+from ..errors import KernelwrightError, StoreError, known_names
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
+_OF_THE_DISK = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO,
+})  # fmt: skip
+"""What a disk or its owner may refuse at any moment; any other `OSError` is a fault of ours."""
 
 _COMMANDS = {
     "optimize": "Search for a faster kernel, verify it, and package it.",
@@ -68,11 +73,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{_in_words(error)}; see `kernelwright --help`", WRONG_INPUT, given)
     except KernelwrightError as error:
         return _fail(str(error), error.exit_code, given)
-    except KeyboardInterrupt:
-        return _fail("interrupted; everything finished is kept", INTERRUPTED, given)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        return _fail(
+            f"{error.filename or 'a file'} could not be written or read ({error.strerror}); free some space, mend its "
+            "permissions, or choose other folders with --store, --to and KERNELWRIGHT_CACHE",
+            StoreError.exit_code,
+            given,
+        )
+    except KeyboardInterrupt:
+        return _fail("interrupted; everything finished is kept", INTERRUPTED, given)
 
 
 def _in_words(error: CycloptsError) -> str:

@@ -1,6 +1,7 @@
 """Flags that several commands share, and how they are checked."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,16 @@ class Common:
     def folder(self) -> Path:
         """The store's folder."""
         return self.store or Settings.from_environment().store
+
+    @property
+    def again(self) -> str:
+        """What to add to the next command so that it finds the same store.
+
+        Example:
+            >>> Common(store=Path("my runs")).again, Common().again
+            (" --store 'my runs'", '')
+        """
+        return f" --store {shlex.quote(str(self.store))}" if self.store else ""
 
 
 @Parameter(name="*")

@@ -11,16 +11,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from ..errors import StoreError
 from ..records import Bound, Budget
-from ._common import speedup_text, time_text
+from ._common import Common, speedup_text, time_text
 
 if TYPE_CHECKING:
     from ..search import Event, Result, Standing
 
 
 @contextmanager
-def reporting(as_json: bool, budget: Budget) -> "Iterator[Callable[[Event], None]]":
-    """Yield what to call with every event; an interrupt says how to go on."""
+def reporting(common: Common, budget: Budget, *, resumes: bool = True) -> "Iterator[Callable[[Event], None]]":
+    """Yield what to call with every event; where a run that `resumes` is cut short, say how to go on."""
     run = ""
 
     def following(show: "Callable[[Event], None]") -> "Callable[[Event], None]":
@@ -32,16 +33,16 @@ def reporting(as_json: bool, budget: Budget) -> "Iterator[Callable[[Event], None
         return follow
 
     try:
-        if as_json:
+        if common.json:
             yield following(lambda event: print(event.line(), flush=True))
         elif sys.stderr.isatty():
             with _Live(budget) as live:
                 yield following(live.show)
         else:
             yield following(_print_plainly)
-    except KeyboardInterrupt:
-        if run:
-            print(f"to go on where it stopped: kernelwright resume {run}", file=sys.stderr)
+    except (KeyboardInterrupt, StoreError, OSError):
+        if run and resumes:
+            print(f"to go on where it stopped: kernelwright resume {run}{common.again}", file=sys.stderr)
         raise
 
 
@@ -97,7 +98,7 @@ def describe(event: "Event") -> str:
             return f"{event.event}: {words}"
 
 
-def result_text(result: "Result") -> str:
+def result_text(result: "Result", again: str = "") -> str:
     """Write a result for people: what came out, where it is, and what to do next."""
     lines = [f"{result.task}: {_headline(result)}"]
     if result.reason:
@@ -115,12 +116,12 @@ def result_text(result: "Result") -> str:
         lines.append(f"  spent   {result.usd:.4f} USD on models")
     if result.kernel:
         lines.append(f"  kernel  {result.kernel}")
-        lines.append(f"  next    kernelwright export {result.run} --to DIR   (a package to import)")
-        lines.append(f"          kernelwright report {result.run}            (how it was decided)")
+        lines.append(f"  next    kernelwright export {result.run} --to DIR{again}   (a package to import)")
+        lines.append(f"          kernelwright report {result.run}{again}            (how it was decided)")
     else:
         lines.append("  kernel  none: the native op stays")
         more = "more --minutes" if result.evaluations else "a model to propose: --model NAME (docs/llm.md)"
-        lines.append(f"  next    kernelwright report {result.run}, or optimize again with {more}")
+        lines.append(f"  next    kernelwright report {result.run}{again}, or optimize again with {more}")
     return "\n".join(lines)
 
 

@@ -71,7 +71,7 @@ def compare(
             "compare needs a task and a recipe: `kernelwright compare TASK --recipes cudaforge,polca`"
         )
     budget = Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd)
-    with reporting(common.json, budget) as on_event:
+    with reporting(common, budget) as on_event:
         compared = run_all(
             targets, _recipes(names, settings or ()), budget=budget, seeds=seeds, store=common.folder,
             more=asking.options, on_event=on_event,

@@ -67,7 +67,7 @@ def judge(
 
     common, taken = common or Common(), taken or Taken()
     target = taken.task(_target(task, common), calls=calls)
-    with reporting(common.json, Budget()) as on_event:
+    with reporting(common, Budget(), resumes=False) as on_event:
         if candidate == _ON_INPUT:
             with judging(
                 target, device=device, baselines=baseline or (), max_elements=taken.most, run=run,

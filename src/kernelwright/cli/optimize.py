@@ -95,7 +95,7 @@ def optimize(
     follows = strategy or composed.get("strategy", "")
     usual = PROPOSERS if editors or not asking.model else (*PROPOSERS, "llm")
     begins = composed.get("proposers", usual) if asking.model else usual
-    with reporting(common.json, budget) as on_event:
+    with reporting(common, budget) as on_event:
         result = flow.optimize(
             taken.task(target, calls=calls, minutes=budget.minutes),
             budget=budget,
@@ -114,7 +114,7 @@ def optimize(
             on_event=on_event,
             begun=begun,
         )
-    print(result.line() if common.json else result_text(result), flush=True)
+    print(result.line() if common.json else result_text(result, common.again), flush=True)
     return 0
 
 

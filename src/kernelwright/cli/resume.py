@@ -19,7 +19,7 @@ def resume(run: str, *, common: Common | None = None) -> int:
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
-    with reporting(common.json, record.budget) as on_event:
+    with reporting(common, record.budget) as on_event:
         result = flow.resume(record.id, store=common.folder, on_event=on_event)
-    print(result.line() if common.json else result_text(result), flush=True)
+    print(result.line() if common.json else result_text(result, common.again), flush=True)
     return 0

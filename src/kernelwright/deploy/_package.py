@@ -2,9 +2,11 @@
 
 import json
 import keyword
+import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -65,7 +67,21 @@ def package(
     for variant in variants:
         _check_exportable(variant)
     name = _identifier(task.name)
-    _clear(folder)
+    with _in_place_of(folder.resolve()) as made:
+        _fill(made, name, task, variants, claim, device, init)
+    return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in variants)))
+
+
+def _fill(
+    folder: Path,
+    name: str,
+    task: Task,
+    variants: Sequence[Variant],
+    claim: Claim,
+    device: str,
+    init: Sequence[Scalar],
+) -> None:
+    """Write all of the package's files into the folder."""
     home = folder / name
     (home / "variants").mkdir(parents=True)
     for variant in variants:
@@ -81,7 +97,6 @@ def package(
         (folder / path).write_text(text)
     (folder / "claim.json").write_text(claim.to_json())
     (folder / "CLAIM.md").write_text(claim.to_markdown())
-    return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in variants)))
 
 
 def _check_exportable(variant: Variant) -> None:
@@ -193,11 +208,24 @@ def _write(folder: Path, files: Sequence[SourceFile]) -> None:
         path.write_text(file.text)
 
 
-def _clear(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / "claim.json").exists():
-            raise InputError(
-                f"{folder} is not empty and holds no earlier export; name an empty or a new folder"
-            )
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _in_place_of(folder: Path) -> Iterator[Path]:
+    """Yield a new folder that takes the place of the one named, or of nothing, once it is whole.
+
+    Raises:
+        InputError: there is a file, or a folder that holds something other than an earlier export.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name an empty or a new folder")
+    if folder.exists() and any(folder.iterdir()) and not (folder / "claim.json").exists():
+        raise InputError(f"{folder} is not empty and holds no earlier export; name an empty or a new folder")
+    made, before = (folder.with_name(f".{folder.name}-{os.getpid()}-{what}") for what in ("new", "old"))
+    made.mkdir(parents=True)
+    try:
+        yield made
+        if folder.exists():
+            folder.rename(before)
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)

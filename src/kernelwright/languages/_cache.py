@@ -18,10 +18,12 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
+from ..errors import StoreError
 from ..records import Build, BuildStatus, Candidate, content_key
 
 _RECORD = "build.json"
 _STALE_S = 3600.0
+_LEAST_FREE_BYTES = 1 << 20
 _KEPT = (BuildStatus.OK, BuildStatus.FAILED)
 
 
@@ -87,10 +89,19 @@ def _build(
             "time_s": time.monotonic() - started,
         }
     )
+    if build.status is BuildStatus.FAILED and _is_full(scratch):
+        raise StoreError(
+            f"no space is left to build in {scratch.parent}; free some or set KERNELWRIGHT_CACHE"
+        )
     if build.status in _KEPT:
         (scratch / _RECORD).write_text(build.to_json())
         _put_in_place(scratch, entry)
     return build
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether a compiler may have failed for want of space: that is no fault of the candidate."""
+    return min(shutil.disk_usage(p).free for p in (folder, tempfile.gettempdir())) < _LEAST_FREE_BYTES
 
 
 def _put_in_place(scratch: Path, entry: Path) -> None:
@@ -100,7 +111,9 @@ def _put_in_place(scratch: Path, entry: Path) -> None:
     with contextlib.suppress(OSError):
         scratch.rename(entry)
     if _read(entry) is None:
-        raise OSError(f"the build cache cannot be written at {entry}; free space or set KERNELWRIGHT_CACHE")
+        raise StoreError(
+            f"the build cache cannot be written at {entry}; free space or set KERNELWRIGHT_CACHE"
+        )
 
 
 def _read(entry: Path) -> Build | None:

@@ -118,7 +118,7 @@ class Search:
             except KeyboardInterrupt:
                 self.store.finish_run(run.id, RunStatus.INTERRUPTED)
                 raise
-            except KernelwrightError:
+            except (KernelwrightError, OSError):
                 self.store.finish_run(run.id, RunStatus.FAILED)
                 raise
 

@@ -105,8 +105,18 @@ class Database:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise StoreError(
-                f"the store at {self.path.parent} could not be read or written ({reason}); free some space, "
-                "mend its permissions, or choose another with --store"
-            ) from error
+            raise StoreError(self._sentence(error)) from error
+
+    def _sentence(self, error: Exception) -> str:
+        folder, other = self.path.parent, "choose another with --store"
+        if folder.exists() and not folder.is_dir():
+            return f"the store {str(folder)!r} is a file; expected a folder, or a name that is free: {other}"
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return f"the store at {folder} is damaged ({error}); move it away, or {other}"
+        if "locked" in str(error):
+            return f"the store at {folder} was being written for {BUSY_TIMEOUT_S:g} s by another process; try again"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return (
+            f"the store at {folder} could not be read or written ({reason}); free some space, mend its permissions, "
+            f"or {other}"
+        )

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import BusyError, StoreError
@@ -112,7 +112,8 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(
-            f"the lock {path} cannot be opened ({error.strerror}); mend its permissions"
+            f"the lock {path} cannot be opened ({error.strerror}); mend its permissions, or choose another folder with "
+            "KERNELWRIGHT_CACHE or --store"
         ) from error
 
 
@@ -125,8 +126,10 @@ def _try(file: int) -> bool:
 
 
 def _sign(file: int) -> None:
-    os.ftruncate(file, 0)
-    os.pwrite(file, str(os.getpid()).encode(), 0)
+    """Say who holds it, where the disk has room for that; it is held in any case."""
+    with suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
 
 
 def _holder(file: int) -> str:

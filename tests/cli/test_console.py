@@ -1,0 +1,63 @@
+"""What is said when something is cut short, and when the disk refuses."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright.cli import _app, main
+from kernelwright.cli._common import Common
+from kernelwright.cli._console import reporting, result_text
+from kernelwright.errors import StoreError
+from kernelwright.records import Budget
+from kernelwright.search import Event, Result
+
+
+@pytest.mark.parametrize("cut", [KeyboardInterrupt, StoreError, lambda: OSError(errno.ENOSPC, "no space")])
+def test_what_is_cut_short_says_how_to_go_on_in_its_own_store(cut, capsys):
+    common = Common(store=Path("my runs"), json=True)
+    with pytest.raises((KeyboardInterrupt, StoreError, OSError)), reporting(common, Budget()) as on_event:
+        on_event(Event(event="run", run="r1", elapsed_s=0.0, data={}))
+        raise cut()
+    assert capsys.readouterr().err.endswith("kernelwright resume r1 --store 'my runs'\n")
+
+
+def test_what_cannot_be_resumed_does_not_say_so(capsys):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        reporting(Common(json=True), Budget(), resumes=False) as on_event,
+    ):
+        on_event(Event(event="run", run="r1", elapsed_s=0.0, data={}))
+        raise KeyboardInterrupt
+    assert "resume" not in capsys.readouterr().err
+
+
+def test_the_next_command_finds_the_same_store():
+    common = Common(store=Path("mine"))
+    for kernel in ("folder", None):
+        result = Result(
+            run="r1", task="t", decision="equal", speedup=None, baseline=None, bound_us=None, time_us=None,
+            fraction_of_bound=None, kernel=kernel, evaluations=1, cached=0, failures={},
+        )  # fmt: skip
+        assert "report r1 --store mine" in result_text(result, common.again)
+
+
+def test_a_disk_that_refuses_is_one_sentence(monkeypatch, capsys):
+    def refuse(given):
+        raise OSError(errno.ENOSPC, "No space left on device", "/some/file")
+
+    monkeypatch.setattr(_app, "app", refuse)
+    assert main(["runs", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and "/some/file" in err and "free some space" in err
+    assert json.loads(out)["exit_code"] == 1
+
+
+def test_another_os_error_is_a_fault_of_ours(monkeypatch):
+    def fail(given):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/some/file")
+
+    monkeypatch.setattr(_app, "app", fail)
+    with pytest.raises(FileNotFoundError):
+        main(["runs"])
