@@ -87,6 +87,12 @@ def test_wrong_outputs_of_timed_calls_are_found(bench):
     assert next(f.check for f in findings if f.status == "fail") == "timed-outputs"
 
 
+def test_no_timed_call_has_the_arguments_of_another(bench):
+    body = "    known, seen[id(x)] = id(x) in seen, x\n    return torch.softmax(x, -1) * (not known)\n"
+    _, findings = measure(bench, f"seen = {{}}\ndef run(x):\n{body}")
+    assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
+
+
 def test_a_crash_in_a_timed_call_is_a_finding(bench):
     count = "import os\nn = 0\ndef run(x):\n    global n\n    n += 1\n    n < 10 or os._exit(1)\n"
     body = f"{count}    return torch.softmax(x, -1)\n"

@@ -1,7 +1,8 @@
 """Fresh content for every block, cheaply: windows at secret offsets into random pools.
 
-Covers: independent values (normal, uniform, integers, Bernoulli), which any window keeps.
-Does not cover: structured tensors; they are drawn anew.
+Covers: independent values (normal, uniform, integers, Bernoulli), which any window keeps; real ones are scaled by
+another factor each time, so that what was learnt of a window is of no use when it comes again.
+Does not cover: structured tensors, which are drawn anew; whole numbers, whose windows come again as they were.
 """
 
 import secrets
@@ -12,7 +13,11 @@ from ..records import TensorSpec, Workload
 from ..tasks import Problem
 
 _FREE = {"normal", "uniform", "integers", "bernoulli"}
-_REDRAWN_REGIMES = {"constant", "special"}
+_SCALED, _WIDE = {"normal", "uniform"}, {"float64", "float32", "bfloat16", "float16"}
+_REDRAWN_REGIMES = {"constant", "special", "small-integers"}
+_LEAST_STEP = 1 << 28
+"""A sixteenth of it is what a factor falls short of one by at most."""
+_MOST_WINDOWS, _MOST_REDRAWN = 256, 32
 
 
 class Content:
@@ -21,14 +26,26 @@ class Content:
     def __init__(self, problem: Problem, workload: Workload) -> None:
         self._problem, self._workload = problem, workload
         self._pools: dict[int, torch.Tensor] = {}
+        self._ends: dict[int, float] = {}
         self._first = problem.inputs(workload, secrets.randbits(48))
         second = problem.inputs(workload, secrets.randbits(48))
         self._redraw = workload.regime in _REDRAWN_REGIMES
         for i, spec in enumerate(workload.arguments):
             if isinstance(spec, TensorSpec) and spec.distribution.kind in _FREE and not self._redraw:
                 self._pools[i] = torch.cat([self._first[i].reshape(-1), second[i].reshape(-1)])
+                if spec.distribution.kind in _SCALED and spec.dtype in _WIDE:
+                    self._ends[i] = _nearest_to_zero(self._pools[i])
         tensors = {i for i, spec in enumerate(workload.arguments) if isinstance(spec, TensorSpec)}
         self._redraw = self._redraw or not tensors <= set(self._pools)
+
+    @property
+    def most(self) -> int:
+        """How many lists are drawn for one block: few where each is made anew, which takes its time."""
+        return _MOST_REDRAWN if self._redraw else _MOST_WINDOWS
+
+    def several(self, count: int) -> list[list[object]]:
+        """Return so many fresh lists."""
+        return [self.draw() for _ in range(count)]
 
     def draw(self) -> list[object]:
         """Return fresh arguments, in the declared layouts."""
@@ -38,6 +55,20 @@ class Content:
         for i, pool in self._pools.items():
             like = self._first[i]
             start = secrets.randbelow(like.numel() + 1)
-            window = pool[start : start + like.numel()].view(like.shape)
+            window = self._rescaled(i, pool[start : start + like.numel()].view(like.shape))
             values[i] = window if like.is_contiguous() else torch.empty_like(like).copy_(window)
         return values
+
+    def _rescaled(self, i: int, window: torch.Tensor) -> torch.Tensor:
+        """Return a window moved a little towards the end of its range that is nearer to zero; zeros stay."""
+        if i not in self._ends:
+            return window
+        factor = 1 - secrets.randbelow(1 << 24) / _LEAST_STEP
+        return (window - self._ends[i]).mul_(factor).add_(self._ends[i])
+
+
+def _nearest_to_zero(values: torch.Tensor) -> float:
+    """Return the end of the range of values that is nearer to zero; zero where it lies within."""
+    if not values.numel():
+        return 0.0
+    return max(0.0, float(values.min())) + min(0.0, float(values.max()))

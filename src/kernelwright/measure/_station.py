@@ -28,8 +28,10 @@ _BLOCK_US = 1500.0
 """Microseconds that one leg of a block should take at least."""
 _COLD_BLOCK_US = 6000.0
 """The same with cold caches, where the word to go and the reply take 200 to 350 microseconds."""
-_MOST_CALLS, _MOST_SETS, _TRIED_CALLS = 256, 8, 4
+_MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 4
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
+_MOST_ARGUMENT_BYTES = 16 << 20
+"""Bytes of the arguments of a warm block's calls, so that they stay in the last level."""
 _SHARED_SHARE = 0.02
 _CALL_LIMIT_S = 20.0
 
@@ -111,21 +113,22 @@ class Station:
         wanted = int((_COLD_BLOCK_US if self._cold else _BLOCK_US) / max(1.0, min(times))) + 1
         self._calls = max(1, min(wanted, self._most_calls()))
         if self._calls > tried:
-            sets = [self._content.draw() for _ in range(min(self._calls, _MOST_SETS))]
+            sets = self._content.several(self._calls)
             for leg in self.legs:
                 self._visit(leg, sets, self._calls, fetch=0)
 
     def _most_calls(self) -> int:
-        """Return how many calls a block has room for.
+        """Return how many calls a block has room for, each with a set of its own: no answer can be given twice.
 
-        Cold, each call has a set of its own, which the flush has put out of cache; weights, which all of them
-        share, would be warm from the second call on.
+        Cold, the flush has put the sets out of cache; weights, which all calls share, would be warm from the second on.
         """
         held, shared = bytes_of(self.workload.outputs), bytes_of(self.workload.state)
+        given = bytes_of(self.workload.arguments)
         if not self._cold:
-            return min(_MOST_CALLS, _MOST_OUTPUT_BYTES // max(1, held))
-        own = bytes_of(self.workload.arguments) + held
-        return min(_MOST_SETS, _MOST_COLD_BYTES // max(1, own)) if shared <= _SHARED_SHARE * own else 1
+            room = _MOST_OUTPUT_BYTES // max(1, held), _MOST_ARGUMENT_BYTES // max(1, given)
+            return min(_MOST_CALLS, self._content.most, *room)
+        own = given + held
+        return min(_MOST_COLD_CALLS, _MOST_COLD_BYTES // max(1, own)) if shared <= _SHARED_SHARE * own else 1
 
     def block(self, phase: Phase) -> Block:
         """Run every leg once on the same fresh bytes and compare what came out.
@@ -135,7 +138,7 @@ class Station:
             WrongOutputError: the candidate's output is not the baseline's.
         """
         give_state(self._problem, self.workload, self.legs)
-        sets = [self._content.draw() for _ in range(min(self._calls, _MOST_SETS))]
+        sets = self._content.several(self._calls)
         order = self._random.sample(self.legs, len(self.legs))
         look = self._random.randrange(self._calls)
         for leg in order:
@@ -179,7 +182,7 @@ class Station:
             settle()
 
         with _one_thread():
-            numbers = [leg.worker.bind(bound, self.workload.outputs) for bound in self._layout.place(sets)]
+            numbers = leg.worker.bind_all(self._layout.place(sets), self.workload.outputs)
             asked = [numbers[i % len(numbers)] for i in range(calls)]
             reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
         return reply, _handed_over(leg, reply, calls, fetch, limit_s)

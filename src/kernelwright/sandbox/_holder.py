@@ -92,8 +92,8 @@ class Holder:
         self._arenas.pop(arena, None)
         return {}
 
-    def bind(self, arguments: list[Any], outputs: list[Any]) -> int:
-        """Make an argument set: new tensor objects with storages of their own over the slots' bytes."""
+    def bind(self, sets: list[Any], outputs: list[Any]) -> list[int]:
+        """Make argument sets: new tensor objects with storages of their own over the slots' bytes."""
         if self._kernel is None:
             raise RuntimeError("nothing is loaded")
         specs = tuple(TensorSpec.model_validate(o) for o in outputs)
@@ -102,10 +102,12 @@ class Holder:
             kernel = self._kernel.bind(specs)  # type: ignore[attr-defined]  # by the style it has it
         if self._gradient is not None:
             kernel = differentiated(kernel, self._gradient, self._style)
-        number, self._next_set = self._next_set, self._next_set + 1
-        self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
+        numbers = range(self._next_set, self._next_set + len(sets))
+        self._next_set = numbers.stop
+        for number, arguments in zip(numbers, sets, strict=True):
+            self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
         _poison_heap(specs)
-        return number
+        return list(numbers)
 
     def plan(self, sets: list[int]) -> list[Call]:
         """Return what to call with what; state follows the arguments but for modules, which hold it."""

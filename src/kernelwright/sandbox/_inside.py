@@ -57,7 +57,7 @@ class Worker:
             "probe": probe,
             "audit": lambda _: WITNESS.report(),
             "seed": lambda m: _seed(m["value"]),
-            "bind": lambda m: {"set": self._holder.bind(m["arguments"], m["outputs"])},
+            "bind": lambda m: {"numbers": self._holder.bind(m["sets"], m["outputs"])},
             "fetch": lambda m: self._holder.fetch(m["index"], m["capacity"]),
             "facts": lambda m: self._holder.facts(m["index"]),
             "state": lambda m: self._holder.state(m["capacity"]),

@@ -26,6 +26,7 @@ from ._types import Argument, Fetched, OutputFact, Reply, Slot
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
 _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
+_NUMBERS = TypeAdapter(tuple[int, ...])
 _STATE_DEADLINE_S = 60.0
 
 
@@ -104,18 +105,24 @@ class Worker(Held):
         self, arguments: Sequence[Argument], outputs: Sequence[TensorSpec], *, deadline_s: float = 30.0
     ) -> int:
         """Make an argument set and return its number; every set has tensor objects of its own."""
-        for number in sorted(_arenas(arguments)):
+        return self.bind_all([arguments], outputs, deadline_s=deadline_s)[0]
+
+    def bind_all(
+        self, sets: Sequence[Sequence[Argument]], outputs: Sequence[TensorSpec], *, deadline_s: float = 30.0
+    ) -> tuple[int, ...]:
+        """Make argument sets of the same outputs and return their numbers."""
+        for number in sorted({n for arguments in sets for n in _arenas(arguments)}):
             self._map(self._arena(number), deadline_s)
         message: Message = {
             "op": "bind",
-            "arguments": [_encoded(a) for a in arguments],
+            "sets": [[_encoded(a) for a in arguments] for arguments in sets],
             "outputs": [o.model_dump(mode="json") for o in outputs],
         }
-        made = self._connection.ask(message, deadline_s).get("set")
-        if not isinstance(made, int):
-            raise self._connection.reject(f"bind answered {str(made)[:40]!r}, not a number")
+        made = self._handover.parse(_NUMBERS, self._connection.ask(message, deadline_s), "numbers")
+        if len(made) != len(sets):
+            raise self._connection.reject(f"bind made {len(made)} sets of {len(sets)}")
         self._handover.expect(outputs)
-        self._sets[made] = tuple(outputs)
+        self._sets |= dict.fromkeys(made, tuple(outputs))
         return made
 
     def call(
