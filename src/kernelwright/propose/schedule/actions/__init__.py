@@ -14,6 +14,7 @@
 | `panels` | product | register tiles over packed panels: the own micro-kernel |
 | `direct` | product | register tiles, one factor read where it lies |
 | `dots` | product | lanes along the summed axis, for few rows |
+| `winograd` | product | small convolutions two by two results at a time, 16 multiplications for 36 |
 | `split` | product | a long sum in shares, added at the end |
 | `fold` | folding | scales, biases and running statistics go into the weights of the product before them |
 | `pack` | weights | the weights of a product as its tiles read them, once |
@@ -44,7 +45,7 @@ from .dead import Drop
 from .folding import Fold
 from .hoist import Hoist
 from .loops import MOVES, OnLoops
-from .product import Direct, Dots, Library, Panels, Split
+from .product import Direct, Dots, Library, Panels, Split, Winograd
 from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
@@ -70,6 +71,7 @@ ACTIONS: tuple[Action, ...] = (
     Panels(),
     Direct(),
     Dots(),
+    Winograd(),
     Split(),
     Pack(),
     Ahead(),
@@ -88,7 +90,7 @@ def offered(forms: Collection[str]) -> tuple[Action, ...]:
 
 def _needs(action: Action) -> set[str]:
     match action:
-        case Panels() | Direct() | Dots():
+        case Panels() | Direct() | Dots() | Winograd():
             return {action.tiling.form}
         case Pack():
             return {"direct", "ahead"}
@@ -134,6 +136,7 @@ __all__ = [
     "Store",
     "TwoPasses",
     "Typed",
+    "Winograd",
     "offered",
     "replayed",
     "taken",

@@ -18,7 +18,7 @@ from ._program import Printer, Style
 
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
-FORMS = ("panels", "direct", "dots", "moves", "segments", "ahead", "onednn")
+FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn")
 """Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
@@ -45,8 +45,7 @@ def render(
         NotCalled: a native operation cannot be written as a call.
     """
     printer = Printer(program, style or Style())
-    own = dict.fromkeys((printer.header, "tiles.h"))
-    headers = [SourceFile(path=name, text=(files(__package__) / name).read_text()) for name in own]
+    headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in printer.headers]
     headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
     if calls := bool(program.natives or program.updates or program.ahead):
         text = printer.text(title or program.name, [s.name for s in program.steps])

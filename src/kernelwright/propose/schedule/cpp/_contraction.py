@@ -57,7 +57,7 @@ class _Tiled:
 
     def lines(self) -> list[str]:
         c, t = self.step, self.tiling
-        form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots"}[t.form]
+        form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots", "winograd": "kDirect"}[t.form]
         along = {"column": "kColumns", "inner": "kInner"}[self.along]
         sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
         run = size_text(c.columns[-1].size) if c.columns else "1"
@@ -73,11 +73,27 @@ class _Tiled:
             ),
             *self._finish(),
             f"  const kw::Shape sizes{sizes_of};  // batch, rows, columns, inner; columns side by side",
-            "  kw::contract<Tiles>(sizes, left, right, finish);",
+            *self._call(),
         ]  # fmt: skip
+
+    def _call(self) -> list[str]:
+        c = self.step
+        if self.tiling.form != "winograd":
+            return ["  kw::contract<Tiles>(sizes, left, right, finish);"]
+        if len(c.columns) != 3 or len(c.inner) != 3 or [a.size for a in c.inner[1:]] != [3, 3]:
+            raise Unprintable(
+                "tiles of a convolution whose axes are not images, rows, columns and windows of 3 by 3"
+            )
+        windows = ", ".join(bare(size_text(a.size)) for a in (*c.columns, c.inner[0]))
+        return [
+            f"  const kw::Windows windows{{{windows}}};  // images, height, width; channels",
+            "  kw::convolve<Tiles>(sizes, windows, left, right, finish);",
+        ]
 
     def _traffic(self) -> list[str]:
         t = self.tiling
+        if t.form == "winograd":
+            return [f"Tiles of {t.vectors} vectors, all channels; their sums for {t.block} rows at a time."]
         first = f"Rows of left are packed, {t.block} at a time, once for every {8 * t.vectors} vectors of columns;"
         reading = {
             "panels": f"right once for every {t.block} rows, in panels of {t.depth} by {t.vectors} vectors.",

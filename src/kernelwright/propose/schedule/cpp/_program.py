@@ -41,7 +41,7 @@ class Printer:
         """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
         kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         lines = [
-            *(f"// {line}" for line in title.splitlines()), f'#include "{self.header}"', "", "namespace {", "",
+            *(f"// {line}" for line in title.splitlines()), f'#include "{self.headers[0]}"', "", "namespace {", "",
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
         ]  # fmt: skip
         for step in kernels:
@@ -55,10 +55,12 @@ class Printer:
         return "\n".join(lines).rstrip() + "\n"
 
     @property
-    def header(self) -> str:
-        """The header that the file stands on."""
-        tiled = any(map(is_tiled, products(self.program)))
-        return "contraction.h" if tiled and self.style.lanes else "tiles.h"
+    def headers(self) -> tuple[str, ...]:
+        """The headers that the file stands on, each including the next."""
+        found = list(products(self.program)) if self.style.lanes else []
+        if any(product.tiling.form == "winograd" for product in found):
+            return "winograd.h", "contraction.h", "tiles.h"
+        return ("contraction.h", "tiles.h") if any(map(is_tiled, found)) else ("tiles.h",)
 
     # One kernel ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ..graph import Contract, Node, product, sources_of
 from ..tile import Contraction, Load, Store, lies_along, walk
 
-_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0}
+_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0, "winograd": 7.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
@@ -41,6 +41,8 @@ def contraction_cost(
                 full /= _VECTOR  # lanes are read one by one
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
+        case "winograd":
+            full, again = wide, (4 * right + 8 * left) // 9 + 32 * batch * rows * columns
     fed = min(
         1.0, times * max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED
     )

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 from typing import TypeAlias
 
-Form: TypeAlias = Choice["loops", "panels", "direct", "dots"]
+Form: TypeAlias = Choice["loops", "panels", "direct", "dots", "winograd"]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
-same tiles, the right factor read where it lies. `dots`: lanes along the inner axis, a sum for each element."""
+same tiles, the right factor read where it lies. `dots`: lanes along the inner axis, a sum for each element.
+`winograd`: two by two results of windows of three by three from 16 products."""
 
 
 @dataclass(frozen=True)
