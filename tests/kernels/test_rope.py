@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from .bench import Function, check, templates
+from .bench import Function, check, load, templates
 
 Tensor = torch.Tensor
 
@@ -76,6 +76,17 @@ def test_every_corner_and_streaming() -> None:
     cases = [[torch.randn(8, 16, 301, 128), torch.randn(301, 64), torch.randn(301, 64)]]
     cases.append([torch.randn(2, 1, 3, 20), torch.randn(3, 10), torch.randn(3, 10)])
     check("rope", _halves, cases, True)
+
+
+@pytest.mark.parametrize("language", ["cpp", "triton"])
+def test_rows_of_odd_length_are_left_to_the_native_op(language: str) -> None:
+    """There the one odd element is broadcast against two even ones, and the result has four."""
+    rows, table = torch.randn(2, 4, 8), torch.randn(4, 4)
+    family = "rope" if language == "cpp" else language
+    (template, *_) = templates(family, _neighbours, [rows, table, table], language)
+    call = load(template.render(template.default()))
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"^Unsupported"):
+        call([torch.randn(2, 4, 3), torch.randn(4, 1), torch.randn(4, 1)], _neighbours)
 
 
 def test_plain_concatenation_of_other_sizes_does_not_match() -> None:

@@ -24,6 +24,18 @@ def soft(x):
 def by_rows(x):
     return x.exp() / x.shape[0]
 
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 33}])
+def by_all(x):
+    return torch.relu(x) / x.numel() + 2 * x
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 8}, {"rows": 16, "dim": 16}])
+def batch_mean(x):
+    return (x * x).sum() / x.shape[0]
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 33}])
+def by_next(x):
+    return x.exp() * (1 / x.shape[0])
+
 @kw.task(x="float32[batch, channels, side, side]",
          workloads=[{"batch": 1, "channels": 4, "side": 6}, {"batch": 2, "channels": 4, "side": 8}])
 def instance_norm(x):
@@ -78,5 +90,20 @@ def test_a_batch_of_one_is_not_what_is_matched(proposals, tmp_path):
         torch.testing.assert_close(kernel(*inputs).double(), want, rtol=1e-4, atol=1e-4)
 
 
-def test_nothing_where_constants_follow_sizes(proposals):
-    assert proposals("by_rows", ("cpp",)) == []
+@pytest.mark.parametrize("symbol", ["by_rows", "by_all", "batch_mean"])
+def test_numbers_that_follow_sizes_are_read_from_them(symbol, proposals, tmp_path):
+    problem = Problem(load_task(f"{tmp_path / 'tasks.py'}:{symbol}"))
+    (template,) = proposals(symbol, ("cpp",))
+    candidate = template.render(template.default())
+    build = get_language("cpp").build(candidate)
+    first = problem.task.split(Split.SEARCH)[0]
+    for axes in ({"rows": 8, "dim": 33}, {"rows": 5, "dim": 70}):
+        workload = problem.at(first, axes)
+        kernel = get_language("cpp").load(candidate, Path(build.artefact), workload.outputs)
+        inputs = problem.inputs(workload, 3)
+        (want,) = problem.run_oracle(workload, inputs, {}).outputs
+        torch.testing.assert_close(kernel(*inputs).double(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_where_numbers_follow_sizes_in_another_way(proposals):
+    assert proposals("by_next", ("cpp",)) == []

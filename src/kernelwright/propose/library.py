@@ -1,22 +1,30 @@
 """Problem → Templates: the parametric kernels of `kernelwright.kernels` that compute the whole task."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import prod
 
-from ..errors import InputError
+from ..errors import InputError, TaskError
 from ..kernels import match_all
 from ..records import Split, TensorSpec, Workload
-from ..tasks.capture import Graph, capture
+from ..tasks import Problem
+from ..tasks.capture import Graph, Node, Ref, capture
 from ._protocol import Request, Template
 
 _ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
+_Number = tuple[str, int, int | float]
+"""Node, place among its arguments, value."""
 
 
 class LibraryProposer:
     """Match the captured graph of a task against every family of kernels.
 
+    A number that follows the sizes (the batch in a mean over it) is read from them: the graph of another workload,
+    made for this where the task has none, tells which numbers do.
+
     Covers: graphs that one template computes from end to end, several outputs included.
-    Does not cover: graphs that need two kernels; graphs whose constants follow the sizes (a division by
-    the batch), where the task has two search workloads that show it.
+    Does not cover: graphs that need two kernels; numbers that follow the sizes otherwise than as a product of them.
     """
 
     name = "library"
@@ -29,12 +37,13 @@ class LibraryProposer:
                 f"{task.name} asks for gradients; the library's kernels compute the forward only"
             )
         workloads = task.split(Split.SEARCH) or task.workloads
-        ends = (workloads[0], workloads[-1])
+        ends = (*workloads[:1], *workloads[1:][-1:])
         graphs = [capture(request.problem, workload) for workload in ends]
-        if _constants(graphs[0]) != _constants(graphs[1]):
+        first, workload = min(zip(graphs, ends, strict=True), key=lambda pair: _ones(pair[1]))
+        graph = _with_sizes(first, [*graphs, *_probed(request.problem, workload, first)])
+        if graph is None:
             return
         order = {language: i for i, language in enumerate(request.languages)}
-        graph, workload = min(zip(graphs, ends, strict=True), key=lambda pair: _ones(pair[1]))
         found = [t for t in match_all(graph, workload) if t.language in order]
         yield from sorted(found, key=lambda template: order[template.language])
 
@@ -44,12 +53,71 @@ def _ones(workload: Workload) -> int:
     return sum(spec.shape.count(1) for spec in workload.arguments if isinstance(spec, TensorSpec))
 
 
-def _constants(graph: Graph) -> list[object]:
+def _numbers(graph: Graph) -> list[_Number]:
     """Return the numbers that a graph computes with; a template has those of one workload built in."""
     return [
-        argument
+        (node.name, place, argument)
         for node in graph.ops
         if node.op.split(".")[1] in _ARITHMETIC
-        for argument in node.args
+        for place, argument in enumerate(node.args)
         if isinstance(argument, int | float)
     ]
+
+
+def _outside(graph: Graph) -> list[Node]:
+    return [graph.node(name) for name in (*graph.inputs, *graph.state) if name is not None]
+
+
+def _products(node: Node) -> Iterator[tuple[int, ...]]:
+    """Yield every choice of a tensor's dimensions."""
+    for count in range(1, len(node.shape) + 1):
+        yield from combinations(range(len(node.shape)), count)
+
+
+def _probed(problem: Problem, workload: Workload, graph: Graph) -> Iterator[Graph]:
+    """Capture at sizes of no other workload, where a number is a product of sizes, or one over it."""
+    sizes = {prod(n.shape[d] for d in dims) for n in _outside(graph) for dims in _products(n)}
+    if not any(
+        value in sizes or (value and 1 / value in sizes) for _, _, value in _numbers(graph) if abs(value) != 1
+    ):
+        return
+    moved = {name: 2 * size + 1 + i for i, (name, size) in enumerate(workload.axes.items())}
+    for axes in (moved, *({name: size} for name, size in moved.items())):
+        try:
+            yield capture(problem, problem.at(workload, {**workload.axes, **axes}))
+        except TaskError:
+            continue
+        if axes is moved:
+            return
+
+
+def _with_sizes(graph: Graph, others: Sequence[Graph]) -> Graph | None:
+    """Return the graph with nodes of the op `size` for numbers that differ; none where one follows no sizes."""
+    numbers = [_numbers(other) for other in others]
+    if len({len(found) for found in numbers}) > 1:
+        return None
+    nodes = {node.name: node for node in graph.nodes}
+    made: dict[str, Node] = {}
+    for (name, place, _), *versions in zip(_numbers(graph), *numbers, strict=True):
+        values = [value for _, _, value in versions]
+        if len(set(values)) == 1:
+            continue
+        size = _size(others, values)
+        if size is None:
+            return None
+        made.setdefault(size.name, size)
+        args = nodes[name].args
+        nodes[name] = replace(nodes[name], args=(*args[:place], Ref(size.name), *args[place + 1 :]))
+    outside = len(_outside(graph))
+    known = [nodes[node.name] for node in graph.nodes]
+    return replace(graph, nodes=(*known[:outside], *made.values(), *known[outside:]))
+
+
+def _size(graphs: Sequence[Graph], values: Sequence[int | float]) -> Node | None:
+    """Return the node of the sizes whose product the values are, graph by graph."""
+    for tensors in zip(*map(_outside, graphs), strict=True):
+        for dims in _products(tensors[0]):
+            if all(prod(t.shape[d] for d in dims) == v for t, v in zip(tensors, values, strict=True)):
+                name = f"size_of_{tensors[0].name}_{'_'.join(map(str, dims))}"
+                return Node(name, "size", (Ref(tensors[0].name), dims), (), (), "int64")
+    return None

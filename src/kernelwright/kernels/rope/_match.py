@@ -64,7 +64,8 @@ def _render(rows: Sequence[Row], neighbours: bool, outputs: int, configuration: 
             f"int64_t h, Lanes lanes) {{ {statements} put(to, j, h, {first}, {second}, lanes); }} }};"
         )
         leaves = ", ".join(
-            f"Leaf{{{place}, {{{', '.join(map(str, axes[:-1] or (-1,)))}}}}}" for place, axes in parts.leaves
+            f"Leaf{{{place}, {str(leaf in parts.full).lower()}, {{{', '.join(map(str, axes[:-1] or (-1,)))}}}}}"
+            for leaf, (place, axes) in enumerate(parts.leaves)
         )
         calls.append(f"rotate<Row{i}>(args, {outputs + i}, {{{leaves}}});")
     constants = {

@@ -27,9 +27,11 @@ KW_INLINE void put(float* p, int64_t j, int64_t h, F first, F second, Lanes lane
 }
 
 constexpr int kMaxAxes = 6;
-// A tensor that an output reads: its argument and, for each axis of the output, the axis it follows or -1.
+// A tensor that an output reads: its argument, whether its rows have both parts, and, for each axis of the output,
+// the axis it follows or -1.
 struct Leaf {
   int argument;
+  bool whole;
   int axes[kMaxAxes];
 };
 
@@ -47,10 +49,14 @@ static void rotate(const kw::Args& args, int output, const Leaf* leaves) {
   for (int l = 0; l < Row::kLeaves; ++l) {
     const auto x = args.tensor<const float>(leaves[l].argument);
     base[l] = x.data();
+    bool fits = x.shape(-1) == (leaves[l].whole ? d : h);
     for (int k = 0; k < axes; ++k) {
       const int a = leaves[l].axes[k];
-      strides[l][k] = a < 0 || x.shape(a) == 1 ? 0 : x.stride(a);
+      const bool follows = a >= 0 && x.shape(a) != 1;
+      strides[l][k] = follows ? x.stride(a) : 0;
+      fits &= !follows || x.shape(a) == y.shape(k);
     }
+    if (!fits) KW_UNSUPPORTED("an input that is neither as long as a row nor as one of its parts");
   }
   parallel(rows, 2 * rows * d, [&](int64_t first, int64_t last) {
     int64_t at[kMaxAxes] = {};

@@ -74,6 +74,8 @@ def shape_of(leaves, axes):
         for k, a in enumerate(follows):
             sizes[k] = max(sizes[k], tensor.shape[a] if a >= 0 else 1)
     half = max(tensor.shape[-1] // (2 if full else 1) for tensor, _, full in leaves)
+    if any(tensor.shape[-1] != (2 * half if full else half) for tensor, _, full in leaves):
+        raise NotImplementedError("Unsupported: an input that is neither as long as a row nor as one of its parts")
     return sizes, half
 
 

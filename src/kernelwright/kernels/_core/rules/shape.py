@@ -13,6 +13,12 @@ def _ints(value: object) -> tuple[int, ...]:
     raise Unprintable(f"{value!r} is not a tuple of integers")
 
 
+@rule("size")
+def _size(b: Builder, node: Node) -> Value:
+    """Multiply some sizes of a tensor, at run time."""
+    return b.count(b.get(node.args[0]), _ints(node.args[1]))
+
+
 @rule("view", "reshape", "_unsafe_view", "flatten")
 def _view(b: Builder, node: Node) -> Value:
     x = b.get(node.args[0])
