@@ -27,7 +27,7 @@ from kernelwright.propose.schedule import ScheduleProposer
 from kernelwright.records import BuildStatus, Split
 from kernelwright.sandbox import Pool
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks.capture import capture
+from kernelwright.tasks.capture import trace
 from kernelwright.verify import Oracle, verify
 
 from .problems import OWN, problems
@@ -64,7 +64,7 @@ def examine(path: Path, level: int, pool: Pool, *, language: str, max_elements: 
         task = load_task(path, max_elements=max_elements, minutes=_LOAD_MINUTES)
         problem = Problem(task)
         started = time.monotonic()
-        graph = capture(problem, task.split(Split.SEARCH)[0])
+        graph = trace(problem, task.split(Split.SEARCH)[0])
         row |= {"captured": True, "capture_s": time.monotonic() - started, "operations": len(graph.ops)}
         _try_templates(row, problem, pool, language, len(graph.ops))
     except KernelwrightError as error:

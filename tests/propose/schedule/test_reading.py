@@ -219,3 +219,14 @@ def test_the_reader_moves_sizes_by_the_task_itself():
     assert other.arguments[0].shape == (first.arguments[0].shape[0], 33) and other.axes["dim"] == 33
     values = problem.inputs(other, 0)
     assert isinstance(values[0], torch.Tensor) and values[0].shape == other.arguments[0].shape
+
+
+def test_a_deep_network_keeps_its_sizes_as_rules(tmp_path):
+    steps = "; ".join(
+        ["x = torch.nn.functional.max_pool2d(x, 3, 2, 1)", "x = x - x.mean((0, 2, 3), keepdim=True)"] * 5
+    )
+    problem = problem_of(
+        tmp_path, "x='float32[n, 2, h, w]', workloads=[{'n': 4, 'h': 96, 'w': 80}]", f"{steps}; return x"
+    )
+    graph = read(problem)
+    assert len(graph.symbols) == 3

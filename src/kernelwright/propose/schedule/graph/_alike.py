@@ -7,7 +7,7 @@ from typing import Any
 from ._real import fit_real
 from ._size import Size, fit
 
-_MOST_SYMBOLS = 16
+_MOST_SYMBOLS = 64
 _COMPUTED = ("args", "kwargs", "values")
 """Fields in which a number may follow from a size; elsewhere it is printed as it is."""
 

@@ -62,7 +62,7 @@ def read(problem: Problem) -> Graph:
         return _agreed([one, *itertools.islice(tried([name]), 1)], served, least=2) is not None
 
     found = _agreed([one, *tried(tuple(first.axes))], served)
-    if found is None and (free := tuple(filter(moves, first.axes))):
+    if found is None and 0 < len(free := tuple(filter(moves, first.axes))) < len(first.axes):
         found = _agreed([one, *tried(free)], served)
     return found or one[1]
 

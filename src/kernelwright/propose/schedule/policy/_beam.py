@@ -13,7 +13,7 @@ _UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
-_NETWORK = 120
+_NETWORK = 64
 """Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
 
 
@@ -75,7 +75,7 @@ def beam(
     judge = policy or CostPolicy()
     start = State(graph, graph)
     if _operations(graph) >= _NETWORK:
-        width, depth, most = min(width, 2), min(depth, 1), min(most, 4)
+        width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
         start = next(
             (taken(start, *a) for a in legal(start, actions) if (a[0].name, a[1]) == ("library", "all")),
