@@ -156,6 +156,25 @@ print("fine")
     assert run(tmp_path / "out", code) == "fine\n"
 
 
+def test_a_reference_under_kw_task_needs_no_kernelwright(tmp_path: Path) -> None:
+    declared = (
+        "import kernelwright as kw\nfrom kernelwright import Contract\n"
+        "@kw.task(x='float32[rows, 16]', workloads=[{'rows': 4}], contract=Contract(calls='anything'))\n"
+    )
+    task = make_task()
+    files = (SourceFile(path="ref.py", text=declared + REFERENCE),)
+    task = task.model_copy(update={"reference": task.reference.model_copy(update={"files": files})})
+    package(task, [variant(task)], claim(task), tmp_path / "out")
+    code = """
+import torch
+from scale_shift import scale_shift
+x, b = torch.randn(3, 16), torch.randn(16)
+assert torch.equal(scale_shift(x, 2.5, b), x * 2.5 + b)
+assert sys.modules.get("kernelwright") is None
+"""
+    run(tmp_path / "out", code)
+
+
 @needs_compiler
 def test_the_kernel_itself_serves(tmp_path: Path) -> None:
     """With the native op broken, calls inside the guard still work: the kernel answers, not the fallback."""

@@ -2,8 +2,9 @@ import dataclasses
 import html.parser
 import re
 
-from kernelwright.records import Interval
+from kernelwright.records import Interval, RunStatus
 from kernelwright.report import Story, render
+from kernelwright.report._charts import intervals
 from kernelwright.search import Standing
 
 
@@ -67,6 +68,23 @@ def test_a_run_without_a_winner_says_so(story: Story) -> None:
 def test_an_empty_run_can_be_reported(story: Story) -> None:
     text = render(dataclasses.replace(story, best=None, evaluations=[], finished_s=[]))
     assert "0 candidates were evaluated" in text
+    assert "Nothing better found" in text and "<th>candidate</th>" not in text
+
+
+def test_a_run_that_was_cut_short_is_not_said_to_have_found_nothing(story: Story) -> None:
+    failed = story.run.model_copy(update={"status": RunStatus.FAILED})
+    empty = dataclasses.replace(story, run=failed, best=None, evaluations=[], finished_s=[])
+    text = render(empty)
+    assert "Not finished" in text and "the run failed" in text and f"resume {failed.id}" in text
+    judged = failed.model_copy(update={"options": {"judged": True}})
+    assert "resume" not in render(dataclasses.replace(empty, run=judged))
+
+
+def test_long_names_keep_their_ends(story: Story) -> None:
+    """Workloads that differ in their last word only are told apart."""
+    names = [f"{'rows=128,' * 8}regime={kind}" for kind in ("mixed", "sparse")]
+    drawn = intervals([(name, 2.0, 1.9, 2.1) for name in names], 0.02)
+    assert "regime=mixed<title>" in drawn and "regime=sparse<title>" in drawn and names[0] in drawn
 
 
 def test_failures_are_counted_by_kind(story: Story) -> None:

@@ -112,7 +112,7 @@ def intervals(rows: Sequence[tuple[str, float, float, float]], least_effect: flo
     for index, (name, median, lower, upper) in enumerate(rows):
         middle = top + step * (index + 0.5)
         parts.append(
-            f'<text class="row end" x="{left - 14}" y="{middle + 4:.1f}">{escape(_short(name))}</text>'
+            f'<text class="row end" x="{left - 14}" y="{middle + 4:.1f}">{_named(name, 33)}</text>'
             f'<line class="whisker" x1="{x(lower):.1f}" x2="{x(upper):.1f}" y1="{middle}" y2="{middle}"/>'
             f'<circle class="dot improved" cx="{x(median):.1f}" cy="{middle}" r="5"/>'
             f'<text class="value" x="{WIDTH - right + 10}" y="{middle + 4:.1f}">{median:.2f}×</text>'
@@ -143,7 +143,7 @@ def counts(rows: Sequence[tuple[str, int]]) -> Markup:
     step, left = 28, 220
     most = max(count for _, count in rows)
     parts = [
-        f'<text class="row end" x="{left - 12}" y="{i * step + 18}">{escape(_short(name))}</text>'
+        f'<text class="row end" x="{left - 12}" y="{i * step + 18}">{_named(name, 26)}</text>'
         f'<rect class="bar failed" x="{left}" y="{i * step + 5}" width="{count / most * 420:.1f}" height="18" rx="3"/>'
         f'<text class="value" x="{left + count / most * 420 + 10:.1f}" y="{i * step + 18}">{count}</text>'
         for i, (name, count) in enumerate(rows)
@@ -190,5 +190,12 @@ def _spread(heights: Sequence[float], gap: float = 15.0) -> list[float]:
     return placed
 
 
-def _short(text: str, most: int = 38) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _named(text: str, most: int) -> Markup:
+    """Write a name that is cut in its middle where it is too long, and whole where the pointer rests on it.
+
+    Example:
+        >>> _named("rows=4096,columns=1024", 13)
+        Markup('rows=4…s=1024<title>rows=4096,columns=1024</title>')
+    """
+    short = text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"
+    return Markup("{}<title>{}</title>").format(short, text)

@@ -41,7 +41,7 @@ def render(story: Story) -> str:
         story=story,
         winner=winner,
         decision=decision,
-        headline=_HEADLINES[decision.status] if decision else "nothing better found",
+        headline=_headline(story),
         style=Markup((here / "report.css").read_text() + _syntax_style()),
         headroom=headroom(_levels(story)) if _levels(story) else "",
         intervals=intervals(_rows(winner), story.task.contract.least_effect),
@@ -52,6 +52,12 @@ def render(story: Story) -> str:
         diff=_diff(story, winner, formatter) if winner else "",
         findings=winner.verdict.findings if winner and winner.verdict else (),
     )
+
+
+def _headline(story: Story) -> str:
+    if story.decision:
+        return _HEADLINES[story.decision.status]
+    return "not finished" if story.unfinished else "nothing better found"
 
 
 def _levels(story: Story, kernel: bool = True) -> list[Level]:

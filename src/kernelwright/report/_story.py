@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..records import Bound, BuildStatus, Decision, DecisionStatus, Evaluation, Interval, Run, Task
+from ..records import Bound, BuildStatus, Decision, DecisionStatus, Evaluation, Interval, Run, RunStatus, Task
 
 if TYPE_CHECKING:
     from ..search import Standing
@@ -44,6 +44,21 @@ class Story:
     def decision(self) -> Decision | None:
         """The decision the headline states."""
         return self.winner.decision if self.winner else None
+
+    @property
+    def unfinished(self) -> str:
+        """How a run stands that has not come to its end; nothing where it has, or where it accepted a kernel."""
+        ways = {
+            RunStatus.RUNNING: "has not ended",
+            RunStatus.INTERRUPTED: "was interrupted",
+            RunStatus.FAILED: "failed",
+        }
+        return "" if self.winner else ways.get(self.run.status, "")
+
+    @property
+    def resumes(self) -> bool:
+        """Whether it was a search, which can go on; a run that judged what was given cannot."""
+        return "judged" not in self.run.options
 
     def failures(self) -> list[tuple[str, int]]:
         """Count failures by kind, most frequent first."""

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -35,6 +36,31 @@ def load_python(folder: Path, entry: str, **given: Any) -> Any:
     with _importable((folder / path).parent):
         spec.loader.exec_module(module)
     return getattr(module, symbol)
+
+
+@contextmanager
+def declaring() -> Iterator[None]:
+    """Let a reference be loaded that declares its task by `@kw.task(...)` where Kernelwright is not installed."""
+    before = sys.modules.get("kernelwright")
+    try:
+        importlib.import_module("kernelwright")
+    except ImportError:
+        sys.modules["kernelwright"] = _Declarations("kernelwright")
+    try:
+        yield
+    finally:
+        if isinstance(sys.modules["kernelwright"], _Declarations):
+            del sys.modules["kernelwright"]
+            sys.modules |= {"kernelwright": before} if before else {}
+
+
+class _Declarations(ModuleType):
+    """Stands for Kernelwright while a reference is loaded: what declares is taken, and changes nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: lambda function: function
 
 
 @contextmanager
