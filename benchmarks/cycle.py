@@ -6,7 +6,8 @@ One scripted model, in a process of its own, answers all three at once with the 
 every third answer repeats an earlier program. All three call the same evaluator (`benchmarks/peers/evaluator.py`),
 which takes no time. A cycle is the wall time from one question to the next, the mean over a round; the systems take
 turns, and the figure is the best of the rounds, for other work on the machine only ever adds to it. The peers run in
-an environment of their own, made in `--venv` on first use. Target: at most half of the better one.
+an environment of their own, made in `--venv` on first use. Target: at most half of the better one. The row `call` is
+the floor under all of them: OpenAI's SDK in a loop, and nothing else.
 
 In a cycle, besides the call over HTTP by OpenAI's SDK and the evaluator:
 
@@ -50,7 +51,7 @@ from .peers.running import ANSWER, BLOCK, PEERS, peers_python, run_peer
 
 _WARM = 3
 """Questions in the beginning that are not counted: start-up."""
-SYSTEMS = ("kernelwright", *PEERS)
+SYSTEMS = ("call", "kernelwright", *PEERS)
 TARGET = str(Path(__file__).parent / "tasks" / "softmax.py") + ":softmax"
 PROGRAM = BLOCK.format(program="SPEED = {speed}\n\n\ndef run(x):\n    return {answer}\n")
 INITIAL = PROGRAM.format(speed=1.0, answer="x * 2")
@@ -158,6 +159,24 @@ def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
     return Cost.of(system, model.asked_s, log)
 
 
+def run(system: str, folder: Path, python: Path, cycles: int) -> Cost:
+    """Run one row of the table."""
+    if system in PEERS:
+        return theirs(system, folder, python, cycles)
+    return call_alone(folder, cycles) if system == "call" else ours(folder, cycles)
+
+
+def call_alone(folder: Path, cycles: int) -> Cost:
+    """Ask and do nothing with the answers."""
+    import openai
+
+    with served(script) as model:
+        client = openai.OpenAI(api_key="none", base_url=f"{model.url}/v1", max_retries=0)
+        for _ in range(cycles):
+            client.chat.completions.create(model="scripted", messages=[{"role": "user", "content": INITIAL}])
+    return Cost.of("call", model.asked_s, folder / "log")
+
+
 def main() -> None:
     """Print a row for each system and round, as JSON lines, and the ratio to the better peer."""
     parser = argparse.ArgumentParser(
@@ -172,15 +191,16 @@ def main() -> None:
     for _ in range(given.rounds):
         for system in SYSTEMS:
             with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                own = system == SYSTEMS[0]
-                one = ours(folder, given.cycles) if own else theirs(system, folder, python, given.cycles)
+                one = run(system, Path(name), python, given.cycles)
             best_s[system] = min(one.cycle_s, best_s.get(system, one.cycle_s))
             load = round(os.getloadavg()[0], 1)
             print(json.dumps({"event": "system", **one.__dict__, "load": load}), flush=True)
-    share = best_s[SYSTEMS[0]] / min(best_s[peer] for peer in SYSTEMS[1:])
-    result = {"event": "result", "cycle_s": best_s, "share_of_the_better": share, "target": 0.5}
-    print(json.dumps(result))
+    better_s, call_s = min(best_s[peer] for peer in PEERS), best_s["call"]
+    shares = {
+        "share_of_the_better": best_s["kernelwright"] / better_s,
+        "share_beside_the_call": (best_s["kernelwright"] - call_s) / (better_s - call_s),
+    }
+    print(json.dumps({"event": "result", "cycle_s": best_s, **shares, "target": 0.5}))
 
 
 if __name__ == "__main__":
