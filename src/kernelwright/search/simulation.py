@@ -146,6 +146,17 @@ class Simulation:
         """Return a quantile of the fractions."""
         return float(np.quantile(self.fractions, share))
 
+    def worst_median(self, seeds: int) -> float:
+        """Return the lowest median of the fractions over any so many seeds in a row; over all where there are fewer.
+
+        Example:
+            >>> Simulation(curves_us=((10.0,), (10.0,), (20.0,), (40.0,)), best_us=10.0, ask_s=0.0).worst_median(2)
+            0.375
+        """
+        found = self.fractions
+        starts = range(max(1, len(found) - seeds + 1))
+        return min(float(np.median(found[start : start + seeds])) for start in starts)
+
 
 def replay(recorded: RecordedSpace, tuner: Tuner, evaluations: int) -> list[float]:
     """Let a tuner search a recorded space; return its best time after each evaluation.
@@ -164,9 +175,14 @@ def replay(recorded: RecordedSpace, tuner: Tuner, evaluations: int) -> list[floa
 
 
 def simulate(
-    recorded: RecordedSpace, make: Callable[[Space, int], Tuner], *, evaluations: int, seeds: int
+    recorded: RecordedSpace,
+    make: Callable[[Space, int], Tuner],
+    *,
+    evaluations: int,
+    seeds: int,
+    first_seed: int = 0,
 ) -> Simulation:
-    """Replay a recorded space once for each seed from 0.
+    """Replay a recorded space once for each of so many seeds; other first seeds check what was chosen on some.
 
     Example:
         >>> from kernelwright.search.tuners import make_tuner
@@ -177,7 +193,7 @@ def simulate(
         (1.0, 1.0, 1.0)
     """
     curves, elapsed_s = [], 0.0
-    for seed in range(seeds):
+    for seed in range(first_seed, first_seed + seeds):
         tuner = make(recorded.space, seed)
         started = time.perf_counter()
         curves.append(tuple(replay(recorded, tuner, evaluations)))

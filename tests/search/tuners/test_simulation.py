@@ -90,6 +90,21 @@ def test_simulates_every_seed(table):
     assert found.quantile(0.0) == 0.0 and found.quantile(1.0) == 1.0
 
 
+def test_seeds_go_on_where_others_ended(table):
+    recorded = RecordedSpace.load(table)
+
+    def curves(first_seed, seeds):
+        return simulate(
+            recorded,
+            lambda s, seed: make_tuner("random", s, seed),
+            evaluations=1,
+            seeds=seeds,
+            first_seed=first_seed,
+        ).curves_us
+
+    assert curves(0, 4) + curves(4, 16) == curves(0, 20) and len(set(curves(0, 20))) > 1
+
+
 def test_command_ends_with_one_json_line(table, capsys):
     assert main(["tune", "--space", str(table), "--evaluations", "3", "--seeds", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
