@@ -5,7 +5,7 @@ import torch
 from tests.propose.schedule.test_actions import BY_NAME, graph_of
 
 from kernelwright.propose.schedule import cpp, opencl
-from kernelwright.propose.schedule._layouts import laid_out, space_of
+from kernelwright.propose.schedule._layouts import laid_out, lowering, space_of
 from kernelwright.propose.schedule.actions import ACTIONS, State, offered, replayed, taken
 from kernelwright.propose.schedule.lower import Decisions, NotLowered, lower
 from kernelwright.propose.schedule.policy import beam, estimate
@@ -125,6 +125,16 @@ def test_moves_replay_on_another_shape_or_are_refused():
     tiled = Decisions(moves=(Move("tile", "softmax_kernel", "i0"),))
     with pytest.raises(NotLowered, match=r"tile is not legal at softmax_kernel\.i0"):
         lower(other.graph, tiled)
+
+
+def test_layouts_under_which_a_move_is_not_legal_are_not_offered():
+    plain = start_of(lambda x: x.sum(0), (64, 512))
+    after = taken(plain, BY_NAME["vectorise"], f"{plain.program.steps[0].name}.{list(loops_of(plain))[-1]}")
+    offered_, all_ = (
+        next(p for p in space.parameters if p.name == "vector").values
+        for space in (lowering(space_of(after.program), after), lowering(space_of(after.program), plain))
+    )
+    assert set(offered_) == {"auto", "outer"} and set(all_) == {"auto", "outer", "inner"}
 
 
 def test_a_language_without_moves_is_offered_none():

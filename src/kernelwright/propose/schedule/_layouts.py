@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...records import Configuration, Parameter, Scalar, Space
+from .actions import State
 from .lower import Decisions, Layout
 from .tile import Kernel, Move, Program, Tiling, What, products
 
@@ -43,6 +44,24 @@ def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
             *(p for what, p in _MOVES.items() if what in moved),
         )
     )
+
+
+def lowering(space: Space, state: State) -> Space:
+    """Return the choices under which a state lowers: a move names loops that another layout may not have."""
+
+    def lowers(configuration: Configuration) -> bool:
+        laid = replace(state, decisions=laid_out(state.decisions, configuration))
+        return laid.program is not None
+
+    if not state.decisions.moves:
+        return space
+    kept = [
+        p.model_copy(update={"values": tuple(v for v in p.values if lowers({p.name: v}))})
+        if p.name in {layout.name for layout in _LOOPS}
+        else p
+        for p in space.parameters
+    ]
+    return space.model_copy(update={"parameters": tuple(p for p in kept if p.values)})
 
 
 def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:

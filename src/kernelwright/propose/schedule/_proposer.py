@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...records import Candidate, Configuration, Space
 from .._protocol import Request
-from ._layouts import laid_out, space_of
+from ._layouts import laid_out, lowering, space_of
 from .actions import offered
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
@@ -82,6 +82,7 @@ class ScheduleProposer:
                 continue
             name = f"schedule/{leaf.state.text or 'fused'}"
             space = choices_of(language, program) or space_of(program, leaf.state.decisions.moves)
+            space = lowering(space, leaf.state)
             template = ScheduleTemplate(
                 name, language, space, leaf, printer, request.problem.task.name, explained(leaf, before)
             )
