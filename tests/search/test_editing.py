@@ -14,6 +14,7 @@ from kernelwright.search._about import reproduce
 from kernelwright.search._editing import strategy_of
 from kernelwright.search.recipe import load_recipe, recipe_of
 from kernelwright.search.strategies import Means
+from kernelwright.search.tuners import DEFAULT_TUNER
 from kernelwright.store import Store
 from kernelwright.testing import PlantedJudge, PlantedLandscape, PlantedLanguage, planted_task
 
@@ -81,6 +82,17 @@ def test_a_recipe_composes_strategy_settings_and_steps_and_is_kept_with_the_run(
         kept = store.run(run)
     assert recipe_of(kept) == load_recipe("kernelagent") and kept.options["strategy.width"] == 3
     assert "--recipe kernelagent" in reproduce(planted_task(), kept)
+
+
+def test_the_command_that_repeats_a_run_names_what_was_chosen(tmp_path):
+    options = {"device": "cpu", "tuner": "random", "strategy": "evolve", "strategy.islands": 4}
+    with Store(tmp_path) as store:
+        run = store.create_run(planted_task(), device="cpu-1", budget=Budget(), seed=7, options=options)
+    words = reproduce(planted_task(), run)
+    for chosen in ("--device cpu", "--tuner random", "--strategy evolve", "--set islands=4", "--seed 7"):
+        assert chosen in words
+    usual = run.model_copy(update={"options": {"device": "cpu", "tuner": DEFAULT_TUNER}})
+    assert "--tuner" not in reproduce(planted_task(), usual)
 
 
 def test_no_editor_leaves_the_search_as_it_was(world):

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 
 from ..devices import Device
 from ..records import Run, Task
-from .recipe import recipe_of
+from .recipe import SETTING, recipe_of
+from .tuners import DEFAULT_TUNER
 
 
 def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
@@ -60,6 +61,10 @@ def reproduce(task: Task, run: Run) -> str:
     if "judged" in run.options:
         return shlex.join(["kernelwright", "judge", target, "CANDIDATE"])
     words = ["kernelwright", "optimize", target, "--seed", str(run.seed)]
+    for name, usual in (("device", ""), ("tuner", DEFAULT_TUNER)):
+        chosen = str(run.options.get(name, usual))
+        words += [f"--{name}", chosen] if chosen != usual else []
+    words += ["--backward"] if task.contract.backward else []
     for name in ("languages", "proposers", "baselines", "editors", "models", "prices"):
         chosen = run.options.get(name, ())
         for value in chosen if isinstance(chosen, tuple) else ():
@@ -70,6 +75,9 @@ def reproduce(task: Task, run: Run) -> str:
         words += ["--strategy", str(run.options["strategy"])]
     if recipe := recipe_of(run):
         words += ["--recipe", recipe.name]
+    else:
+        for name in (name for name in run.options if name.startswith(SETTING)):
+            words += ["--set", f"{name.removeprefix(SETTING)}={run.options[name]}"]
     if not run.options.get("learn", True):
         words.append("--no-learn")
     for flag in ("evaluations", "minutes", "device_seconds"):
