@@ -62,8 +62,8 @@ def reproduce(task: Task, run: Run) -> str:
         return shlex.join(["kernelwright", "judge", target, "CANDIDATE"])
     words = ["kernelwright", "optimize", target, "--seed", str(run.seed)]
     for name, usual in (("device", ""), ("tuner", DEFAULT_TUNER)):
-        chosen = str(run.options.get(name, usual))
-        words += [f"--{name}", chosen] if chosen != usual else []
+        if str(run.options.get(name, usual)) != usual:
+            words += [f"--{name}", str(run.options[name])]
     words += ["--backward"] if task.contract.backward else []
     for name in ("languages", "proposers", "baselines", "editors", "models", "prices"):
         chosen = run.options.get(name, ())
