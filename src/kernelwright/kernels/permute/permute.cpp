@@ -1,7 +1,8 @@
 // A contiguous copy of a permuted tensor; elements of BYTES bytes, sizes at run time, axes at compile time.
 // Neighbouring axes that stay neighbours are joined and axes of one element dropped. What is left is either
 // runs of consecutive elements, copied whole, or a transpose of two axes, done in tiles of W by W registers
-// so that reads and writes are whole cache lines.
+// so that reads and writes are whole cache lines. What exceeds the caches, where rows begin within lines,
+// is written in strips of rows, staged so that only whole lines leave for memory.
 using namespace kw;
 
 #if BYTES == 4
@@ -54,6 +55,29 @@ static void transpose_block(const E* in, E* out, int64_t rows, int64_t columns, 
 #endif
 }
 
+#if BYTES == 4
+constexpr int64_t kStrip = 64;  // rows of the output that are written together
+constexpr int64_t kStep = 64;   // columns that are staged at a time
+constexpr int64_t kLine = 16;   // floats in a cache line
+
+// The same for a strip of at most kStrip rows, past the caches. What fills no line waits for the next step.
+static void stream_strip(const E* in, E* out, int64_t rows, int64_t columns, int64_t in_step, int64_t out_step) {
+  alignas(64) E stage[kStrip][kLine + kStep + kLine];  // the last line of the step before, then a step
+  int64_t done[kStrip] = {};
+  for (int64_t j = 0; j < columns; j += kStep) {
+    const int64_t end = min(j + kStep, columns);
+    for (int64_t i = 0; j > 0 && i < rows; ++i) std::memcpy(stage[i], stage[i] + kStep, kLine * sizeof(E));
+    transpose_block<false>(in + j * in_step, stage[0] + kLine, rows, end - j, in_step, sizeof stage[0] / sizeof(E));
+    for (int64_t i = 0; i < rows; ++i) {
+      E* row = out + i * out_step;
+      const int64_t over = end < columns ? reinterpret_cast<uintptr_t>(row + end) / sizeof(E) % kLine : 0;
+      stream_copy(row + done[i], stage[i] + kLine + done[i] - j, end - over - done[i]);
+      done[i] = end - over;
+    }
+  }
+}
+#endif
+
 template <bool kStreamed>
 static void copy_run(E* to, const E* from, int64_t n) {
 #if BYTES == 4
@@ -97,10 +121,27 @@ static void permute(const E* in, E* out, const Loop* loops, int count, int64_t t
   for (int i = 0; i + 1 < count; ++i)
     if (loops[i].in == 1) row = loops[i];
     else outer[n++] = loops[i];
+  const int64_t slices = total / (row.size * last.size);
+#if BYTES == 4
+  if (kStreamed && row.out % kLine != 0) {
+    const int64_t strips = (row.size + kStrip - 1) / kStrip;
+    const int64_t parts = max(1, min(last.size / 1024, 4 * omp_get_max_threads() / (slices * strips)));
+    parallel(slices * strips * parts, total, [&](int64_t first, int64_t end) {
+      for (int64_t s = first; s < end; ++s) {
+        const int64_t i = s / parts % strips * kStrip, part = s % parts;
+        const int64_t j = last.size * part / parts, columns = last.size * (part + 1) / parts - j;
+        const Offsets at = offsets(outer, n, s / (parts * strips));
+        stream_strip(in + at.in + j * last.in + i, out + at.out + i * row.out + j, min(kStrip, row.size - i), columns,
+                     last.in, row.out);
+      }
+      fence();
+    });
+    return;
+  }
+#endif
   // A block is BLOCK_ROWS of the input's inner axis by BLOCK_COLUMNS of the output's.
   const int64_t rows = min(row.size, BLOCK_ROWS), columns = min(last.size, BLOCK_COLUMNS);
   const int64_t down = (row.size + rows - 1) / rows, across = (last.size + columns - 1) / columns;
-  const int64_t slices = total / (row.size * last.size);
   parallel(slices * down * across, total, [&](int64_t first, int64_t end) {
     for (int64_t b = first; b < end; ++b) {
       const int64_t slice = b / (down * across), rest = b % (down * across);
