@@ -33,8 +33,8 @@ CASES = {
     "place": (lambda x, w: (x @ w).argmax(-1), [(17, 6), (6, 33)]),
     "total": (lambda x, w: torch.relu(x @ w).sum(-1), [(33, 20), (20, 9)]),
     "heads": (lambda q, k: torch.softmax(q @ k.transpose(1, 2) * 0.5, -1), [(5, 6, 4), (5, 7, 4)]),
-    "channels": (lambda x, w: torch.softmax(F.conv2d(x, w, padding=1), 1), [(3, 2, 3, 4), (4, 2, 3, 3)]),
-    "groups": (lambda x, w: F.group_norm(F.conv2d(x, w, padding=1), 2), [(3, 2, 3, 4), (4, 2, 3, 3)]),
+    "channels": (lambda x, w: torch.softmax(F.conv2d(x, w, padding=1), 1), [(2, 2, 2, 3), (4, 2, 3, 3)]),
+    "groups": (lambda x, w: F.group_norm(F.conv2d(x, w, padding=1), 2), [(2, 2, 2, 3), (4, 2, 3, 3)]),
     "attention": (F.scaled_dot_product_attention, [(2, 3, 6, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
 }  # fmt: skip
 STRIP_BYTES = 300

@@ -1,0 +1,118 @@
+"""Forms of a product in the schedule engine beside torch, in one process and unverified.
+
+    python -m benchmarks.forms [--only softmax] [--rounds 15] [--threads 1]
+
+A row is one schedule of one problem: the least time of so many calls, what the estimate says, and the largest error
+relative to the largest result. It says which form the estimate should prefer; what is faster says the judge.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch.nn import functional as F
+
+from kernelwright.languages import get_language
+from kernelwright.languages._destination import load_library
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import ACTIONS, State, taken
+from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
+from kernelwright.propose.schedule.policy import estimate
+from kernelwright.records import TensorSpec, Workload
+from kernelwright.tasks.capture import _recorded
+
+Function = Callable[..., torch.Tensor]
+CASES: dict[str, tuple[Function, list[tuple[int, ...]], list[str]]] = {
+    "conv 64 of 56": (
+        lambda x, w: F.conv2d(x, w, padding=1), [(1, 64, 56, 56), (64, 64, 3, 3)], ["panels", "direct", "winograd"],
+    ),
+    "conv 128 of 28": (
+        lambda x, w: F.conv2d(x, w, padding=1), [(1, 128, 28, 28), (128, 128, 3, 3)], ["panels", "direct", "winograd"],
+    ),
+    "softmax of a product": (
+        lambda x, w: torch.softmax(x @ w, -1), [(4096, 64), (64, 1024)], ["panels", "panels strip"],
+    ),
+    "extremum of a product": (
+        lambda x, w: torch.relu(x @ w).amax(-1), [(8192, 32), (32, 1024)], ["panels", "panels strip"],
+    ),
+}  # fmt: skip
+"""A function, the shapes of its arguments, and the actions of each schedule, every one at its first site."""
+
+
+def read(function: Function, shapes: Sequence[tuple[int, ...]]) -> Graph:
+    """Return the graph of a function of float32 tensors."""
+    specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype="float32") for i, s in enumerate(shapes))
+    workload = Workload(name="w", arguments=specs)
+
+    class Problem:
+        def reference(self, workload: Workload) -> Function:  # noqa: ARG002
+            return function
+
+        def inputs(self, workload: Workload, seed: int) -> list[torch.Tensor]:  # noqa: ARG002
+            return [torch.ones(s) for s in shapes]
+
+    captured = _recorded(Problem(), function, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
+    return from_captured(captured, workload)
+
+
+def states(graph: Graph, schedules: Sequence[str]) -> Iterator[State]:
+    """Yield the state that every schedule leads to."""
+    by_name = {action.name: action for action in ACTIONS}
+    for names in schedules:
+        state = State(graph, graph)
+        for name in names.split():
+            state = taken(state, by_name[name], next(iter(by_name[name].sites(state))))
+        yield state
+
+
+def least_us(call: Callable[[], object], rounds: int) -> float:
+    """Return the least time of some calls in microseconds."""
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return min(times) * 1e6
+
+
+def kernel_of(state: State) -> Callable[..., object]:
+    """Build and load the kernel of a state."""
+    assert state.program is not None
+    build = get_language("cpp").build(cpp.render(state.program, state.graph), deadline_s=400)
+    found: Callable[..., object] = load_library(f"{build.artefact}/kernel.so").get_function(
+        state.program.name
+    )
+    return found
+
+
+def main() -> None:
+    """Time every case."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    for name, (function, shapes, schedules) in CASES.items():
+        if options.only not in name:
+            continue
+        graph, inputs = read(function, shapes), [torch.randn(s) for s in shapes]
+        (wanted,) = interpret(graph, inputs)
+        torch_us = least_us(lambda f=function, x=inputs: f(*x), options.rounds)  # type: ignore[misc]  # bound now
+        print(f"{name:24} {'torch':28} {torch_us:9.0f} us", flush=True)
+        for state in states(graph, schedules):
+            kernel, output = kernel_of(state), torch.empty(tuple(wanted.shape))
+            us = least_us(lambda k=kernel, x=inputs, y=output: k(*x, y), options.rounds)  # type: ignore[misc]  # bound now
+            error = float((output - wanted).abs().max() / wanted.abs().max())
+            guess = estimate(state.program).time_us if state.program else 0.0
+            print(
+                f"{'':24} {state.text[:28]:28} {us:9.0f} us, estimate {guess:6.0f}, error {error:.1e}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
