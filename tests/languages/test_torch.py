@@ -7,7 +7,7 @@ import torch
 from kernelwright.errors import InputError
 from kernelwright.languages import torch as module_under_test
 from kernelwright.languages.torch import Torch
-from kernelwright.records import BuildStatus, Candidate, SourceFile
+from kernelwright.records import BuildStatus, Candidate, SourceFile, TensorSpec
 
 from .conftest import one_file
 
@@ -41,6 +41,20 @@ def test_style_module_gives_the_class(settings):
     candidate = one_file(MODEL, "torch", "m.py:ModelNew", "module")
     made = Torch(settings).load(candidate, Path("/nonexistent"), ())(4)
     assert made(torch.ones(3, 4)).shape == (3, 2)
+
+
+def test_style_destination_writes_into_outputs_that_are_made(settings):
+    text = "def run(x, total, out):\n    total.copy_(x.sum())\n    out.copy_(x * 2)\n"
+    candidate, language = one_file(text, "torch", "a.py:run", "destination"), Torch(settings)
+    build = language.build(candidate)
+    outputs = (
+        TensorSpec(name="total", shape=(), dtype="float64"),
+        TensorSpec(name="out", shape=(3, 2), dtype="float32"),
+    )
+    kernel = language.load(candidate, Path(build.artefact), outputs)
+    x = torch.ones(2, 3).t()
+    total, out = kernel(x)
+    assert total.dtype is torch.float64 and total.item() == 6.0 and torch.equal(out, x * 2)
 
 
 def test_files_of_a_candidate_import_each_other(settings):

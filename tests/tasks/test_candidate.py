@@ -86,7 +86,7 @@ def test_a_folder_brings_its_headers(tmp_path: Path, function_task: Task) -> Non
         (
             "a.json",
             '{"spec": {"language": "cobol", "entry_point": "a::b"}, "sources": []}',
-            "'cobol' is not known",
+            "no language is called 'cobol'; there are",
         ),
     ],
 )

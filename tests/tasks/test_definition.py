@@ -234,3 +234,20 @@ def test_a_solution_becomes_a_candidate(tmp_path: Path) -> None:
         candidate = load_candidate(path, task)
         assert (candidate.language, candidate.entry, candidate.style) == ("triton", "main.py:run", "function")
         assert candidate.proposer == "someone"
+
+
+@pytest.mark.parametrize(
+    ("named", "signature", "style"),
+    [({}, "x, w, eps", "function"), ({}, "x, w, eps, out", "destination"),
+     ({"destination_passing_style": True}, "*given", "destination")],
+)  # fmt: skip
+def test_a_python_solution_may_write_into_its_outputs(
+    tmp_path: Path, named: dict[str, Any], signature: str, style: str
+) -> None:
+    task = load_task(_write(tmp_path, RMSNORM))
+    solution = {
+        "spec": {"language": "python", "entry_point": "main.py::run", **named},
+        "sources": [{"path": "main.py", "content": f"def run({signature}): ..."}],
+    }
+    (tmp_path / "solution.json").write_text(json.dumps(solution))
+    assert load_candidate(tmp_path, task).style == style

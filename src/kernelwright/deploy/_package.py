@@ -106,7 +106,7 @@ def _check_exportable(variant: Variant) -> None:
             f"candidate {candidate.key} is a module; expected a function or a compiled symbol that takes the "
             "state as arguments"
         )
-    if candidate.style == "destination" and candidate.language != "cpp":
+    if candidate.style == "destination" and candidate.language not in {"cpp", "torch", "triton"}:
         raise InputError(
             f"candidate {candidate.key} is in {candidate.language}; expected C++, Triton or PyTorch, which an "
             "exported package can load by itself"

@@ -2,9 +2,9 @@
 
 | language | style | builds with | runs on |
 |---|---|---|---|
-| `torch` | function, module | nothing (byte-compiled) | whatever torch runs on |
+| `torch` | function, module, destination | nothing (byte-compiled) | whatever torch runs on |
 | `cpp` | destination | g++ or clang++ | the CPU |
-| `triton` | function, module | Triton, for GPUs that need not be here | a GPU; else the interpreter, untimed |
+| `triton` | function, module, destination | Triton, which needs no GPU | a GPU; else the interpreter, untimed |
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination | nvcc | an NVIDIA GPU |

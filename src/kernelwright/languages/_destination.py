@@ -16,7 +16,8 @@ Entry = Callable[..., Any]
 class Destination:
     """A loaded destination kernel: called with arguments and state, returns fresh contiguous outputs.
 
-    The outputs' shapes are those of the specs it is bound to; `bind` gives the same kernel for others.
+    The outputs' shapes are those of the specs it is bound to; `bind` gives the same kernel for others. They lie on
+    the `device`, or where that is empty beside the first tensor argument.
 
     Example:
         >>> def double(x, out): torch.mul(x, 2, out=out)
@@ -60,7 +61,7 @@ class Destination:
                     )
             elif isinstance(argument, tuple | list):
                 return self(*_flat(arguments))
-        device = self._device
+        device = self._device or next(a.device for a in arguments if isinstance(a, torch.Tensor))
         if len(self._allocate) == 1:
             shape, dtype = self._allocate[0]
             out = torch.empty(shape, dtype=dtype, device=device)

@@ -37,6 +37,7 @@ from ..config import Settings
 from ..errors import InputError
 from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build, write_sources
+from ._destination import Destination
 from ._protocol import Availability, Kernel
 
 COMPILE_FLAGS = ("--compile=default", "--compile=max-autotune", "--compile=freezing")
@@ -68,9 +69,9 @@ class Torch:
             lambda _: check_python(candidate, COMPILE_FLAGS),
         )
 
-    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
-        """Return the entry: the function, or for style `module` the class."""
-        return compiled(load_symbol(candidate, artefact), candidate)
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Return the entry: the function, for style `module` the class, for `destination` what makes its outputs."""
+        return returning(compiled(load_symbol(candidate, artefact), candidate), candidate, outputs)
 
     def timeable(self, device: str) -> bool:  # noqa: ARG002
         """Tell whether times mean anything on the device: they do."""
@@ -132,6 +133,13 @@ def compiled(symbol: Kernel, candidate: Candidate) -> Kernel:
     return make
 
 
+def returning(symbol: Kernel, candidate: Candidate, outputs: tuple[TensorSpec, ...]) -> Kernel:
+    """Let a Python function of style `destination` write into outputs that are made for it, in any layout of inputs."""
+    if candidate.style != "destination":
+        return symbol
+    return Destination(symbol, outputs, strided=True, device="")
+
+
 def split_entry(entry: str) -> tuple[str, str]:
     """Split `path:symbol`.
 
@@ -179,8 +187,6 @@ def _entry_problem(candidate: Candidate) -> str | None:
         path, _ = split_entry(candidate.entry)
     except InputError as error:
         return str(error)
-    if candidate.style == "destination":
-        return f"language {candidate.language!r} takes styles 'function' and 'module', not 'destination'"
     paths = [source.path for source in candidate.sources]
     return None if path in paths else f"entry file {path!r} is not among the sources {paths}"
 

@@ -60,7 +60,7 @@ from ._cache import cached_build
 from ._process import Finished, run_tool
 from ._protocol import Availability, Kernel
 from ._triton_compile import RefusedError, jitted_source
-from .torch import check_python, load_symbol, split_entry
+from .torch import check_python, load_symbol, returning, split_entry
 
 TARGETS: Final = (
     {"name": "sm_80", "backend": "cuda", "arch": 80, "warp_size": 32},
@@ -110,14 +110,15 @@ class Triton:
             lambda folder: _build(candidate, folder, deadline_s),
         )
 
-    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Return the entry; without a GPU, under the interpreter and refusing bfloat16."""
         if _version() is None:
             raise MissingToolError("no Triton; pip install 'kernelwright[triton]'")
         if torch.cuda.is_available():
-            return load_symbol(candidate, artefact)
+            return returning(load_symbol(candidate, artefact), candidate, outputs)
         _interpret()
-        return _refusing_bfloat16(load_symbol(candidate, artefact), candidate.style == "module")
+        symbol = _refusing_bfloat16(load_symbol(candidate, artefact), candidate.style == "module")
+        return returning(symbol, candidate, outputs)
 
     def timeable(self, device: str) -> bool:
         """Tell whether times mean anything: on a GPU, never in the interpreter."""

@@ -47,7 +47,7 @@ def load_candidate(path: str | Path, task: Task) -> Candidate:
                         "solution.json or a folder")  # fmt: skip
     text = read_text(file, "candidate", "a kernel's source, solution.json or a folder with one of them")
     if file.suffix == ".json":
-        return _from_solution(file, text)
+        return _from_solution(file, text, task)
     if file.suffix == ".py":
         return _from_python(file.name, text, symbol, task, str(file))
     source = SourceFile(path=file.name, text=text)
@@ -88,7 +88,7 @@ def _split(target: str) -> tuple[Path, str]:
 
 def _from_folder(folder: Path, symbol: str, task: Task) -> Candidate:
     if (folder / _SOLUTION).is_file():
-        return _from_solution(folder / _SOLUTION, read_text(folder / _SOLUTION))
+        return _from_solution(folder / _SOLUTION, read_text(folder / _SOLUTION), task)
     files = sorted(p for p in folder.iterdir() if p.suffix in {".py", *_COMPILED})
     compiled = [p for p in files if p.suffix in _COMPILED]
     main = compiled or files
@@ -151,7 +151,14 @@ def _compiled(sources: tuple[SourceFile, ...], symbol: str, language: str) -> Ca
     )  # fmt: skip
 
 
-def _from_solution(file: Path, text: str) -> Candidate:
+def _takes_outputs(sources: tuple[SourceFile, ...], path: str, symbol: str, task: Task) -> bool:
+    """Tell whether a Python function takes more than the task's arguments: the outputs, to write into."""
+    text = next((s.text for s in sources if s.path == path and path.endswith(".py")), "")
+    functions = [n for n in parse(text, path).body if isinstance(n, ast.FunctionDef) and n.name == symbol]
+    return any(len(n.args.posonlyargs + n.args.args) > len(task.workloads[0].arguments) for n in functions)
+
+
+def _from_solution(file: Path, text: str, task: Task) -> Candidate:
     try:
         solution = json.loads(text)
         spec = solution["spec"]
@@ -164,12 +171,9 @@ def _from_solution(file: Path, text: str) -> Candidate:
     language = _LANGUAGES.get(str(named).lower())
     if language is None:
         raise TaskError(f"{file}: no language is called {named!r}; {known_names(str(named), _LANGUAGES)}")
-    destination = spec.get("destination_passing_style", language in {"cpp", "cuda"})
-    if destination and language in {"torch", "triton"}:
-        raise TaskError(f"{file}: a Python solution that writes into its outputs is not supported; "
-                        "return them and set destination_passing_style to false")  # fmt: skip
+    destination = spec.get("destination_passing_style", _takes_outputs(sources, path, symbol, task))
     return Candidate(
         sources=sources, language=language, entry=f"{path}:{symbol}", proposer=str(solution.get("author", "user")),
-        style="destination" if language in {"cpp", "cuda"} else "function",
+        style="destination" if destination or language in {"cpp", "cuda"} else "function",
         reason=str(solution.get("description", "")),
     )  # fmt: skip

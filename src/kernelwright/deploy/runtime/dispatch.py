@@ -61,9 +61,7 @@ class Dispatcher:
     def _load(self, variant: dict[str, Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
         if variant["style"] == "function":
             return self._guarded(self._function(variant))
-        folder = self._folder / "variants" / variant["name"]
-        kernels = loaders.load_cpp(folder, tuple(variant["flags"]))
-        kernel = getattr(kernels, variant["entry"].partition(":")[2])
+        kernel = self._compiled(variant) if variant["language"] == "cpp" else self._function(variant)
         specs = output_specs(self.native, arguments)
         device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
 
@@ -71,6 +69,11 @@ class Dispatcher:
             return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in specs)
 
         return self._guarded(loaders.destination(kernel, allocate))
+
+    def _compiled(self, variant: dict[str, Any]) -> Callable[..., Any]:
+        kernels = loaders.load_cpp(self._folder / "variants" / variant["name"], tuple(variant["flags"]))
+        kernel: Callable[..., Any] = getattr(kernels, variant["entry"].partition(":")[2])
+        return kernel
 
     def _function(self, variant: dict[str, Any]) -> Callable[..., Any]:
         """Load a function once for all sizes, so that its weights are packed once where it declares `prepare`."""
