@@ -14,7 +14,7 @@ import ctypes
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -25,73 +25,75 @@ from ._types import Alone
 
 _KEYS = ("CPU", "CUDA")
 Kernel = Callable[..., Any]
+Lifted = Callable[[], AbstractContextManager[None]]
 _TENSORS = {"Tensor", "Optional[Tensor]"}
 _COMPOSITE = "CompositeExplicitAutograd"
 """Where operators are defined that serve every device; some compute themselves, as oneDNN's convolution does."""
 
 
-class Silence:
-    """Torch's operators as they are until `begin`; spoilt then, but for those spared and what those call."""
+def silenced(rule: Alone) -> tuple[Callable[[], None], Lifted]:
+    """Put spoiling kernels in the place of torch's; return what sets them to work, and what lifts them for a while.
 
-    def __init__(self, rule: Alone) -> None:
-        self._rule, self._begun, self._within = rule, False, threading.local()
-        for key in (k for k in _KEYS if k == "CPU" or torch.cuda.is_available()):
-            for name in torch._C._dispatch_get_all_op_names():
-                if _serves(name, key) and not _overload(name).is_view and _base(name) not in rule.spared:
-                    self._put_in_place(name, key)
+    All that they use is held in this call, not looked up by names that a candidate may have changed.
+    """
+    begun, within = False, threading.local()
+    ruin, leaves, kind = spoil, tree_leaves, Tensor
 
-    def begin(self) -> None:
-        """Spoil from now on, for good."""
-        self._begun = True
+    def begin() -> None:
+        nonlocal begun
+        begun = True
 
     @contextmanager
-    def lifted(self) -> Iterator[None]:
-        """Leave what this thread does meanwhile as it is."""
-        before = getattr(self._within, "lifted", False)
-        self._within.lifted = True
+    def lifted() -> Iterator[None]:
+        before = getattr(within, "lifted", False)
+        within.lifted = True
         try:
             yield
         finally:
-            self._within.lifted = before
+            within.lifted = before
 
-    def _put_in_place(self, name: str, key: str) -> None:
-        space, _, rest = name.partition("::")
-        kernel = _called_with_tensors(torch.library.get_kernel(name, key), _overload(name))
-        base = _base(name)
-        handed = base in self._rule.library or base.startswith(self._rule.kinds)
-        handle = torch._C._dispatch_library("IMPL", space, key, __file__, 0)
-        with warnings.catch_warnings(action="ignore"):
-            handle.impl(rest, key, self._handing(kernel) if handed else self._spoiling(name, kernel), True)  # type: ignore[call-arg]  # it has it
-        ctypes.pythonapi.Py_IncRef(
-            ctypes.py_object(handle)
-        )  # what was put in its place goes with it otherwise
-
-    def _handing(self, kernel: Kernel) -> Kernel:
-        """Return the operator of a library: what it calls is not spoilt."""
-
+    def handing(kernel: Kernel) -> Kernel:
         def hand(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            with self.lifted():
+            with lifted():
                 return kernel(keys, *args, **kwargs)
 
         return hand
 
-    def _spoiling(self, name: str, kernel: Kernel) -> Kernel:
+    def spoiling(name: str, kernel: Kernel) -> Kernel:
         def compute(keys: Any, *args: Any, **kwargs: Any) -> Any:
             result = kernel(keys, *args, **kwargs)
-            if not self._begun or getattr(self._within, "lifted", False):
+            if not begun or getattr(within, "lifted", False):
                 return result
-            made = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
-            touched = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-            if max((t.numel() for t in (*made, *touched)), default=0) < self._rule.least:
+            made = [t for t in leaves(result) if isinstance(t, kind)]
+            touched = [t for t in leaves((args, kwargs)) if isinstance(t, kind)]
+            if max((t.numel() for t in (*made, *touched)), default=0) < rule.least:
                 return result
             if not made:
                 raise RuntimeError(f"{name} was refused")
-            with self.lifted():
+            with lifted():
                 for tensor in made:
-                    spoil(tensor)
+                    ruin(tensor)
             return result
 
         return compute
+
+    for key in (k for k in _KEYS if k == "CPU" or torch.cuda.is_available()):
+        for name in torch._C._dispatch_get_all_op_names():
+            base = _base(name)
+            if base in rule.spared or not _serves(name, key) or _overload(name).is_view:
+                continue
+            kernel = _called_with_tensors(torch.library.get_kernel(name, key), _overload(name))
+            library = base in rule.library or base.startswith(rule.kinds)
+            _put_in_place(name, key, handing(kernel) if library else spoiling(name, kernel))
+    return begin, lifted
+
+
+def _put_in_place(name: str, key: str, kernel: Kernel) -> None:
+    space, _, rest = name.partition("::")
+    handle = torch._C._dispatch_library("IMPL", space, key, __file__, 0)
+    with warnings.catch_warnings(action="ignore"):
+        handle.impl(rest, key, kernel, True)  # type: ignore[call-arg]  # it has it
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))  # what was put in its place goes with it otherwise
 
 
 def spoil(tensor: Tensor) -> None:
@@ -123,11 +125,12 @@ def _overload(name: str) -> Any:
 def _called_with_tensors(kernel: Any, overload: Any) -> Kernel:
     """Return a call of a kernel in which numbers in the place of tensors, as in `x * 2`, are tensors again."""
     places = {i for i, a in enumerate(overload._schema.arguments) if str(a.type) in _TENSORS}
+    as_tensor = _tensor
 
     def call(keys: Any, *args: Any, **kwargs: Any) -> Any:
         if any(i in places and isinstance(a, (int, float, complex)) for i, a in enumerate(args)):
             wide = any(isinstance(a, Tensor) and a.dtype is torch.float64 for a in args)
-            args = tuple(_tensor(a, wide=wide) if i in places else a for i, a in enumerate(args))
+            args = tuple(as_tensor(a, wide=wide) if i in places else a for i, a in enumerate(args))
         return kernel.call_boxed(keys, *args, **kwargs)
 
     return call

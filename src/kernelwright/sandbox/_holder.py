@@ -16,7 +16,7 @@ from ..languages import Language, get_language
 from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
-from ._alone import Silence
+from ._alone import silenced
 from ._channel import Message
 from ._facts import flatten, output_fact, places, span
 from ._gradient import differentiated
@@ -63,7 +63,7 @@ class Holder:
         if request["watched"]:
             self.watch = Watch()
             self.watch.install(candidate.language)
-        silence = self._silence_of(request["alone"])
+        silence = self._silenced(request["alone"])
         kernel = language(candidate.language).load(candidate, build, outputs)
         if self.watch is not None:
             kernel = self.watch.around(kernel, candidate.language)
@@ -79,7 +79,7 @@ class Holder:
                 )
             self._gradient = Gradient(**request["gradient"])
         if silence is not None:
-            silence.begin()
+            silence()
         return {"content": content, "symbol": candidate.entry, "prepares": self._prepared is not None}
 
     def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
@@ -180,13 +180,12 @@ class Holder:
         self._sets.clear()
         return {}
 
-    def _silence_of(self, alone: Any) -> Silence | None:
-        """Put spoilt operators in place, if asked for; they wait until the candidate is loaded."""
+    def _silenced(self, alone: Any) -> Callable[[], None] | None:
+        """Put spoilt operators in place, if asked for, and return what sets them to work."""
         if alone is None:
             return None
-        silence = Silence(TypeAdapter(Alone).validate_python(alone))
-        self._untouched = silence.lifted
-        return silence
+        begin, self._untouched = silenced(TypeAdapter(Alone).validate_python(alone))
+        return begin
 
     def _argument(self, argument: Any) -> Any:
         if "slot" in argument:
