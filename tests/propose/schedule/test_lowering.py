@@ -208,3 +208,20 @@ def test_kernels_that_another_schedule_has_too_are_arranged_once(monkeypatch):
     assert [step.name for step in other.program.steps] == ["softmax_kernel", "exp_kernel", "sum_kernel"]
     assert "softmax_kernel" not in calls
     assert other.program.steps == lower(graph, other.decisions).steps
+
+
+def test_a_native_value_that_is_handed_on_comes_from_the_operation_that_made_it():
+    _, program = steps_of(lambda x: torch.special.bessel_j0(x).clone() + 1, (5, 7))
+    assert [call.name for call in program.natives] == ["special_bessel_j0"]
+
+
+def test_patches_are_windows():
+    x = torch.arange(96.0).reshape(2, 6, 8)
+
+    def patches(x):
+        return x.unfold(-2, 3, 3).unfold(2, 2, 4).contiguous().view(2, -1, 6) * 2
+
+    _, program = steps_of(patches, x.shape)
+    assert not program.natives
+    (got,) = run_program(program, {0: x})
+    assert torch.equal(got, patches(x))

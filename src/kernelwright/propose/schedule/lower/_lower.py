@@ -128,7 +128,8 @@ class _Lowering:
         self.graph, self.decisions, self.arranged = graph, decisions, arranged
         self.outputs = self._outputs(graph)
         self.roots = (*self.outputs, *(new for _, new in graph.mutations))
-        self.captured = {id(node): name for name, node in graph.values.items()}
+        self.captured = {id(node): name for name, node in reversed(list(graph.values.items()))}
+        """The first operation that gives a node; what follows hands it on."""
         self.operations = {op.name: op for op in graph.operations}
         self.native: dict[Node, str] = {}
         for name in decisions.native:

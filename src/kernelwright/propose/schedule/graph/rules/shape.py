@@ -51,6 +51,13 @@ def _slice(b: Reader, op: Captured) -> Node:
     return b.slice(x, dim, begin, op.shape[dim], ints(given.get("step") or 1)[0])
 
 
+@rule("unfold", "unfold_copy")
+def _unfold(b: Reader, op: Captured) -> Node:
+    x, (dim, size, step) = b.node(op.args[0]), (ints(a)[0] for a in op.args[1:4])
+    dim %= len(x.shape)
+    return b.window(x, (dim,), (size,), (step,), (1,), counts=(op.shape[dim],))
+
+
 @rule("select", "select_copy")
 def _select(b: Reader, op: Captured) -> Node:
     x, dim, at = b.node(op.args[0]), ints(op.args[1])[0], ints(op.args[2])[0]
