@@ -24,6 +24,8 @@ def _special(x: torch.Tensor) -> torch.Tensor:
     ("function", "shapes"),
     [
         (lambda x: F.max_pool1d(x, 3, 1, 1, 2), _ONE),
+        (lambda x: F.max_pool1d(x, 4, 2), _ONE),
+        (lambda x: F.max_pool1d(x, 4, 3, ceil_mode=True), _ONE),
         (lambda x: F.avg_pool1d(x, 4, 2, 1, ceil_mode=True), _ONE),
         (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), _TWO),
         (lambda x: F.max_pool2d(x, (2, 5), (3, 1), (1, 2)), _TWO),

@@ -7,6 +7,7 @@ struct Window {
   int64_t size, stride, pad, dilation;
 };
 constexpr Window kDepth = {DEPTH}, kHeight = {HEIGHT}, kWidth = {WIDTH};
+constexpr bool kOneRow = kDepth.size == 1 && kDepth.pad == 0 && kHeight.size == 1 && kHeight.pad == 0;
 struct Axis {
   int64_t in, out;
 };
@@ -96,6 +97,7 @@ static void pool(const float* in, float* out, int64_t planes, Axis d, Axis h, Ax
   std::vector<float> scales(w.out + 2 * W, 1.0f);
   if (!MAXIMUM && !DIVISOR)
     for (int64_t o = 0; o < w.out; ++o) scales[o] = 1.0f / float(taps(kWidth, o, w.in).counted);
+  const bool plain = kOneRow && kWidth.pad == 0 && reach <= w.in;  // rows are neither folded nor padded
   parallel(rows, planes * d.in * slab + rows * w.out, [&](int64_t first, int64_t last) {
     std::vector<float> row(padded, kNothing), wide(w.out);
     Writer<kStreamed> writer(out + first * w.out);
@@ -104,10 +106,12 @@ static void pool(const float* in, float* out, int64_t planes, Axis d, Axis h, Ax
       const int64_t oh = r % h.out, od = r / h.out % d.out, plane = r / (h.out * d.out);
       const Taps td = taps(kDepth, od, d.in), th = taps(kHeight, oh, h.in);
       const int64_t id = od * kDepth.stride - kDepth.pad, ih = oh * kHeight.stride - kHeight.pad;
-      fold_rows(row.data() + kWidth.pad, in + plane * d.in * slab + id * slab + ih * w.in, slab, w.in, td, th);
+      const float* own = in + plane * d.in * slab + id * slab + ih * w.in;
+      const bool in_place = plain && own + padded <= in + planes * d.in * slab;  // all that is read is the input's
+      if (!in_place) fold_rows(row.data() + kWidth.pad, own, slab, w.in, td, th);
       const float scale = 1.0f / float(DIVISOR ? DIVISOR : td.counted * th.counted);
       float* to = direct ? writer.room(w.out) : wide.data();
-      fold_columns(to, row.data(), w.out, scale, scales.data());
+      fold_columns(to, in_place ? own : row.data(), w.out, scale, scales.data());
       if (direct) writer.wrote(w.out);
       else writer.write(to, w.out);
     }
