@@ -1,4 +1,6 @@
 import sqlite3
+from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,6 +40,17 @@ def test_run_comes_back_as_it_was(store):
     assert store.run(run.id) == run == store.run("last") == store.run(run.id[:-2])
     assert store.runs() == [run]
     assert store.task(run.task) == planted_task()
+
+
+def test_the_last_run_is_the_newest_though_the_clock_went_back(store, monkeypatch):
+    def begin(year):
+        clock = SimpleNamespace(now=lambda zone: datetime(year, 1, 1, tzinfo=zone))
+        monkeypatch.setattr("kernelwright.store._store.datetime", clock)
+        return store.create_run(planted_task(), device="cpu-1", budget=Budget(), seed=0).id
+
+    first, second = begin(2031), begin(2026)
+    assert store.run("last").id == second
+    assert [run.id for run in store.runs()] == [second, first]
 
 
 def test_unknown_names_are_input_errors(store):

@@ -90,14 +90,14 @@ class Store:
             )
 
     def runs(self) -> list[Run]:
-        """Return every run, the newest first."""
-        rows = self._database.read("SELECT record FROM runs ORDER BY created DESC, rowid DESC")
+        """Return every run, the newest first, whatever the clock said."""
+        rows = self._database.read("SELECT record FROM runs ORDER BY rowid DESC")
         return [Run.from_json(row["record"]) for row in rows]
 
     def run(self, name: str) -> Run:
         """Return the run of that id, or of the one id that begins so; `last` is the newest."""
         if name == "last":
-            rows = self._database.read("SELECT record FROM runs ORDER BY created DESC, rowid DESC LIMIT 1")
+            rows = self._database.read("SELECT record FROM runs ORDER BY rowid DESC LIMIT 1")
         else:
             rows = self._database.read(
                 "SELECT record FROM runs WHERE substr(id, 1, ?) = ?", (len(name), name)
