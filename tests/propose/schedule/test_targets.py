@@ -13,7 +13,8 @@ from kernelwright.propose.schedule import cpp
 from kernelwright.propose.schedule.tile import Tiling
 
 STUBS = {
-    "omp.h": 'extern "C" { int omp_get_max_threads(), omp_get_thread_num(), omp_get_num_threads(), omp_in_parallel(); }',
+    "omp.h": 'extern "C" { int omp_get_max_threads(), omp_get_thread_num(), '
+    "omp_get_num_threads(), omp_in_parallel(); }",
     "gnu/stubs.h": "",
     "bits/wordsize.h": "#define __WORDSIZE 64\n#define __WORDSIZE_TIME64_COMPAT32 0\n#define __SYSCALL_WORDSIZE 64",
 }
