@@ -3,6 +3,7 @@
 from ..records import Workload
 from ._brief import brief
 from ._candidate import candidate_of, load_candidate
+from ._facts import aliases
 from ._problem import Outcome, Problem
 from ._rounding import Apart, Rounding
 from ._sparing import Sparing
@@ -10,6 +11,6 @@ from ._target import load_task
 from .forms.own import task
 
 __all__ = [
-    "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Workload", "brief", "candidate_of", "load_candidate",
-    "load_task", "task",
+    "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Workload", "aliases", "brief", "candidate_of",
+    "load_candidate", "load_task", "task",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ def observe(problem: Problem, workload: Workload) -> Contract:
     return problem.task.contract.model_copy(
         update={
             "mutates": mutates,
-            "may_alias": problem.task.contract.may_alias or _aliases(problem, workload, inputs, state),
+            "may_alias": problem.task.contract.may_alias or aliases(problem, workload, inputs, state),
             "stochastic": problem.task.contract.stochastic
             or _is_stochastic(problem, workload, inputs, state),
         }
@@ -54,9 +54,10 @@ def _check_outputs(problem: Problem, workload: Workload, outputs: tuple[torch.Te
         )
 
 
-def _aliases(
+def aliases(
     problem: Problem, workload: Workload, inputs: Sequence[Any], state: dict[str, torch.Tensor]
 ) -> bool:
+    """Tell whether the reference returns storage of an argument; `contiguous` does at some sizes only."""
     own = copy_of(inputs)
     storages = {v.untyped_storage().data_ptr() for v in own if isinstance(v, torch.Tensor) and v.numel()}
     outputs = _raw(problem.reference(workload, state), own[: len(workload.forward.arguments)], seed=0)
