@@ -20,9 +20,11 @@ they are made (state loads through to the module inside).
 """
 
 import ast
+import atexit
 import functools
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -212,6 +214,7 @@ def _syntax_problem(path: str, text: str) -> str | None:
 
 def _unpacked(candidate: Candidate) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # until then it may read what lies beside it
     write_sources(candidate, folder)
     return folder
 
