@@ -20,19 +20,20 @@ def sites(function, *shapes):
 
 
 def test_activations_that_the_library_fuses():
-    for activation in (F.relu, F.sigmoid, F.tanh, F.gelu, F.silu, F.leaky_relu):
+    for activation in (F.sigmoid, F.tanh, F.gelu, F.silu, F.leaky_relu):
         assert sites(lambda x, w, f=activation: f(F.conv2d(x, w))) == ["convolution"], activation
 
 
 def test_what_the_library_does_not_fuse():
+    assert not sites(lambda x, w: F.conv2d(x, w).relu()), "it makes zero of what is not a number"
     assert not sites(lambda x, w: F.conv2d(x, w).exp())
-    assert not sites(lambda x, w: (lambda y: y.relu() + y.sum())(F.conv2d(x, w)))
-    assert not sites(lambda x, w: (lambda y: (y, y.relu()))(F.conv2d(x, w)))
-    assert not sites(lambda x, w: F.conv_transpose2d(x, w).relu(), IMAGE, (2, 4, 3, 3))
-    assert not sites(lambda x, w: F.conv1d(x, w).relu(), (1, 2, 9), (4, 2, 3))
+    assert not sites(lambda x, w: (lambda y: y.tanh() + y.sum())(F.conv2d(x, w)))
+    assert not sites(lambda x, w: (lambda y: (y, y.tanh()))(F.conv2d(x, w)))
+    assert not sites(lambda x, w: F.conv_transpose2d(x, w).tanh(), IMAGE, (2, 4, 3, 3))
+    assert not sites(lambda x, w: F.conv1d(x, w).tanh(), (1, 2, 9), (4, 2, 3))
 
 
-def test_convolution_norm_and_relu_become_one_call_of_the_library():
+def test_convolution_norm_and_sigmoid_become_one_call_of_the_library():
     start = start_of("convolution")
     (site,) = BY_NAME["fold"].sites(start)
     state = taken(taken(start, BY_NAME["fold"], site), BY_NAME["activated"], "convolution_folded")
@@ -44,6 +45,14 @@ def test_convolution_norm_and_relu_become_one_call_of_the_library():
     x, *held = drawn(state.origin)
     assert torch.allclose(kernel(x, *held), CASES["convolution"][0](x, *held), atol=1e-4)
     assert undone(state, state.steps[1], ACTIONS).text == state.text.partition(";")[0]
+
+
+def test_what_is_not_a_number_stays_so():
+    graph = graph_of(lambda x, w: F.leaky_relu(F.conv2d(x, w)), IMAGE, FILTERS)
+    kernel = loaded(taken(State(graph, graph), BY_NAME["activated"], "convolution"))
+    x, w = drawn(graph)
+    x[0, 0, 2, 2] = float("nan")
+    assert torch.equal(kernel(x, w).isnan(), F.conv2d(x, w).isnan())
 
 
 def test_an_activation_with_options_is_passed_on():
@@ -60,6 +69,6 @@ def test_an_activation_with_options_is_passed_on():
 
 
 def test_the_estimate_prefers_it_and_only_the_language_of_the_library_has_it():
-    graph = graph_of(lambda x, w: torch.relu(F.conv2d(x, w)), (8, 64, 64, 64), (64, 64, 3, 3))
+    graph = graph_of(lambda x, w: torch.sigmoid(F.conv2d(x, w)), (8, 64, 64, 64), (64, 64, 3, 3))
     assert beam(graph, depth=1, width=8)[0].state.text == "activated(convolution)"
     assert "activated" not in [a.name for a in offered(("panels", "ahead"))]

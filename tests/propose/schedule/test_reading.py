@@ -68,6 +68,12 @@ def test_a_rule_is_told_from_one_search_workload(tmp_path, body, rule):
     assert [text_of(s) for s in graph.outputs[0].shape] == ["rows", rule]
 
 
+def test_a_height_that_halves_to_the_batch_is_no_batch(tmp_path):
+    declaration = 'x="float32[rows, cols]", workloads=[{"rows": 8, "cols": 16}]'
+    graph = read(problem_of(tmp_path, declaration, "return torch.nn.functional.max_pool1d(x, 2)"))
+    assert [text_of(s) for s in graph.outputs[0].shape] == ["rows", "(cols // 2)"]
+
+
 def test_a_probe_with_empty_tensors_tells_nothing(tmp_path):
     declaration = 'x="float32[rows, cols]", workloads=[{"rows": 40, "cols": 24}]'
     graph = read(problem_of(tmp_path, declaration, "return x[:, :-5].exp()"))

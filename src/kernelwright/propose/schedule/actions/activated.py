@@ -16,8 +16,8 @@ class Activated:
     """Let the library (oneDNN) convolve and apply the activation: its result is written once, and not read again.
 
     What a convolution is followed by elsewhere reads and writes all of its result. Legal in float32, for
-    convolutions of images that are not transposed, read by nothing but relu, sigmoid, tanh, silu, gelu or leaky
-    relu. Where torch has no oneDNN the candidate declines.
+    convolutions of images that are not transposed, read by nothing but sigmoid, tanh, silu, gelu or leaky relu; not
+    relu, of which oneDNN makes zero where there is no number. Where torch has no oneDNN the candidate declines.
     """
 
     name = "activated"
@@ -83,7 +83,7 @@ def _activation(graph: Graph, value: Node) -> tuple[Node, _How] | None:
     match first.op:
         case _ if more:
             return None
-        case "relu" | "sigmoid" | "tanh":
+        case "sigmoid" | "tanh":
             return first, (first.op, (), "")
         case "gelu":
             return first, ("gelu", (), str(dict(first.options).get("approximate", "none")))

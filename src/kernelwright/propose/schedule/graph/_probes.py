@@ -21,7 +21,8 @@ def probes(
 
     Axes go by their names in `Workload.axes`. One that the reference refuses to move alone moves together
     with those of the same size; one that it refuses to move at all stays. No two axes get the same size,
-    so that the probes tell them apart.
+    so that the probes tell them apart, nor, where there is another, one that leaves it the multiple of another axis
+    that it was.
 
     Args:
         problem: Makes the workloads, and refuses sizes that do not go together.
@@ -39,15 +40,22 @@ def probes(
 
 
 def _middle(size: int, index: int) -> tuple[int, ...]:
-    return size // 2 + 1 + index, size // 2, size - 1 - index, size + 1 + index, 2 * size
+    return (
+        size // 2 + 1 + index,
+        size // 2 + 3 + 2 * index,
+        size // 2,
+        size - 1 - index,
+        size + 1 + index,
+        2 * size,
+    )
 
 
 def _large(size: int, index: int) -> tuple[int, ...]:
-    return 2 * size + 1 + index, 2 * size, 3 * size, 4 * size
+    return 2 * size + 1 + index, 2 * size + 3 + 2 * index, 2 * size, 3 * size, 4 * size
 
 
 def _small(size: int, index: int) -> tuple[int, ...]:
-    return tuple(s for s in (3 + 2 * index, 4, 8, 16, 32, size // 4) if s < size)
+    return tuple(s for s in (3 + 2 * index, 7 + 2 * index, 4, 8, 16, 32, size // 4) if s < size)
 
 
 def _moved(problem: Problem, first: Workload, sizes: Mapping[str, int], move: Move) -> Workload | None:
@@ -57,7 +65,7 @@ def _moved(problem: Problem, first: Workload, sizes: Mapping[str, int], move: Mo
         if axes[name] != base[name]:
             continue
         equal = [n for n in sizes if base[n] == base[name] and axes[n] == base[n]]
-        for value in move(sizes[name], index):
+        for value in sorted(move(sizes[name], index), key=lambda v: _tied(base, axes, name, v)):
             if value < 2 or value in axes.values():
                 continue
             made = _first(problem, first, [axes | {name: value}, axes | dict.fromkeys(equal, value)])
@@ -65,6 +73,20 @@ def _moved(problem: Problem, first: Workload, sizes: Mapping[str, int], move: Mo
                 axes, found = dict(made.axes), made
                 break
     return found
+
+
+def _tied(base: Mapping[str, int], axes: Mapping[str, int], name: str, value: int) -> bool:
+    """Tell whether an axis would be the same multiple of another as before: a height halved, and a batch."""
+
+    def ties(large: int, small: int, now_large: int, now_small: int) -> bool:
+        times = large // max(small, 1)
+        return times > 1 and large // times == small and now_large // times == now_small
+
+    return any(
+        ties(base[name], base[n], value, axes[n]) or ties(base[n], base[name], axes[n], value)
+        for n in axes
+        if n != name
+    )
 
 
 def _first(problem: Problem, first: Workload, choices: list[dict[str, int]]) -> Workload | None:
