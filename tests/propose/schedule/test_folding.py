@@ -21,7 +21,9 @@ def normed(x, *statistics):
 
 STATISTICS = [(6,)] * 4
 CASES = {
-    "convolution": (lambda x, w, *s: torch.sigmoid(normed(F.conv2d(x, w, padding=1), *s)), [(1, 2, 3, 4)], [(6, 2, 3, 3)]),
+    "convolution": (
+        lambda x, w, *s: torch.sigmoid(normed(F.conv2d(x, w, padding=1), *s)), [(1, 2, 3, 4)], [(6, 2, 3, 3)],
+    ),
     "grouped": (
         lambda x, w, *s: normed(F.conv2d(x, w, stride=2, dilation=2, groups=2), *s), [(1, 4, 7, 7)], [(6, 2, 3, 3)],
     ),
