@@ -31,7 +31,7 @@ def result(run: Run, speedup: float) -> Result:
 @pytest.fixture
 def legs(monkeypatch):
     """Every leg that was begun, and how fast each recipe is; an interrupted one stops where it is told."""
-    begun, speeds, interrupt = [], {"queue": 2.0, "greedy": 0.5, "world_model": 1.5}, []
+    begun, speeds, interrupt = [], {"queue": 2.0, "rounds": 0.5, "world_model": 1.5}, []
 
     def optimize(target, *, budget, seed, store, on_event, strategy, more, **arguments):
         begun.append((target, strategy, seed, budget, store, more))
@@ -62,7 +62,7 @@ def test_equal_budget_stores_of_their_own_and_a_rotating_order(legs, tmp_path):
     compared = compare(
         ["a.py", "b.py"], RECIPES, budget=BUDGET, store=tmp_path, more={"models": ("local:m@u",)}
     )
-    assert [b[1] for b in begun] == ["greedy", "queue", "world_model", "queue", "world_model", "greedy"]
+    assert [b[1] for b in begun] == ["rounds", "queue", "world_model", "queue", "world_model", "rounds"]
     assert {b[3] for b in begun} == {BUDGET} and len({b[4] for b in begun}) == 6
     assert all(b[5]["models"] == ("local:m@u",) and "recipe" in b[5] for b in begun)
     assert [(s.recipe, round(s.speedup.median, 6), s.improved) for s in compared.standings()] == [
