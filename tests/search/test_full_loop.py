@@ -14,7 +14,10 @@ import kernelwright as kw
 
 @kw.task(x="float32[n]", workloads=[{"n": 1000}], hidden=[{"n": 7919}])
 def squared(x):
-    return torch.relu(x * x - 0.5)
+    y = x * x - 0.5
+    for _ in range(50):  # so slow that no disturbance hides what a kernel gains
+        y = torch.relu(y)
+    return y
 """
 LOOP = """#include "kernelwright.h"
 
