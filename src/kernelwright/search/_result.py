@@ -39,8 +39,6 @@ class Result(Record):
     """The task's name."""
     decision: DecisionStatus
     """`improved` where something may replace the native op; else the best candidate's decision."""
-    reason: str = ""
-    """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
     speedup: Interval | None
     """Against the faster baseline, geometric mean over the search workloads, those that stay native counted
     as 1; none where nothing was timed."""
@@ -64,6 +62,8 @@ class Result(Record):
     """Money spent on models, what may have been billed included."""
     start_up: StartUp | None = None
     """What the best kernel takes to its first answer in a fresh process, against the baseline."""
+    reason: str = ""
+    """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""
