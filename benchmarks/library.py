@@ -157,7 +157,8 @@ def is_memory_bound(row: Row) -> bool:
 def table(rows: list[Row]) -> None:
     """Print every row and the summary."""
     print(
-        f"{'task':40} {'size':6} {'decision':13} {'speedup':>8} {'interval':>13} {'against':>21} {'of bound':>8} {'now':>5}"
+        f"{'task':40} {'size':6} {'decision':13} {'speedup':>8} {'interval':>13} {'against':>21} "
+        f"{'of bound':>8} {'now':>5}"
     )
     for row in rows:
         speedup = Interval.model_validate(row["speedup"]) if row["speedup"] else None

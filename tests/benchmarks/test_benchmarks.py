@@ -104,8 +104,9 @@ def test_a_row_says_what_the_user_gets() -> None:
     better = judge.screen(planted_candidate({"w": 20.0}), built)
     term = BoundTerm(name="dram-read", amount=10.0, unit="bytes", peak=1e6, source="planted")
     bound = Bound(workload="w", device="d", terms=(term,))
-    served = library._row("w", good.candidate.key, [good, better], bound)
+    served = library._row("w", good.candidate.key, [good, better], bound, {"w": 20.0})
     assert (served["decision"], served["time_us"], served["in_cache"]) == ("improved", 50.0, False)
-    native = library._row("w", None, [better], bound)
+    native = library._row("w", None, [better], bound, {"w": 20.0})
     assert (native["decision"], native["fraction_of_bound"]) == ("inconclusive", 0.1)
+    assert native["fraction_of_bound_now"] == 0.2, "of twice the time, with peaks half as high"
     assert by_size(planted_task(workloads={"b": 8, "a": 4}))["small"].name == "a"
