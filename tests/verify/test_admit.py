@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import admit, verify
+from kernelwright.verify import _admit, admit, verify
 
 TASK = """
 import kernelwright as kw
@@ -20,6 +20,17 @@ def test_admission_ends_by_its_deadline(tmp_path):
     with pytest.raises(TimeoutError, match="deadline"):
         admit(problem, deadline_s=0.0)
     assert admit(problem).caught
+
+
+def test_what_passes_by_chance_is_tried_on_other_draws(tmp_path, monkeypatch):
+    (tmp_path / "double.py").write_text(TASK)
+    problem = Problem(load_task(tmp_path / "double.py"))
+    chance = iter([[("float16", False)], [("float16", True)]])
+    monkeypatch.setattr(_admit, "_tried", lambda *_: next(chance))
+    found = admit(problem)
+    assert (found.cases, found.caught) == (2, {"float16": True}) and not found.adapted
+    monkeypatch.setattr(_admit, "_tried", lambda *_: [("float16", False)])
+    assert (admit(problem).cases, admit(problem).degenerate) == (4, True)
 
 
 POSITIVE = """

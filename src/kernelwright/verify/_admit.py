@@ -18,6 +18,8 @@ ADMISSION = "admission"
 _AS_DECLARED = frozenset({"declared", "special", "small-integers"})
 """Regimes that adapt nothing: the declared one, and those that only special comparisons suit."""
 _TELLING = ("mixed", "negatives", "normal")
+_DRAWS = 4
+"""Seeds on which a mutant is tried that none before refused: the few elements of a loss come out right by chance."""
 
 
 class Admission(Record):
@@ -63,9 +65,9 @@ def admit(
     """Try every mutant on the search workloads, with the same comparison that candidates meet.
 
     A mutant that equals the right answer on a case (a stale output of a constant task) counts as not caught
-    there. Mutants that the declared inputs let pass (the input itself for a ReLU of positive numbers) are tried
-    again on adapted ones: the hidden and confirm workloads of other value regimes, which every candidate must
-    pass too. A task is degenerate where a mutant is caught on neither.
+    there; what passes is tried on more draws, as candidates are. Mutants that the declared inputs let pass (the
+    input itself for a ReLU of positive numbers) are tried again on adapted ones: the hidden and confirm workloads of
+    other value regimes, which every candidate must pass too. A task is degenerate where a mutant is caught on neither.
 
     Args:
         problem: The task.
@@ -81,7 +83,10 @@ def admit(
     caught: dict[str, bool] = {}
     unusable: list[str] = []
     cases = 0
-    for workload in problem.task.split(Split.SEARCH):
+    search = problem.task.split(Split.SEARCH)
+    for number, workload in enumerate(search * _DRAWS):
+        if number >= len(search) and (workload.name in unusable or all(caught.values())):
+            continue
         if time.monotonic() >= end:
             raise TimeoutError("the deadline of the admission came first")
         case = oracle.case(workload, seeds.draw())
