@@ -27,9 +27,8 @@ def name_cpu(device: Any) -> None:
     named = [ctypes.c_char_p.from_address(record + offset).value for offset in (_TRIPLE, _CPU)]
     if named == [b"x86_64-unknown-linux-gnu", b"generic"]:
         libc = ctypes.CDLL(None)
-        libc.strdup.restype = (
-            ctypes.c_void_p
-        )  # PoCL's own name came from there too: it may free what it finds
+        libc.strdup.restype = ctypes.c_void_p
+        # PoCL's own name came from `strdup` too: it may free what it finds.
         ctypes.c_void_p.from_address(record + _CPU).value = libc.strdup(known_cpu(_flags()).encode())
 
 

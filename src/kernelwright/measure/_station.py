@@ -3,17 +3,14 @@
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-import torch
-
 from ..records import Block, Contract, Workload
 from ..sandbox import Fetched, Reply, settle
-from ..tasks import Problem
+from ..tasks import Problem, one_thread
 from ._content import Content
 from ._layout import Layout, bytes_of
 from ._legs import Contestant
@@ -181,7 +178,7 @@ class Station:
                 self._layout.flush_caches()
             settle()
 
-        with _one_thread():
+        with one_thread():  # so that there is next to nothing for `settle` to wait for
             numbers = leg.worker.bind_all(self._layout.place(sets), self.workload.outputs)
             asked = [numbers[i % len(numbers)] for i in range(calls)]
             reply = leg.worker.call(asked, deadline_s=limit_s, fill=fill)
@@ -205,17 +202,6 @@ def give_state(problem: Problem, workload: Workload, legs: Sequence[Contestant])
     state = problem.state(workload, secrets.randbits(48))
     for leg in legs:
         leg.take(state)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch work on the calling thread alone, so that there is next to nothing for `settle` to wait for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:

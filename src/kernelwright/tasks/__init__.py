@@ -7,10 +7,10 @@ from ._facts import aliases
 from ._problem import Outcome, Problem
 from ._rounding import Apart, Rounding
 from ._sparing import Sparing
-from ._target import load_task
+from ._target import load_task, one_thread
 from .forms.own import task
 
 __all__ = [
     "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Workload", "aliases", "brief", "candidate_of",
-    "load_candidate", "load_task", "task",
+    "load_candidate", "load_task", "one_thread", "task",
 ]  # fmt: skip

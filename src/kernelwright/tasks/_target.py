@@ -59,7 +59,7 @@ def load_task(
         path, kernel = existing.inside(path, kernel)
     minutes = minutes or _MOST_MINUTES
     try:
-        with deadline(minutes * 60), _one_thread():
+        with deadline(minutes * 60), one_thread():
             task = _load(path, symbol, max_elements, contract, fixed, backward=backward)
     except TimeoutError:
         raise TaskError(
@@ -73,8 +73,8 @@ def load_task(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run what loading tries, small as it is, without a team of threads, which a busy machine starves."""
+def one_thread() -> Iterator[None]:
+    """Let torch work on the calling thread alone: a team is starved on a busy machine, and spins on after its work."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
