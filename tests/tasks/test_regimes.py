@@ -58,6 +58,13 @@ def test_special_values_are_few_and_there() -> None:
     assert int((~torch.isfinite(_in("special", tiny))).sum()) == 1
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (8, 9)])
+def test_a_lone_value_lies_in_its_own_argument_whatever_the_layout(shape: tuple[int, ...]) -> None:
+    spec = FREE.model_copy(update={"shape": shape, "layout": "transposed" if len(shape) > 1 else FREE.layout})
+    assert int(_in("nan in x", spec).isnan().sum()) == (0 not in shape)
+    assert torch.equal(_in("nan in y", spec), _in("declared", spec))
+
+
 def test_mixed_has_scales_far_apart_and_zeros() -> None:
     values = _in("mixed").abs()
     assert values.max() > 30

@@ -98,12 +98,28 @@ def test_regimes_on_which_the_reference_raises_are_dropped(load: Load) -> None:
         "assert x.device.type == 'meta' or bool((x >= 0).all())\n    return x + 1",
         x="float32[rows, dim] uniform(0, 1)",
     )
-    assert _regimes(task) == {"declared", "constant"}
+    assert _regimes(task) == {"declared", "constant", "infinity in x"}
 
 
 def test_special_values_stay_only_where_some_of_the_answer_is_defined(load: Load) -> None:
     assert "special" in _regimes(load("return x.softmax(-1)"))
-    assert "special" not in _regimes(load("return x.softmax(-1) + x.sum() * 0"))
+    nothing = _regimes(load("return x.softmax(-1) + x.sum() * 0"))
+    assert "special" not in nothing
+    assert {"nan in x", "infinity in x"} <= nothing
+
+
+def test_where_special_values_leave_nothing_each_argument_gets_one_in_turn(tmp_path: Path) -> None:
+    file = tmp_path / "op.py"
+    file.write_text(
+        "import kernelwright as kw\n"
+        "@kw.task(x='float32[n]', y='float32[n]', workloads=[{'n': 256}])\n"
+        "def op(x, y):\n    return ((x - y) ** 2).mean()\n"
+    )
+    task = load_task(file)
+    assert {f"{v} in {a}" for v in ("nan", "infinity") for a in ("x", "y")} <= _regimes(task)
+    problem, lone = Problem(task), next(w for w in task.workloads if w.regime == "nan in y")
+    x, y = problem.inputs(lone, 0)
+    assert bool(x.isfinite().all()) and int(y.isnan().sum()) == 1
 
 
 def test_structured_arguments_get_no_regimes(load: Load) -> None:
@@ -156,7 +172,7 @@ def test_where_nothing_can_be_run_sizes_are_derived_by_shape(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kernelwright.tasks.splits._MOST_SMALL", 16)
-    monkeypatch.setattr("kernelwright.tasks.splits._MOST_TRIED", 0)
+    monkeypatch.setattr("kernelwright.tasks._tryout.MOST_TRIED", 0)
     monkeypatch.setattr(Problem, "run_reference", lambda *_: pytest.fail("it ran"))
     task = load("return x.softmax(-1)")
     (search,) = task.split(Split.SEARCH)

@@ -1,5 +1,6 @@
 """Value regimes: other values laid over a workload's free float arguments, never over structured ones."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -7,6 +8,10 @@ import torch
 from ..records import Distribution, TensorSpec
 from ._draw import draw, dtype_of, lay_out
 
+SPECIAL = "special"
+"""Name of the regime of NaN and infinities in every argument."""
+LONE = {"nan": math.nan, "infinity": math.inf}
+"""Values of which one may lie in one argument, all else as declared: `nan in x`."""
 Regime = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 """Makes float32 values of a shape."""
 
@@ -25,9 +30,29 @@ def takes_regime(spec: TensorSpec) -> bool:
 
 def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
     """Draw the spec's tensor in the regime; structured tensors and `declared` are drawn as declared."""
-    if regime == "declared" or not takes_regime(spec):
+    value, _, place = regime.partition(" in ")
+    if place == spec.name:
+        return _lone(draw(spec, random), LONE[value], random)
+    if place or regime == "declared" or not takes_regime(spec):
         return draw(spec, random)
     return lay_out(REGIMES[regime](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
+
+
+def with_lone(value: str, spec: TensorSpec) -> str:
+    """Name the regime in which one value of `LONE` lies somewhere in one argument.
+
+    Example:
+        >>> with_lone("nan", TensorSpec(name="x", shape=(4,), dtype="float32"))
+        'nan in x'
+    """
+    return f"{value} in {spec.name}"
+
+
+def _lone(values: torch.Tensor, value: float, random: torch.Generator) -> torch.Tensor:
+    if values.numel():
+        place = torch.randint(values.numel(), (), generator=random)
+        values[torch.unravel_index(place, values.shape)] = value
+    return values
 
 
 def _normal(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
@@ -102,7 +127,7 @@ REGIMES: dict[str, Regime] = {
     "tiny-scale": _tiny,
     "sparse": _sparse,
     "constant": _constant,
-    "special": _special,
+    SPECIAL: _special,
     "small-integers": _small_integers,
     "mixed": _mixed,
 }

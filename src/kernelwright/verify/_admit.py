@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Task, Workload
 from ..tasks import Problem
+from ..tasks.regimes import LONE, SPECIAL
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
 from ._law import differences
@@ -15,7 +16,7 @@ ADMISSION = "admission"
 """Name of the check that `Admission.finding` reports."""
 
 
-_AS_DECLARED = frozenset({"declared", "special", "small-integers"})
+_AS_DECLARED = frozenset({"declared", SPECIAL, "small-integers", *LONE})
 """Regimes that adapt nothing: the declared one, and those that only special comparisons suit."""
 _TELLING = ("mixed", "negatives", "normal")
 _DRAWS = 4
@@ -118,7 +119,7 @@ def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
 
 def _adapted(task: Task) -> list[Workload]:
     """Return the workloads whose values are not as declared, mixed regimes first."""
-    others = [w for w in task.workloads if w.regime not in _AS_DECLARED]
+    others = [w for w in task.workloads if w.regime.partition(" in ")[0] not in _AS_DECLARED]
     return sorted(others, key=lambda w: w.regime not in _TELLING)
 
 
