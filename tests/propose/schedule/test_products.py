@@ -129,6 +129,12 @@ def test_axes_of_a_window_stay_apart():
     assert [a.size for a in after.columns] == [2, 6, 19] and [a.size for a in after.inner] == [5, 3, 3]
 
 
+def test_a_result_of_one_axis_is_stored_once():
+    graph = graph_of(lambda x, w: (x @ w).sum(-1), (5, 4), (4, 6))
+    _, step = taken(State(graph, graph), BY_NAME["commute"], "sum").program.steps
+    assert [s.buffer for s in step.epilogue] == ["sum"]
+
+
 def test_columns_are_what_lies_side_by_side():
     assert [a.size for a in contraction_of("convolved").columns][-1] == 19
     assert [a.size for a in contraction_of("bias").columns] == [37]

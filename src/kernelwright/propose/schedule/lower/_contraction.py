@@ -109,7 +109,8 @@ def _attempt(
     value = flat.value(root, tuple(positions))
     if builder.at is None or kind_of(found.dtype) != "float32":
         raise NotContraction("the product is not read")
-    block.body.append(Store(stored[root], tuple(positions), value))
+    if root not in builder.done:
+        block.body.append(Store(stored[root], tuple(positions), value))
     done = frozenset(n for n in (root, found) if n is root or n in builder.done)
     one, two, out = found.labels
     groups = [_axes(at, size, sizes) for at, size in zip(builder.at, found.shape, strict=True)]
