@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from kernelwright.propose.schedule.actions import ACTIONS, IllegalAction, State, replayed, taken, undone
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import alone, beam, estimate, explained, legal
+from kernelwright.propose.schedule.policy import Leaf, alone, beam, estimate, explained, legal
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded
@@ -230,7 +230,20 @@ def test_the_beam_orders_leaves_and_explains_them():
     assert [leaf.cost.time_us for leaf in leaves] == sorted(leaf.cost.time_us for leaf in leaves)
     assert any("library(mm)" in leaf.state.text for leaf in leaves)
     fused = next(leaf for leaf in leaves if not leaf.state.steps)
-    assert "2 operations in 1 kernel, bytes" in explained(fused, alone(graph))
+    assert "2 operations in 1 kernel: passes" in explained(fused, alone(graph))
+
+
+def test_a_schedule_says_how_often_it_goes_through_the_data():
+    graph = graph_of(CASES["single-pass"][0], (64, 4096))
+    start = State(graph, graph)
+    online = taken(start, BY_NAME["single-pass"], next(iter(BY_NAME["single-pass"].sites(start))))
+    told = [explained(Leaf(s, estimate(s.program)), alone(graph)) for s in (start, online)]
+    assert "1 kernel: passes 5 → 3, bytes" in told[0] and "1 kernel: passes 5 → 2, bytes" in told[1]
+
+
+def test_passes_over_little_beside_the_data_do_not_count():
+    graph = graph_of(lambda x, w: torch.sigmoid(w).mul(3.0) * torch.relu(x @ w).amax(0), (400, 8), (8, 8))
+    assert (alone(graph).passes, estimate(lower(graph)).passes) == (3, 2)
 
 
 def test_a_policy_is_asked_for_scores():

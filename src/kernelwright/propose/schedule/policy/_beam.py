@@ -117,7 +117,8 @@ def explained(leaf: Leaf, alone: Cost | None) -> str:
     ahead = len(program.ahead) if program else 0
     steps = f"{leaf.state.text}; " if leaf.state.steps else ""
     return (
-        f"{steps}{alone.kernels} operations in {now.kernels} kernel{'s' if now.kernels != 1 else ''}, "
+        f"{steps}{alone.kernels} operations in {now.kernels} kernel{'s' if now.kernels != 1 else ''}: "
+        f"passes {alone.passes} → {now.passes}, "
         f"bytes {alone.memory_bytes / 1e6:.3g} → {now.memory_bytes / 1e6:.3g} MB"
         + (f"; {ahead} more, whenever the weights change" if ahead else "")
     )

@@ -22,6 +22,7 @@ from ..tile import (
     walk,
 )  # fmt: skip
 from ._lost import idle, lost_bytes, trips
+from ._passes import passes_of
 from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
@@ -45,6 +46,8 @@ class Cost:
     lost_bytes: int = 0
     """Bytes that count though nobody asked for them: lines that a plain store reads before it writes, lines of which
     one element is used, and what threads without work could have moved meanwhile."""
+    passes: int = 0
+    """Loops over the elements of the largest argument or output."""
 
     @property
     def time_us(self) -> float:
@@ -78,7 +81,7 @@ def estimate(program: Program) -> Cost:
             waits = idle(step, once + again)
             memory, cache, operations = memory + once, cache + again, operations + int(waits * done)
             lost += lost_bytes(program, step) + int((waits - 1) * once)
-    return Cost(memory, cache, operations, len(steps), lost)
+    return Cost(memory, cache, operations, len(steps), lost, passes_of(program))
 
 
 def _products(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Contraction, int]]:
