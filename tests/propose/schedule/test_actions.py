@@ -4,10 +4,22 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from kernelwright.propose.schedule.actions import ACTIONS, IllegalAction, State, replayed, taken, undone
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import (
+    ACTIONS,
+    IllegalAction,
+    State,
+    offered,
+    replayed,
+    steps_of,
+    taken,
+    transplanted,
+    undone,
+)
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
 from kernelwright.propose.schedule.policy import Leaf, alone, beam, estimate, explained, legal
+from kernelwright.propose.schedule.printing import forms_of
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import _recorded
@@ -129,6 +141,28 @@ def test_steps_replay_on_another_shape():
     )
     other = replayed(graph_of(function, (4, 9)), [step], ACTIONS)
     assert not any(isinstance(n, Reduce) and n.monoid == "variance" for n in other.graph.nodes)
+
+
+def test_steps_are_read_back_from_what_a_candidate_records():
+    graph = graph_of(lambda x: F.layer_norm(x, x.shape[-1:]), (5, 7))
+    start = State(graph, graph)
+    passes = taken(start, BY_NAME["two-passes"], next(BY_NAME["two-passes"].sites(start)))
+    state = taken(passes, BY_NAME["vectorise"], next(BY_NAME["vectorise"].sites(passes)))
+    candidate = cpp.render(state.program, state.graph, parameters={"actions": state.text})
+    steps = steps_of(str(candidate.parameters["actions"]))
+    again = replayed(graph, steps, ACTIONS)
+    assert (again.text, str(again.graph), again.decisions) == (state.text, str(state.graph), state.decisions)
+    assert steps_of("") == ()
+    with pytest.raises(ValueError, match="expected 'action"):
+        steps_of("two-passes[var]")
+
+
+def test_a_schedule_is_transplanted_to_a_language_with_fewer_forms():
+    graph = graph_of(lambda x, w: torch.softmax(x @ w, -1), (8, 16), (16, 33))
+    steps = [("panels", "mm"), ("single-pass", "softmax_sum5"), ("keep", "nowhere")]
+    here, there = (transplanted(graph, steps, offered(forms_of(name))) for name in ("cpp", "opencl"))
+    assert here.steps == (("panels", "mm"), ("single-pass", "softmax_sum5"))
+    assert there.steps == (("single-pass", "softmax_sum5"),) and there.program is not None
 
 
 def test_what_is_not_legal_is_refused():

@@ -31,13 +31,14 @@
 | `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
-(`replayed`), explained, and each step taken back (`undone`). Sizes (of tiles and blocks, vectors in flight) are
+(`replayed`), read back from a candidate (`steps_of`), brought to another language (`transplanted`), explained, and
+each step taken back (`undone`). Sizes (of tiles and blocks, vectors in flight) are
 parameters of the template, for the tuner.
 """
 
 from collections.abc import Collection
 
-from ._state import Action, IllegalAction, State, Step, replayed, taken, undone
+from ._state import Action, IllegalAction, State, Step, replayed, steps_of, taken, transplanted, undone
 from .activated import Activated
 from .algebra import Diagonal
 from .commute import Commute
@@ -139,6 +140,8 @@ __all__ = [
     "Winograd",
     "offered",
     "replayed",
+    "steps_of",
     "taken",
+    "transplanted",
     "undone",
 ]  # fmt: skip

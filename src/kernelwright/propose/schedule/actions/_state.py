@@ -1,5 +1,6 @@
 """State and Action: one named step of a schedule, recorded so that it can be replayed and taken back."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from ..tile import Program
 
 Step: TypeAlias = tuple[str, str]
 """Name of an action, and the site it was applied to."""
+_STEP = re.compile(r"([a-z-]+)\(([^()]+)\)")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,36 @@ def replayed(graph: Graph, steps: Sequence[Step], actions: Sequence[Action]) -> 
         if name not in known:
             raise IllegalAction(f"no action {name!r}; known are {', '.join(sorted(known))}")
         state = taken(state, known[name], site)
+    return state
+
+
+def steps_of(text: str) -> tuple[Step, ...]:
+    """Read the steps that `State.text` wrote, as candidates record them in `parameters["actions"]`.
+
+    Example:
+        >>> steps_of("two-passes(var_mean); keep(mul_kernel.exp)")
+        (('two-passes', 'var_mean'), ('keep', 'mul_kernel.exp'))
+
+    Raises:
+        ValueError: the text is no such line.
+    """
+    found = [_STEP.fullmatch(part) for part in text.split("; ")] if text else []
+    steps = tuple((step[1], step[2]) for step in found if step)
+    if len(steps) != len(found):
+        raise ValueError(f"{text!r} is no line of steps; expected 'action(site); action(site)'")
+    return steps
+
+
+def transplanted(graph: Graph, steps: Sequence[Step], actions: Sequence[Action]) -> State:
+    """Take those of the recorded steps that are legal, in order: on another shape, or in a language with other forms.
+
+    What is left out shows in the `steps` of the result. `replayed` takes all of them or raises.
+    """
+    known = {action.name: action for action in actions}
+    state = State(graph, graph)
+    for name, site in steps:
+        if name in known and site in set(known[name].sites(state)):
+            state = taken(state, known[name], site)
     return state
 
 
