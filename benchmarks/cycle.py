@@ -1,6 +1,6 @@
 """What one cycle of proposal and evaluation costs beside the model: here, OpenEvolve and ShinkaEvolve, side by side.
 
-    python -m benchmarks.cycle [--cycles 50] [--rounds 3] [--venv DIR]
+    python -m benchmarks.cycle [--cycles 50] [--rounds 3] [--edits 4] [--venv DIR]
 
 One scripted model, in a process of its own, answers all three at once with the same programs in the same order;
 every third answer repeats an earlier program. All three call the same evaluator (`benchmarks/peers/evaluator.py`),
@@ -12,7 +12,7 @@ the floor under all of them: OpenAI's SDK in a loop, and nothing else.
 In a cycle, besides the call over HTTP by OpenAI's SDK and the evaluator:
 
 - here: strategy, prompt, parser, duplicates told apart, ledger before and after, journal, evaluation and events, each
-  on disk before it is acted on; one question at a time, each after the evaluation before it;
+  on disk before it is acted on; as many questions under way as a run has by default, or `--edits`;
 - OpenEvolve: prompt, parser and evaluator in a worker process, its database in memory (on disk every 100 iterations);
   one worker, with a question for each of its five islands queued ahead, so that it never waits for the database;
 - ShinkaEvolve: prompt, parser, a process started for each evaluation and polled for, a row in SQLite.
@@ -35,6 +35,7 @@ from kernelwright.propose.llm import LLMEditor
 from kernelwright.records import Budget, Decision, DecisionStatus, Evaluation
 from kernelwright.search import Meter
 from kernelwright.search._builder import Builder
+from kernelwright.search._editing import WIDTH
 from kernelwright.search._edits import Desk, Edits
 from kernelwright.search._evaluation import Evaluator
 from kernelwright.search._scheduler import Scheduler
@@ -117,8 +118,8 @@ class Programs(PlantedLanguage):
     name = "torch"
 
 
-def ours(folder: Path, cycles: int) -> Cost:
-    """Run our session with the model editor and the default strategy."""
+def ours(folder: Path, cycles: int, edits: int) -> Cost:
+    """Run our session with the model editor and the default strategy, so many edits under way at once."""
     log, asked = folder / "log", itertools.count()
     os.environ["CYCLE_LOG"] = str(log)
     with served(script) as model, Store(folder) as store:
@@ -137,14 +138,14 @@ def ours(folder: Path, cycles: int) -> Cost:
             del under_way
             return next(asked) < cycles
 
-        desk = Desk([editor], request, 1, room, lambda: 3600.0, lambda *_, **__: None)
+        desk = Desk([editor], request, edits, room, lambda: 3600.0, lambda *_, **__: None)
         means = Means(0, tuple(editor.operators))
         strategy, journal = make_strategy("evolve", means), Journal(folder, run.id)
         with (
-            Edits(strategy, desk, journal, judging.evaluations, ()) as edits,
+            Edits(strategy, desk, journal, judging.evaluations, ()) as under_way,
             Builder(languages, width=1, overlap=False) as builder,
         ):
-            scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), edits)
+            scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), under_way)
             Session(scheduler, builder, judging, meter, desk.say).run()
     return Cost.of("kernelwright", model.asked_s, log)
 
@@ -159,11 +160,11 @@ def theirs(system: str, folder: Path, python: Path, cycles: int) -> Cost:
     return Cost.of(system, model.asked_s, log)
 
 
-def run(system: str, folder: Path, python: Path, cycles: int) -> Cost:
+def run(system: str, folder: Path, python: Path, cycles: int, edits: int) -> Cost:
     """Run one row of the table."""
     if system in PEERS:
         return theirs(system, folder, python, cycles)
-    return call_alone(folder, cycles) if system == "call" else ours(folder, cycles)
+    return call_alone(folder, cycles) if system == "call" else ours(folder, cycles, edits)
 
 
 def call_alone(folder: Path, cycles: int) -> Cost:
@@ -184,6 +185,7 @@ def main() -> None:
     )
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--edits", type=int, default=WIDTH)
     parser.add_argument("--venv", type=Path, default=Path.home() / ".cache" / "kernelwright" / "peers")
     given = parser.parse_args()
     python = peers_python(given.venv)
@@ -191,7 +193,7 @@ def main() -> None:
     for _ in range(given.rounds):
         for system in SYSTEMS:
             with tempfile.TemporaryDirectory() as name:
-                one = run(system, Path(name), python, given.cycles)
+                one = run(system, Path(name), python, given.cycles, given.edits)
             best_s[system] = min(one.cycle_s, best_s.get(system, one.cycle_s))
             load = round(os.getloadavg()[0], 1)
             print(json.dumps({"event": "system", **one.__dict__, "load": load}), flush=True)

@@ -72,6 +72,19 @@ def test_most_of_the_readers_drop_a_proposal(against, passes):
     assert reply.usd == pytest.approx(1.3)
 
 
+@pytest.mark.parametrize(("against", "passes"), [(0, True), (2, True), (3, False)])
+def test_one_look_by_which_most_find_it_wrong_drops_a_proposal(against, passes):
+    editor = Scripted(
+        draft=drafts,
+        test=lambda m: Reply(notes={"correct": "bounds" not in m.goal or m.sample >= 4 + against}),
+    )
+    steps = Steps(read_by="test", looks=("types", "bounds"), votes=4)
+    reply = Team(editor, {"draft": steps}).edit(Move(0, "draft", goal="G"), None)
+    read = [(m.goal, m.sample) for m in editor.moves if m.operator == "test"]
+    assert read == [(f"G\n{look}", 4 * i + n) for i, look in enumerate(("types", "bounds")) for n in range(4)]
+    assert bool(reply.proposals) is passes
+
+
 def test_readers_that_fail_have_no_vote():
     editor = Scripted(draft=drafts, test=Reply(failure="down"))
     assert Team(editor, {"draft": Steps(read_by="test", votes=3)}).edit(Move(0, "draft"), None).proposals

@@ -47,6 +47,9 @@ WORDS: Mapping[str, dict[str, object]] = {
 }
 
 
+WHOLE = 'title = "t"\nsource = "s"\nmechanism = "m"\nleft_out = "l"\nstrategy = "greedy"\n'
+
+
 def role_of(asked: Asked) -> str:
     return next((role for role, words in ROLES.items() if words in asked.last), "coder")
 
@@ -144,13 +147,18 @@ def test_there_is_one_for_each_known_system():
 
 def test_a_recipe_of_ones_own(tmp_path):
     file = tmp_path / "mine.toml"
-    file.write_text('title = "t"\nsource = "s"\nmechanism = "m"\nleft_out = "l"\nstrategy = "greedy"\n')
+    file.write_text(WHOLE)
     assert load_recipe(str(file)) == Recipe(
         name="mine", title="t", source="s", mechanism="m", left_out="l", strategy="greedy"
     )
     file.write_text('strategy = "greedy"\nstragety = 1\n')
     with pytest.raises(InputError, match="mine"):
         load_recipe(str(file))
+    file.write_text(WHOLE + '[steps."draft improve"]\nhint = "h"\n')
+    assert {name: steps.hint for name, steps in load_recipe(str(file)).steps.items()} == {
+        "draft": "h",
+        "improve": "h",
+    }
     file.write_text("strategy = ")
     with pytest.raises(InputError, match="not TOML"):
         load_recipe(str(file))
@@ -356,13 +364,15 @@ def test_kernelagent_expands_the_best_few_for_the_bottleneck_that_was_named(play
     )
 
 
-def test_robust_kbench_verifiers_drop_what_most_of_them_find_wrong_before_it_is_built(play):
+def test_robust_kbench_three_verifiers_drop_what_one_of_them_finds_wrong_before_it_is_built(play):
     def verdict(n: int, asked: Asked) -> str:
-        doubt = "speed 1.1 " in asked.last and n % 3 != 0
+        doubt = "speed 1.1 " in asked.last and "Look only at memory" in asked.last
         return json.dumps({"correct": not doubt, "risks": ["it reads past the end"] if doubt else []})
 
     session = play("robust-kbench", evaluations=3, says={"tester": verdict})
     assert session.roles[:4] == ["coder", "tester", "tester", "tester"]
+    looks = [a.last.partition("Look only at ")[2].split()[0] for a in session.of("tester")[:3]]
+    assert looks == ["whether", "memory:", "numerics:"]
     assert 1.1 not in [f.score for f in session.walked.found]
     assert "it reads past the end" in session.replies[0].failure
     assert session.walked.found[1].score == pytest.approx(1.2)

@@ -1,13 +1,14 @@
 """An evaluation → what a model or an agent is told of it: enough to mend and improve, nothing of what is hidden.
 
 Covers: the compiler's words, the failed check, speedup and its limits on the search workloads, which term of
-the bound binds and how far it is, static evidence.
+the bound binds and how far it is, static evidence, how many cores it kept busy.
 Does not cover: hidden and confirm workloads (only that one failed, and at which check), seeds, tolerances,
 expected values, figures of errors: none of these is in what is returned.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from ..records import (
     Bound,
@@ -133,9 +134,26 @@ def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple
         if timed.workload not in search:
             continue
         line = f"{timed.workload}: {timed.time_us:.1f} us, {timed.speedup} times as fast as {timed.baseline}"
+        if busy := _cores(evaluation, timed.workload):
+            line += f"; {busy}"
         bound = bound_of.get(timed.workload)
         if bound is not None and bound.time_us and timed.time_us:
             share = bound.time_us / timed.time_us
             line += f"; {share:.0%} of what {bound.binding} allows ({bound.time_us:.1f} us)"
         lines.append(line)
     return tuple(lines)
+
+
+def _cores(evaluation: Evaluation, workload: str) -> str:
+    """Say how many cores each leg kept busy: its process's CPU time over the wall clock; nothing on a GPU."""
+    timing = evaluation.timing
+    if timing is None or not timing.device.startswith("cpu"):
+        return ""
+    blocks = [b for b in timing.blocks if b.workload == workload and not b.repeated]
+    busy = {
+        leg.name: [b.cpu_us[leg.name] / b.times_us[leg.name] for b in blocks if b.cpu_us.get(leg.name)]
+        for leg in timing.legs
+    }
+    return ", ".join(
+        f"{name} keeps {median(shares):.1f} cores busy" for name, shares in busy.items() if shares
+    )

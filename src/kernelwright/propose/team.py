@@ -6,7 +6,7 @@ different lines of thought, and its proposals read by others before anything is 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 
 from pydantic import Field, JsonValue
 
@@ -48,8 +48,10 @@ class Steps(Record):
     """How many times it is carried out."""
     read_by: str = ""
     """Operator that reads each proposal before it is built; its `correct` is a vote, its `rating` a rank."""
+    looks: tuple[str, ...] = ()
+    """What the readers look at, one after the other; a proposal that is found wrong by one look is dropped."""
     votes: int = Field(default=1, ge=1)
-    """How many readers; a proposal that most of them find wrong is dropped."""
+    """How many readers for each look; it is wrong where most of them find it so."""
     keep: int | None = Field(default=None, ge=1)
     """How many proposals go on, the best rated first; all by default."""
 
@@ -83,9 +85,9 @@ class Team:
         """Carry out one move and the steps around it; what they cost is in the reply, and so is what they said."""
         steps = self._steps.get(move.operator, Steps())
         words = self._prepare(move, steps, request)
-        goal = "\n".join(part for part in (move.goal, *words.said, steps.hint) if part)
+        goal = _lines(move.goal, *words.said, steps.hint)
         replies = [
-            self._editor.edit(replace(move, goal="\n".join(filter(None, (goal, thought))), sample=i), request)
+            self._editor.edit(replace(move, goal=_lines(goal, thought), sample=i), request)
             for i, thought in enumerate(_thoughts(steps))
         ]
         read = [self._read(p, move, steps, request) for p in _different(replies)]
@@ -104,8 +106,8 @@ class Team:
         """Ask for words, each role with what was said before it."""
         words = _Words()
         for operator in steps.first:
-            goal = "\n".join(part for part in (move.goal, *words.said) if part)
-            words.hear(self._editor.edit(replace(move, operator=operator, goal=goal), request))
+            asked = replace(move, operator=operator, goal=_lines(move.goal, *words.said))
+            words.hear(self._editor.edit(asked, request))
         return words
 
     def _read(
@@ -115,8 +117,14 @@ class Team:
             return _Read(proposal)
         shown = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())
         asked = replace(move, operator=steps.read_by, parents=(_not_evaluated(shown),), inspirations=())
-        replies = [self._editor.edit(replace(asked, sample=i), request) for i in range(steps.votes)]
-        return _Read(proposal, replies)
+        looks = [
+            [
+                self._editor.edit(replace(asked, goal=_lines(move.goal, look), sample=first + i), request)
+                for i in range(steps.votes)
+            ]
+            for first, look in zip(count(step=steps.votes), steps.looks or ("",), strict=False)
+        ]
+        return _Read(proposal, looks)
 
 
 class _Words:
@@ -144,14 +152,25 @@ class _Words:
 class _Read:
     """A proposal and what its readers said."""
 
-    def __init__(self, proposal: Candidate | SourceTemplate, replies: Sequence[Reply] = ()) -> None:
+    def __init__(self, proposal: Candidate | SourceTemplate, looks: Sequence[Sequence[Reply]] = ()) -> None:
         self.proposal = proposal
+        replies = [r for look in looks for r in look]
         said = [r.notes for r in replies if not r.failure]
-        against = sum(notes.get("correct") is False for notes in said)
-        self.passed = 2 * against <= len(said)
+        self.passed = not any(map(_most_against, looks))
         self.rating = max((_rating(notes) for notes in said), default=0.0)
         self.said = tuple(_text(notes["risks"]) for notes in said if notes.get("risks"))
         self.usd = sum(r.usd for r in replies)
+
+
+def _most_against(replies: Sequence[Reply]) -> bool:
+    """Tell whether most of the readers that answered found it wrong."""
+    said = [r.notes for r in replies if not r.failure]
+    return 2 * sum(notes.get("correct") is False for notes in said) > len(said)
+
+
+def _lines(*parts: str) -> str:
+    """Join what there is, a line each."""
+    return "\n".join(filter(None, parts))
 
 
 def _thoughts(steps: Steps) -> list[str]:

@@ -20,7 +20,7 @@ from .strategies import DEFAULT_STRATEGY, Means, Strategy, make_strategy
 if TYPE_CHECKING:
     from ._search import Search
 
-_WIDTH = 4
+WIDTH = 4
 """Moves under way at once, where the run's option `edits` says nothing else."""
 
 
@@ -74,7 +74,7 @@ def edits_of(
         return not meter.over(reserve=True) and (most is None or meter.evaluations + under_way < most)
 
     desk = Desk(
-        editors, request, width=int(str(run.options.get("edits") or _WIDTH)), room=room,
+        editors, request, width=int(str(run.options.get("edits") or WIDTH)), room=room,
         left_s=meter.left_to_explore_s, say=setting.say,
     )  # fmt: skip
     strategy = strategy_of(name, _means(editors, run.seed, run.options), run.options)

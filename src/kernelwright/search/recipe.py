@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 
 from ..errors import InputError, NotFoundError, known_names
 from ..propose.team import Steps
@@ -36,11 +36,18 @@ class Recipe(Record):
     settings: dict[str, Scalar] = {}
     """The strategy's own settings."""
     steps: dict[str, Steps] = {}
-    """Roles around an operator, by operator."""
+    """Roles around an operator, by operator; a file may name several at once, with spaces between them."""
     lessons: bool = False
     """Whether prompts hold what earlier runs taught."""
     prompts: Literal["shipped", "evolving"] = "shipped"
     """Whether the coder's prompt is the shipped one, or the version that did best so far."""
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _each(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {operator: steps for operators, steps in given.items() for operator in str(operators).split()}
 
     def arguments(self) -> dict[str, Any]:
         """Return what `kernelwright.optimize` takes for a search by this recipe.

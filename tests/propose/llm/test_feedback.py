@@ -8,7 +8,7 @@ from kernelwright.propose.llm._context import context_of, guide
 from kernelwright.propose.llm._exemplars import category_of, exemplars
 from kernelwright.propose.llm._prompts import Prompts
 from kernelwright.propose.llm._reference import shown_source
-from kernelwright.records import Build, CheckStatus, Finding, Reference, SourceFile, Split
+from kernelwright.records import Block, Build, CheckStatus, Finding, Leg, Reference, SourceFile, Split, Timing
 from kernelwright.tasks.capture import capture
 
 from .conftest import KERNEL, evaluation, timed
@@ -103,6 +103,27 @@ def test_times_intervals_and_the_bound_are_told(request_of):
     assert "0.80 (0.75 to 0.85) times the speed of eager: slower" in text
     assert "spills = 3" in text
     assert "bound by dram" in text and KERNEL.strip() in text
+
+
+def test_how_many_cores_each_leg_kept_busy_is_told_on_a_cpu_alone(request_of):
+    request = request_of()
+    name = request.problem.task.workloads[0].name
+    legs = tuple(Leg(name=n, content="", symbol="run", worker=1) for n in ("candidate", "eager", "compile"))
+    blocks = tuple(
+        Block(
+            workload=name, order=(), calls=1,
+            times_us={"candidate": t, "eager": 2 * t}, cpu_us={"candidate": 50.0, "eager": 4 * t},
+        )
+        for t in (49.0, 50.0, 500.0)
+    )  # fmt: skip
+    for device, told in (
+        ("cpu-1", "candidate keeps 1.0 cores busy, eager keeps 2.0 cores busy"),
+        ("cuda-1", ""),
+    ):
+        timing = Timing(legs=legs, blocks=blocks, cache="warm", device=device)
+        one = evaluation(workloads=(timed(name),)).model_copy(update={"timing": timing})
+        (line,) = shown(one, request.problem.task, request.bounds).times
+        assert told in line and ("busy" in line) is bool(told)
 
 
 def test_alarms_are_told():

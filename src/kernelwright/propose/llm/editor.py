@@ -156,7 +156,8 @@ class LLMEditor:
         )
         return self.prompts.messages(
             role.name, self.context(request), parents=parents, inspirations=inspirations, goal=move.goal,
-            tried=move.tried, difference=_difference(move, request), guidance=request.guidance,
+            tried=move.tried, difference=_difference(move, request) if move.operator == "repair" else "",
+            guidance=request.guidance,
         )  # fmt: skip
 
 
