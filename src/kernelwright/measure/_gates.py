@@ -22,8 +22,8 @@ Spent = Mapping[str, tuple[float, float]]
 _CPU_SLACK = 1.25
 _READABLE_US = 10_000.0
 """CPU time below which nothing is made of it: some systems count it in ticks."""
-_REQUEST_US = 1_000.0
-"""CPU time a block that a worker may use around its calls: the channel, and idle threads that still spin."""
+_REQUEST_US = 250.0
+"""CPU time a block that a worker may use around its calls: until it stands still, tens of microseconds a thread."""
 
 
 def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
