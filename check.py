@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run every check: lints, types, tests. CI calls this too.
 
-`python check.py` runs all; `python check.py tests -k softmax` runs the tests alone, with pytest's arguments.
+`python check.py` runs all; `python check.py tests -k softmax` runs the tests alone, with pytest's arguments. Tests run
+side by side, save those marked `alone`: they run after the others, one by one.
 """
 
 import os
@@ -9,19 +10,6 @@ import subprocess
 import sys
 import time
 
-TIMED = (
-    "adversarial",
-    "bound",
-    "cli",
-    "deploy",
-    "docs",
-    "measure",
-    "sandbox",
-    "search/test_acceptance.py",
-    "test_flow.py",
-    "verify",
-)
-"""Tests that watch clocks or keep every core busy: they run one after another; the others side by side."""
 CORES = str(min(os.cpu_count() or 1, 4))
 ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 """Workers that share the tests must find them in the same order."""
@@ -34,17 +22,8 @@ STEPS = {
     ],
     "types": [[sys.executable, "-m", "mypy"]],
     "tests": [
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-n",
-            CORES,
-            "--dist",
-            "loadfile",
-            *(f"--ignore=tests/{name}" for name in TIMED),
-        ],
-        [sys.executable, "-m", "pytest", *(f"tests/{name}" for name in TIMED)],
+        [sys.executable, "-m", "pytest", "-n", CORES, "--dist", "loadfile", "-m", "not alone"],
+        [sys.executable, "-m", "pytest", "-m", "alone"],
     ],
 }
 

@@ -1,6 +1,7 @@
 """The flow with planted candidates on a real task: what is called, what is kept, what is given back."""
 
 import json
+import signal
 import time
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ import pytest
 import kernelwright as kw
 from kernelwright import flow
 from kernelwright.config import Settings
-from kernelwright.devices import detect
+from kernelwright.devices import Peaks, detect
 from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
 from kernelwright.languages import Availability
 from kernelwright.records import Budget, DecisionStatus, Parameter, RunStatus, Space, Split
@@ -71,6 +72,8 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setattr(_search, "get_language", lambda name: world.language)
     monkeypatch.setattr(_search, "make_proposers", lambda names: [world])
     monkeypatch.setattr(flow, "open_judge", world.open_judge)
+    monkeypatch.setattr(flow, "peaks_of", lambda device: Peaks(device=device.fingerprint, values={}))
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(_packaging, "package_accepted", world.package)
     return world
 
@@ -274,11 +277,16 @@ def test_a_stage_that_hangs_before_the_search_ends_with_the_budget(world, monkey
     assert any("time was up before anything was tried" in str(e.data.get("message")) for e in world.events)
 
 
-def test_what_hangs_in_the_search_ends_soon_after_the_budget(world, monkeypatch):
-    monkeypatch.setattr(_search, "_GRACE_S", 0.0)
-    world.judge.screen = lambda *_, **__: time.sleep(600)
+def test_what_hangs_in_the_search_ends_soon_after_the_budget(world):
+    def hang(*_, **__):
+        left_s, _ = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left_s <= 60 + _search._GRACE_S
+        signal.setitimer(signal.ITIMER_REAL, 0.01)  # the minute is over
+        time.sleep(600)
+
+    world.judge.screen = hang
     world.proposals = [planted_candidate(80.0)]
-    result = world.optimize(load_task(world.file), budget=Budget(minutes=0.05))
+    result = world.optimize(load_task(world.file), budget=Budget(minutes=1))
     assert (result.decision, result.evaluations) == (DecisionStatus.UNKNOWN, 0)
     assert any("in the middle of an evaluation" in str(e.data.get("message")) for e in world.events)
 

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from kernelwright.bound import bound, is_faster_than_physics, slack_of
@@ -28,6 +29,7 @@ def copy_us(cores: int) -> tuple[float, float]:
     return min(walls) * 1e6, min(busy) * 1e6
 
 
+@pytest.mark.alone
 def test_a_large_copy_is_near_its_bound_and_never_beats_it(tmp_path: Path) -> None:
     device = detect("cpu")
     settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})

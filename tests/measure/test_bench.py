@@ -18,6 +18,8 @@ from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import verify
 
+pytestmark = pytest.mark.alone
+
 TASK = """
 import torch
 import torch.nn as nn
@@ -222,6 +224,7 @@ def cold(bench, tmp_path, monkeypatch):
         return call(worker, sets, deadline_s, fill=filled if fill else None)
 
     monkeypatch.setattr(Worker, "call", seen)
+    monkeypatch.setattr(_station, "_COLD_BLOCK_US", 1e9)
     with Bench(Problem(load_task(str(tmp_path / "cold.py"))), bench.pool, bench.device) as made:
         made._baselines.names = ("eager",)
         yield made, called

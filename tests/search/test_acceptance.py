@@ -17,6 +17,8 @@ from kernelwright.search._variants import speedups
 from kernelwright.search.acceptance import Acceptance
 from kernelwright.tasks import Problem, load_task
 
+pytestmark = pytest.mark.alone
+
 SLOW = """
 import torch
 import torch.nn as nn

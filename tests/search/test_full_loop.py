@@ -8,6 +8,8 @@ from kernelwright.search import acceptance
 from kernelwright.store import Store
 from kernelwright.testing import ScriptedModel
 
+pytestmark = pytest.mark.alone
+
 TASK = """
 import torch
 import kernelwright as kw
