@@ -296,3 +296,19 @@ def test_the_minutes_count_from_when_the_user_began(world):
     begun = time.monotonic() - 3600
     result = world.optimize(load_task(world.file), budget=Budget(minutes=60), begun=begun)
     assert result.evaluations == 0
+
+
+def test_a_proposer_that_fails_ends_itself_and_not_the_run(world, monkeypatch):
+    class Faulty:
+        name = "faulty"
+
+        def propose(self, request):
+            yield planted_candidate(70.0)
+            raise IndexError("out of ideas")
+
+    world.proposals = [planted_candidate(60.0)]
+    monkeypatch.setattr(_search, "make_proposers", lambda names: [Faulty(), world])
+    result = world.optimize()
+    assert result.decision == "improved" and result.evaluations == 2
+    (said,) = [e.data["message"] for e in world.events if e.event == "proposer"]
+    assert said.startswith("faulty failed: IndexError: out of ideas (test_flow.py, line")

@@ -17,6 +17,8 @@ machine's fault, and the message says what was given, what was expected and what
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from traceback import extract_tb
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
@@ -32,6 +34,21 @@ def known_names(name: str, known: Iterable[str]) -> str:
     nearest = get_close_matches(name, names, n=1)
     listed = ", ".join(names) or "none"
     return f"did you mean {nearest[0]!r}? There are {listed}" if nearest else f"there are {listed}"
+
+
+def fault_of(error: Exception) -> str:
+    """Say in one line what the code of an extension raised, and where.
+
+    Example:
+        >>> try:
+        ...     {}["tile"]
+        ... except KeyError as error:
+        ...     fault_of(error).partition(" (")[0]
+        "KeyError: 'tile'"
+    """
+    place = extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said} ({Path(place.filename).name}, line {place.lineno})"
 
 
 class KernelwrightError(Exception):

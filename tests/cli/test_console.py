@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright.cli import _app, main
 from kernelwright.cli._common import Common
-from kernelwright.cli._console import reporting, result_text
+from kernelwright.cli._console import describe, reporting, result_text
 from kernelwright.errors import StoreError
 from kernelwright.records import Budget
 from kernelwright.search import Event, Result
@@ -61,3 +61,8 @@ def test_another_os_error_is_a_fault_of_ours(monkeypatch):
     monkeypatch.setattr(_app, "app", fail)
     with pytest.raises(FileNotFoundError):
         main(["runs"])
+
+
+def test_a_run_that_writes_in_no_language_names_its_device_alone():
+    data = {"task": "swiglu", "device": "a CPU", "languages": []}
+    assert describe(Event(event="run", run="r1", elapsed_s=0.0, data=data)) == "run r1: swiglu on a CPU"

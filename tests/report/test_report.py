@@ -60,8 +60,8 @@ def test_what_a_user_gets_is_told_by_workload_with_score_and_headroom(story: Sto
 
 
 def test_a_run_without_a_winner_says_so(story: Story) -> None:
-    text = render(dataclasses.replace(story, best=None))
-    assert "Nothing better found" in text
+    text = render(dataclasses.replace(story, best=None, reason="the ratio <to compile> is 0.98"))
+    assert "Nothing better found" in text and "Why: the ratio &lt;to compile&gt; is 0.98." in text
     assert "1.98×</span>" not in text
 
 

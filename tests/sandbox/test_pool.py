@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -252,3 +253,10 @@ def test_a_zygote_that_nobody_waited_for_is_not_waited_for_at_the_end(own_pool: 
     (zygote,) = own_pool._zygotes.values()
     own_pool.close()
     assert zygote._process.returncode == -signal.SIGKILL
+
+
+def test_a_zygote_whose_judge_goes_while_it_imports_goes_too(own_pool: Pool) -> None:
+    own_pool.prepare([payload("def run(x): return x\n").candidate])
+    (zygote,) = own_pool._zygotes.values()
+    zygote._control.shutdown(socket.SHUT_RDWR)  # what the kernel does for a judge that is killed
+    assert zygote._process.wait(300) == -signal.SIGIO

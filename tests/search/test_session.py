@@ -388,3 +388,17 @@ def test_seconds_are_counted_by_stage_over_all_that_was_done(store):
     seconds = {"screen": 2.0 * 3, "verify": 3.0 * len(rig.judge.vetted), "measure": 5.0}
     assert rig.meter.stages_s == seconds
     assert next(data for event, data in rig.events if event == "explored")["stages_s"]["screen"] == 6.0
+
+
+def test_a_template_that_fails_to_render_costs_that_candidate_alone(store):
+    def cost(configuration):
+        if configuration["tile"] % 2:
+            raise KeyError("no such tile")
+        return 100.0 - configuration["tile"]
+
+    rig = Rig(store, [PlantedTemplate("odd", TILES, cost, {"tile": 1, "unroll": 1})], evaluations=30)
+    outcome = rig.go()
+    assert outcome.accepted and outcome.failures["build-failed"] > 1
+    first = outcome.evaluations[0]
+    assert first.candidate.parameters == {"tile": 1, "unroll": 1} and first.stage == "build"
+    assert "'odd' was not rendered: KeyError: 'no such tile' (test_session.py, line" in first.decision.reason

@@ -55,7 +55,8 @@ def describe(event: "Event") -> str:
     data: dict[str, Any] = event.data
     match event.event:
         case "run":
-            return f"run {event.run}: {data['task']} on {data['device']}, {', '.join(data['languages'])}"
+            where = ", ".join((data["device"], *data["languages"]))
+            return f"run {event.run}: {data['task']} on {where}"
         case "profile":
             top = ", ".join(f"{o['name']} {o['share']:.0%}" for o in data["operators"][:3])
             return f"profile {time_text(data['time_us'])} eager on {data['workload']}: {top}"

@@ -40,6 +40,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         standings=[Standing.model_validate(row) for row in rows] if isinstance(rows, list) else [],
         stages_s={k: float(str(v)) for k, v in _pairs(stages)},
         environment=environment_of(events),
+        reason=str((result or {}).get("reason", "")),
         reproduce=str(started.get("reproduce", "")),
     )
     path = to or Path(f"{record.id}.html")

@@ -78,13 +78,23 @@ class StartUp(Record):
     """Calls after which the gain has paid for the difference; none where there is no gain."""
 
     def __str__(self) -> str:
-        parts = [f"{self.candidate_us / 1e3:.3g} ms"]
+        parts = [f"{_long(self.candidate_us)} to the first answer in a fresh process"]
         if self.prepare_us:
-            parts.append(f"{self.prepare_us / 1e3:.3g} ms of it to pack weights")
-        parts.append(f"{self.baseline_us / 1e3:.3g} ms for the baseline")
+            parts.append(f"{_long(self.prepare_us)} of it to pack weights")
+        parts.append(f"{_long(self.baseline_us)} for the baseline")
         if self.payback_calls:
             parts.append(f"paid back after {self.payback_calls} calls")
         return ", ".join(parts)
+
+
+def _long(time_us: float) -> str:
+    """Write a time that people wait for.
+
+    Example:
+        >>> _long(45_700), _long(58_512_000)
+        ('45.7 ms', '58.5 s')
+    """
+    return f"{time_us / 1e6:.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
 
 
 class Decision(Record):

@@ -31,6 +31,8 @@ class Story:
     stages_s: dict[str, float] = field(default_factory=dict)
     """Where the time went."""
     environment: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
+    """Why nothing better came of it, as the run's result says; empty where something did."""
     reproduce: str = ""
     """The command that repeats the run."""
 

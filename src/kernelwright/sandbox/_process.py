@@ -1,6 +1,7 @@
 """The judge's hold on one zygote: start it, ask it for workers, end it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
@@ -46,6 +47,7 @@ class Zygote:
                 line, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
             )  # fmt: skip
+            _end_at_hang_up(theirs, self._process.pid)
         self.nesting: Nesting | None = None
         """How its workers get a PID namespace; none until it was waited for."""
 
@@ -113,3 +115,9 @@ class Zygote:
     def _said(self) -> str:
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), 2000, max(0, size - 2000)).decode(errors="replace").strip()
+
+
+def _end_at_hang_up(theirs: socket.socket, process: int) -> None:
+    """Have a process signalled, which ends it, when our end closes: also where we are killed while it imports."""
+    fcntl.fcntl(theirs, fcntl.F_SETOWN, process)
+    fcntl.fcntl(theirs, fcntl.F_SETFL, fcntl.fcntl(theirs, fcntl.F_GETFL) | os.O_ASYNC)

@@ -9,6 +9,7 @@ kill the zygote; the judge then starts another.
 """
 
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -79,8 +80,14 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _stay_at_messages(control)
     control.send(json.dumps({"nesting": nesting, "threads": len(os.listdir("/proc/self/task"))}).encode())  # noqa: PTH208
     _serve(control, nesting)
+
+
+def _stay_at_messages(control: socket.socket) -> None:
+    """Be signalled no more: until now only the judge's end could raise one, from now on its requests would."""
+    fcntl.fcntl(control, fcntl.F_SETFL, fcntl.fcntl(control, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
 def _warm() -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from ..languages import Language
-from ..records import Build, Candidate
+from ..records import Build, BuildStatus, Candidate
 from ._scheduler import Trial
 
 _LEAST_S, _MOST_S = 1.0, 120.0
@@ -63,8 +63,8 @@ class Builder:
         return self._filling
 
     def give(self, trial: Trial, *, known: bool) -> None:
-        """Start building a trial; one whose evaluation is known needs none."""
-        self._queue.append((trial, None if known else self._threads.submit(self.build, trial.candidate)))
+        """Start building a trial; one whose evaluation is known needs none, and one without a source has failed."""
+        self._queue.append((trial, None if known else self._threads.submit(self._built, trial)))
 
     def take(self) -> tuple[Trial, Build | None]:
         """Wait for the oldest trial and return it with its build."""
@@ -79,3 +79,8 @@ class Builder:
         """Build one candidate now; mostly the build cache answers."""
         deadline_s = max(_LEAST_S, min(_MOST_S, self._left_s()))
         return self._languages[candidate.language].build(candidate, deadline_s=deadline_s)
+
+    def _built(self, trial: Trial) -> Build:
+        if trial.fault:
+            return Build(status=BuildStatus.FAILED, diagnostics=trial.fault)
+        return self.build(trial.candidate)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from ..errors import fault_of
 from ..learn import Hint
 from ..propose import Move, Proposal, Template
-from ..records import Candidate, Configuration, Evaluation, Space
+from ..records import Candidate, Configuration, Evaluation, SourceFile, Space
 from ._edits import Edits
 from ._focus import TOGETHER, Focused
 from .tuners import Observation, Tuner
@@ -64,6 +65,8 @@ class Trial:
     configuration: Configuration = field(default_factory=dict)
     move: Move | None = None
     """What it was made by; none for what a proposer started with."""
+    fault: str = ""
+    """What its template raised in the place of a source; it counts as not built."""
 
 
 class Scheduler:
@@ -169,7 +172,11 @@ class Scheduler:
         ]
 
     def _trial(self, arm: Arm, configuration: Configuration) -> Trial:
-        return Trial(arm.template.render(configuration), arm, configuration, arm.move)
+        try:
+            return Trial(arm.template.render(configuration), arm, configuration, arm.move)
+        except Exception as error:  # noqa: BLE001 - a template is anybody's code; its fault is this candidate's
+            fault = f"template {arm.template.name!r} was not rendered: {fault_of(error)}"
+            return Trial(_unrendered(arm.template, configuration, fault), arm, configuration, arm.move, fault)
 
     def _most_promising(self) -> Arm | None:
         # An arm without a working trial yet ranks after those that have one, and before nothing.
@@ -189,3 +196,12 @@ def _rank(arm: Arm) -> tuple[bool, float]:
     if arm.best_us is None:
         return True, arm.stale
     return False, arm.best_us * (1 + _STALE_COST * arm.stale)
+
+
+def _unrendered(template: Template, configuration: Configuration, fault: str) -> Candidate:
+    """Return what stands for a configuration that has no source."""
+    return Candidate(
+        sources=(SourceFile(path="fault.txt", text=f"{fault}\nat {configuration}\n"),),
+        language=template.language, entry=f"fault.txt:{template.name}", template=template.name,
+        parameters=configuration,
+    )  # fmt: skip

@@ -9,7 +9,15 @@ from typing import overload
 from ..config import Settings
 from ..deadline import deadline
 from ..devices import Device
-from ..errors import InputError, KernelwrightError, MissingToolError, ModelError, NotFoundError, known_names
+from ..errors import (
+    InputError,
+    KernelwrightError,
+    MissingToolError,
+    ModelError,
+    NotFoundError,
+    fault_of,
+    known_names,
+)
 from ..languages import get_language, language_names
 from ..learn import Hint, recall, situation_of
 from ..llm import Options, check_models
@@ -291,9 +299,9 @@ def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
     """Yield what the run's proposers propose, in their order, each only as far as it is asked.
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
-    such as compiling the whole task, falls into a timing. A proposer that cannot work here is reported and left out;
-    where nobody has anything that is told too. Where there is nobody left, because there is no model, those who
-    need none go on.
+    such as compiling the whole task, falls into a timing. A proposer that cannot work here, or fails, is reported and
+    left out; where nobody has anything that is told too. Where there is nobody left, because there is no model,
+    those who need none go on.
     """
     names, seen, without_model = setting.names("proposers"), set[str](), False
     waiting, asked = make_proposers(names), []
@@ -312,6 +320,10 @@ def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
         except KernelwrightError as error:
             without_model |= isinstance(error, ModelError)
             setting.say("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a proposer is anybody's code; its fault ends it, not the run
+            setting.say("proposer", name=proposer.name, message=f"{proposer.name} failed: {fault_of(error)}")
         if without_model and not waiting and not seen:
             without_model, others = False, [name for name in PROPOSERS if name not in names]
             waiting, who = make_proposers(others), ", ".join(others)
