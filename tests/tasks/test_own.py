@@ -98,6 +98,11 @@ def test_pinned_and_forbidden_splits(write: Write) -> None:
     assert task.split(Split.CONFIRM) == ()
 
 
+def test_a_fixed_name_that_is_no_size_is_refused(write: Write) -> None:
+    with pytest.raises(TaskError, match="no size 'k' to keep fixed; there are m, n"):
+        _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['k']")
+
+
 def test_fixed_axes_never_change(write: Write) -> None:
     task = _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['m']")
     assert {w.axes["m"] for w in task.workloads} == {32}

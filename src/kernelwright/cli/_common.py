@@ -15,6 +15,7 @@ from ..config import Settings
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..flow import Options
     from ..records import Bound, Task
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
@@ -54,6 +55,10 @@ class Taken:
 
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None
     """Shrink sizes until inputs, parameters and outputs together fit."""
+    fixed: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """Size that no hidden or confirm workload may change, an axis or a constant of the file; repeat for more."""
+    kernel: Path | None = None
+    """Existing kernel to start from and to beat; by default the one in the task's folder."""
     backward: Annotated[bool, Parameter(negative="")] = False
     """Take forward and backward together as one call, as `@kw.task(backward=True)` does."""
 
@@ -61,6 +66,12 @@ class Taken:
     def most(self) -> int | None:
         """To how many elements sizes are shrunk; none where they stay."""
         return None if self.max_elements is None else int(self.max_elements)
+
+    @property
+    def options(self) -> "Options":
+        """What is kept with the run, to name the command that repeats it; what was not given is left out."""
+        given: Options = {"fixed": self.fixed, "kernel": str(self.kernel or "")}
+        return {name: value for name, value in given.items() if value}
 
     def task(
         self, target: "str | Path | Task", *, calls: Calls | None = None, minutes: float | None = None
@@ -81,7 +92,10 @@ class Taken:
         if isinstance(target, Task):
             task = target
         else:
-            task = load_task(target, max_elements=self.most, backward=self.backward, minutes=minutes)
+            task = load_task(
+                target, max_elements=self.most, kernel=None if self.kernel is None else str(self.kernel),
+                fixed=self.fixed, backward=self.backward, minutes=minutes,
+            )  # fmt: skip
         if self.backward and not task.contract.backward:
             raise InputError(
                 f"task {task.name!r} of an earlier run is forward only; name its file with --backward"

@@ -108,7 +108,10 @@ def optimize(
             strategy=follows,
             editors=editors,
             learn=learn,
-            more=_of_strategy(composed, follows, editors, settings or ()) | asking.options | agents.options,
+            more=_of_strategy(composed, follows, editors, settings or ())
+            | asking.options
+            | agents.options
+            | taken.options,
             max_elements=taken.most,
             store=common.folder,
             on_event=on_event,

@@ -89,12 +89,10 @@ class Zygote:
         self.status(child)
 
     def close(self) -> None:
-        """Hang up; the zygote kills its workers and ends."""
+        """Hang up; the zygote kills its workers and ends, at once where it still imports."""
         if self._control.fileno() < 0:
             return
         self._control.close()
-        if self.nesting is None:  # it has no workers yet, and would go on importing first
-            self._process.kill()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:

@@ -4,6 +4,7 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -57,18 +58,14 @@ def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
 
 def reproduce(task: Task, run: Run) -> str:
     """Return the command that repeats a run."""
-    target = task.reference.origin or task.name
+    taken = [*_taken(task, run), *_each(run, "baselines")]
     if "judged" in run.options:
-        return shlex.join(["kernelwright", "judge", target, "CANDIDATE"])
-    words = ["kernelwright", "optimize", target, "--seed", str(run.seed)]
-    for name, usual in (("device", ""), ("tuner", DEFAULT_TUNER)):
-        if str(run.options.get(name, usual)) != usual:
-            words += [f"--{name}", str(run.options[name])]
-    words += ["--backward"] if task.contract.backward else []
-    for name in ("languages", "proposers", "baselines", "editors", "models", "prices"):
-        chosen = run.options.get(name, ())
-        for value in chosen if isinstance(chosen, tuple) else ():
-            words += [f"--{name[:-1]}", str(value)]
+        return shlex.join(["kernelwright", "judge", _target(task), "CANDIDATE", *taken])
+    words = ["kernelwright", "optimize", _target(task), "--seed", str(run.seed), *taken]
+    if str(run.options.get("tuner", DEFAULT_TUNER)) != DEFAULT_TUNER:
+        words += ["--tuner", str(run.options["tuner"])]
+    for name in ("languages", "proposers", "editors", "models", "prices"):
+        words += _each(run, name)
     if run.options.get("agent"):
         words += ["--agent", str(run.options["agent"])]
     if run.options.get("strategy"):
@@ -88,8 +85,31 @@ def reproduce(task: Task, run: Run) -> str:
         words += ["--usd", f"{run.budget.usd:g}"]
     if run.options.get("note"):
         words += ["--note", str(run.options["note"])]
-    if run.options.get("max_elements"):
-        words += ["--max-elements", str(run.options["max_elements"])]
-    if task.contract.calls != "anything":
-        words += ["--calls", task.contract.calls]
     return shlex.join(words)
+
+
+def _target(task: Task) -> str:
+    """Return what names a task: its file, and of the own form also its function, which may have others beside it."""
+    reference = task.reference
+    own = reference.style == "function" and Path(reference.origin).suffix == ".py"
+    return f"{reference.origin}:{task.name}" if own else reference.origin or task.name
+
+
+def _taken(task: Task, run: Run) -> list[str]:
+    """Return the flags that say how a task was taken from its target."""
+    words = ["--backward"] if task.contract.backward else []
+    if task.start:
+        beside = Path(task.reference.origin).parent / task.start[0].path
+        words += ["--kernel", str(run.options.get("kernel", beside))]
+    for name in ("device", "max_elements"):
+        if run.options.get(name):
+            words += [f"--{name.replace('_', '-')}", str(run.options[name])]
+    words += _each(run, "fixed")
+    return words + (["--calls", task.contract.calls] if task.contract.calls != "anything" else [])
+
+
+def _each(run: Run, name: str) -> list[str]:
+    """Return the flag of an option that is a list of names, once for each."""
+    chosen = run.options.get(name, ())
+    flag = f"--{name.removesuffix('s')}"
+    return [word for value in chosen for word in (flag, str(value))] if isinstance(chosen, tuple) else []

@@ -41,7 +41,7 @@ def load_task(
             integer constants are shrunk to fit.
         contract: used in the place of the task's own.
         kernel: path of an existing kernel to start from.
-        fixed: KernelBench form: constants that no derived workload may change.
+        fixed: axes, or constants of the KernelBench form, that no hidden or confirm workload may change.
         backward: make the task forward and backward together; `@kw.task(backward=True)` says the same.
         minutes: how long it may take, which runs the reference a few times; 3 by default.
 
@@ -97,7 +97,7 @@ def _load(
     if backward:
         contract = (contract or Contract()).model_copy(update={"backward": True})
     if path.suffix == ".json":
-        return definition.load(path, text, max_elements=max_elements, contract=contract)
+        return definition.load(path, text, max_elements=max_elements, contract=contract, fixed=fixed)
     if path.suffix != ".py":
         raise TaskError(f"{str(path)!r} is no task; expected a .py or .json file, or a task's folder")
     module = run_source(text, str(path), siblings(path, text))
@@ -107,8 +107,8 @@ def _load(
         raise TaskError(f"{path} has no task {symbol!r}; {known_names(symbol, known)}")
     if symbol in names or (not symbol and len(names) == 1):
         return own.load(
-            path, text, symbol or names[0], max_elements=max_elements, contract=given, backward=backward
-        )
+            path, text, symbol or names[0], max_elements=max_elements, contract=given, fixed=fixed, backward=backward
+        )  # fmt: skip
     if not symbol and len(names) > 1:
         raise TaskError(
             f"{path} has {len(names)} tasks; name one: " + ", ".join(f"{path}:{n}" for n in names)

@@ -28,6 +28,7 @@ from ...records import (
     Workload,
 )
 from .._expression import holds, size
+from .._free import left_free
 from .._probe import called
 from .._shrink import fit_axes
 from .._source import read_text, run_reference
@@ -40,7 +41,14 @@ _DTYPES = {"float8_e4m3": "float8_e4m3fn"}
 _KEYS = ("name", "axes", "inputs", "outputs", "reference")
 
 
-def load(path: Path, text: str, *, max_elements: int | None = None, contract: Contract | None = None) -> Task:
+def load(
+    path: Path,
+    text: str,
+    *,
+    max_elements: int | None = None,
+    contract: Contract | None = None,
+    fixed: Sequence[str] = (),
+) -> Task:
     """Make a task of a definition; its workloads are inside it, or in `workload.jsonl` beside it."""
     definition = _parse(text, path)
     lines = _workloads(path, definition)
@@ -64,7 +72,7 @@ def load(path: Path, text: str, *, max_elements: int | None = None, contract: Co
         name=definition["name"], form="definition", reference=reference, workloads=distinct,
         contract=contract or _contract(lines), notes=notes,
     )  # fmt: skip
-    return derive(task, Plan(make=maker.make_like(lines[0]), free=maker.free))
+    return derive(task, Plan(make=maker.make_like(lines[0]), free=left_free(maker.free, fixed, str(path))))
 
 
 class Live:

@@ -17,6 +17,7 @@ from ...errors import TaskError
 from ...records import Contract, Reference, SourceFile, Split, Task, Workload
 from .._constants import constants, substitute, used_by_init
 from .._draw import elements_of
+from .._free import Groups, left_free
 from .._probe import Probe, check_form, init_of, inputs_of, probe
 from .._seed import seed_torch
 from .._shrink import Shrinker
@@ -35,7 +36,7 @@ def load(
     check_form(run_source(text, str(path), siblings(path, text)), str(path))
     shrunk, uncounted = file.shrunk(max_elements) if max_elements is not None else ({}, 0)
     found = file.probe(shrunk)
-    free = file.free(shrunk, frozenset(fixed))
+    free = left_free(file.free(shrunk), fixed, str(path))
     axes = {n: file.values[n] for group in free for n in group} | shrunk
     plan = Plan(make=lambda a: _workload(a, file.probe(a)), free=free)
     task = Task(
@@ -187,19 +188,19 @@ class _File:
         now, then = self.probe({}).state, self.probe(least).state
         return elements_of([a for a, b in zip(now, then, strict=True) if a.shape == b.shape])
 
-    def free(self, shrunk: Mapping[str, int], fixed: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    def free(self, shrunk: Mapping[str, int]) -> Groups:
         """Group the constants that the inputs' shapes depend on; those that must move together are one group."""
         values = self.values | dict(shrunk)
         shapes = self._input_shapes(values)
         names = [
             n for n, v in values.items()
-            if v >= 1 and n not in fixed and self._input_shapes(values | {n: 2 * v}) not in (None, shapes)
+            if v >= 1 and self._input_shapes(values | {n: 2 * v}) not in (None, shapes)
         ]  # fmt: skip
         groups: list[tuple[str, ...]] = []
         for name in names:
             if any(name in group for group in groups):
                 continue
-            equal = tuple(n for n in values if values[n] == values[name] and n not in fixed)
+            equal = tuple(n for n in values if values[n] == values[name])
             if self._fits(values | {name: 2 * values[name]}):
                 groups.append((name,))
             elif len(equal) > 1 and self._fits(values | {n: 2 * values[n] for n in equal}):

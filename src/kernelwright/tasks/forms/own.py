@@ -18,7 +18,7 @@ or are given workload by workload, as are dtypes: `x="dtype[rows]"` with `{"rows
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,7 @@ from ...errors import TaskError
 from ...records import Contract, Reference, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from .._draw import draw, elements_of, generator
 from .._expression import declared
+from .._free import left_free
 from .._probe import called, output_specs
 from .._shrink import fit_axes
 from .._siblings import siblings
@@ -122,6 +123,7 @@ def load(
     *,
     max_elements: int | None = None,
     contract: Contract | None = None,
+    fixed: Sequence[str] = (),
     backward: bool = False,
 ) -> Task:
     """Make a task of the function `symbol` in the file."""
@@ -146,7 +148,10 @@ def load(
         contract=_asked(contract or declaration.contract, backward),
         notes=tuple(dict.fromkeys(note for _, notes in fitted for note in notes)),
     )  # fmt: skip
-    return derive(loaded, maker.plan())
+    plan = maker.plan()
+    return derive(
+        loaded, replace(plan, free=left_free(plan.free, (*declaration.fixed, *fixed), f"{path}:{symbol}"))
+    )
 
 
 class Live:
@@ -201,7 +206,7 @@ class _Maker:
     def plan(self) -> Plan:
         """Say how other workloads are made."""
         declaration, base = self._declaration, self._declaration.workloads[0]
-        free = tuple((n,) for n in self._axes(base) if n not in declaration.fixed)
+        free = tuple((n,) for n in self._axes(base))
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}
         pinned = (declaration.hidden, declaration.confirm)
         hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
