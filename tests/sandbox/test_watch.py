@@ -55,6 +55,27 @@ def test_operators_and_launches_are_seen(pool: Pool, watched: Payload) -> None:
         assert output.tolist() == [2.0] * 4 and computed == {}
 
 
+@pytest.mark.parametrize(
+    "bring",
+    [
+        "path = shutil.copy(math, f'{tempfile.gettempdir()}/libgomp-own.so')",
+        "path = f'/proc/self/fd/{os.memfd_create(\"libgomp\")}'; shutil.copyfile(math, path)",
+    ],
+    ids=["file", "memory"],
+)
+def test_a_library_that_the_worker_brought_is_told_by_its_path(any_pool: Pool, bring: str) -> None:
+    text = (
+        "import ctypes, ctypes.util, os, shutil, tempfile\n"
+        "math = next(l.split()[-1] for l in open('/proc/self/maps') if '/libm.so' in l or '/libm-' in l)\n"
+        f"{bring}\nheld = ctypes.CDLL(path)\ndef run(x):\n    return x * 2\n"
+    )
+    brought = replace(payload(text), watched=True)
+    with any_pool.worker(brought) as worker:
+        call(worker, any_pool, "see")
+        (path,) = worker.seen().libraries
+    assert path.startswith("/") and "libgomp" in path
+
+
 def test_what_launches_write_is_spoilt_and_nothing_else(pool: Pool, watched: Payload) -> None:
     with pool.worker(watched) as worker:
         slot = pool.arena.place(torch.ones(4))

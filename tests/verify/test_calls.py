@@ -35,6 +35,7 @@ def test_a_custom_only_answer_needs_a_launch_and_no_library():
     assert "libopenblas" in said("custom-only", libraries=("libopenblas.so.0",))
     assert said("custom-only", libraries=("libgomp.so.1", "libstdc++.so.6")) == ""
     assert said("library-allowed", libraries=("libopenblas.so.0",)) == ""
+    assert "/tmp/libgomp.so.1" in said("custom-only", libraries=("/tmp/libgomp.so.1",))
 
 
 def test_a_library_s_operator_needs_no_launch():

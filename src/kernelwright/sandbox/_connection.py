@@ -30,7 +30,8 @@ class Connection:
 
     def __init__(self, zygote: Zygote, channel: Channel, child: int, pidfd: int, staged: Path) -> None:
         self._zygote, self._channel, self._child, self._pidfd = zygote, channel, child, pidfd
-        self._staged = staged
+        self.staged = staged
+        """The folder that was prepared for it, as the judge sees it."""
         self.pid = _outside.pid_of(pidfd)
         """Process id, as the judge sees it."""
         self.freezer = Freezer(self.pid, pidfd)
@@ -101,7 +102,7 @@ class Connection:
         select.select([self._pidfd], [], [], _END_S)
         self._zygote.forget(self._child)
         self._channel.close()
-        shutil.rmtree(self._staged, ignore_errors=True)
+        shutil.rmtree(self.staged, ignore_errors=True)
 
     def _checked(self, reply: Message, number: int) -> Message:
         if reply.get("id") != number:

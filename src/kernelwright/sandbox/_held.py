@@ -15,8 +15,11 @@ from ._channel import Message
 from ._connection import Connection
 from ._handover import Handover
 from ._memory import may_read
+from ._namespaces import BUILD_FOLDER
 from ._types import Audit, Loaded, Payload, Seen, WatchMode
 
+_COMPILING = frozenset({"triton", "opencl", "wgsl"})
+"""Languages whose runtimes compile in the worker, and load what they wrote."""
 _COUNT = TypeAdapter(int)
 _COUNTS = TypeAdapter(dict[str, int])
 _NAMES = TypeAdapter(tuple[str, ...])
@@ -31,6 +34,7 @@ class Held:
         self.loaded = Loaded("", "", 0.0)
         """Proof of what was loaded."""
         self._libraries: frozenset[str] = frozenset()
+        self._compiles = False
         self.reads_frozen = False
         """Whether outputs are read out of the stopped process, which needs the kernel's leave and no GPU."""
 
@@ -66,8 +70,8 @@ class Held:
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
         start = time.perf_counter_ns()
         if payload.watched:
-            own = Path(payload.artefact).iterdir() if payload.artefact else ()
-            self._libraries = _outside.libraries(self.pid) | {p.name for p in own}
+            self._libraries = _outside.libraries(self.pid)
+            self._compiles = payload.candidate.language in _COMPILING
         reply = self._connection.ask(message, deadline_s)
         setup_us = (time.perf_counter_ns() - start) / 1000
         if reply.get("content") != payload.candidate.key:
@@ -105,8 +109,21 @@ class Held:
         return Seen(
             operators=self._handover.parse(_COUNTS, reply, "operators"),
             launches=self._handover.parse(_COUNT, reply, "launches"),
-            libraries=tuple(sorted(loaded)),
+            libraries=tuple(sorted(filter(None, map(self._told, loaded)))),
         )
+
+    def _told(self, path: str) -> str:
+        """Say which library it is: by name where it is installed, by its path where the worker wrote it.
+
+        What was built of the candidate, and what its language's runtime compiles in the worker, is left out.
+        """
+        staged = self._connection.staged
+        if path.startswith((f"{BUILD_FOLDER}/", f"{staged / 'build'}/")):
+            return ""
+        if Path(path).is_file() and not path.startswith(f"{staged}/"):
+            name = Path(path).name
+            return "" if ".cpython-" in name or ".abi3." in name else name
+        return "" if self._compiles else path
 
     def cpu_us(self) -> float:
         """Return the CPU microseconds that the process has used since its start, measured outside.

@@ -35,13 +35,13 @@ def threads(pid: int) -> int:
 
 
 def libraries(pid: int) -> frozenset[str]:
-    """Name the shared libraries that a process has mapped; Python's own modules are left out."""
+    """Name the files whose code a process has mapped, whatever they are called, by the paths that it sees."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
         return frozenset()
-    files = {Path(line.split(maxsplit=5)[5]).name for line in lines if ".so" in line and "/" in line}
-    return frozenset(name for name in files if ".cpython-" not in name and ".abi3." not in name)
+    mapped = [line.split(maxsplit=5) for line in lines]
+    return frozenset(m[5] for m in mapped if len(m) > 5 and "x" in m[1] and m[5].startswith("/"))
 
 
 def running(pid: int) -> int:

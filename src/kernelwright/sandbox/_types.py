@@ -132,7 +132,8 @@ class Seen:
     launches: int
     """Launches of the candidate's own kernels. Reported inside."""
     libraries: tuple[str, ...]
-    """File names of the libraries mapped since before loading, its own left out. Measured outside."""
+    """Libraries mapped since before loading, what was built of it left out: file names of those that are installed,
+    whole paths of what the worker wrote itself. Measured outside."""
 
 
 @dataclass(frozen=True)

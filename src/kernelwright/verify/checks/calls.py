@@ -24,7 +24,7 @@ _SHARE = 1 / 16
 """Operators that touch less than this share of the largest output's elements do not count."""
 _RUNTIMES = ("ld-", "libc.", "libm.", "libdl.", "librt.", "libpthread.", "libgcc_s", "libstdc++", "libgomp", "libomp",
              "libtvm_ffi", "libtriton", "libOpenCL", "libpocl", "libcuda", "libnvrtc")  # fmt: skip
-"""Libraries that a kernel needs to run at all."""
+"""Installed libraries that a kernel needs to run at all; one that a worker wrote itself is told by its path."""
 
 
 class Calls:
