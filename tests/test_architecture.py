@@ -37,6 +37,7 @@ ALLOWED = {
     "search": (EVERYTHING, {"cli", "report", "flow", "judging", "server"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "judging"}),
     "judging": (EVERYTHING, {"cli", "report", "server"}),
+    "wording": (EVERYTHING, {"cli", "report", "server"}),
     "compare": (EVERYTHING, {"cli", "report"}),
     "testing": EVERYTHING,
     "report": EVERYTHING,

@@ -24,6 +24,7 @@ _COMMANDS = {
     "optimize": "Search for a faster kernel, verify it, and package it.",
     "judge": "Verify and measure a candidate against a task.",
     "describe": "Say what a task computes, to whoever writes a kernel for it.",
+    "task": "Let a language model write a task from words.",
     "profile": "Say where the time of the native op goes.",
     "bound": "Say how fast a task could be on a device, by physics.",
     "lessons": "List, search, exchange or audit what earlier runs taught.",

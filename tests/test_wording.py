@@ -1,0 +1,98 @@
+"""Words become a task file, which is checked without being run and asked for again where it is none."""
+
+import json
+
+import pytest
+
+from kernelwright.cli import main
+from kernelwright.errors import ModelError
+from kernelwright.propose.llm._replies import ReplyError
+from kernelwright.store import Calls, Store
+from kernelwright.testing import ScriptedModel
+from kernelwright.wording import task_in, write_task
+
+FILE = """import torch
+
+import kernelwright as kw
+
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 16}])
+def centred(x):
+    \"\"\"Rows less their mean.\"\"\"
+    return x - x.mean(-1, keepdim=True)
+"""
+ANSWER = f"Here it is:\n```python\n{FILE}```\n"
+WORDS = "take the mean off every row of a float32 matrix"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def test_words_become_a_task_file_and_the_call_is_in_the_ledger(tmp_path, capsys):
+    to, words = tmp_path / "tasks" / "centred.py", tmp_path / "words.md"
+    words.write_text(WORDS)
+    with ScriptedModel([ANSWER]) as server:
+        flags = [
+            "--to",
+            str(to),
+            "--model",
+            server.name(),
+            "--price",
+            "3,15",
+            "--usd",
+            "1",
+            "--store",
+            str(tmp_path),
+        ]
+        assert main(["task", str(words), *flags, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert to.read_text() == FILE and said["target"] == f"{to}:centred"
+    (asked,) = server.asked
+    assert asked.last == WORDS and "declared as `dtype[sizes] words`" in asked.text, "it is told the form"
+    with Calls(tmp_path) as calls:
+        (call,) = calls.of_run(said["run"])
+    assert call.usd == said["usd"] == pytest.approx((100 * 3 + 50 * 15) / 1e6)
+    for command in (["runs"], ["show", "last"]):
+        assert main([*command, "--store", str(tmp_path)]) == 0
+    assert "from words" in capsys.readouterr().out
+
+
+def test_nothing_is_written_over_and_a_model_is_needed(tmp_path, capsys):
+    to = tmp_path / "there.py"
+    to.write_text("mine")
+    assert main(["task", WORDS, "--to", str(to), "--store", str(tmp_path)]) == 2
+    assert to.read_text() == "mine" and "there already" in capsys.readouterr().err
+    assert main(["task", WORDS, "--to", str(tmp_path / "new.py"), "--store", str(tmp_path)]) != 0
+    assert "--model" in capsys.readouterr().err and not (tmp_path / "new.py").exists()
+
+
+def test_an_answer_that_is_no_task_is_asked_for_again_with_the_complaint(tmp_path):
+    with ScriptedModel(["```python\nx = 1\n```", ANSWER]) as server:
+        written = write_task(WORDS, options={"models": (server.name(),)}, usd=None, store=tmp_path)
+        assert written.name == "centred" and written.text == FILE
+        assert "0 functions under @kw.task" in server.asked[1].last
+    with (
+        ScriptedModel(["I would rather not."]) as server,
+        pytest.raises(ModelError, match="no answer was a task"),
+    ):
+        write_task(WORDS, options={"models": (server.name(),)}, usd=None, store=tmp_path)
+    with Store(tmp_path) as store:
+        assert {run.status for run in store.runs()} == {"finished"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def f(:", "not Python"),
+        ("import os\n" + FILE, "imports os"),
+        (FILE.replace("    return", "    from subprocess import run\n    return"), "imports subprocess"),
+        (FILE + "\nprint(1)\n", "no import, function or constant"),
+        (FILE.replace("workloads", "hidden=[], workloads"), "given hidden"),
+        (FILE + FILE.partition("import kernelwright as kw")[2], "2 functions"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_task_is_refused_unrun(text, complaint):
+    with pytest.raises(ReplyError, match=complaint):
+        task_in(text)
