@@ -1,4 +1,3 @@
-import time
 import warnings
 from collections.abc import Callable
 
@@ -229,9 +228,8 @@ def test_large_workloads_cost_nothing_and_nobody_is_warned() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         graph_of(reference, tensor("x", 3, 2, 16))
-        began = time.process_time()
-        graph_of(lambda x: torch.softmax(x.exp(), -1), tensor("x", 1 << 20, 1 << 14))
-    assert time.process_time() - began < 2.0
+        graph = graph_of(lambda x: torch.softmax(x.exp(), -1), tensor("x", 1 << 22, 1 << 20))
+    assert graph.how == "export", "no machine has room for sixteen terabytes"
 
 
 def test_arguments_fill_in_the_schemas_defaults() -> None:
