@@ -10,9 +10,10 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.errors import WorkerError
 from kernelwright.languages import get_language
-from kernelwright.measure import Bench, _station
+from kernelwright.measure import Bench, _bench, _station
 from kernelwright.measure._layout import Layout
 from kernelwright.measure._legs import Baselines, CandidateLegs
+from kernelwright.measure._schedule import BESIDE_BLOCKS
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, load_task
@@ -241,6 +242,26 @@ def test_with_cold_caches_every_call_of_a_block_has_a_set_of_its_own(cold, monke
     assert {block.calls for block in timing.blocks} == {1}, (
         "shared weights would be warm from the second call on"
     )
+
+
+def test_what_is_confirmed_on_cold_caches_is_timed_with_warm_ones_beside(cold, monkeypatch):
+    bench, _ = cold
+    flushed, beside = [], Bench._beside
+    monkeypatch.setattr(Layout, "flush_caches", lambda layout: flushed.append(layout))
+    monkeypatch.setitem(_bench._ROUNDS, "confirm", 2)
+    monkeypatch.setattr(Bench, "_is_confirmed", lambda bench, blocks: False)
+    timing, _ = measure(bench, SOFTMAX, phase="confirm")
+    assert {b.phase for b in timing.blocks} == {"confirm"}
+
+    def unflushed(*given):
+        flushed.clear()
+        beside(*given)
+        assert not flushed, "their caches are left as they are"
+
+    monkeypatch.setattr(Bench, "_is_confirmed", lambda bench, blocks: len(blocks) >= 2)
+    monkeypatch.setattr(Bench, "_beside", unflushed)
+    timing, _ = measure(bench, SOFTMAX, phase="confirm")
+    assert [b.phase for b in timing.blocks if b.phase == "warm"] == ["warm"] * BESIDE_BLOCKS
 
 
 def test_the_judge_works_on_one_thread_and_settles_before_the_clock_starts(cold, monkeypatch):

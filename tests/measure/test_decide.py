@@ -183,3 +183,16 @@ def test_a_start_that_does_not_pay_back_is_named(start_us, named):
     assert found.start_up.prepare_us == 7
     assert found.start_up.payback_calls == pytest.approx((start_us - 5000) / 500, rel=0.02)
     assert found.start_up.baseline_us == 5007
+
+
+def test_warm_blocks_stand_beside_a_decision_on_cold_ones_and_never_in_it():
+    fast = {"eager": 1.5, "compile": 1.3}
+    again = blocks(fast, phase="confirm")
+    without = decide(timing(blocks(fast)), verdict(), [], CONTRACT, confirmation=timing(again))
+    slow = blocks({"eager": 0.9, "compile": 0.8}, n=5, phase="warm")
+    found = decide(timing(blocks(fast)), verdict(), [], CONTRACT, confirmation=timing(again, slow))
+    assert found.workloads[0].warm_speedup == pytest.approx(0.8, rel=0.01)
+    assert found.workloads[0].model_copy(update={"warm_speedup": None}) == without.workloads[0]
+    assert found.model_copy(update={"workloads": without.workloads}) == without
+    stored = decide(timing(blocks(fast), again, slow), verdict(), [], CONTRACT)
+    assert stored == found

@@ -59,6 +59,18 @@ def test_what_a_user_gets_is_told_by_workload_with_score_and_headroom(story: Sto
         assert f">{text}<" in page, text
 
 
+def test_warm_figures_stand_beside_cold_ones_where_there_are_any(story: Story) -> None:
+    cold = Standing(workload="w", kernel="abcd", time_us=20.0, baseline_us=40.0, bound_us=10.0)
+    assert "caches warm" not in render(dataclasses.replace(story, standings=(cold,)))
+    warm = cold.model_copy(update={"warm_speedup": 1.25})
+    page = render(dataclasses.replace(story, standings=(warm,)))
+    assert "caches warm" in page and ">1.25×<" in page
+
+
+def test_the_machine_s_state_while_it_was_timed_is_told(story: Story) -> None:
+    assert "load 0.0 to 0.0, clock not told, never throttled" in render(story)
+
+
 def test_a_run_without_a_winner_says_so(story: Story) -> None:
     text = render(dataclasses.replace(story, best=None, reason="the ratio <to compile> is 0.98"))
     assert "Nothing better found" in text and "Why: the ratio &lt;to compile&gt; is 0.98." in text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
-from ..devices import Device
+from ..devices import Device, Watch
 from ..records import (
     Block,
     Build,
@@ -27,7 +27,16 @@ from ._gates import gates
 from ._layout import Layout, bytes_of
 from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
 from ._outputs import Tolerance, tolerance
-from ._schedule import CONFIRM_BLOCKS, CONFIRM_LOOKS, GLANCE_BLOCKS, LOOKS, SCREEN_BLOCKS, is_look
+from ._schedule import (
+    BESIDE,
+    BESIDE_BLOCKS,
+    CONFIRM_BLOCKS,
+    CONFIRM_LOOKS,
+    GLANCE_BLOCKS,
+    LOOKS,
+    SCREEN_BLOCKS,
+    is_look,
+)  # fmt: skip
 from ._startup import CANDIDATE
 from ._station import COMPILE_LIMIT_S, Ends, OutOfTimeError, Phase, Station, WrongOutputError, give_state
 
@@ -64,6 +73,7 @@ class Bench:
         """The best ratio to the first baseline that a screening has found, by workload."""
         self._random = random.Random(secrets.randbits(64))
         self._layout = Layout(pool, device, self._random)
+        self._watch = Watch(device)
 
     def __enter__(self) -> "Bench":
         return self
@@ -168,6 +178,8 @@ class Bench:
                 self._rounds(stations, phase, blocks, ends, tried)
                 if phase == "screen":
                     self._note_best(blocks)
+                if phase == "confirm" and self._is_confirmed(blocks):
+                    self._beside(stations, blocks, ends)
             except OutOfTimeError:
                 pass
             except WorkerFailure as failure:
@@ -213,7 +225,7 @@ class Bench:
             self._tolerances[workload.name] = allowed
         station = Station(
             self.problem, workload, self._content(workload), allowed, self._layout, self._random,
-            cold=self.cold(workload),
+            self._watch, cold=self.cold(workload),
         )  # fmt: skip
         station.join(mine, ends)
         for baseline in self._baselines.of(workload, only):
@@ -250,14 +262,27 @@ class Bench:
         """Tell whether the rounds so far say all that the phase asks for."""
         contract = self.problem.task.contract
         if phase == "confirm":
-            searched = {w.name for w in self.problem.task.split(Split.SEARCH)}
             return number in CONFIRM_LOOKS and (
-                confirmed(blocks, searched, contract) or refuted(blocks, searched, contract)
+                self._is_confirmed(blocks) or refuted(blocks, self._searched, contract)
             )
         if phase == "screen" and number >= _FAR_ROUND and self._is_far(blocks):
             return True
         looking = phase == "measure" and is_look(number)
         return (looking or number == _FUTILE_ROUND) and settled(blocks, contract, tried)
+
+    @property
+    def _searched(self) -> set[str]:
+        return {w.name for w in self.problem.task.split(Split.SEARCH)}
+
+    def _is_confirmed(self, blocks: list[Block]) -> bool:
+        return confirmed(blocks, self._searched, self.problem.task.contract)
+
+    def _beside(self, stations: list[Station], blocks: list[Block], ends: Ends) -> None:
+        """Time what was confirmed on cold caches with warm ones too: figures beside the decision, never in it."""
+        for station in stations:
+            if station.cold and station.workload.name in self._searched and not ends.over:
+                warm = station.warmed()
+                blocks.extend(warm.block(BESIDE) for _ in range(BESIDE_BLOCKS))
 
     def _is_far(self, blocks: list[Block]) -> bool:
         """Tell whether every block of a screening is far from the best that was screened on its workload."""

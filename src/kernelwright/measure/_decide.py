@@ -21,8 +21,17 @@ from ..records import (
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
-from ._estimate import Estimate, against_the_fastest, baselines_of, blocks_of, estimate, interval, median_us
-from ._schedule import CONFIRM_LOOKS, share
+from ._estimate import (
+    Estimate,
+    against_the_fastest,
+    baselines_of,
+    blocks_of,
+    estimate,
+    interval,
+    median_us,
+    with_warm,
+)  # fmt: skip
+from ._schedule import BESIDE, CONFIRM_LOOKS, share
 from ._startup import CANDIDATE, start_up
 
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
@@ -68,7 +77,7 @@ def decide(
     spent = error * share(rounds)
     estimates = [estimate(by_workload, name, spent / max(1, tried), spent, bounds) for name in baselines]
     hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
-    per_workload = against_the_fastest(estimates)
+    per_workload = with_warm(against_the_fastest(estimates), confirmation)
     alarms = _alarms(timing, bounds) or (_alarms(confirmation, bounds) if confirmation else ())
     status, reason = _weigh(estimates, per_workload, by_workload, contract)
     confirmed = False
@@ -111,8 +120,9 @@ def worth_confirming(
 
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
     """Part a stored timing into measurement and confirmation."""
-    first = tuple(b for b in timing.blocks if b.phase != "confirm")
-    again = tuple(b for b in timing.blocks if b.phase == "confirm")
+    later = {"confirm", BESIDE}
+    first = tuple(b for b in timing.blocks if b.phase not in later)
+    again = tuple(b for b in timing.blocks if b.phase in later)
     if not first or not again:
         return timing, None
     return timing.model_copy(update={"blocks": first}), timing.model_copy(update={"blocks": again})

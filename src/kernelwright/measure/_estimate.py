@@ -11,6 +11,7 @@ from statistics import median
 
 from ..records import Block, Bound, Interval, Timing, WorkloadDecision
 from ._interval import Limits, limits
+from ._schedule import BESIDE
 from ._startup import CANDIDATE
 
 
@@ -24,13 +25,27 @@ class Estimate:
     workloads: tuple[WorkloadDecision, ...]
 
 
-def blocks_of(timing: Timing) -> dict[str, list[Block]]:
-    """Return the blocks that count, by workload, in the order measured."""
+def blocks_of(timing: Timing, *, beside: bool = False) -> dict[str, list[Block]]:
+    """Return the blocks that count, by workload, in the order measured; or those with warm caches beside them."""
     found: dict[str, list[Block]] = {}
     for block in timing.blocks:
-        if not block.repeated and CANDIDATE in block.times_us:
+        if not block.repeated and CANDIDATE in block.times_us and beside == (block.phase == BESIDE):
             found.setdefault(block.workload, []).append(block)
     return found
+
+
+def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tuple[WorkloadDecision, ...]:
+    """Add the ratios with warm caches to what was decided on cold ones."""
+    warm = blocks_of(timing, beside=True) if timing else {}
+    ratios = {
+        w.workload: median(_log_ratios(warm[w.workload], w.baseline))
+        for w in decided
+        if w.workload in warm and all(w.baseline in b.times_us for b in warm[w.workload])
+    }
+    return tuple(
+        w.model_copy(update={"warm_speedup": math.exp(ratios[w.workload])}) if w.workload in ratios else w
+        for w in decided
+    )
 
 
 def baselines_of(by_workload: dict[str, list[Block]]) -> list[str]:

@@ -10,6 +10,7 @@ from statistics import median
 
 from ..records import Block, CheckStatus, Contract, Finding, Timing
 from ._interval import limits
+from ._schedule import BESIDE
 from ._startup import CANDIDATE, in_time
 
 _SHOWN = 0.5
@@ -35,16 +36,16 @@ def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
         contract: How long the first answer may take.
     """
     blocks = [b for b in timing.blocks if not b.repeated and CANDIDATE in b.times_us]
-    by_workload: dict[str, list[Block]] = {}
+    by_workload: dict[tuple[str, bool], list[Block]] = {}
     for block in blocks:
-        by_workload.setdefault(block.workload, []).append(block)
+        by_workload.setdefault((block.workload, block.phase == BESIDE), []).append(block)
     return [_deferred(by_workload), _clocks(blocks, cores), in_time(timing, contract)]
 
 
-def _deferred(by_workload: dict[str, list[Block]]) -> Finding:
+def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Finding:
     """Hold the gain in call time against the gain in call and fetch together, by either clock."""
     check = "deferred-work"
-    for workload, blocks in by_workload.items():
+    for (workload, _), blocks in by_workload.items():
         for leg in sorted(set(blocks[0].times_us) - {CANDIDATE}):
             if any(leg not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):
                 continue

@@ -4,6 +4,8 @@ The probability of a wrong `improved` is divided equally among the looks (Bonfer
 look that is sure keeps the whole within the contract's level, whatever the dependence between looks.
 """
 
+from typing import Literal
+
 LOOKS = (8, 12, 20, 40, 100, 240)
 """Blocks a workload after which measurement may stop. The last are for machines with two speeds or a neighbour, where
 one block says little; a measurement's seconds end it before where blocks are long."""
@@ -15,6 +17,10 @@ CONFIRM_LOOKS = (8, 40, 200)
 """Blocks a workload after which a confirmation may stop, each at its equal share of the level."""
 CONFIRM_BLOCKS = CONFIRM_LOOKS[-1]
 """Blocks a workload of a full confirmation."""
+
+BESIDE: Literal["warm"] = "warm"
+"""Phase of the blocks that a confirmed candidate gets with warm caches where its contract has them cold."""
+BESIDE_BLOCKS = 5
 
 
 def share(blocks: int) -> float:

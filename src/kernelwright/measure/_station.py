@@ -1,6 +1,6 @@
 """One workload's place in a measurement: its content, its legs, and how a block of them is run."""
 
-import os
+import copy
 import secrets
 import time
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+from ..devices import Watch
 from ..records import Block, Contract, Workload
 from ..sandbox import Fetched, Reply, settle
 from ..tasks import Problem, one_thread
@@ -18,7 +19,7 @@ from ._noise import Noise
 from ._outputs import Tolerance, difference
 from ._startup import CANDIDATE
 
-Phase = Literal["glance", "screen", "measure", "confirm"]
+Phase = Literal["glance", "screen", "measure", "confirm", "warm"]
 COMPILE_LIMIT_S = 180.0
 """Seconds of a first call, in which a baseline may compile."""
 _BLOCK_US = 1500.0
@@ -66,11 +67,11 @@ class Station:
 
     def __init__(
         self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
-        random: Random, *, cold: bool,
+        random: Random, watch: Watch, *, cold: bool,
     ) -> None:  # fmt: skip
         self.workload, self.legs = workload, list[Contestant]()
         self._problem, self._content, self._allowed = problem, content, allowed
-        self._layout, self._random, self._cold = layout, random, cold
+        self._layout, self._random, self._watch, self.cold = layout, random, watch, cold
         self._calls, self._noise = 1, Noise()
 
     @property
@@ -94,6 +95,13 @@ class Station:
                 leg.first_call_us = reply.time_us
         self.legs.append(leg)
 
+    def warmed(self) -> "Station":
+        """Return the same place with caches left as they are, calls chosen anew."""
+        warm = copy.copy(self)
+        warm.cold, warm._calls, warm._noise = False, 1, Noise()
+        warm.choose_calls()
+        return warm
+
     def choose_calls(self) -> None:
         """Let a block have as many calls as make the fastest leg's part of it long enough to time.
 
@@ -101,13 +109,13 @@ class Station:
         """
         if self.contract.mutates:
             return
-        tried = 1 if self._cold else _TRIED_CALLS
+        tried = 1 if self.cold else _TRIED_CALLS
         sets = [self._content.draw()]
         times = [
             min(self._visit(leg, sets, tried, fetch=0)[0].time_us / tried for _ in range(2))
             for leg in self.legs
         ]
-        wanted = int((_COLD_BLOCK_US if self._cold else _BLOCK_US) / max(1.0, min(times))) + 1
+        wanted = int((_COLD_BLOCK_US if self.cold else _BLOCK_US) / max(1.0, min(times))) + 1
         self._calls = max(1, min(wanted, self._most_calls()))
         if self._calls > tried:
             sets = self._content.several(self._calls)
@@ -121,7 +129,7 @@ class Station:
         """
         held, shared = bytes_of(self.workload.outputs), bytes_of(self.workload.state)
         given = bytes_of(self.workload.arguments)
-        if not self._cold:
+        if not self.cold:
             room = _MOST_OUTPUT_BYTES // max(1, held), _MOST_ARGUMENT_BYTES // max(1, given)
             return min(_MOST_CALLS, self._content.most, *room)
         own = given + held
@@ -140,7 +148,6 @@ class Station:
         look = self._random.randrange(self._calls)
         for leg in order:
             leg.worker.release()
-        load = os.getloadavg()[0]
         replies: dict[str, Reply] = {}
         fetched: dict[str, Fetched] = {}
         for leg in order:
@@ -155,7 +162,7 @@ class Station:
             fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
             fetch_cpu_us={name: f.cpu_us for name, f in fetched.items() if not f.frozen},
             cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
-            load=load,
+            conditions=self._watch.look(),
             phase=phase,
             repeated=self._noise.disturbed(times),
         )
@@ -174,7 +181,7 @@ class Station:
 
         def fill() -> None:
             self._layout.fill()
-            if self._cold:
+            if self.cold:
                 self._layout.flush_caches()
             settle()
 

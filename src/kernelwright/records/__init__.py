@@ -17,12 +17,12 @@ from .task import (
     TensorSpec,
     Workload,
 )  # fmt: skip
-from .timing import Block, Leg, Timing
+from .timing import Block, Conditions, Leg, Timing
 from .verdict import CheckStatus, Finding, Verdict, VerdictStatus
 
 __all__ = [
     "SCHEMA_VERSION", "Block", "Bound", "BoundTerm", "Budget", "Build", "BuildStatus", "Candidate",
-    "CheckStatus", "Configuration", "Contract", "Decision", "DecisionStatus", "Distribution",
+    "CheckStatus", "Conditions", "Configuration", "Contract", "Decision", "DecisionStatus", "Distribution",
     "Evaluation", "Finding", "Interval", "Leg", "Parameter", "Record", "Reference", "Run", "RunStatus",
     "Scalar", "ScalarSpec", "SourceFile", "Space", "Split", "StartUp", "Task", "TensorSpec", "Timing", "Verdict",
     "VerdictStatus", "Workload", "WorkloadDecision", "content_key",

@@ -61,6 +61,8 @@ class WorkloadDecision(Record):
     """Name of the leg that was the faster baseline here."""
     bound_us: float = 0.0
     """The bound's microseconds; 0 where there is none."""
+    warm_speedup: float | None = None
+    """Median ratio with caches left as they were, beside a decision on cold ones; none where that was not timed."""
 
 
 class StartUp(Record):

@@ -27,6 +27,19 @@ class Leg(Record):
         return self.load_us + self.prepare_us + self.first_call_us
 
 
+class Conditions(Record):
+    """In which state the machine was, as far as its system tells."""
+
+    load: float = 0.0
+    """Runnable processes (1-minute load average)."""
+    clock_mhz: float = 0.0
+    """Mean clock of the cores, or of a GPU's multiprocessors; 0 where it is not told."""
+    throttled: bool = False
+    """Whether it was slowed for heat or power."""
+    stolen: float = 0.0
+    """Share of the cores' time that the host gave to other machines."""
+
+
 class Block(Record):
     """One visit to every leg on the same fresh inputs."""
 
@@ -46,9 +59,11 @@ class Block(Record):
     cpu_us: dict[str, float] = {}
     """CPU microseconds a call of the worker's process, by leg."""
     load: float = 0.0
-    """Runnable processes beyond our own at the block's start (1-minute load average)."""
+    """As `Conditions.load`, in blocks from before there were conditions."""
+    conditions: Conditions = Conditions()
+    """Since the block before."""
     phase: str = "measure"
-    """`screen`, `measure` or `confirm`."""
+    """`glance`, `screen`, `measure` or `confirm`; `warm` beside a decision on cold caches, never in it."""
     repeated: bool = False
     """Whether it was repeated because its samples were disturbed; kept, marked, not used."""
 
@@ -66,3 +81,24 @@ class Timing(Record):
     """Fingerprint of the device."""
     clock: str = "judge monotonic"
     """Whose clock."""
+
+    @property
+    def conditions(self) -> str:
+        """The machine's state over all blocks, in words; empty without blocks.
+
+        Example:
+            >>> seen = Conditions(load=0.5, clock_mhz=3700, stolen=0.01)
+            >>> block = Block(workload="w", order=(), calls=1, times_us={}, conditions=seen)
+            >>> Timing(legs=(), blocks=(block,), cache="cold", device="d").conditions
+            'load 0.5 to 0.5, clock 3.70 to 3.70 GHz, never throttled, at most 1.0 % of a block taken by other machines'
+        """
+        seen = [b.conditions for b in self.blocks]
+        if not seen:
+            return ""
+        loads, clocks = [c.load for c in seen], [c.clock_mhz / 1e3 for c in seen if c.clock_mhz]
+        throttled = sum(c.throttled for c in seen)
+        parts = [f"load {min(loads):.1f} to {max(loads):.1f}"]
+        parts.append(f"clock {min(clocks):.2f} to {max(clocks):.2f} GHz" if clocks else "clock not told")
+        parts.append(f"throttled in {throttled} of {len(seen)} blocks" if throttled else "never throttled")
+        parts.append(f"at most {max(c.stolen for c in seen):.1%} of a block taken by other machines")
+        return ", ".join(parts).replace("%", " %")

@@ -51,6 +51,8 @@ def render(story: Story) -> str:
         sources=_highlighted(winner, formatter) if winner else [],
         diff=_diff(story, winner, formatter) if winner else "",
         findings=winner.verdict.findings if winner and winner.verdict else (),
+        beside=any(s.warm_speedup for s in story.standings),
+        conditions=winner.timing.conditions if winner and winner.timing else "",
     )
 
 
@@ -84,7 +86,7 @@ def _baseline_times(story: Story) -> dict[str, float]:
         return {}
     samples: dict[str, dict[str, list[float]]] = {}
     for block in source.timing.blocks:
-        if not block.repeated:
+        if not block.repeated and block.phase != "warm":
             for leg, time_us in block.times_us.items():
                 samples.setdefault(leg, {}).setdefault(block.workload, []).append(time_us)
     return {

@@ -83,6 +83,8 @@ class Standing(Record):
     """The faster baseline's time."""
     bound_us: float
     """The least time that the device needs; 0 where there is none."""
+    warm_speedup: float | None = None
+    """Median ratio of a kernel with caches left as they were; none where the decision is on such caches itself."""
 
     @property
     def sol_score(self) -> float:
@@ -206,6 +208,7 @@ def standings(outcome: Outcome) -> tuple[Standing, ...]:
                     time_us=row.time_us if kernel else row.baseline_us,
                     baseline_us=row.baseline_us,
                     bound_us=row.bound_us,
+                    warm_speedup=row.warm_speedup if kernel else None,
                 )
             )
     return tuple(found)
