@@ -57,6 +57,8 @@ def test_words_become_a_task_file_and_the_call_is_in_the_ledger(tmp_path, capsys
     for command in (["runs"], ["show", "last"]):
         assert main([*command, "--store", str(tmp_path)]) == 0
     assert "from words" in capsys.readouterr().out
+    assert main(["resume", "last", "--store", str(tmp_path)]) == 2
+    assert "searched nothing" in capsys.readouterr().err
 
 
 def test_nothing_is_written_over_and_a_model_is_needed(tmp_path, capsys):

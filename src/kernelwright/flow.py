@@ -92,6 +92,10 @@ def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | Non
         record = kept.run(run)
         if "judged" in record.options:
             raise InputError(f"run {record.id} judged candidates that were given; judge them again instead")
+        if "words" in record.options:
+            raise InputError(
+                f"run {record.id} wrote a task from words and searched nothing; optimize that task"
+            )
         if record.status is RunStatus.FINISHED:
             return Result.model_validate(kept.result(record.id))
         return _search(kept, record, on_event)

@@ -51,7 +51,9 @@ def write_task(words: str, *, options: Options, usd: float | None, store: Path) 
     reference = Reference(files=(said,), entry="words.md:words", style="function")
     asked = Task(name="from words", form="own", reference=reference, workloads=())
     with Store(store) as kept:
-        run = kept.create_run(asked, device="none", budget=Budget(usd=usd), seed=0, options=dict(options))
+        run = kept.create_run(
+            asked, device="none", budget=Budget(usd=usd), seed=0, options={**options, "words": True}
+        )
         try:
             with Models.of_run(store, run.id) as models:
                 limits = Limits(output_tokens=int(str(options.get("output_tokens") or Limits.output_tokens)))
