@@ -12,7 +12,7 @@ from .errors import InputError
 from .flow import Options, Target, staged, task_of
 from .learn import learn_from
 from .records import Budget, Candidate, RunStatus
-from .search import Judgement, OnEvent, Search, check_choices, judge_one
+from .search import Judgement, OnEvent, Search, check_choices, judge_one, usable_languages
 from .store import Store
 from .tasks import load_candidate
 
@@ -41,6 +41,7 @@ def judge(
     """
     task = task_of(target, max_elements)
     one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+    usable_languages((one.language,), detect(device))  # says at once where there is none
     with judging(
         task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
     ) as ask:  # fmt: skip

@@ -71,6 +71,10 @@ WRONG = {
     "unknown run": (("show", "nosuch"), "nosuch"),
     "no such run to resume": (("resume", "nosuch"), "nosuch"),
     "no such run to export": (("export", "nosuch", "--to", "here"), "nosuch"),
+    "a language for a candidate": (
+        ("judge", "{task}", "{task}:double", "--language", "cobol"),
+        "'cobol'; there are",
+    ),
     "no candidate": (("judge", "{task}", "nosuch.py"), "nosuch.py"),
 }
 

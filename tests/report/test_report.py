@@ -99,6 +99,14 @@ def test_long_names_keep_their_ends(story: Story) -> None:
     assert "regime=mixed<title>" in drawn and "regime=sparse<title>" in drawn and names[0] in drawn
 
 
+def test_what_a_templates_name_tells_is_not_told_again(story: Story) -> None:
+    first, *others = story.evaluations
+    told = {"template": "schedule/keep(x)", "parameters": {"actions": "keep(x)", "unroll": 2}}
+    named = first.model_copy(update={"candidate": first.candidate.model_copy(update=told)})
+    text = render(dataclasses.replace(story, evaluations=[named, *others]))
+    assert ">schedule/keep(x) unroll=2<" in text and "actions=" not in text
+
+
 def test_failures_are_counted_by_kind(story: Story) -> None:
     assert story.failures() == [("correct", 1), ("inputs-unchanged", 1)]
 

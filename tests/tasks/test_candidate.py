@@ -83,16 +83,25 @@ def test_a_folder_brings_its_headers(tmp_path: Path, function_task: Task) -> Non
         ("a.cpp", "int main() {}", "exported symbols found: none"),
         ("a.rs", "fn main() {}", "of no known kind"),
         ("a.json", "{}", "is no solution"),
-        (
-            "a.json",
-            '{"spec": {"language": "cobol", "entry_point": "a::b"}, "sources": []}',
-            "no language is called 'cobol'; there are",
-        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, function_task: Task, name: str, text: str, message: str) -> None:
     with pytest.raises(TaskError, match=message):
         load_candidate(_put(tmp_path, name, text), function_task)
+
+
+def test_a_language_of_an_extension_is_named(tmp_path: Path, function_task: Task) -> None:
+    """Whether there is one of that name is known when it is built."""
+    spec = '{"spec": {"language": "numpy", "entry_point": "a.py::go"}, "sources": [{"path": "a.py", "content": "%s"}]}'
+    solved = load_candidate(_put(tmp_path, "a.json", spec % "def go(x): ..."), function_task)
+    python = load_candidate(_put(tmp_path, "a.py", "def run(x): ..."), function_task, "numpy")
+    other = load_candidate(_put(tmp_path, "a.jl", "run(gate, up) = 0"), function_task, "julia")
+    named = load_candidate(f"{_put(tmp_path, 'b.jl', '')}:go", function_task, "julia")
+    found = [(c.language, c.entry, c.style) for c in (solved, python, other, named)]
+    assert found == [
+        ("numpy", "a.py:go", "function"), ("numpy", "a.py:run", "function"), ("julia", "a.jl:run", "function"),
+        ("julia", "b.jl:go", "function"),
+    ]  # fmt: skip
 
 
 def test_a_missing_file_and_an_empty_folder(tmp_path: Path, function_task: Task) -> None:

@@ -32,6 +32,7 @@ def judge(
     candidate: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     screen: Annotated[bool, Parameter(negative="")] = False,
+    language: str = "",
     run: str = "",
     device: str | None = None,
     baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -51,6 +52,7 @@ def judge(
             by a line of JSON; the judge stays warm between them.
         screen: Only verify and time it on the search workloads, as a search does to rank it; quick, and never
             enough to accept.
+        language: Language it is written in, where its suffix does not say so.
         run: Judge it in this earlier run of `judge`, so that the acceptance knows how many were tried.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         baseline: Native form to measure against, as for `optimize`.
@@ -63,6 +65,7 @@ def judge(
     from ..judging import judge as judge_once
     from ..judging import judging
     from ..records import Budget
+    from ..tasks import load_candidate
     from ._console import reporting
 
     common, taken = common or Common(), taken or Taken()
@@ -75,8 +78,8 @@ def judge(
             ) as ask:  # fmt: skip
                 return _serve(ask)
         judgement = judge_once(
-            target, candidate, screen=screen, device=device, baselines=baseline or (), max_elements=taken.most, run=run,
-            store=common.folder, on_event=on_event,
+            target, load_candidate(candidate, target, language), screen=screen, device=device, baselines=baseline or (),
+            max_elements=taken.most, run=run, store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:
         print(judgement.line(), flush=True)

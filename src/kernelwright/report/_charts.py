@@ -52,7 +52,7 @@ def timeline(points: Sequence[Point], levels: Sequence[Level]) -> Markup:
     """Draw every timed candidate over the run's seconds, log time upwards, best-so-far as a step."""
     if not points:
         return Markup("")
-    height, left, right, top, bottom = 320, 70, 120, 14, 34
+    height, left, right, top, bottom = 320, 70, 170, 14, 34
     times = [p.time_us for p in points] + [level.time_us for level in levels]
     low, high = min(times) / 1.12, max(times) * 1.12
     last_s = max((p.at_s for p in points), default=0.0) or 1.0
@@ -75,7 +75,8 @@ def timeline(points: Sequence[Point], levels: Sequence[Level]) -> Markup:
         parts.append(
             f'<line class="level {level.style}" x1="{left}" x2="{WIDTH - right}" '
             f'y1="{y(level.time_us):.1f}" y2="{y(level.time_us):.1f}"/>'
-            f'<text class="name {level.style}" x="{WIDTH - right + 8}" y="{text_y + 4:.1f}">{escape(level.name)}</text>'
+            f'<text class="name {level.style}" x="{WIDTH - right + 8}" y="{text_y + 4:.1f}">'
+            f"{_named(level.name, 22)}</text>"
         )
     steps = _best_so_far(points)
     if steps:
@@ -112,7 +113,7 @@ def intervals(rows: Sequence[tuple[str, float, float, float]], least_effect: flo
     for index, (name, median, lower, upper) in enumerate(rows):
         middle = top + step * (index + 0.5)
         parts.append(
-            f'<text class="row end" x="{left - 14}" y="{middle + 4:.1f}">{_named(name, 33)}</text>'
+            f'<text class="row end" x="{left - 14}" y="{middle + 4:.1f}">{_named(name, 28)}</text>'
             f'<line class="whisker" x1="{x(lower):.1f}" x2="{x(upper):.1f}" y1="{middle}" y2="{middle}"/>'
             f'<circle class="dot improved" cx="{x(median):.1f}" cy="{middle}" r="5"/>'
             f'<text class="value" x="{WIDTH - right + 10}" y="{middle + 4:.1f}">{median:.2f}×</text>'
@@ -122,14 +123,14 @@ def intervals(rows: Sequence[tuple[str, float, float, float]], least_effect: flo
 
 def headroom(levels: Sequence[Level]) -> Markup:
     """Draw bound, kernel and baselines as bars on one linear scale, the bound first."""
-    step, left, right = 36, 130, 110
+    step, left, right = 36, 190, 110
     longest = max(level.time_us for level in levels)
     parts = []
     for index, level in enumerate(levels):
         width = max(2.0, level.time_us / longest * (WIDTH - left - right))
         top = index * step + 6
         parts.append(
-            f'<text class="row end" x="{left - 12}" y="{top + 17}">{escape(level.name)}</text>'
+            f'<text class="row end" x="{left - 12}" y="{top + 17}">{_named(level.name, 22)}</text>'
             f'<rect class="bar {level.style}" x="{left}" y="{top}" width="{width:.1f}" height="24" rx="3"/>'
             f'<text class="value" x="{left + width + 10:.1f}" y="{top + 17}">{microseconds(level.time_us)}</text>'
         )

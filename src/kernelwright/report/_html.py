@@ -133,9 +133,11 @@ def _candidate_row(evaluation: Evaluation, at_s: float) -> dict[str, object]:
 
 
 def _title(evaluation: Evaluation) -> str:
+    """Name a candidate by its template and the settings that the template's name does not tell already."""
     candidate = evaluation.candidate
-    settings = " ".join(f"{k}={v}" for k, v in candidate.parameters.items())
-    return f"{candidate.template or candidate.proposer} {settings}".strip()
+    name = candidate.template or candidate.proposer
+    settings = [f"{k}={v}" for k, v in candidate.parameters.items() if not (isinstance(v, str) and v in name)]
+    return " ".join([name, *settings])
 
 
 def _highlighted(winner: Evaluation, formatter: "HtmlFormatter[str]") -> list[tuple[str, Markup]]:

@@ -5,7 +5,7 @@ import json
 import re
 from pathlib import Path
 
-from ..errors import TaskError, known_names
+from ..errors import TaskError
 from ..records import Candidate, SourceFile, Task
 from ._source import parse, read_text
 
@@ -29,22 +29,30 @@ _LANGUAGES = {
 }
 
 
-def load_candidate(path: str | Path, task: Task) -> Candidate:
+def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidate:
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
     reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given; a folder
     holds `solution.json`, or one such file with its headers.
 
+    Args:
+        path: the file or folder.
+        task: what it is a candidate for.
+        language: what it is written in, where its suffix does not say so; a file of another suffix then has a
+            function `run`, or the symbol that is given.
+
     Raises:
         TaskError: nothing there can be called as a candidate.
     """
     file, symbol = _split(str(path))
+    if language:
+        return _in_language(file, symbol, task, language)
     if file.is_dir():
         return _from_folder(file, symbol, task)
     if file.suffix not in {".json", ".py", *_COMPILED}:
         raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
-                        "solution.json or a folder")  # fmt: skip
+                        "solution.json or a folder, or say with --language what it is written in")  # fmt: skip
     text = read_text(file, "candidate", "a kernel's source, solution.json or a folder with one of them")
     if file.suffix == ".json":
         return _from_solution(file, text, task)
@@ -84,6 +92,14 @@ def _split(target: str) -> tuple[Path, str]:
     if colon and symbol.isidentifier() and Path(head).suffix:
         return Path(head), symbol
     return Path(target), ""
+
+
+def _in_language(file: Path, symbol: str, task: Task, language: str) -> Candidate:
+    if file.is_dir() or file.suffix in {".json", ".py", *_COMPILED}:
+        usual = load_candidate(f"{file}:{symbol}" if symbol else file, task)
+        return usual.model_copy(update={"language": language})
+    source = SourceFile(path=file.name, text=read_text(file, "candidate", "a kernel's source"))
+    return Candidate(sources=(source,), language=language, entry=f"{file.name}:{symbol or 'run'}")
 
 
 def _from_folder(folder: Path, symbol: str, task: Task) -> Candidate:
@@ -168,9 +184,7 @@ def _from_solution(file: Path, text: str, task: Task) -> Candidate:
         raise TaskError(f"{file} is no solution ({error}); expected 'spec' with 'language' and 'entry_point' "
                         "(file::symbol), and 'sources' with 'path' and 'content'") from None  # fmt: skip
     named = spec.get("language") or (spec.get("languages") or ["python"])[0]
-    language = _LANGUAGES.get(str(named).lower())
-    if language is None:
-        raise TaskError(f"{file}: no language is called {named!r}; {known_names(str(named), _LANGUAGES)}")
+    language = _LANGUAGES.get(str(named).lower(), str(named))
     destination = spec.get("destination_passing_style", _takes_outputs(sources, path, symbol, task))
     return Candidate(
         sources=sources, language=language, entry=f"{path}:{symbol}", proposer=str(solution.get("author", "user")),
