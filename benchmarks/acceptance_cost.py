@@ -5,6 +5,8 @@
 
 The right candidate is the reference itself, which costs more than a winner: measurement goes on until it is
 sure that there is no gain. The wrong one answers zeros. Baselines start in an unprinted first screening.
+Where the contract says what a kernel may call, screening also starts a worker whose calls are watched and one in which
+torch's operators are spoilt; what each takes to be loaded stands below, beside a plain one.
 Targets on a quiet machine of two cores: acceptance of a millisecond kernel under 20 s, a wrong one under 1 s.
 """
 
@@ -17,10 +19,12 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, Evaluation, SourceFile, Split, TensorSpec
+from kernelwright.sandbox import Alone, Payload, Pool
 from kernelwright.search.acceptance import Acceptance
 from kernelwright.tasks import Problem, load_task
 
 _TASKS = ("examples/swiglu.py", "examples/rmsnorm_residual.py")
+_ROUNDS = 5
 _ZEROS = """
 import torch
 
@@ -48,6 +52,30 @@ def main() -> None:
                 walls.setdefault(kind, []).append(seconds)
     for kind, all_seconds in walls.items():
         print(f"median {kind:13} {median(all_seconds):6.2f} s")
+    for kind, seconds in start_ups(_ROUNDS).items():
+        print(f"median worker {kind:7} {seconds:6.2f} s until it is loaded")
+
+
+def start_ups(rounds: int) -> dict[str, float]:
+    """Return median wall seconds until a worker of each kind is loaded, its zygote started before."""
+    source = SourceFile(path="one.py", text="def run(x):\n    return x + 1\n")
+    candidate = Candidate(sources=(source,), language="torch", entry="one.py:run")
+    kinds = {
+        "plain": Payload(candidate),
+        "watched": Payload(candidate, watched=True),
+        "bereft": Payload(candidate, alone=Alone(spared=(), library=(), kinds=(), least=1)),
+    }
+    with Pool(Settings.from_environment()) as pool:
+        pool.worker(kinds["plain"]).kill()
+        return {
+            kind: median(_loading_s(pool, payload) for _ in range(rounds)) for kind, payload in kinds.items()
+        }
+
+
+def _loading_s(pool: Pool, payload: Payload) -> float:
+    begun = time.monotonic()
+    with pool.worker(payload):
+        return time.monotonic() - begun
 
 
 def costs(problem: Problem, judge: Acceptance) -> dict[str, float]:
