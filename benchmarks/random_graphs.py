@@ -133,14 +133,14 @@ def reading_fault(program: RandomProgram, *, exported: bool = False) -> str | No
     return case.difference(case.truth)
 
 
-def drawn(state: State, seed: int, most: int = 3) -> State:
-    """Take up to so many legal actions on rows, storage and loops at random, every kind as likely as another.
+def drawn(state: State, seed: int, most: int = 3, actions: Sequence[Action] = DRAWN) -> State:
+    """Take up to so many legal actions at random, every kind as likely as another.
 
     What no longer lowers is left: a graph that is rewritten may have other kernels than moves before it named.
     """
     chance = random.Random(seed)
     for _ in range(most):
-        legal = [(action, site) for action in DRAWN for site in action.sites(state)]
+        legal = [(action, site) for action in actions for site in action.sites(state)]
         if not legal:
             break
         name = chance.choice(sorted({action.name for action, _ in legal}))

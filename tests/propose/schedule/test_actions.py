@@ -18,7 +18,7 @@ from kernelwright.propose.schedule.actions import (
 )
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import Leaf, alone, beam, estimate, explained, legal
+from kernelwright.propose.schedule.policy import Leaf, _beam, alone, beam, estimate, explained, leaves, legal
 from kernelwright.propose.schedule.printing import forms_of
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
@@ -246,24 +246,42 @@ def test_an_intermediate_is_narrowed_where_all_results_are_narrow():
     assert not list(action.sites(State(wide, wide, Decisions(store=frozenset({"exp"})))))
 
 
-def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_loop():
+@pytest.fixture(scope="module")
+def network():
     def net(x, w):
         for _ in range(32):
             x = (x @ w).sigmoid()
         return torch.softmax(x, -1)
 
-    leaves = beam(graph_of(net, (4, 8), (8, 8)))
-    assert {leaf.state.steps[0] for leaf in leaves} == {("library", "all")}
-    assert not any(leaf.state.decisions.moves for leaf in leaves)
-    assert explained(leaves[0], alone(leaves[0].state.origin)).endswith("65 operations in 64 kernels")
+    return graph_of(net, (4, 8), (8, 8))
+
+
+def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_loop(network):
+    found = list(leaves(network))
+    assert {leaf.state.steps[0] for leaf in found} == {("library", "all")}
+    assert len({leaf.state.steps for leaf in found}) == len(found) > 1
+    assert not any(leaf.state.decisions.moves for leaf in found)
+    assert explained(found[0], alone(network)).endswith("65 operations in 64 kernels")
+
+
+def test_the_start_of_a_network_is_there_before_its_beam_is_searched(network, monkeypatch):
+    monkeypatch.setattr(_beam, "beam", lambda *_, **__: pytest.fail("searched"))
+    assert next(leaves(network)).state.text == "library(all)"
+
+
+def test_a_state_is_reached_once():
+    graph = graph_of(CASES["library"][0], (3, 4), (4, 5))
+    start = State(graph, graph)
+    assert taken(start, BY_NAME["library"], "mm") is taken(start, BY_NAME["library"], "mm")
+    assert taken(start, BY_NAME["library"], "mm").following == {}
 
 
 def test_the_beam_orders_leaves_and_explains_them():
     graph = graph_of(CASES["library"][0], (64, 512), (512, 64))
-    leaves = beam(graph)
-    assert [leaf.cost.time_us for leaf in leaves] == sorted(leaf.cost.time_us for leaf in leaves)
-    assert any("library(mm)" in leaf.state.text for leaf in leaves)
-    fused = next(leaf for leaf in leaves if not leaf.state.steps)
+    found = beam(graph)
+    assert [leaf.cost.time_us for leaf in found] == sorted(leaf.cost.time_us for leaf in found)
+    assert any("library(mm)" in leaf.state.text for leaf in found)
+    fused = next(leaf for leaf in found if not leaf.state.steps)
     assert "2 operations in 1 kernel: passes" in explained(fused, alone(graph))
 
 

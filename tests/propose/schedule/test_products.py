@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import torch
 from tests.propose.schedule.test_actions import BY_NAME, Plain, graph_of
 from torch.nn import functional as F
@@ -10,7 +11,8 @@ from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.languages._destination import load_library
 from kernelwright.propose import Request
-from kernelwright.propose.schedule import ScheduleProposer, cpp
+from kernelwright.propose.schedule import ScheduleProposer, _proposer, cpp
+from kernelwright.propose.schedule._layouts import space_of
 from kernelwright.propose.schedule._proposer import ScheduleTemplate
 from kernelwright.propose.schedule.actions import ACTIONS, State, replayed, taken, undone
 from kernelwright.propose.schedule.graph import Contract, from_captured, interpret
@@ -239,6 +241,14 @@ def test_the_tuner_chooses_the_tiles():
     template = ScheduleTemplate("t", "cpp", Space(), leaf_of("bias", "panels"), cpp.render, "t", "")
     first = template.render({"rows": 8, "vectors": 3, "depth": 128, "block": 48})
     assert "8, 3, 128, 48>" in first.sources[0].text
+
+
+def test_a_default_is_printed_from_what_the_search_lowered(monkeypatch):
+    leaf = leaf_of("bias", "panels")
+    assert leaf.state.program is not None
+    template = ScheduleTemplate("t", "cpp", space_of(leaf.state.program), leaf, cpp.render, "t", "")
+    monkeypatch.setattr(_proposer, "lower", lambda *_: pytest.fail("lowered again"))
+    assert template.render(template.default()).parameters["rows"] == 0
 
 
 def leaf_of(case, form):

@@ -1,8 +1,9 @@
 """Request → Templates: the graph of the task, lowered and printed in every language that was asked for."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice, tee
 
 from ...records import Candidate, Configuration, Space
 from .._protocol import Request
@@ -10,7 +11,7 @@ from ._layouts import laid_out, lowering, space_of
 from .actions import offered
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
-from .policy import Cost, Leaf, alone, beam, explained
+from .policy import Cost, Leaf, alone, explained, leaves
 from .printing import Render, Unprintable, choices_of, forms_of, printer_of
 from .tile import NativeCall
 
@@ -37,7 +38,9 @@ class ScheduleTemplate:
     def render(self, configuration: Configuration) -> Candidate:
         """Lower and print under one configuration."""
         state = self.leaf.state
-        program = lower(state.graph, laid_out(state.decisions, configuration), state.arranged)
+        decisions, program = laid_out(state.decisions, configuration), state.program
+        if program is None or decisions != state.decisions:
+            program = lower(state.graph, decisions, state.arranged)
         return self.printer(
             program, state.graph, title=f"{self.title}\n{self.reason}", reason=self.reason, template=self.name,
             parameters={**configuration, "actions": state.text},
@@ -60,21 +63,22 @@ class ScheduleProposer:
         except NotSchedulable as error:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
-        found: dict[frozenset[str], list[Leaf]] = {}
+        found: dict[frozenset[str], Iterable[Leaf]] = {}
         before = alone(graph)
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:
                 forms = forms_of(language)
                 if forms not in found:
-                    found[forms] = beam(graph, actions=offered(forms))[:_MOST_LEAVES]
-                yield from self._in_language(request, found[forms], before, language, printer)
+                    found[forms] = islice(leaves(graph, offered(forms)), _MOST_LEAVES)
+                found[forms], best = tee(found[forms])
+                yield from self._in_language(request, best, before, language, printer)
 
     def _in_language(
-        self, request: Request, leaves: Sequence[Leaf], before: Cost | None, language: str, printer: Render
+        self, request: Request, best: Iterable[Leaf], before: Cost | None, language: str, printer: Render
     ) -> Iterator[ScheduleTemplate]:
         own = request.problem.task.contract.calls == "custom-only"
-        for leaf in leaves:
+        for leaf in best:
             program = leaf.state.program
             if program is None or (own and program.natives):
                 continue

@@ -36,6 +36,11 @@ class State:
         except (NotLowered, Unlowered):
             return None
 
+    @cached_property
+    def following(self) -> dict[Step, "State"]:
+        """The states that were reached from here, by the step that led there: each is lowered once."""
+        return {}
+
     @property
     def text(self) -> str:
         """The steps as one line, as candidates record them: `single-pass(softmax_sum5); library(conv)`."""
@@ -69,12 +74,13 @@ def taken(state: State, action: Action, site: str) -> State:
     Raises:
         IllegalAction: it is not.
     """
-    if site not in set(action.sites(state)):
-        raise IllegalAction(
-            f"{action.name} is not legal at {site!r}; expected one of {sorted(action.sites(state))}"
-        )
-    found = action.apply(state, site)
-    return replace(found, steps=(*state.steps, (action.name, site)))
+    step = (action.name, site)
+    if step not in state.following:
+        legal = sorted(action.sites(state))
+        if site not in legal:
+            raise IllegalAction(f"{action.name} is not legal at {site!r}; expected one of {legal}")
+        state.following[step] = replace(action.apply(state, site), steps=(*state.steps, step))
+    return state.following[step]
 
 
 def replayed(graph: Graph, steps: Sequence[Step], actions: Sequence[Action]) -> State:

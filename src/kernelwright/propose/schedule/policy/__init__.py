@@ -3,7 +3,10 @@
 The estimate ranks, it does not forecast: leaves become templates, and the search measures them for real.
 """
 
-from ._beam import CostPolicy, Leaf, Legal, Policy, alone, beam, explained, legal
+from ._beam import CostPolicy, Leaf, Legal, Policy, alone, beam, beginning, explained, leaves, legal
 from ._cost import Cost, estimate
 
-__all__ = ["Cost", "CostPolicy", "Leaf", "Legal", "Policy", "alone", "beam", "estimate", "explained", "legal"]
+__all__ = [
+    "Cost", "CostPolicy", "Leaf", "Legal", "Policy", "alone", "beam", "beginning", "estimate", "explained", "leaves",
+    "legal",
+]  # fmt: skip

@@ -1,6 +1,6 @@
 """Graph → States: legal actions enumerated, ordered by a policy, kept in a beam."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,9 +54,31 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS) -> list[Legal]:
     return [(action, site) for action in actions for site in action.sites(state)]
 
 
+def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS) -> Iterator[Leaf]:
+    """Yield the leaves of a beam, best estimate first; a whole network's start before the rest is looked for.
+
+    Lowering a network takes seconds: its first kernel can be built and measured before its second is worked out.
+    """
+    start = beginning(graph, actions)
+    early = start.program if _operations(graph) >= _NETWORK else None
+    if early:
+        yield Leaf(start, estimate(early))
+    found = beam(graph, actions=actions, start=start)
+    yield from (leaf for leaf in found if not early or leaf.state.steps != start.steps)
+
+
+def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS) -> State:
+    """Return where the beam starts: everything fused; every product of a whole network in the library."""
+    start = State(graph, graph)
+    library = next((action for action in actions if action.name == "library"), None)
+    if _operations(graph) < _NETWORK or library is None or "all" not in library.sites(start):
+        return start
+    return taken(start, library, "all")
+
+
 def beam(
     graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8,
-    actions: Sequence[Action] = ACTIONS,
+    actions: Sequence[Action] = ACTIONS, start: State | None = None,
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
@@ -68,19 +90,16 @@ def beam(
         depth: Most actions in a schedule.
         most: Legal actions looked at in a state; graphs of whole networks have hundreds.
         actions: What may be done, in the order of trying.
+        start: Where to start, where that is known already (`beginning`).
 
     Returns:
         Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
     """
     judge = policy or CostPolicy()
-    start = State(graph, graph)
+    start = start or beginning(graph, actions)
     if _operations(graph) >= _NETWORK:
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
-        start = next(
-            (taken(start, *a) for a in legal(start, actions) if (a[0].name, a[1]) == ("library", "all")),
-            start,
-        )
     found: dict[str, Leaf] = {}
     states = [start, *_folded(start, actions)]
     _add(found, start)
