@@ -1,12 +1,20 @@
 """The CUDA side of a worker: inputs go to the device at bind, a call ends when every stream has ended.
 
+What ends a call is taken before the candidate loads, and is the driver's own function as well as torch's: a candidate
+that puts something else in place of `torch.cuda.synchronize` changes nothing.
+
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
-the timed request).
-Does not cover: in-place changes of device copies of inputs, which the arena does not see.
+the timed request); lines that an earlier call made persist in L2.
+Does not cover: in-place changes of device copies of inputs, which the arena does not see; time by the device's clock.
 """
+
+import ctypes
 
 import torch
 from torch import Tensor
+
+_NO_CONTEXT = (3, 201)
+"""The driver's answers where this thread has used no device yet, so that nothing runs: not initialised, no context."""
 
 
 def is_gpu(device: str) -> bool:
@@ -24,7 +32,37 @@ def to_device(flat: Tensor, device: str) -> Tensor:
     return flat.to(device, copy=True) if is_gpu(device) else flat
 
 
-def synchronise(device: str) -> None:
-    """Wait until nothing runs on the device; nothing to do on a CPU."""
-    if is_gpu(device):
-        torch.cuda.synchronize(device)
+class Gate:
+    """What a worker does before and after the calls it is asked for; on a CPU nothing.
+
+    Make it before the candidate's code runs.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device, self._synchronise = device, torch.cuda.synchronize
+        self._driver = _driver() if is_gpu(device) else None
+
+    def clear(self) -> None:
+        """Let no line of L2 persist, whatever earlier calls asked for."""
+        if self._driver is not None:
+            _check(self._driver.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
+
+    def wait(self) -> None:
+        """Wait until nothing runs on the device."""
+        if is_gpu(self._device):
+            self._synchronise(self._device)
+        if self._driver is not None:
+            _check(self._driver.cuCtxSynchronize(), "cuCtxSynchronize")
+
+
+def _driver() -> ctypes.CDLL | None:
+    """Open NVIDIA's driver; none where torch's GPU is another's."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
+def _check(code: int, function: str) -> None:
+    if code != 0 and code not in _NO_CONTEXT:
+        raise RuntimeError(f"{function} answered {code}")

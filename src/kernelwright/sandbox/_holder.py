@@ -47,7 +47,7 @@ class Holder:
         self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
         self._style = "function"
-        self._device = "cpu"
+        self._device, self._gate = "cpu", _cuda.Gate("cpu")
         self._arenas: dict[int, Tensor] = {}
         self._sets: dict[int, Call] = {}
         self._next_set = 1
@@ -60,6 +60,7 @@ class Holder:
         candidate = Candidate.model_validate(request["candidate"])
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
+        self._gate = _cuda.Gate(self._device)
         if request["watched"]:
             self.watch = Watch()
             self.watch.install(candidate.language)
@@ -107,6 +108,7 @@ class Holder:
         for number, arguments in zip(numbers, sets, strict=True):
             self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
         _poison_heap(specs)
+        self._gate.clear()
         return list(numbers)
 
     def plan(self, sets: list[int]) -> list[Call]:
@@ -127,7 +129,7 @@ class Holder:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
         watch = self.watch
         results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
-        _cuda.synchronise(self._device)
+        self._gate.wait()
         self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
         return [places(r) for r in results]
 

@@ -1,0 +1,59 @@
+"""The CUDA side of a worker, with the driver and torch's device in place of which something else answers."""
+
+import ctypes
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from kernelwright.sandbox._cuda import Gate
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was asked of the driver and of torch."""
+    asked = []
+    driver = SimpleNamespace(
+        cuCtxSynchronize=lambda: asked.append("driver waits") or 0,
+        cuCtxResetPersistingL2Cache=lambda: asked.append("driver resets") or 0,
+    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: asked.append(f"torch waits for {device}"))
+    return asked
+
+
+def test_a_call_ends_by_functions_that_were_taken_before_the_candidate(asked, monkeypatch):
+    gate = Gate("cuda:1")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: asked.append("patched"))
+    gate.wait()
+    assert asked == ["torch waits for cuda:1", "driver waits"]
+
+
+def test_nothing_persists_in_l2_when_sets_are_bound(asked):
+    Gate("cuda:0").clear()
+    assert asked == ["driver resets"]
+
+
+def test_a_cpu_is_asked_nothing(asked):
+    gate = Gate("cpu")
+    gate.clear()
+    gate.wait()
+    assert asked == []
+
+
+def test_a_gpu_of_another_make_has_torch_alone(asked, monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
+    gate = Gate("cuda:0")
+    gate.clear()
+    gate.wait()
+    assert asked == ["torch waits for cuda:0"]
+
+
+@pytest.mark.parametrize(("code", "fails"), [(0, False), (201, False), (700, True)])
+def test_an_error_of_the_device_ends_the_call(asked, monkeypatch, code, fails):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuCtxSynchronize=lambda: code))
+    gate = Gate("cuda:0")
+    if not fails:
+        return gate.wait()
+    with pytest.raises(RuntimeError, match="700"):
+        gate.wait()
