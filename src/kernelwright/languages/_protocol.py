@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ..records import Build, Candidate, TensorSpec
+from ..records import Build, BuildStatus, Candidate, TensorSpec
 
 Kernel = Callable[..., Any]
 """A loaded candidate: called with the task's arguments and then its state, returns the outputs."""
@@ -20,6 +20,10 @@ class Availability:
     """The tool and its version, or what is missing."""
     remedy: str = ""
     """What to do about it: a command."""
+
+    def missing(self) -> Build:
+        """Return what building comes to where the tool is not here."""
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{self.what}; {self.remedy}")
 
 
 @runtime_checkable

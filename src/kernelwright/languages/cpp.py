@@ -99,8 +99,7 @@ class Cpp:
         """Compile all C++ files into one library, keep the compiler's words, read the object."""
         compiler = self._compiler()
         if compiler is None:
-            said = self.available()
-            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+            return self.available().missing()
         return cached_build(
             self._settings.cache,
             candidate,

@@ -85,7 +85,7 @@ class Cuda:
         """Compile for every target, keep nvcc's words, read what ptxas says of registers and spills."""
         nvcc = self._nvcc()
         if nvcc is None:
-            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"no nvcc; {_REMEDY}")
+            return self.available().missing()
         return cached_build(
             self._settings.cache,
             candidate,

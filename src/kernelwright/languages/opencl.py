@@ -92,7 +92,7 @@ class OpenCL:
         """Check the launch lines and build the program once, in a process of its own, for its log."""
         said = self.available()
         if not said.ok:
-            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+            return said.missing()
         return cached_build(
             self._settings.cache,
             candidate,

@@ -102,7 +102,7 @@ class Triton:
         """Parse the file, then compile its declared specialisations for every target."""
         said = self.available()
         if not said.ok:
-            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+            return said.missing()
         return cached_build(
             self._settings.cache,
             candidate,

@@ -84,7 +84,7 @@ class WGSL:
         """Check the comment lines and compile every kernel once, in a process of its own."""
         said = self.available()
         if not said.ok:
-            return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{said.what}; {said.remedy}")
+            return said.missing()
         return cached_build(
             self._settings.cache, candidate, self.toolchain(), lambda folder: _build(candidate, folder, deadline_s)
         )  # fmt: skip

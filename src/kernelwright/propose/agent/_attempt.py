@@ -30,6 +30,8 @@ _KEY = re.compile(
     r"\b(?:sk|pk|ghp|gho|hf|xox[abp])[-_][A-Za-z0-9_-]{12,}|\bAKIA[A-Z0-9]{16}\b|(?i:bearer )[\w.~+/=-]{16,}"
 )
 _LEAST_SECRET = 8
+_VIEW = ("--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc", "--unshare-pid")
+"""What bubblewrap is told to let an agent see: all of the machine, read-only, and no process but its own."""
 
 
 @dataclass(frozen=True)
@@ -97,18 +99,7 @@ def confined(
     command: Sequence[str], workspace: Path, *, hidden: Sequence[Path], writable: Sequence[Path]
 ) -> list[str]:
     """Put bubblewrap around a command: all read-only but the workspace and what is writable, and some hidden."""
-    line = [
-        shutil.which("bwrap") or "bwrap",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev-bind",
-        "/dev",
-        "/dev",
-        "--proc",
-        "/proc",
-    ]
-    line += ["--unshare-pid", "--die-with-parent"]
+    line = [shutil.which("bwrap") or "bwrap", *_VIEW, "--die-with-parent"]
     for folder in hidden:
         line += ["--tmpfs", str(folder.resolve())]
     for path in (*writable, workspace):
@@ -122,21 +113,9 @@ def can_confine() -> bool:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return False
-    line = [
-        bwrap,
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev-bind",
-        "/dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "--unshare-pid",
-        "true",
-    ]
     try:
-        return subprocess.run(line, capture_output=True, timeout=10, check=False).returncode == 0
+        tried = subprocess.run([bwrap, *_VIEW, "true"], capture_output=True, timeout=10, check=False)
+        return tried.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
