@@ -1,8 +1,11 @@
 """Outputs of timed calls against the baseline's."""
 
+from types import SimpleNamespace
+
 import torch
 
-from kernelwright.measure._outputs import Tolerance, difference
+from kernelwright.measure._outputs import Tolerance, difference, tolerance
+from kernelwright.records import Contract, TensorSpec, Workload
 
 Y = torch.randn(100, 32, generator=torch.Generator().manual_seed(0))
 ALLOWED = Tolerance((2e-6,), jumpy=False)
@@ -40,3 +43,10 @@ def test_a_row_that_is_almost_all_zero_is_no_measure_of_its_error():
     assert difference([got], [wanted], allowed) == ""
     got[7, 5] = 1e-3
     assert difference([got], [wanted], allowed).startswith("1 of 3200")
+
+
+def test_of_random_outputs_every_one_is_allowed_nothing_and_marked():
+    problem = SimpleNamespace(task=SimpleNamespace(contract=Contract(stochastic=True)))
+    outputs = tuple(TensorSpec(name=name, shape=(4,), dtype="float32") for name in "yz")
+    allowed = tolerance(problem, Workload(name="w", outputs=outputs), seed=0)
+    assert allowed == Tolerance((0.0, 0.0), jumpy=False, stochastic=True)

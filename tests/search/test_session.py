@@ -241,6 +241,27 @@ def test_device_seconds_stop(store):
     assert rig.outcome.accepted
 
 
+def test_nothing_is_accepted_of_a_budget_that_is_spent(store):
+    rig = Rig(store, [planted_candidate(50.0)], device_seconds=0.4)
+    rig.go()
+    assert len(rig.judge.screened) == 1 and rig.judge.accepted == []
+    assert not rig.outcome.accepted
+    assert "no budget left" in next(data["message"] for event, data in rig.events if event == "budget")
+
+
+def test_no_acceptance_begins_that_would_take_longer_than_what_is_left(store, monkeypatch):
+    class Last(PlantedJudge):
+        def accept(self, candidate, build, **limits):
+            final = super().accept(candidate, build, **limits)
+            monkeypatch.setattr(rig.meter, "left_s", lambda: final.time_s - 0.1)
+            return final
+
+    rig = Rig(store, [planted_candidate(50.0, fault="accept"), planted_candidate(60.0)], judge=Last())
+    rig.go()
+    assert len(rig.judge.accepted) == 1
+    assert "no budget left" in next(data["message"] for event, data in rig.events if event == "budget")
+
+
 def test_meter_counts_a_candidate_once_whatever_its_stages():
     meter, judge = Meter(Budget(evaluations=5), Spent()), PlantedJudge()
     candidate = planted_candidate(50.0)
