@@ -49,6 +49,20 @@ def test_more_cpu_than_cores_fails():
     )
 
 
+def on_gpu(wall_us, device_us):
+    blocks = timing(wall_us, 100.0, 100.0).blocks
+    told = tuple(b.model_copy(update={"device_us": {"candidate": device_us}}) for b in blocks)
+    return Timing(legs=(), cache="warm", device="d", blocks=told)
+
+
+def test_a_gpu_s_clock_must_agree_with_the_judge_s():
+    found = [
+        status(gates(on_gpu(wall, device), cores=2, contract=Contract()), "two-clocks")
+        for wall, device in ((500.0, 20.0), (9000.0, 8500.0), (9000.0, 4000.0), (900.0, 9000.0))
+    ]
+    assert found == ["pass", "pass", "fail", "fail"]
+
+
 def test_microsecond_kernels_raise_no_alarm_by_the_channel_s_own_cpu_time():
     found = gates(timing(5.0, 5.0, 40.0), cores=2, contract=Contract())
     assert status(found, "two-clocks") == "pass"

@@ -9,6 +9,25 @@ import torch
 from kernelwright.sandbox._cuda import Gate
 
 
+class Event:
+    """A marker on a device whose clock is 1.5 ms on at each."""
+
+    now_ms = 0.0
+
+    def __init__(self, *, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        Event.now_ms += 1.5
+        self.at_ms = Event.now_ms
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return end.at_ms - self.at_ms
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """What was asked of the driver and of torch."""
@@ -17,6 +36,7 @@ def asked(monkeypatch):
         cuCtxSynchronize=lambda: asked.append("driver waits") or 0,
         cuCtxResetPersistingL2Cache=lambda: asked.append("driver resets") or 0,
     )
+    monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: asked.append(f"torch waits for {device}"))
     return asked
@@ -37,8 +57,15 @@ def test_nothing_persists_in_l2_when_sets_are_bound(asked):
 def test_a_cpu_is_asked_nothing(asked):
     gate = Gate("cpu")
     gate.clear()
-    gate.wait()
+    gate.begin()
+    assert gate.wait() == 0.0
     assert asked == []
+
+
+def test_the_device_s_own_clock_spans_the_calls(asked):
+    gate = Gate("cuda:0")
+    gate.begin()
+    assert gate.wait() == 1500.0
 
 
 def test_a_gpu_of_another_make_has_torch_alone(asked, monkeypatch):
@@ -54,6 +81,7 @@ def test_an_error_of_the_device_ends_the_call(asked, monkeypatch, code, fails):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuCtxSynchronize=lambda: code))
     gate = Gate("cuda:0")
     if not fails:
-        return gate.wait()
+        gate.wait()
+        return
     with pytest.raises(RuntimeError, match="700"):
         gate.wait()

@@ -1,6 +1,7 @@
 """What raw blocks give away about honesty. Pure functions over a `Timing`.
 
-Covers: work put off until the outputs are asked for, CPU time that does not fit the wall clock, a late first answer.
+Covers: work put off until the outputs are asked for, CPU time or a GPU's time that does not fit the wall clock, a late
+first answer.
 Does not cover: work put off until after the outputs were handed over; the process audit sees that.
 """
 
@@ -23,6 +24,8 @@ Spent = Mapping[str, tuple[float, float]]
 _CPU_SLACK = 1.25
 _READABLE_US = 10_000.0
 """CPU time below which nothing is made of it: some systems count it in ticks."""
+_HANDSHAKE_US, _CLOCK_SLACK = 2_000.0, 0.25
+"""What may lie between the GPU's clock and the judge's: the word to go and the reply."""
 _REQUEST_US = 250.0
 """CPU time a block that a worker may use around its calls: until it stands still, tens of microseconds a thread."""
 
@@ -86,6 +89,9 @@ def _put_off(blocks: Sequence[Spent], leg: str) -> bool:
 def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
     """Compare the CPU time of the worker with what the wall clock leaves room for."""
     check = "two-clocks"
+    apart = _apart(blocks)
+    if apart:
+        return Finding(check=check, status=CheckStatus.FAIL, message=apart)
     read = [b for b in blocks if CANDIDATE in b.cpu_us]
     cpu_us = sum(b.cpu_us[CANDIDATE] * b.calls for b in read)
     wall_us = sum(b.times_us[CANDIDATE] * b.calls for b in read)
@@ -100,3 +106,17 @@ def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
             figures={"share": share},
         )
     return Finding(check=check, status=CheckStatus.PASS, figures={"share": share})
+
+
+def _apart(blocks: Sequence[Block]) -> str:
+    """Say how the GPU's clock and the judge's differ, where they do: both span the same calls."""
+    known = [
+        (b.times_us[CANDIDATE], b.device_us[CANDIDATE], b.calls) for b in blocks if CANDIDATE in b.device_us
+    ]
+    if not known:
+        return ""
+    wall_us = median(wall * calls for wall, _, calls in known)
+    device_us = median(device * calls for _, device, calls in known)
+    if abs(wall_us - device_us) <= max(_HANDSHAKE_US, _CLOCK_SLACK * wall_us):
+        return ""
+    return f"the GPU's clock says {device_us:.3g} us where the judge's says {wall_us:.3g} us"

@@ -162,6 +162,7 @@ class Station:
             fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
             fetch_cpu_us={name: f.cpu_us for name, f in fetched.items() if not f.frozen},
             cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
+            device_us={name: r.device_us / self._calls for name, r in replies.items() if r.device_us},
             conditions=self._watch.look(),
             phase=phase,
             repeated=self._noise.disturbed(times),

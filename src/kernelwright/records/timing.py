@@ -58,6 +58,8 @@ class Block(Record):
     """CPU microseconds of the worker's process for the same, by leg."""
     cpu_us: dict[str, float] = {}
     """CPU microseconds a call of the worker's process, by leg."""
+    device_us: dict[str, float] = {}
+    """Microseconds a call by a GPU's own clock, over all its streams, by leg; none on a CPU."""
     load: float = 0.0
     """As `Conditions.load`, in blocks from before there were conditions."""
     conditions: Conditions = Conditions()

@@ -5,7 +5,7 @@ that puts something else in place of `torch.cuda.synchronize` changes nothing.
 
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
 the timed request); lines that an earlier call made persist in L2.
-Does not cover: in-place changes of device copies of inputs, which the arena does not see; time by the device's clock.
+Does not cover: in-place changes of device copies of inputs, which the arena does not see.
 """
 
 import ctypes
@@ -41,18 +41,34 @@ class Gate:
     def __init__(self, device: str) -> None:
         self._device, self._synchronise = device, torch.cuda.synchronize
         self._driver = _driver() if is_gpu(device) else None
+        self._event = torch.cuda.Event
+        self._begin: torch.cuda.Event | None = None
 
     def clear(self) -> None:
         """Let no line of L2 persist, whatever earlier calls asked for."""
         if self._driver is not None:
             _check(self._driver.cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache")
 
-    def wait(self) -> None:
-        """Wait until nothing runs on the device."""
+    def begin(self) -> None:
+        """Start the device's own clock; nothing runs there now."""
         if is_gpu(self._device):
-            self._synchronise(self._device)
+            self._begin = self._marked()
+
+    def wait(self) -> float:
+        """Wait until nothing runs on the device; return the microseconds since `begin` by its clock, 0 on a CPU."""
+        if not is_gpu(self._device):
+            return 0.0
+        self._synchronise(self._device)
         if self._driver is not None:
             _check(self._driver.cuCtxSynchronize(), "cuCtxSynchronize")
+        end = self._marked()
+        end.synchronize()
+        return 1e3 * self._begin.elapsed_time(end) if self._begin is not None else 0.0
+
+    def _marked(self) -> torch.cuda.Event:
+        event = self._event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
 
 
 def _driver() -> ctypes.CDLL | None:

@@ -43,6 +43,8 @@ class Holder:
     def __init__(self) -> None:
         self.watch: Watch | None = None
         """Looks at what calls are made of, in workers that are never timed."""
+        self.device_us = 0.0
+        """Microseconds of the latest calls by a GPU's own clock; 0 on a CPU."""
         self._kernel: Callable[..., Any] | None = None
         self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
@@ -128,8 +130,9 @@ class Holder:
     def run(self, plan: list[Call]) -> list[Any]:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
         watch = self.watch
+        self._gate.begin()
         results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
-        self._gate.wait()
+        self.device_us = self._gate.wait()
         self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
         return [places(r) for r in results]
 

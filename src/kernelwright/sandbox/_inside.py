@@ -104,7 +104,8 @@ class Worker:
         go = self._receive()
         if go.get("go") != request["go"]:
             raise RuntimeError("expected the word to go")
-        return {"done": len(plan), "go": go["go"], "places": self._holder.run(plan)}
+        places = self._holder.run(plan)
+        return {"done": len(plan), "go": go["go"], "places": places, "device_us": self._holder.device_us}
 
     def _receive(self) -> Any:
         while True:

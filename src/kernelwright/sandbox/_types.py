@@ -174,7 +174,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Reply:
-    """One timed request. Every figure is measured by the judge from outside."""
+    """One timed request. Every figure but `device_us` is measured by the judge from outside."""
 
     time_us: float
     """Microseconds from sending `go` to the reply, all calls together."""
@@ -184,6 +184,8 @@ class Reply:
     """Threads of the worker's process just after the reply."""
     first: int = 0
     """Index of this request's first call among those kept, for `fetch`."""
+    device_us: float = 0.0
+    """Microseconds by the GPU's clock, all streams and calls together, as the worker says; 0 on a CPU."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from ..records import TensorSpec
@@ -27,6 +28,7 @@ from ._types import Argument, Fetched, OutputFact, Reply, Slot
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
 _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
+_MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _STATE_DEADLINE_S = 60.0
 
 
@@ -160,7 +162,8 @@ class Worker(Held):
             raise self._connection.reject("the worker did not say where the outputs lie")
         first = len(self._calls)
         self._calls += [_Call(p, self._sets.get(n, ())) for p, n in zip(places, sets, strict=True)]
-        return Reply(time_us, cpu_us, _outside.threads(self.pid), first)
+        device_us = self._handover.parse(_MICROSECONDS, reply, "device_us")
+        return Reply(time_us, cpu_us, _outside.threads(self.pid), first, device_us)
 
     def fetch(self, index: int = -1, *, deadline_s: float = 60.0) -> Fetched:
         """Take the outputs of a call; `index` counts calls since the last `release`, -1 is the latest.
