@@ -109,7 +109,7 @@ def result_text(result: "Result", again: str = "") -> str:
         reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""
         lines.append(f"  time    {time_text(result.time_us)}{reached}")
     if result.start_up:
-        lines.append(f"  start   {result.start_up}")
+        lines.append(f"  start   first answer after {result.start_up}")
     lines.append(
         f"  tried   {result.evaluations} evaluated, {result.cached} known already, {failures_text(result.failures)}"
     )
@@ -121,7 +121,9 @@ def result_text(result: "Result", again: str = "") -> str:
         lines.append(f"          kernelwright report {result.run}{again}            (how it was decided)")
     else:
         lines.append("  kernel  none: the native op stays")
-        more = "more --minutes" if result.evaluations else "a model to propose: --model NAME (docs/llm.md)"
+        more = "more --minutes"
+        if not result.evaluations:
+            more += ", or with a model to propose: --model NAME (docs/llm.md)"
         lines.append(f"  next    kernelwright report {result.run}{again}, or optimize again with {more}")
     return "\n".join(lines)
 

@@ -67,7 +67,7 @@ def decide(
         timing, confirmation = _parted(timing)
     early = _without_timing(timing, verdict)
     if early is not None or timing is None:
-        return early or _undecided(verdict, "nothing was timed")
+        return early or _undecided(verdict, "time was up before it was timed")
     by_workload = blocks_of(timing)
     baselines = baselines_of(by_workload)
     if not by_workload or not baselines:

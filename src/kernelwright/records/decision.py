@@ -80,7 +80,7 @@ class StartUp(Record):
     """Calls after which the gain has paid for the difference; none where there is no gain."""
 
     def __str__(self) -> str:
-        parts = [f"{_long(self.candidate_us)} to the first answer in a fresh process"]
+        parts = [_long(self.candidate_us)]
         if self.prepare_us:
             parts.append(f"{_long(self.prepare_us)} of it to pack weights")
         parts.append(f"{_long(self.baseline_us)} for the baseline")

@@ -32,7 +32,7 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
 def conclude(setting: Search, outcome: Outcome) -> Result:
     """Package what a run accepted, sum it up, and keep that as the run's end."""
     run = setting.run
-    asked = [e for e in setting.store.events(run.id) if e["event"] in {"proposer", "edits"}]
+    asked = [e for e in setting.store.events(run.id) if e["event"] in {"proposer", "edits", "budget"}]
     said = [str(event["message"]) for event in asked]
     result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said)
     with Calls(setting.store.folder) as calls:

@@ -219,7 +219,7 @@ def result_of(
 ) -> Result:
     """Sum a run up. Nothing counts as improved that the full acceptance did not accept.
 
-    `said` is what those who were asked for proposals had to say where they had none.
+    `said` is what those who were asked for proposals had to say where they had none, and what the time was up for.
     """
     best, served = outcome.best, outcome.served
     decision = best.decision if best is not None else None
