@@ -5,7 +5,8 @@
 DIR holds tables as `kernelwright tune` reads them; without it the spaces that come with the package are
 used. The figures are the median over seeds of the optimum's time over the best time found, with the 10 %
 and 90 % quantiles, the lowest median of any 20 seeds in a row, the share of the seeds that found the optimum, and the
-mean milliseconds of `ask` and `tell` together. What was chosen on some seeds is to be checked on others.
+mean milliseconds of `ask` and `tell` together. What was chosen on some seeds is to be checked on others. `optuna-gp`
+among the names is Optuna's Gaussian process in the place of ours (docs/decisions/0008): slow, so only by name.
 """
 
 import argparse
@@ -13,8 +14,16 @@ from functools import partial
 from pathlib import Path
 
 from kernelwright.search.simulation import RecordedSpace, simulate
-from kernelwright.search.tuners import Tuner, make_tuner, tuner_names
+from kernelwright.search.tuners import make_tuner, tuner_names
+from kernelwright.search.tuners.tpe import TPE
 from kernelwright.testing import recorded_space, recorded_space_names
+
+
+class OptunaGP(TPE):
+    """Optuna's Gaussian process, told of failures and of what is not allowed as TPE is."""
+
+    def _sampler(self, seed):
+        return self._optuna.samplers.GPSampler(seed=seed, n_startup_trials=10)
 
 
 def spaces_of(folder: Path | None) -> list[RecordedSpace]:
@@ -40,7 +49,7 @@ def main() -> None:
     )
     for recorded in spaces_of(options.spaces):
         for name in options.tuners.split(","):
-            make: partial[Tuner] = partial(make_tuner, name)
+            make = OptunaGP if name == "optuna-gp" else partial(make_tuner, name)
             found = simulate(
                 recorded,
                 make,

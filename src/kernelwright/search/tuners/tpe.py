@@ -39,12 +39,15 @@ class TPE(FiniteTuner):
             ) from None
         self._optuna = optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
-        self._study = optuna.create_study(sampler=sampler)
+        self._study = optuna.create_study(sampler=self._sampler(seed))
         self._axes = {
             str(axis): optuna.distributions.IntDistribution(0, int(size) - 1)
             for axis, size in enumerate(self.grid.sizes)
         }
+
+    def _sampler(self, seed: int) -> "optuna.samplers.BaseSampler":
+        """Make what proposes; a subclass may take another of Optuna's."""
+        return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
 
     def _next(self) -> int:
         if len(self.times_us) < _STARTUP:
