@@ -74,12 +74,13 @@ def test_each_check_carries_its_weight(name, problem, pool, make, oracle):
 
 def test_a_candidate_may_decline_hidden_workloads(problem, pool, make, oracle):
     body = (
-        "def run(x, weight):\n    if x.shape != (24, 48):\n"
+        "import sys\ndef run(x, weight):\n    if x.shape != (24, 48) or not sys.modules:\n"
         "        raise NotImplementedError('Unsupported: other shapes')\n    return x.softmax(-1) * weight\n"
     )
     found = verify(problem, *make(body), pool=pool, depth="full", oracle=oracle)
     assert found.status == "accepted"
     assert found.unsupported
+    assert "suspect: looks into other code" in found.findings[0].message, "told, and nothing follows from it"
 
 
 TWO_SIZES = """

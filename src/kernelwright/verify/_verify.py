@@ -11,6 +11,7 @@ from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._observe import observe
 from ._protocol import Depth, Probe, failed, passed, unknown
+from ._triage import triage
 from ._trial import Trial, describe
 from .checks import CHECKS, OF_RANDOM, PROBES, SWEEPS
 
@@ -69,6 +70,7 @@ def verify(
     oracle = oracle or Oracle(problem)
     drawn = Seeds(seeds if seeds is not None or depth == "full" else [oracle.screen_seed])
     ledger = _Ledger()
+    ledger.add(triage(candidate))
     with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
         for found in _examine(trial, depth, disabled, ledger):
             ledger.add(found)
