@@ -1,9 +1,22 @@
 """What came of moves, read from journals that were written by hand."""
 
+from contextlib import closing
+
 import pytest
 
-from kernelwright.learn.prompts import ENOUGH, Evolution, Moves, Outcomes, Version, outcomes_of
-from kernelwright.store import Entry
+from kernelwright.learn.prompts import (
+    ENOUGH,
+    Evolution,
+    Moves,
+    Outcomes,
+    Version,
+    begin,
+    keep_guidance,
+    outcomes_of,
+)
+from kernelwright.records import Budget
+from kernelwright.store import Entry, Journal, Store
+from kernelwright.testing import planted_task
 
 
 def move(number, *scores, parent="start", version="v", role="coder", failure=""):
@@ -70,3 +83,14 @@ def test_a_choice_depends_on_seed_move_and_the_lines_before_it_only():
         )
         assert one == other
     assert {Evolution(before).choose(seed, 2).version for seed in range(20)} == {"base", "v"}
+
+
+def test_a_run_that_goes_on_does_not_begin_again(tmp_path):
+    with Store(tmp_path) as store:
+        run = store.create_run(planted_task(), device="cpu-1", budget=Budget(), seed=0).id
+        begin(store, run, "v0")
+        with closing(Journal(store.folder, run)) as journal:
+            keep_guidance(journal, 1, "v1", "be brief")
+            written = [*journal.entries()]
+            begin(store, run, "v0")
+            assert [*journal.entries()] == written and len(written) == 2

@@ -83,6 +83,7 @@ def test_finds_the_best_configuration_and_accepts_it(store, overlap):
     assert outcome.best.candidate.parameters == {"tile": 11, "unroll": 2}
     assert outcome.best.stage == "full" and outcome.best.decision.confirmed
     assert rig.judge.accepted == [outcome.best.candidate.key]
+    assert rig.result.time_us == pytest.approx(60.0)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
