@@ -126,9 +126,15 @@ def test_tasks_loss_of_all_rows() -> None:
 
 
 def test_special_values() -> None:
-    x = torch.randn(9, 70)
+    """Rows are longer than a run: the largest value, or what is no number, comes in the first run or the second."""
+    x = torch.randn(9, 2101)
     x[0, 3], x[1, 5], x[2, 69], x[3] = float("nan"), float("inf"), float("-inf"), float("-inf")
-    for function in (lambda t: torch.softmax(t, -1), lambda t: torch.logsumexp(t, -1), lambda t: t.amax(-1)):
+    x[4, 2100], x[5, 2090], x[6], x[7, 2050:] = float("nan"), float("inf"), torch.arange(2101), 60.0
+    for function in (
+        lambda t: torch.softmax(t, -1),
+        lambda t: torch.logsumexp(t, -1),
+        lambda t: (t.amax(-1), t.argmax(-1), t.argmin(-1)),
+    ):
         template = templates(function, [x])[0]
         for configuration in (template.default(), list(template.space.configurations())[-1]):
             check(build(template, configuration), function, [x])
@@ -204,13 +210,14 @@ def test_costly_values_are_computed_once(dim: int) -> None:
 
     inputs = draw((70, 131))
     template = templates(function, inputs)[0]
-    kept, again = (template.render({**template.default(), "keep": keep}) for keep in (True, False))
+    first = {**template.default(), "online": False}
+    kept, again = (template.render({**first, "keep": keep}) for keep in (True, False))
     calls = [
         c.sources[0].text.count("kw::tanh(") + c.sources[0].text.count("kw::exp(") for c in (kept, again)
     ]
     assert calls[0] == 2 < calls[1]
     for keep in (True, False):
-        check(build(template, {**template.default(), "keep": keep}), function, inputs)
+        check(build(template, {**first, "keep": keep}), function, inputs)
 
 
 def test_factors_of_a_channel_are_computed_once_a_row() -> None:

@@ -58,7 +58,7 @@ def row_template(program: Program, family: str, summary: str) -> KernelTemplate:
         Parameter(name="serial_below", values=(4096, 16384, 65536)),
     ]
     first: Configuration = {
-        "unroll": 16 if plan.columns else 2 if plan.over and plan.outer else 4,
+        "unroll": _columns_in_flight(plan) if plan.columns else 2 if plan.over and plan.outer else 4,
         "serial_below": 16384,
     }
     if RowPrinter(plan, family, summary, 4, 0, 1).streams:
@@ -66,15 +66,20 @@ def row_template(program: Program, family: str, summary: str) -> KernelTemplate:
         first["stream_from_mib"] = 4
     if plan.columns:
         parameters.append(Parameter(name="ahead", values=(0, 4, 16)))
-        first["ahead"] = 4
+        first["ahead"] = 16
     if Plan(program, keep=True).kept:
         parameters.append(Parameter(name="keep", values=(True, False)))
         first["keep"] = True
     if fused is not None:
         parameters.append(Parameter(name="online", values=(False, True)))
-        first["online"] = False
+        first["online"] = not plan.columns
     source = partial(_source, program, fused, family, summary)
     return KernelTemplate(family, "cpp", Space(parameters=tuple(parameters)), first, source, summary)
+
+
+def _columns_in_flight(plan: Plan) -> int:
+    """Return how many vectors of columns registers hold: a best value needs its place as well."""
+    return 8 if any(v.what.startswith("arg") for v in plan.values) else 16
 
 
 def _source(

@@ -118,16 +118,18 @@ class PassPrinter:
                 *(f"          {line}" for line in body), "        });", "      }",
                 *(f"      {line}" for line in flush), "    }",
             ]  # fmt: skip
+        split = not self.plan.segments
+        end = "part.end" if split else "call.length"
         sweep = "kw::sweep<kUnroll>("
         if writes:
             sweep = f"kw::sweep_aligned<kStream, kUnroll>({self.out(writes[0])}_row{self._s(True)}, "
-        split = not self.plan.segments
         inner = [
-            "for (int64_t run = part.begin; run < part.end; run += kw::kRun) {" if split
-            else "for (int64_t run = 0; run < call.length; run += kw::kRun) {",
-            f"  {sweep}run, std::min({'part.end' if split else 'call.length'}, run + kw::kRun),",
-            "            [&](int64_t i, auto lanes, int w) {", "    (void)w;",
-            *(f"    {line}" for line in body), "  });", *(f"  {line}" for line in flush), "}",
+            f"for (int64_t run = {'part.begin' if split else '0'}; run < {end}; run += kw::kRun) {{",
+            f"  const int64_t end = std::min({end}, run + kw::kRun);",
+            *(f"  {line}" for line in self._seen_first(number)),
+            f"  {sweep}run, end, [&](int64_t i, auto lanes, int w) {{", "    (void)w;",
+            *(f"    {line}" for line in [*self._prefetches(values, number), *body]), "  });",
+            *(f"  {line}" for line in flush), "}",
         ]  # fmt: skip
         if split:
             return [
@@ -140,6 +142,46 @@ class PassPrinter:
             *(f"      {line}" for line in self._segment_pointers(values, writes, number)),
             *(f"      {line}" for line in inner), "    }",
         ]  # fmt: skip
+
+    def _seen_first(self, number: int) -> list[str]:
+        """Print the look at a run's largest values that sums of exponentials begin with."""
+        folds = self._exponentials(number)
+        if not folds:
+            return []
+        lines = self._element_lines(self.plan.behind(folds, number), number)
+        for f in folds:
+            term = self.term(f.args[0])
+            assert isinstance(term, Term)
+            lines.append(f"{f.name}_fold.see(w, {term.as_float()}, lanes);")
+        return [
+            "kw::sweep<kUnroll>(run, end, [&](int64_t i, auto lanes, int w) {",
+            *(f"  {line}" for line in lines), "});", *(f"{f.name}_fold.raise();" for f in folds),
+        ]  # fmt: skip
+
+    def _exponentials(self, number: int) -> list[Value]:
+        """Return the sums of exponentials that a pass over a row folds."""
+        return [f for f in self.plan.pass_values(number)[1] if f.what == "sumexp"]
+
+    def _prefetches(self, values: list[Value], number: int) -> list[str]:
+        """Print requests for what is read next while this is in cache: the next run, or the next row."""
+        if self._exponentials(number):
+            asked = {v: "kw::kRun" for v in values if v.op == "load" and self._follows(v)}
+        else:
+            asked = {v: f"{v.name}_next" for v in values if number == 2 and self.prefetched_row(v)}
+        return [
+            f"kw::prefetch({v.name}_row{self._s(self.layout.has(v, self.plan.segments))} + i + {there});"
+            for v, there in asked.items()
+        ]
+
+    def prefetched_row(self, v: Value) -> bool:
+        """Tell whether the second pass prefetches the next row of a tensor."""
+        if self.plan.last_pass < 2 or self._exponentials(2):
+            return False
+        return v.op == "load" and self._follows(v) and v in self.plan.pass_values(2)[0]
+
+    def _follows(self, v: Value) -> bool:
+        """Tell whether a tensor has elements of its own in every row."""
+        return not self.plan.columns and self.layout.on_vector(v) and self.layout.has(v, self.plan.outer)
 
     def _s(self, used: bool) -> str:
         return "_s" if used and self.plan.segments else ""

@@ -120,8 +120,15 @@ class Plan:
     def pass_values(self, number: int) -> tuple[list[Value], list[Value], list[Output]]:
         """Return what a pass computes for each element, which reductions it folds, what it writes."""
         folds, writes = self._folds(number), self._writes(number)
-        needed = self._closure(self._roots(number), {v for v, first in self.kept.items() if first < number})
-        return [v for v in self.values if v in needed], folds, writes
+        return self._needed(self._roots(number), number), folds, writes
+
+    def behind(self, folds: Iterable[Value], number: int) -> list[Value]:
+        """Return what a pass computes for each element of some of its reductions."""
+        return self._needed([a for f in folds for a in f.args if isinstance(a, Value)], number)
+
+    def _needed(self, roots: Iterable[Value], number: int) -> list[Value]:
+        needed = self._closure(roots, {v for v, first in self.kept.items() if first < number})
+        return [v for v in self.values if v in needed]
 
     @cached_property
     def kept(self) -> dict[Value, int]:

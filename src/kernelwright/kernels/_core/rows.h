@@ -94,8 +94,9 @@ struct ArgBest {
   M where[WIDE];
   ArgBest() {
     for (F& b : best) b = splat(LARGEST ? -kInf : kInf);
-    for (M& m : where) m = M{} + INT32_MAX;  // so that a first element equal to the start still counts
+    for (M& m : where) m = M{} + kNowhere;
   }
+  static constexpr int32_t kNowhere = INT32_MAX;  // nothing was better than the start: all elements equal it
   static KW_INLINE M better(F x, M at, F y, M held) {
     const M beyond = LARGEST ? (x > y) : (x < y);
     const M nan = (x != x) & (y == y);
@@ -103,26 +104,27 @@ struct ArgBest {
     return beyond | nan | tie;
   }
   template <class Lanes> KW_INLINE void add(int w, F x, M at, Lanes lanes) {
-    M wins = better(x, at, best[w], where[w]);
+    // A lane meets its places in order, so what is equal to the best so far never counts.
+    M wins = (LARGEST ? (x > best[w]) : (x < best[w])) | ((x != x) & (best[w] == best[w]));
     if constexpr (!std::is_same_v<Lanes, Full>) wins &= lanes_mask(lanes);
-    best[w] = select(wins, x, best[w]);
-    where[w] = wins ? at : where[w];
+    take(w, wins, x, at);
   }
   KW_INLINE void flush() {}
   void merge(const ArgBest& other) {
-    for (int w = 0; w < WIDE; ++w) add(w, other.best[w], other.where[w], Full{});
+    for (int w = 0; w < WIDE; ++w)
+      take(w, better(other.best[w], other.where[w], best[w], where[w]), other.best[w], other.where[w]);
   }
   KW_INLINE void fold(F& value, M& at) const {
     value = best[0], at = where[0];
-    auto take = [&](F x, M m) {
+    auto meet = [&](F x, M m) {
       const M wins = better(x, m, value, at);
       value = select(wins, x, value), at = wins ? m : at;
     };
-    for (int v = 1; v < WIDE; ++v) take(best[v], where[v]);
+    for (int v = 1; v < WIDE; ++v) meet(best[v], where[v]);
     const F lanes = value;
     const M places = at;
     value = splat(lanes[0]), at = M{} + places[0];
-    for (int i = 1; i < W; ++i) take(splat(lanes[i]), M{} + places[i]);
+    for (int i = 1; i < W; ++i) meet(splat(lanes[i]), M{} + places[i]);
   }
   KW_INLINE F value(int w) const {
     if constexpr (!ROWS) return best[w];
@@ -131,16 +133,57 @@ struct ArgBest {
     return v;
   }
   KW_INLINE M index(int w) const {
-    if constexpr (!ROWS) return where[w];
+    if constexpr (!ROWS) return known(where[w]);
     F v; M at;
     fold(v, at);
-    return at;
+    return known(at);
+  }
+
+ private:
+  static KW_INLINE M known(M at) { return (at == kNowhere) ? M{} : at; }
+  KW_INLINE void take(int w, M wins, F x, M at) {
+    best[w] = select(wins, x, best[w]);
+    where[w] = wins ? at : where[w];
   }
 };
 
-// Largest value and sum of exp(x - largest) in one pass: a lane rescales its sum when its maximum grows.
+// What a sum of exponentials below one maximum counts below another; nothing where it has seen no number.
+KW_INLINE F rescaled(F below, F top) {
+  return select(below == -kInf, splat(0.0f), exp(finite(below) - finite(top)));
+}
+
+// Largest value and sum of exp(x - largest) in one pass. Of a row, a run is seen first and added while it is in
+// the nearest cache, below the largest value up to then.
 template <int WIDE, bool ROWS>
 struct SumExp {
+  Max<WIDE, true> seen;
+  Sum<WIDE, true> sum;
+  F top = splat(-kInf);
+
+  template <class Lanes> KW_INLINE void see(int w, F x, Lanes lanes) { seen.add(w, x, lanes); }
+  KW_INLINE void raise() { raise_to(seen.value(0)); }
+  template <class Lanes> KW_INLINE void add(int w, F x, Lanes lanes) {
+    sum.add(w, exp(x - finite(top)), lanes);
+  }
+  KW_INLINE void flush() { sum.flush(); }
+  void merge(const SumExp& other) {
+    const F before = other.top;
+    raise_to(maximum(before, top));
+    sum.total[0] += other.sum.total[0] * __builtin_convertvector(rescaled(before, top), D);
+  }
+  KW_INLINE F max(int) const { return top; }
+  KW_INLINE F total(int) const { return sum.value(0); }  // sum of exp(x - finite(max))
+
+ private:
+  KW_INLINE void raise_to(F next) {
+    sum.total[0] *= __builtin_convertvector(rescaled(top, next), D);
+    top = next;
+  }
+};
+
+// Of columns, a lane rescales its sum when its maximum grows.
+template <int WIDE>
+struct SumExp<WIDE, false> {
   F peak[WIDE];
   F sum[WIDE]{};
   SumExp() {
@@ -151,7 +194,7 @@ struct SumExp {
     const M grows = (x > peak[w]) | (x != x);
     if (any(grows)) {
       const F next = maximum(x, peak[w]);
-      sum[w] *= share(peak[w], next);
+      sum[w] *= rescaled(peak[w], next);
       peak[w] = next;
     }
     sum[w] += exp(x - finite(peak[w]));
@@ -160,33 +203,23 @@ struct SumExp {
   void merge(const SumExp& other) {
     for (int w = 0; w < WIDE; ++w) {
       const F next = maximum(other.peak[w], peak[w]);
-      sum[w] = sum[w] * share(peak[w], next) + other.sum[w] * share(other.peak[w], next);
+      sum[w] = sum[w] * rescaled(peak[w], next) + other.sum[w] * rescaled(other.peak[w], next);
       peak[w] = next;
     }
   }
-  // What a sum below one maximum counts below another; nothing where it has seen no number.
-  KW_INLINE static F share(F below, F top) {
-    return select(below == -kInf, splat(0.0f), exp(finite(below) - finite(top)));
-  }
-  KW_INLINE F max(int w) const {
-    if constexpr (!ROWS) return peak[w];
-    Fold<MaxOf, WIDE, true> all;
-    for (int v = 0; v < WIDE; ++v) all.best[v] = peak[v];
-    return all.value(0);
-  }
-  KW_INLINE F total(int w) const {  // sum of exp(x - finite(max))
-    if constexpr (!ROWS) return sum[w];
-    const F top = max(0);
-    F all{};
-    for (int v = 0; v < WIDE; ++v) all += sum[v] * share(peak[v], top);
-    return splat(static_cast<float>(sum_lanes(__builtin_convertvector(all, D))));
-  }
+  KW_INLINE F max(int w) const { return peak[w]; }
+  KW_INLINE F total(int w) const { return sum[w]; }  // sum of exp(x - finite(max))
 };
 
 // Loops -------------------------------------------------------------------------------------------------
 
 constexpr int64_t kRun = 2048;  // elements of a row between two flushes: short float32 runs
 constexpr int64_t kColumnRun = 64;  // the same for columns
+
+constexpr int64_t kNear = 65536;  // elements up to which a row and the next stay in cache together
+
+// Elements to the next row, or none where it would drive this one out of the cache.
+KW_INLINE int64_t near(int64_t elements) { return elements <= kNear ? elements : 0; }
 
 template <int UNROLL, class Body>
 KW_INLINE void unroll(Body body) {

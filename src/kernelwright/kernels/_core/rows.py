@@ -79,7 +79,25 @@ class RowPrinter:
         for number in range(1, plan.last_pass + 1):
             lines += self.passes.one_pass(number)
             lines += self.passes.row_values(number)
-        return [*lines, *self._row_outputs(), "}", ""]
+        lines += [*self._row_outputs(), "}", ""]
+        return [*lines, *self._narrowing()] if plan.columns else lines
+
+    def _narrowing(self) -> list[str]:
+        """Print how the columns up to an end are split into blocks, each half as wide as the one before at most."""
+        kept = ", kept" if self.plan.kept else ""
+        return [
+            "template <bool kStream, int kWide, class Team>",
+            "KW_INLINE void blocks_from(const Call& call, int64_t item, int64_t at, int64_t end, const Team& team,",
+            f"                           kw::Grand<kGrands>& grand{self._kept_parameter()}) {{",
+            "  if (at + kWide * kw::W <= end) {",
+            f"    block<kStream, kWide>(call, item, at, kw::Full{{}}, team, grand{kept});",
+            "    at += kWide * kw::W;", "  }",
+            "  if constexpr (kWide > 1) {",
+            f"    if (at < end) blocks_from<kStream, kWide / 2>(call, item, at, end, team, grand{kept});",
+            "  } else if (at < end) {",
+            f"    block<kStream, 1>(call, item, at, kw::Part{{static_cast<int>(end - at)}}, team, grand{kept});",
+            "  }", "}", "",
+        ]  # fmt: skip
 
     def _run(self) -> list[str]:
         plan = self.plan
@@ -87,16 +105,8 @@ class RowPrinter:
         body = (
             [
                 "      const int64_t item = it / blocks, at = it % blocks * kBlock;",
-                "      if (at + kBlock <= call.length) {",
-                f"        block<kStream, kUnroll>(call, item, at, kw::Full{{}}, team, grand{kept});",
-                "        continue;",
-                "      }",
-                "      int64_t column = at;",
-                "      for (; column + kw::W <= call.length; column += kw::W)",
-                f"        block<kStream, 1>(call, item, column, kw::Full{{}}, team, grand{kept});",
-                "      if (column < call.length)",
-                "        block<kStream, 1>(call, item, column, kw::Part{static_cast<int>(call.length - column)}, team,",
-                f"                          grand{kept});",
+                "      const int64_t end = std::min(at + kBlock, call.length);",
+                f"      blocks_from<kStream, kUnroll>(call, item, at, end, team, grand{kept});",
             ]
             if self.plan.columns
             else [f"      row<kStream>(call, it, team, grand{kept});"]
@@ -182,6 +192,9 @@ class RowPrinter:
             if self.plan.columns and self.layout.on_vector(v):
                 terms.append("at")
             lines.append(f"  const {C_TYPES[v.dtype]}* const {v.name}_row = {' + '.join(terms)};")
+            if self.passes.prefetched_row(v):
+                step = f"kw::offset(item + 1, call.outer, call.{v.name}_outer)"
+                lines.append(f"  const int64_t {v.name}_next = kw::near({terms[0]} + {step} - {v.name}_row);")
         for o in self._element_outputs():
             at = ["at"] if self.plan.columns else []
             place = ["kw::offset(item, call.outer, call.out_outer)"] if self.plan.outer else []

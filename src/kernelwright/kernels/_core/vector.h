@@ -173,6 +173,9 @@ KW_INLINE void fence() {
 #endif
 }
 
+// Asks for a line that a later pass reads; beyond a tensor's end it does nothing.
+template <class T> KW_INLINE void prefetch(const T* p) { __builtin_prefetch(p, 0, 3); }
+
 // Folds all lanes with a commutative function; the result stands in every lane.
 template <class Op> KW_INLINE F fold_lanes(F v, Op op) {
 #if defined(__GNUC__) && !defined(__clang__)

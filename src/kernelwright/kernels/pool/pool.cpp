@@ -27,6 +27,12 @@ static inline Taps taps(const Window& w, int64_t o, int64_t in) {
   return {first, last, COUNT_PAD ? min(start + w.size, in + w.pad) - start : last - first};
 }
 
+// Lone rows are long: what a vector reads is asked for this far ahead.
+constexpr int64_t kAhead = 1024;
+KW_INLINE void ask_ahead(const float* p, int64_t n) {
+  for (int64_t i = 0; kOneRow && i < n; i += 64 / 4) prefetch(p + kAhead + i);
+}
+
 // Folds the window's rows for N vectors of columns; `p` is the first of them in the window's first row.
 template <int N>
 KW_INLINE void fold_taps(float* to, const float* p, int64_t slab, int64_t width, Taps d, Taps h) {
@@ -42,7 +48,10 @@ KW_INLINE void fold_taps(float* to, const float* p, int64_t slab, int64_t width,
 
 static inline void fold_rows(float* row, const float* p, int64_t slab, int64_t width, Taps d, Taps h) {
   int64_t i = 0;
-  for (; i + 4 * W <= width; i += 4 * W) fold_taps<4>(row + i, p + i, slab, width, d, h);
+  for (; i + 4 * W <= width; i += 4 * W) {
+    ask_ahead(p + i, 4 * W);
+    fold_taps<4>(row + i, p + i, slab, width, d, h);
+  }
   for (; i + W <= width; i += W) fold_taps<1>(row + i, p + i, slab, width, d, h);
   if (i < width && width >= W) return fold_taps<1>(row + width - W, p + width - W, slab, width, d, h);
   for (; i < width; ++i) {
@@ -61,25 +70,26 @@ KW_INLINE F column(const float* p) {
 }
 
 // Folds the columns of N vectors of windows and scales.
-template <int N>
-KW_INLINE void fold_window(float* to, const float* row, float scale, const float* scales) {
+template <int N, class Lanes>
+KW_INLINE void fold_window(float* to, const float* row, float scale, const float* scales, Lanes lanes) {
   F sum[N];
   for (int u = 0; u < N; ++u) sum[u] = column(row + u * W * kWidth.stride);
   for (int64_t c = 1; c < kWidth.size; ++c)
     for (int u = 0; u < N; ++u) sum[u] = fold(sum[u], column(row + u * W * kWidth.stride + c * kWidth.dilation));
-  for (int u = 0; u < N; ++u) vstore(to + u * W, MAXIMUM ? sum[u] : sum[u] * (vload(scales + u * W) * scale));
+  for (int u = 0; u < N; ++u)
+    store(to + u * W, MAXIMUM ? sum[u] : sum[u] * (vload(scales + u * W) * scale), lanes);
 }
 
 // `row` is padded with kNothing on both sides and readable some vectors beyond.
 static inline void fold_columns(float* to, const float* row, int64_t out, float scale, const float* scales) {
   int64_t o = 0;
   if (kWidth.stride <= 2) {
-    for (; o + 2 * W <= out; o += 2 * W) fold_window<2>(to + o, row + o * kWidth.stride, scale, scales + o);
-    for (; o < out; o += W) {
-      float tail[W];
-      fold_window<1>(tail, row + o * kWidth.stride, scale, scales + o);
-      std::memcpy(to + o, tail, min(W, out - o) * 4);
+    for (; o + 2 * W <= out; o += 2 * W) {
+      ask_ahead(row + o * kWidth.stride, 2 * W * kWidth.stride);
+      fold_window<2>(to + o, row + o * kWidth.stride, scale, scales + o, Full{});
     }
+    for (; o + W <= out; o += W) fold_window<1>(to + o, row + o * kWidth.stride, scale, scales + o, Full{});
+    if (o < out) fold_window<1>(to + o, row + o * kWidth.stride, scale, scales + o, Part{int(out - o)});
     return;
   }
   for (; o < out; ++o) {
@@ -88,6 +98,10 @@ static inline void fold_columns(float* to, const float* row, int64_t out, float 
     to[o] = MAXIMUM ? sum : sum * (scales[o] * scale);
   }
 }
+
+// Rows that are folded before the columns of the first are: a load that spans two stores waits for both.
+constexpr int64_t kGroup = 4;
+constexpr int64_t kShort = 1024;  // inputs of a row up to which a group stays in the nearest cache
 
 template <bool kStreamed>
 static void pool(const float* in, float* out, int64_t planes, Axis d, Axis h, Axis w) {
@@ -98,22 +112,34 @@ static void pool(const float* in, float* out, int64_t planes, Axis d, Axis h, Ax
   if (!MAXIMUM && !DIVISOR)
     for (int64_t o = 0; o < w.out; ++o) scales[o] = 1.0f / float(taps(kWidth, o, w.in).counted);
   const bool plain = kOneRow && kWidth.pad == 0 && reach <= w.in;  // rows are neither folded nor padded
+  const int64_t group = padded <= kShort ? kGroup : 1;
   parallel(rows, planes * d.in * slab + rows * w.out, [&](int64_t first, int64_t last) {
-    std::vector<float> row(padded, kNothing), wide(w.out);
+    std::vector<float> buffers(group * padded, kNothing);
     Writer<kStreamed> writer(out + first * w.out);
-    const bool direct = w.out <= writer.kRoom || !kStreamed;
-    for (int64_t r = first; r < last; ++r) {
-      const int64_t oh = r % h.out, od = r / h.out % d.out, plane = r / (h.out * d.out);
-      const Taps td = taps(kDepth, od, d.in), th = taps(kHeight, oh, h.in);
-      const int64_t id = od * kDepth.stride - kDepth.pad, ih = oh * kHeight.stride - kHeight.pad;
-      const float* own = in + plane * d.in * slab + id * slab + ih * w.in;
-      const bool in_place = plain && own + padded <= in + planes * d.in * slab;  // all that is read is the input's
-      if (!in_place) fold_rows(row.data() + kWidth.pad, own, slab, w.in, td, th);
-      const float scale = 1.0f / float(DIVISOR ? DIVISOR : td.counted * th.counted);
-      float* to = direct ? writer.room(w.out) : wide.data();
-      fold_columns(to, in_place ? own : row.data(), w.out, scale, scales.data());
-      if (direct) writer.wrote(w.out);
-      else writer.write(to, w.out);
+    for (int64_t begin = first; begin < last; begin += group) {
+      const int64_t count = min(group, last - begin);
+      const float* folded[kGroup];
+      float scale[kGroup];
+      for (int64_t g = 0; g < count; ++g) {
+        const int64_t r = begin + g, oh = r % h.out, od = r / h.out % d.out, plane = r / (h.out * d.out);
+        const Taps td = taps(kDepth, od, d.in), th = taps(kHeight, oh, h.in);
+        const int64_t id = od * kDepth.stride - kDepth.pad, ih = oh * kHeight.stride - kHeight.pad;
+        const float* own = in + plane * d.in * slab + id * slab + ih * w.in;
+        const bool in_place = plain && own + padded <= in + planes * d.in * slab;  // all that is read is the input's
+        if (group > 1)  // the rows that are new to the next group here
+          for (int64_t i = 0; i < kHeight.stride * w.in; i += 64 / 4)
+            prefetch(own + ((group - 1) * kHeight.stride + kHeight.size) * w.in + i);
+        float* row = buffers.data() + g * padded;
+        if (!in_place) fold_rows(row + kWidth.pad, own, slab, w.in, td, th);
+        folded[g] = in_place ? own : row;
+        scale[g] = 1.0f / float(DIVISOR ? DIVISOR : td.counted * th.counted);
+      }
+      for (int64_t g = 0; g < count; ++g)
+        for (int64_t o = 0; o < w.out; o += writer.kRoom) {
+          const int64_t n = min(writer.kRoom, w.out - o);
+          fold_columns(writer.room(n), folded[g] + o * kWidth.stride, n, scale[g], scales.data() + o);
+          writer.wrote(n);
+        }
     }
   });
 }
