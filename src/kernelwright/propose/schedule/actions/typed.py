@@ -49,39 +49,32 @@ class Typed:
 
 def _typed(product: Contract) -> _Found | None:
     """Return what a product of rows and gathered matrices multiplies; none where it is anything else."""
+    return _gathered(product, on_left=False) or _gathered(product, on_left=True)
+
+
+def _gathered(product: Contract, *, on_left: bool) -> _Found | None:
+    """Return rows, matrices and gather where one factor is a matrix for each row of the other one."""
     one, two, out = product.labels
-    for matrices, labels, other, rest in (
-        (product.right, two, product.left, one), (product.left, one, product.right, two)
-    ):  # fmt: skip
-        gather, order = _behind_turns(matrices)
-        if (
-            not isinstance(gather, Gather)
-            or gather.aligned
-            or gather.dim != 0
-            or order[0] != 0
-            or len(labels) != 3
-        ):
-            continue
-        item, pair = labels[0], labels[1:]
-        ones = "".join(
-            c for c, size in zip(rest, other.shape, strict=True) if text_of(size) == "1" and c not in labels
-        )
-        kept = [c for c in rest if c not in ones]
-        summed = next((c for c in pair if c not in out), "")
-        column = next((c for c in pair if c in out), "")
-        if len(gather.index.shape) != 1 or kept != [item, summed] or not column:
-            continue
-        if [c for c in out if c not in ones] != [item, column]:
-            continue
-        weights = _turned(
-            gather.source, [0, *(order[labels.index(c)] for c in (summed, column))], product.name
-        )
-        rows = Reshape(
-            name=f"{product.name}_rows", dtype=other.dtype, source=other,
-            shape=tuple(size for c, size in zip(rest, other.shape, strict=True) if c in kept),
-        )  # fmt: skip
-        return rows, weights, gather
-    return None
+    sides = (product.left, one), (product.right, two)
+    (matrices, labels), (other, rest) = sides if on_left else sides[::-1]
+    gather, order = _behind_turns(matrices)
+    if not isinstance(gather, Gather) or gather.aligned or gather.dim != 0 or len(gather.index.shape) != 1:
+        return None
+    if len(labels) != 3 or order[0] != 0:
+        return None
+    sizes = zip(rest, other.shape, strict=True)
+    ones = {c for c, size in sizes if text_of(size) == "1" and c not in labels}
+    item, *pair = labels
+    summed, column = (next((c for c in pair if (c in out) == kept), "") for kept in (False, True))
+    left, stay = ([c for c in these if c not in ones] for these in (rest, out))
+    if left != [item, summed] or stay != [item, column]:
+        return None
+    weights = _turned(gather.source, [0, *(order[labels.index(c)] for c in (summed, column))], product.name)
+    rows = Reshape(
+        name=f"{product.name}_rows", dtype=other.dtype, source=other,
+        shape=tuple(size for c, size in zip(rest, other.shape, strict=True) if c not in ones),
+    )  # fmt: skip
+    return rows, weights, gather
 
 
 def _behind_turns(node: Node) -> tuple[Node, list[int]]:
