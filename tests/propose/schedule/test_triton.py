@@ -170,6 +170,14 @@ def test_random_programs_mean_the_same_in_triton(choice):
         assert fault(one, **choice) is None, f"seed {seed}\n{one}"
 
 
+def test_rows_that_fit_are_told_from_those_read_in_tiles_in_one_kernel():
+    inputs = ("torch.randn(1, 8, 5000, generator=g)", "torch.randn(8, generator=g)")
+    groups = program("F.group_norm(x0, 2, x1)", inputs=inputs)
+    text = text_of(groups)
+    assert "for start in range(" in text and "column = tl.arange(" in text
+    assert fault(groups) is None
+
+
 @pytest.mark.slow
 def test_printed_kernels_compile_for_gpus_that_are_not_here():
     language = get_language("triton")

@@ -64,7 +64,7 @@ def _gathered(product: Contract, *, on_left: bool) -> _Found | None:
         return None
     sizes = zip(rest, other.shape, strict=True)
     ones = {c for c, size in sizes if text_of(size) == "1" and c not in labels}
-    item, *pair = labels
+    item, pair = labels[0], labels[1:]
     summed, column = (next((c for c in pair if (c in out) == kept), "") for kept in (False, True))
     left, stay = ([c for c in these if c not in ones] for these in (rest, out))
     if left != [item, summed] or stay != [item, column]:

@@ -253,9 +253,9 @@ class Body(States):
         lanes = "[None, :]" if self.rank == 2 else ""
         mask = f"{axis} < {end}"
         held = dict(self.known), dict(scope.alias)
-        body = self._within(s.body, mask, Lanes(False, "here", scan), axis)
+        body = self._within(s.body, mask, Lanes(False, "inside", scan), axis)
         self.known, scope.alias = held
-        first = [f"{axis} = start + tl.arange(0, BLOCK){lanes}", f"here = {self._with_rows(mask)}"]
+        first = [f"{axis} = start + tl.arange(0, BLOCK){lanes}", f"inside = {self._with_rows(mask)}"]
         loop = [f"for start in range({begin}, {end}, BLOCK):", *(f"    {line}" for line in (*first, *body))]
         return [*head, *loop, *(line for n in apart for line in self._entered(n, {"value": f"{n}_lanes"}))]
 
