@@ -6,7 +6,7 @@ import torch
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, verify
-from kernelwright.verify._relations import discover, prepared
+from kernelwright.verify._relations import CHANGES, Relation, discover, prepared
 
 TASK = """
 import torch
@@ -91,6 +91,19 @@ def test_structured_arguments_are_left_alone(tmp_path):
 def test_an_honest_softmax_keeps_to_its_relations(made, pool, make):
     problem = made("torch.softmax(x, -1)")
     found = verify(problem, *make(HONEST), pool=pool)
+    assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
+
+
+def test_a_relation_that_was_found_by_chance_is_not_asked_where_the_reference_breaks_it(made, pool, make):
+    problem = made("x.abs().max()")
+    oracle, (search,) = Oracle(problem), problem.task.split(Split.SEARCH)
+    by_chance = Relation("shift of x", "shift", 0, (CHANGES["shift"][1],))
+    oracle._relations[search.name] = (by_chance,)
+    drawn = ((seed, problem.inputs(search, seed)[0]) for seed in range(64))
+    seed = next(s for s, x in drawn if x.flatten()[x.abs().argmax()] < 0)
+    found = verify(
+        problem, *make("def run(x):\n    return x.abs().max()\n"), pool=pool, oracle=oracle, seeds=[seed] * 64
+    )
     assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
 
 

@@ -138,14 +138,15 @@ def _tried(problem: Problem, workload: Workload, change: str, argument: int) -> 
         first = problem.run_oracle(workload, inputs, state).outputs
         second = problem.run_oracle(workload, other, state).outputs
         for kept, y, z in zip(forms, first, second, strict=True):
-            kept[:] = [form for form in kept if _holds(form, y, z, order)]
+            kept[:] = [form for form in kept if holds(form, y, z, order)]
     if not any(forms):
         return None
     found = tuple(kept[0] if kept else None for kept in forms)
     return Relation(f"{change} of {_name(workload, argument)}", change, argument, found)
 
 
-def _holds(form: Form, y: torch.Tensor, z: torch.Tensor, order: torch.Tensor) -> bool:
+def holds(form: Form, y: torch.Tensor, z: torch.Tensor, order: torch.Tensor) -> bool:
+    """Tell whether the answer `z` to changed inputs follows from `y` in the form, to float64's last digits."""
     if not y.is_floating_point() or not y.numel() or not all(bool(torch.isfinite(t).all()) for t in (y, z)):
         return False
     expected = form.follow(y, order)
