@@ -20,7 +20,7 @@ from kernelwright.propose.schedule.actions import ACTIONS, State, taken
 from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
 from kernelwright.propose.schedule.policy import estimate
 from kernelwright.records import TensorSpec, Workload
-from kernelwright.tasks.capture import _recorded
+from kernelwright.tasks.capture import record_function
 
 Function = Callable[..., torch.Tensor]
 CASES: dict[str, tuple[Function, list[tuple[int, ...]], list[str]]] = {
@@ -44,16 +44,7 @@ def read(function: Function, shapes: Sequence[tuple[int, ...]]) -> Graph:
     """Return the graph of a function of float32 tensors."""
     specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype="float32") for i, s in enumerate(shapes))
     workload = Workload(name="w", arguments=specs)
-
-    class Problem:
-        def reference(self, workload: Workload) -> Function:  # noqa: ARG002
-            return function
-
-        def inputs(self, workload: Workload, seed: int) -> list[torch.Tensor]:  # noqa: ARG002
-            return [torch.ones(s) for s in shapes]
-
-    captured = _recorded(Problem(), function, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
-    return from_captured(captured, workload)
+    return from_captured(record_function(function, workload, [torch.ones(s) for s in shapes]), workload)
 
 
 def states(graph: Graph, schedules: Sequence[str]) -> Iterator[State]:

@@ -33,7 +33,7 @@ from kernelwright.propose.schedule.actions import (
 )
 from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
 from kernelwright.records import TensorSpec, Workload
-from kernelwright.tasks.capture import _recorded, capture
+from kernelwright.tasks.capture import capture, record_function
 from kernelwright.testing import RandomProgram, random_program
 
 FACTOR = 8.0
@@ -113,7 +113,7 @@ def case_of(program: RandomProgram, *, exported: bool = False) -> Case:
     found = (
         capture(problem, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
         if exported
-        else _recorded(problem, program.function, workload)  # type: ignore[arg-type]  # as much of a problem as capture needs
+        else record_function(program.function, workload, inputs)
     )
     graph = from_captured(found, workload)
     native = program.function(*inputs)

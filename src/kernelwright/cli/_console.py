@@ -175,14 +175,15 @@ def _limits(result: "Result") -> dict[str, float | None] | None:
 
 def _evaluation_text(data: dict[str, Any]) -> str:
     name = data["template"] or data["candidate"]
-    settings = " ".join(f"{key}={value}" for key, value in data["parameters"].items())
+    settings = [f"{key}={value}" for key, value in data["parameters"].items()]
     outcome = (
         data["reason"] if data["speedup"] is None else f"{speedup_text(data['speedup'])} {data['decision']}"
     )
     known = ", known already" if data["cached"] else ""
     best = f"; best {speedup_text(data['best'])}" if data["best"] else ""
     eta = f"; {data['eta_s']:.0f} s left" if data["eta_s"] is not None else ""
-    return f"{data['number']}: {data['language']} {name} {settings}: {outcome}{known}{best}{eta}"
+    what = " ".join([data["language"], name, *settings])
+    return f"{data['number']}: {what}: {outcome}{known}{best}{eta}"
 
 
 class _Left(ProgressColumn):

@@ -22,29 +22,17 @@ from kernelwright.propose.schedule.policy import Leaf, _beam, alone, beam, estim
 from kernelwright.propose.schedule.printing import forms_of
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
-from kernelwright.tasks.capture import _recorded
+from kernelwright.tasks.capture import record_function
 
 BY_NAME = {action.name: action for action in ACTIONS}
-
-
-class Plain:
-    """As much of a problem as capture needs."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def reference(self, workload):
-        return self.function
-
-    def inputs(self, workload, seed):
-        return [torch.ones(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in workload.arguments]
 
 
 def graph_of(function, *shapes, dtype="float32"):
     """Read a function, recorded while it runs: a tenth of the time of an export."""
     specs = tuple(TensorSpec(name=f"x{i}", shape=s, dtype=dtype) for i, s in enumerate(shapes))
     workload = Workload(name="w", arguments=specs)
-    return from_captured(_recorded(Plain(function), function, workload), workload)
+    ones = [torch.ones(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in specs]
+    return from_captured(record_function(function, workload, ones), workload)
 
 
 CASES = {

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from tests.propose.schedule.test_actions import BY_NAME, Plain, graph_of
+from tests.propose.schedule.test_actions import BY_NAME, graph_of
 from torch.nn import functional as F
 
 from kernelwright.devices import detect
@@ -15,13 +15,12 @@ from kernelwright.propose.schedule import ScheduleProposer, _proposer, cpp
 from kernelwright.propose.schedule._layouts import space_of
 from kernelwright.propose.schedule._proposer import ScheduleTemplate
 from kernelwright.propose.schedule.actions import ACTIONS, State, replayed, taken, undone
-from kernelwright.propose.schedule.graph import Contract, from_captured, interpret
+from kernelwright.propose.schedule.graph import Contract, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
 from kernelwright.propose.schedule.policy import Leaf, beam, estimate
 from kernelwright.propose.schedule.tile import Contraction, Tiling, merged
-from kernelwright.records import BuildStatus, SourceFile, Space, TensorSpec, Workload
+from kernelwright.records import BuildStatus, SourceFile, Space
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks.capture import capture
 
 CASES = {
     "bias": (lambda x, w, b: torch.relu(x @ w + b), [(29, 50), (50, 37), (37,)]),
@@ -211,11 +210,7 @@ def test_padding_is_loaded_under_a_mask():
 
 
 def test_half_floats_are_summed_in_single():
-    specs = tuple(
-        TensorSpec(name=n, shape=s, dtype="bfloat16") for n, s in (("x", (5, 600)), ("w", (600, 20)))
-    )
-    workload = Workload(name="w", arguments=specs)
-    graph = from_captured(capture(Plain(lambda x, w: x @ w), workload), workload)
+    graph = graph_of(lambda x, w: x @ w, (5, 600), (600, 20), dtype="bfloat16")
     program = lower(graph, Decisions(tilings={"mm": Tiling("direct")}))
     library = built({"mm": (graph, program)})
     x, w = torch.full((5, 600), 1.0, dtype=torch.bfloat16), torch.full((600, 20), 1.0, dtype=torch.bfloat16)

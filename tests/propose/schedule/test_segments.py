@@ -14,7 +14,7 @@ from kernelwright.propose.schedule.policy import beam, estimate
 from kernelwright.propose.schedule.printing import Unprintable, forms_of
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
-from kernelwright.tasks.capture import _recorded
+from kernelwright.tasks.capture import record_function
 
 SEGMENTS = BY_NAME["segments"]
 NODES, EDGES, WIDTH = 13, 90, 19
@@ -28,14 +28,7 @@ def graph_by_index(function, edges=EDGES, dtype="float32", width=WIDTH, nodes=NO
     )
     workload = Workload(name="w", arguments=specs)
 
-    class Given:
-        def reference(self, workload):
-            return function
-
-        def inputs(self, workload, seed):
-            return inputs_of(edges, dtype, width, nodes)
-
-    return from_captured(_recorded(Given(), function, workload), workload)
+    return from_captured(record_function(function, workload, inputs_of(edges, dtype, width, nodes)), workload)
 
 
 def inputs_of(edges=EDGES, dtype="float32", width=WIDTH, nodes=NODES):

@@ -15,7 +15,7 @@ from kernelwright.propose.schedule.policy import beam, estimate
 from kernelwright.propose.schedule.printing import Unprintable, forms_of
 from kernelwright.propose.schedule.tile import products, run_program
 from kernelwright.records import TensorSpec, Workload
-from kernelwright.tasks.capture import _recorded
+from kernelwright.tasks.capture import record_function
 
 ROWS, INNER, COLUMNS, TYPES = 23, 7, 9, 5
 CASES = {
@@ -47,14 +47,7 @@ def start_of(function, **sizes):
     )
     workload = Workload(name="w", arguments=specs)
 
-    class Given:
-        def reference(self, workload):
-            return function
-
-        def inputs(self, workload, seed):
-            return given
-
-    graph = from_captured(_recorded(Given(), function, workload), workload)
+    graph = from_captured(record_function(function, workload, given), workload)
     return State(graph, graph)
 
 
