@@ -66,6 +66,8 @@ static void stream_strip(const E* in, E* out, int64_t rows, int64_t columns, int
   int64_t done[kStrip] = {};
   for (int64_t j = 0; j < columns; j += kStep) {
     const int64_t end = min(j + kStep, columns);
+    for (int64_t k = end; k < min(end + kStep, columns); ++k)  // the next step's rows of the input, each on its own page
+      for (int64_t i = 0; i < rows; i += kLine) prefetch(in + k * in_step + i);
     for (int64_t i = 0; j > 0 && i < rows; ++i) std::memcpy(stage[i], stage[i] + kStep, kLine * sizeof(E));
     transpose_block<false>(in + j * in_step, stage[0] + kLine, rows, end - j, in_step, sizeof stage[0] / sizeof(E));
     for (int64_t i = 0; i < rows; ++i) {
