@@ -47,3 +47,10 @@ def test_an_answer_in_spite_of_an_exception_is_noted():
 @pytest.mark.parametrize(("text", "path"), [("def run(:", "k.py"), ("os._exit(0)", "k.cpp"), ("\0", "k.py")])
 def test_what_cannot_be_read_says_nothing(text, path):
     assert told(text, path).message == ""
+
+
+def test_a_source_made_to_exhaust_its_reader_costs_nothing():
+    assert "addresses" in told("f" + "()" * 1500 + "._version").message
+    assert "addresses" in told("(" + "x + " * 1500 + "x)._version").message
+    assert told("x" + ".a" * 2500).message == ""
+    told("[" * 5000 + "]" * 5000)

@@ -50,6 +50,8 @@ _RULES = {
     for name in names
 }
 """Severity and words by name; one that begins with a dot is an attribute of anything."""
+_LONGEST = 4
+"""Parts of a name that are looked at: more than any rule has."""
 
 
 def triage(candidate: Candidate) -> Finding:
@@ -84,7 +86,7 @@ def _marks(text: str) -> Iterator[tuple[tuple[str, str], int]]:
         if isinstance(node, ast.Name) and node.id in _RULES:
             yield _RULES[node.id], node.lineno
         elif isinstance(node, ast.Attribute):
-            name = ast.unparse(node)
+            name = _dotted(node)
             found = _RULES.get(name) or _RULES.get(f".{node.attr}")
             if found is not None:
                 yield found, node.lineno
@@ -92,3 +94,12 @@ def _marks(text: str) -> Iterator[tuple[tuple[str, str], int]]:
                 yield ("suspect", _CHANGES), node.lineno
         elif isinstance(node, ast.ExceptHandler) and any(isinstance(n, ast.Return) for n in ast.walk(node)):
             yield ("note", _CATCHES), node.lineno
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return `a.b.c` of names alone, and of anything else what follows it, however deep that is."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute) and len(parts) < _LONGEST:
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id if isinstance(node, ast.Name) else ""]))
