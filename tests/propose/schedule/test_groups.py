@@ -100,6 +100,14 @@ def test_rows_are_groups_and_elements_are_items():
             program("x0.cumsum(0)", inputs=("torch.randn(65536, 2, generator=g)",)),
             "loops more than 65535",
         ),
+        (
+            "wgsl",
+            program(
+                "F.avg_pool1d(x0, 128).sigmoid().sum((1, 2))",
+                inputs=("torch.randn(1, 8, 192000, generator=g)",),
+            ),
+            "loops more than 65535",  # 12,000 rows, each joined across items in six steps
+        ),
     ],
 )
 def test_what_has_no_form_is_refused(language, of, words):

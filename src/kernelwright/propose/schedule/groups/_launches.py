@@ -16,6 +16,7 @@ from ..tile import (
     Program,
     Statement,
     Store,
+    Update,
     as_loops,
     expressions,
     statements,
@@ -104,7 +105,7 @@ def _independent(loop: Loop) -> bool:
 
 
 def iterations(body: tuple[Statement, ...], items: int) -> int:
-    """Count the iterations of all loops that one item runs through, on the first workload."""
+    """Count the iterations of all loops that one item runs through, joins across items too, on the first workload."""
     count = 0
     for s in body:
         if isinstance(s, Loop):
@@ -112,7 +113,8 @@ def iterations(body: tuple[Statement, ...], items: int) -> int:
                 s.end.size if isinstance(s.end, Extent) else s.end.value if isinstance(s.end, Literal) else 1
             )
             trips = -(-int(size) // items) if _lanes(s) else int(size)
-            count += trips * (1 + iterations(s.body, items))
+            folded = {t.name for t in s.body if isinstance(t, Update)} if _lanes(s) else ()
+            count += trips * (1 + iterations(s.body, items)) + len(folded) * (items.bit_length() - 1)
     return count
 
 
