@@ -81,7 +81,7 @@ def task_in(text: str) -> str:
     """
     try:
         module = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError) as error:
         raise ReplyError(f"the file is not Python: {error}") from None
     for node in module.body:
         if not isinstance(node, _BODY) and not _is_docstring(node):

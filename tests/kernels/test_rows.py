@@ -230,3 +230,33 @@ def test_factors_of_a_channel_are_computed_once_a_row() -> None:
     text = template.render(template.default()).sources[0].text
     assert text.index("kw::rsqrt(") < text.index("// Pass 1")
     check(build(template, template.default()), function, inputs)
+
+
+def printed(function: Function, inputs: list[torch.Tensor]) -> str:
+    """Return the file that a template writes, without its headers."""
+    template = templates(function, inputs)[0]
+    made = template.render(template.default())
+    return next(file.text for file in made.sources if made.entry.startswith(f"{file.path}:"))
+
+
+def test_the_target_is_picked_in_the_pass_that_sums_the_exponentials() -> None:
+    assert "// 1 pass(es) over each row" in printed(F.cross_entropy, labelled([(4, 40)])[0])
+
+
+def test_a_row_s_number_and_a_broadcast_one_are_picked_as_they_are() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        scores = x * y + x.sum(1, keepdim=True)
+        return F.nll_loss(scores - scores.logsumexp(1, keepdim=True), target, reduction="none")
+
+    def drawn(rows: int, classes: int) -> list[torch.Tensor]:
+        return [torch.randn(rows, classes), torch.randn(classes), torch.randint(0, classes, (rows,))]
+
+    torch.manual_seed(0)
+    check_template(function, [drawn(5, 33), drawn(3, 200)], family="loss")
+
+
+@pytest.mark.parametrize(("function", "name"), [(F.mish, "kw::mish("), (F.softplus, "kw::softplus(")])
+def test_a_chain_with_a_name_of_its_own_is_printed_by_it(function: Function, name: str) -> None:
+    text = printed(function, [torch.randn(8, 40)])
+    assert name in text
+    assert "log1p(" not in text

@@ -8,34 +8,10 @@ from ...records import Scalar, ScalarSpec, Workload
 from ...tasks.capture import Graph, Node, Ref
 from .axes import Axes, Dims
 from .expression import C_TYPES, FLOATS, STORED, Unprintable, pointwise_names
+from .named import named
+from .value import Value
 
 ReduceKind = Literal["sum", "max", "min", "product", "argmax", "argmin"]
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """One tensor of the program; in the kernel, one vector at a time."""
-
-    name: str
-    """A C++ identifier."""
-    op: str
-    """`load`, `point`, `reduce`, `index` (position along the reduced axes), `count` (elements reduced)."""
-    dims: Dims
-    """Structure, dimension by dimension."""
-    args: tuple["Value | Scalar", ...] = ()
-    """What it is computed from."""
-    what: str = ""
-    """ATen name of a `point`, kind of a `reduce`."""
-    kwargs: tuple[tuple[str, Scalar], ...] = ()
-    """Keyword arguments of a `point`."""
-    over: tuple[int, ...] = ()
-    """Axes of a `reduce` or `count`."""
-    position: int = -1
-    """Argument position of a `load`."""
-    dtype: str = "float32"
-    """Dtype of a `load`."""
-    varies: frozenset[int] = frozenset()
-    """Axes along which it is not constant; known once all axes are (`Plan`)."""
 
 
 Result = Value | tuple[Value | None, ...]
@@ -79,9 +55,10 @@ class Builder:
 
     def point(self, what: str, *args: Value | Scalar, **kwargs: Scalar) -> Value:
         """Apply an elementwise operator, named without `aten.`, with broadcasting."""
+        what, args = named(what, args)
         operands = [a for a in args if isinstance(a, Value)]
         dims = self.axes.broadcast([a.dims for a in operands])
-        return self._add(Value(self._name(what), "point", dims, tuple(args), what, tuple(kwargs.items())))
+        return self._add(Value(self._name(what), "point", dims, args, what, tuple(kwargs.items())))
 
     def reduce(self, kind: ReduceKind, x: Value, dims: Iterable[int], *, keepdim: bool = False) -> Value:
         """Reduce over dimensions; none means all."""

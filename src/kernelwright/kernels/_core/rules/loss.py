@@ -9,7 +9,7 @@ _MEAN, _SUM = 1, 2
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 def _nll(b: Builder, node: Node) -> tuple[Value | None, ...]:
-    """Pick x[target] along the class dimension as a masked sum: the row is being read anyway."""
+    """Pick x[target] along the class dimension."""
     x_ref, target_ref, weight, reduction, ignored = node.args
     if weight is not None or not isinstance(ignored, int):
         raise Unprintable("class weights")
@@ -17,7 +17,7 @@ def _nll(b: Builder, node: Node) -> tuple[Value | None, ...]:
     dim = 1 if len(x.dims) > 1 else 0
     lifted = b.with_dims(target, (*target.dims[:dim], (), *target.dims[dim:]))
     chosen = b.point("eq", b.index(x, dim), lifted)
-    picked = b.reduce("sum", b.point("where", chosen, x, 0.0), (dim,))
+    picked = _picked(b, x, chosen, dim)
     valid = b.point("ne", target, ignored)
     loss = b.point("where", valid, b.point("neg", picked), 0.0)
     if reduction not in (_MEAN, _SUM):
@@ -26,3 +26,20 @@ def _nll(b: Builder, node: Node) -> tuple[Value | None, ...]:
     if reduction == _SUM:
         return total, None
     return b.point("div", total, b.reduce("sum", valid, ())), None
+
+
+def _picked(b: Builder, x: Value, chosen: Value, dim: int) -> Value:
+    """Return x where a dimension's position is the chosen one, as a masked sum: the row is being read anyway.
+
+    Of what is computed elementwise, what it is computed from is picked: a log-softmax would else be made of the whole
+    row once its sum is known, in a pass of its own.
+    """
+    own = dim - (len(chosen.dims) - len(x.dims))
+    if own < 0:
+        return x
+    if not x.dims[own]:
+        return b.with_dims(x, (*x.dims[:own], *x.dims[own + 1 :]))
+    if x.op == "point" and x.what != "alias":
+        args = [_picked(b, a, chosen, dim) if isinstance(a, Value) else a for a in x.args]
+        return b.point(x.what, *args, **dict(x.kwargs))
+    return b.reduce("sum", b.point("where", chosen, x, 0.0), (dim,))
