@@ -70,6 +70,20 @@ def test_nothing_is_written_over_and_a_model_is_needed(tmp_path, capsys):
     assert "--model" in capsys.readouterr().err and not (tmp_path / "new.py").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "to", "complaint"),
+    [("none.md", "new.py", "cannot be read"), (WORDS, "file/new.py", "cannot be written")],
+)
+def test_files_are_looked_at_before_a_model_is_paid(tmp_path, monkeypatch, capsys, words, to, complaint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("no folder")
+    with ScriptedModel([ANSWER]) as server:
+        flags = ["--to", to, "--model", server.name(), "--store", str(tmp_path)]
+        assert main(["task", words, *flags]) == 2
+        assert not server.asked
+    assert complaint in capsys.readouterr().err
+
+
 def test_an_answer_that_is_no_task_is_asked_for_again_with_the_complaint(tmp_path):
     with ScriptedModel(["```python\nx = 1\n```", ANSWER]) as server:
         written = write_task(WORDS, options={"models": (server.name(),)}, usd=None, store=tmp_path)
@@ -88,6 +102,7 @@ def test_an_answer_that_is_no_task_is_asked_for_again_with_the_complaint(tmp_pat
     ("text", "complaint"),
     [
         ("def f(:", "not Python"),
+        ("x = " + "[" * 5000, "not Python"),
         ("import os\n" + FILE, "imports os"),
         (FILE.replace("    return", "    from subprocess import run\n    return"), "imports subprocess"),
         (FILE + "\nprint(1)\n", "no import, function or constant"),

@@ -22,12 +22,14 @@ def task(words: str, *, to: Path, asking: Asking | None = None, common: Common |
     from ..wording import write_task
 
     asking, common = asking or Asking(), common or Common()
-    if to.exists():
-        raise InputError(f"{to} is there already; name another file with --to")
-    said = Path(words).read_text(encoding="utf-8") if words.endswith((".md", ".txt")) else words
-    written = write_task(said, options=asking.options, usd=asking.usd, store=common.folder)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_text(written.text, encoding="utf-8")
+    said = _said(words)
+    _claim(to)
+    try:
+        written = write_task(said, options=asking.options, usd=asking.usd, store=common.folder)
+        to.write_text(written.text, encoding="utf-8")
+    finally:
+        if not to.stat().st_size:
+            to.unlink()
     target = f"{to}:{written.name}"
     if common.json:
         print_json("result", target=target, file=str(to), run=written.run, usd=written.usd)
@@ -35,3 +37,24 @@ def task(words: str, *, to: Path, asking: Asking | None = None, common: Common |
     print(f"{written.text}\n{target} is written. Read it: every kernel is held against it. Then:")
     print(f"  kernelwright admit {target}{common.again}\n  kernelwright optimize {target}{common.again}")
     return 0
+
+
+def _said(words: str) -> str:
+    """Return the words, or what the file holds that they name."""
+    if not words.endswith((".md", ".txt")):
+        return words
+    try:
+        return Path(words).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{words} cannot be read ({error}); name a text file, or say the words") from None
+
+
+def _claim(to: Path) -> None:
+    """Make the empty file, before a model is paid for what could not be written."""
+    if to.exists():
+        raise InputError(f"{to} is there already; name another file with --to")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.touch(exist_ok=False)
+    except OSError as error:
+        raise InputError(f"{to} cannot be written ({error.strerror}); name another file with --to") from None
