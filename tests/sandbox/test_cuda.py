@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelwright.sandbox._cuda import Gate
+from kernelwright.sandbox._cuda import Fence
 
 
 class Event:
@@ -43,45 +43,45 @@ def asked(monkeypatch):
 
 
 def test_a_call_ends_by_functions_that_were_taken_before_the_candidate(asked, monkeypatch):
-    gate = Gate("cuda:1")
+    fence = Fence("cuda:1")
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: asked.append("patched"))
-    gate.wait()
+    fence.wait()
     assert asked == ["torch waits for cuda:1", "driver waits"]
 
 
 def test_nothing_persists_in_l2_when_sets_are_bound(asked):
-    Gate("cuda:0").clear()
+    Fence("cuda:0").clear()
     assert asked == ["driver resets"]
 
 
 def test_a_cpu_is_asked_nothing(asked):
-    gate = Gate("cpu")
-    gate.clear()
-    gate.begin()
-    assert gate.wait() == 0.0
+    fence = Fence("cpu")
+    fence.clear()
+    fence.begin()
+    assert fence.wait() == 0.0
     assert asked == []
 
 
 def test_the_device_s_own_clock_spans_the_calls(asked):
-    gate = Gate("cuda:0")
-    gate.begin()
-    assert gate.wait() == 1500.0
+    fence = Fence("cuda:0")
+    fence.begin()
+    assert fence.wait() == 1500.0
 
 
 def test_a_gpu_of_another_make_has_torch_alone(asked, monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
-    gate = Gate("cuda:0")
-    gate.clear()
-    gate.wait()
+    fence = Fence("cuda:0")
+    fence.clear()
+    fence.wait()
     assert asked == ["torch waits for cuda:0"]
 
 
 @pytest.mark.parametrize(("code", "fails"), [(0, False), (201, False), (700, True)])
 def test_an_error_of_the_device_ends_the_call(asked, monkeypatch, code, fails):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuCtxSynchronize=lambda: code))
-    gate = Gate("cuda:0")
+    fence = Fence("cuda:0")
     if not fails:
-        gate.wait()
+        fence.wait()
         return
     with pytest.raises(RuntimeError, match="700"):
-        gate.wait()
+        fence.wait()

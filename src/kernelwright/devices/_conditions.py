@@ -21,12 +21,12 @@ _SLOWED = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 """NVML's reasons that hold a clock down from outside: power cap, slowdown of the hardware, heat, power brake."""
 
 
-class Watch:
+class Monitor:
     """Looks at a device's machine now and then; each look tells of the time since the one before.
 
     Example:
         >>> from kernelwright.devices import detect
-        >>> Watch(detect("cpu")).look().load >= 0
+        >>> Monitor(detect("cpu")).look().load >= 0
         True
     """
 

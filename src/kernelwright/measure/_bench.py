@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
-from ..devices import Device, Watch
+from ..devices import Device, Monitor
 from ..records import (
     Block,
     Build,
@@ -73,7 +73,7 @@ class Bench:
         """The best ratio to the first baseline that a screening has found, by workload."""
         self._random = random.Random(secrets.randbits(64))
         self._layout = Layout(pool, device, self._random)
-        self._watch = Watch(device)
+        self._monitor = Monitor(device)
 
     def __enter__(self) -> "Bench":
         return self
@@ -225,7 +225,7 @@ class Bench:
             self._tolerances[workload.name] = allowed
         station = Station(
             self.problem, workload, self._content(workload), allowed, self._layout, self._random,
-            self._watch, cold=self.cold(workload),
+            self._monitor, cold=self.cold(workload),
         )  # fmt: skip
         station.join(mine, ends)
         for baseline in self._baselines.of(workload, only):

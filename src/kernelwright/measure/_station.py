@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-from ..devices import Watch
+from ..devices import Monitor
 from ..records import Block, Contract, Workload
 from ..sandbox import Fetched, Reply, settle
 from ..tasks import Problem, one_thread
@@ -67,11 +67,11 @@ class Station:
 
     def __init__(
         self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
-        random: Random, watch: Watch, *, cold: bool,
+        random: Random, monitor: Monitor, *, cold: bool,
     ) -> None:  # fmt: skip
         self.workload, self.legs = workload, list[Contestant]()
         self._problem, self._content, self._allowed = problem, content, allowed
-        self._layout, self._random, self._watch, self.cold = layout, random, watch, cold
+        self._layout, self._random, self._monitor, self.cold = layout, random, monitor, cold
         self._calls, self._noise = 1, Noise()
 
     @property
@@ -163,7 +163,7 @@ class Station:
             fetch_cpu_us={name: f.cpu_us for name, f in fetched.items() if not f.frozen},
             cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
             device_us={name: r.device_us / self._calls for name, r in replies.items() if r.device_us},
-            conditions=self._watch.look(),
+            conditions=self._monitor.look(),
             phase=phase,
             repeated=self._noise.disturbed(times),
         )

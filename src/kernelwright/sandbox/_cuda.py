@@ -32,7 +32,7 @@ def to_device(flat: Tensor, device: str) -> Tensor:
     return flat.to(device, copy=True) if is_gpu(device) else flat
 
 
-class Gate:
+class Fence:
     """What a worker does before and after the calls it is asked for; on a CPU nothing.
 
     Make it before the candidate's code runs.

@@ -49,7 +49,7 @@ class Holder:
         self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
         self._style = "function"
-        self._device, self._gate = "cpu", _cuda.Gate("cpu")
+        self._device, self._fence = "cpu", _cuda.Fence("cpu")
         self._arenas: dict[int, Tensor] = {}
         self._sets: dict[int, Call] = {}
         self._next_set = 1
@@ -62,7 +62,7 @@ class Holder:
         candidate = Candidate.model_validate(request["candidate"])
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
-        self._gate = _cuda.Gate(self._device)
+        self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
             self.watch.install(candidate.language)
@@ -110,7 +110,7 @@ class Holder:
         for number, arguments in zip(numbers, sets, strict=True):
             self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
         _poison_heap(specs)
-        self._gate.clear()
+        self._fence.clear()
         return list(numbers)
 
     def plan(self, sets: list[int]) -> list[Call]:
@@ -130,9 +130,9 @@ class Holder:
     def run(self, plan: list[Call]) -> list[Any]:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
         watch = self.watch
-        self._gate.begin()
+        self._fence.begin()
         results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
-        self.device_us = self._gate.wait()
+        self.device_us = self._fence.wait()
         self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
         return [places(r) for r in results]
 
