@@ -41,6 +41,12 @@ def test_ratios_among_tied_constants_are_kept() -> None:
     assert found["channels"] // found["groups"] >= 2
 
 
+def test_a_ratio_to_two_is_kept_too() -> None:
+    values = {"channels": 66, "groups": 2}
+    with pytest.raises(TaskError, match="channels = 66, groups = 2"):
+        Shrinker(lambda v: v["channels"], frozenset(values)).shrink(values, 40)
+
+
 def test_untied_constants_may_become_equal() -> None:
     found = Shrinker(lambda v: v["channels"] ** 2).shrink({"channels": 8192, "groups": 512}, 256**2)
     assert found == {"channels": 256, "groups": 512}
