@@ -8,9 +8,11 @@ from kernelwright.sandbox import _outside, settle
 
 def until(wanted, limit_s=60.0):
     end = time.monotonic() + limit_s
-    while not wanted() and time.monotonic() < end:
+    while time.monotonic() < end:
+        if wanted():
+            return True
         time.sleep(0.01)
-    return wanted()
+    return False
 
 
 def test_threads_that_run_are_counted():
