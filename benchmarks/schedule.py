@@ -5,13 +5,13 @@
     python -m benchmarks.schedule --table rows.jsonl
 
 Every row is a whole `optimize` of one problem at one size with the schedule proposer alone, against eager,
-torch.compile and torch.compile max-autotune. `in` are problems shrunk to fit the cache; `out` are the declared
-sizes. A row is written as soon as it is known, and rows that are there already are not measured again, so
-that the benchmark can be stopped at any time. Where nothing was accepted the native op stays, and the row
-counts as a speedup of 1. Run it on a machine that does nothing else.
+torch.compile and torch.compile max-autotune, both of these with freezing too where there are weights. `in` are
+problems shrunk to fit the cache; `out` are the declared sizes. A row is written as soon as it is known, and rows that
+are there already are not measured again, so that the benchmark can be stopped at any time. Where nothing was accepted
+the native op stays, and the row counts as a speedup of 1. Run it on a machine that does nothing else.
 
-torch.compile runs without `freezing`, which builds weights in as constants: a baseline's worker stays warm while the
-judge gives it other weights, and would answer with the old ones.
+With freezing the weights are built in, which a candidate may not do: its weights change from block to block, and it
+packs them again. A baseline with freezing keeps its own, and is the hardest to beat where products rule.
 
 Classes: `contraction` where the problem holds a product or a convolution of more than `HEAVY` operations a
 byte that it must move, `fused` where it holds a lighter one, `memory` where it holds none.
@@ -41,7 +41,9 @@ from .problems import problems
 Row = dict[str, object]
 ELEMENTS = {"in": 200_000, "out": None}
 """Most elements of a size; none: as declared."""
-BASELINES = ("eager", "compile", "compile-max-autotune")
+BASELINES = (
+    "eager", "compile", "compile-max-autotune", "compile-freezing", "compile-max-autotune-freezing",
+)  # fmt: skip
 CLASSES = {"memory": 1.5, "fused": 1.5, "contraction": 1.0}
 """Class → the geomean that is wanted."""
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "addmv", "dot")

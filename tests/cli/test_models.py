@@ -79,5 +79,10 @@ def test_people_are_told_why_nothing_came_of_it_and_what_to_do():
     )
 
 
+def test_people_are_told_of_a_baseline_that_is_no_choice_for_all():
+    assert "note    no choice" in result_text(result(caveat="no choice here", reason=""))
+    assert "note" not in result_text(result(caveat="no choice", reason="equal; no choice")), "told once"
+
+
 def test_people_are_told_what_was_spent():
     assert "0.0120 USD on models" in result_text(result(usd=0.012)) and "USD" not in result_text(result())

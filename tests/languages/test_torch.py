@@ -150,11 +150,13 @@ def test_workers_that_compile_into_one_cache_name_their_files_apart(settings, mo
     assert [p.name for p in tmp_path.iterdir()] == ["kernel.cpp"]
 
 
-def test_freezing_is_switched_on_with_the_flag(settings, monkeypatch):
+@pytest.mark.parametrize(("flag", "mode"), [("freezing", None), ("max-autotune-freezing", "max-autotune")])
+def test_freezing_is_switched_on_with_the_flag(settings, monkeypatch, flag, mode):
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(inductor, "freezing", False)
-    monkeypatch.setattr(torch, "compile", lambda target, **keywords: target)
-    candidate = one_file("def f(x): return x\n", "torch", "k.py:f", flags=("--compile=freezing",))
-    Torch(settings).load(candidate, Path("/nonexistent"), ())
-    assert inductor.freezing
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda target, **keywords: asked.append(keywords["mode"]) or target)
+    candidate = one_file("def f(x): return x\n", "torch", "k.py:f", flags=(f"--compile={flag}",))
+    with inductor.patch(freezing=False):
+        Torch(settings).load(candidate, Path("/nonexistent"), ())
+        assert inductor.freezing and asked == [mode]

@@ -16,7 +16,7 @@ from kernelwright.measure._legs import Baselines, CandidateLegs
 from kernelwright.measure._schedule import BESIDE_BLOCKS
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
-from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks import Problem, keeps_weights, load_task
 from kernelwright.verify import verify
 
 pytestmark = pytest.mark.alone
@@ -313,3 +313,78 @@ def test_a_compiled_module_is_given_the_parameters_too(tmp_path):
         timing, findings = measure(made, body)
     assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
     assert timing.blocks and all("compile" in block.times_us for block in timing.blocks)
+
+
+KEEPING = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(32, 32)
+        self.kept = None
+
+    def forward(self, x):
+        self.kept = self.kept or [w.clone() for w in self.parameters()]
+        return torch.relu(nn.functional.linear(x, *self.kept)) * SHARE
+"""
+LINEAR = "def run(x, w, b):\n    return torch.relu(torch.nn.functional.linear(x, w, b))\n"
+
+
+@pytest.fixture
+def keeping(bench, tmp_path, monkeypatch):
+    """Return what measures beside a baseline that keeps its first weights, as a frozen graph does, times a share."""
+    (tmp_path / "layer.py").write_text(LAYER)
+    problem = Problem(load_task(str(tmp_path / "layer.py")))
+    native, share = problem.baseline, 1.0
+
+    def planted(name, workload):
+        if not keeps_weights(name):
+            return native(name, workload)
+        text = KEEPING.replace("SHARE", str(share))
+        return Candidate(
+            sources=(SourceFile(path="m.py", text=text),),
+            language="torch",
+            entry="m.py:Model",
+            style="module",
+        )
+
+    monkeypatch.setattr(problem, "baseline", planted)
+
+    def measured(names, body=LINEAR, factor=1.0):
+        nonlocal share
+        share = factor
+        with Bench(problem, bench.pool, bench.device, baselines=names) as made:
+            return made.notes, *measure(made, body)
+
+    return measured
+
+
+def test_a_baseline_that_keeps_its_weights_is_timed_and_never_compared_with(keeping):
+    notes, timing, findings = keeping(("compile-freezing", "eager"))
+    assert notes == {}
+    assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
+    assert all({"eager", "compile-freezing"} <= set(block.times_us) for block in timing.blocks)
+
+
+def test_a_baseline_that_keeps_its_weights_and_answers_wrongly_with_them_is_left_out(keeping):
+    notes, timing, _ = keeping(("eager", "compile-freezing"), factor=1.01)
+    (why,) = notes.values()
+    assert why.startswith("wrong with the weights that it keeps:")
+    assert {name for block in timing.blocks for name in block.times_us} == {"candidate", "eager"}
+
+
+def test_nothing_is_timed_against_a_baseline_that_keeps_its_weights_alone(keeping):
+    _, timing, _ = keeping(("compile-freezing",))
+    assert {name for block in timing.blocks for name in block.times_us} == {"candidate"}
+
+
+def test_without_weights_a_baseline_that_keeps_them_is_superfluous(bench):
+    workload = bench.problem.task.workloads[0]
+    baselines = Baselines(bench.problem, bench.pool, ("compile-max-autotune-freezing", "eager"))
+    assert baselines.names[0] == "eager", "every screening has one first that it can be compared with"
+    assert baselines.started(workload, 0.0) == []
+    (why,) = baselines.notes.values()
+    assert why == "the task owns no weights that could be built in: it is compile-max-autotune"

@@ -170,6 +170,12 @@ def test_too_few_blocks_have_a_median_and_no_limits():
     assert "no limits yet" in found.reason
 
 
+@pytest.mark.parametrize(("frozen", "told"), [(1.2, True), (1.4, False)])
+def test_the_hardest_baseline_is_told_to_be_no_choice_where_weights_change(frozen, told):
+    found = decide(timing(blocks({"eager": 1.3, "compile-freezing": frozen})), verdict(), [], CONTRACT)
+    assert ("compile-freezing builds the weights in" in found.reason) == told
+
+
 @pytest.mark.parametrize(("start_us", "named"), [(1e4, False), (1e9, True)])
 def test_a_start_that_does_not_pay_back_is_named(start_us, named):
     legs = tuple(

@@ -3,8 +3,10 @@
 import pytest
 
 from kernelwright.devices import Device
+from kernelwright.errors import InputError
 from kernelwright.languages import Availability
-from kernelwright.search import _search, usable_languages
+from kernelwright.search import _search, check_choices, usable_languages
+from kernelwright.tasks import load_task
 from kernelwright.testing import PlantedLanguage
 
 CPU = Device(kind="cpu", name="any", cores=1, memory_bytes=1, torch_device="cpu")
@@ -29,3 +31,11 @@ def test_opencl_stands_in_where_there_is_no_compiler(here):
 
 def test_what_is_asked_for_is_used(here):
     assert usable_languages(("opencl",), CPU) == ("opencl",)
+
+
+def test_baselines_that_keep_their_weights_go_beside_one_whose_weights_follow():
+    task = load_task("examples/swiglu.py")
+    beaten = ("compile-freezing", "eager")
+    assert check_choices(task, beaten) == beaten
+    with pytest.raises(InputError, match=r"'compile-freezing' keeps the weights .* such as 'eager'"):
+        check_choices(task, ("compile-freezing", "compile-max-autotune-freezing"))

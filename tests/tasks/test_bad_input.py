@@ -85,7 +85,8 @@ def test_an_unknown_baseline(tmp_path: Path) -> None:
     file.write_text(HEAD + OWN % "a")
     problem = Problem(load_task(file))
     with pytest.raises(
-        InputError, match="no baseline is called 'fastest'; there are compile, compile-max-autotune, eager"
+        InputError,
+        match="no baseline is called 'fastest'; there are compile, compile-freezing, compile-max-autotune",
     ):
         problem.baseline("fastest", problem.task.workloads[0])
 

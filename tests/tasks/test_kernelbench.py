@@ -185,6 +185,8 @@ def test_sources_carry_the_workload_s_constants_and_nothing_else_changes() -> No
         ("eager", ()),
         ("compile", ("--compile=default",)),
         ("compile-max-autotune", ("--compile=max-autotune",)),
+        ("compile-freezing", ("--compile=freezing",)),
+        ("compile-max-autotune-freezing", ("--compile=max-autotune-freezing",)),
     ],
 )
 def test_baselines(name: str, flags: tuple[str, ...]) -> None:

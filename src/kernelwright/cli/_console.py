@@ -104,6 +104,8 @@ def result_text(result: "Result", again: str = "") -> str:
     lines = [f"{result.task}: {_headline(result)}"]
     if result.reason:
         lines.append(f"  why     {result.reason}")
+    if result.caveat and result.caveat not in result.reason:
+        lines.append(f"  note    {result.caveat}")
     if result.time_us:
         share = f" of {time_text(result.bound_us)}" if result.bound_us else ""
         reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""

@@ -58,6 +58,8 @@ def optimize(
         seed: Seed of the search. The judge's seeds are secret.
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
             default `eager` and `compile`, and the existing kernel where there is one; the fastest counts.
+            `compile-freezing` and `compile-max-autotune-freezing` build the weights in, so that they are no
+            choice where weights change; they go beside another one.
         tuner: Explores templates: `gp` by default; `kernelwright tune --help` names them all.
         strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; `kernelwright
             strategies` lists them all.

@@ -14,9 +14,10 @@ bare names. Style `function`: `symbol(*arguments, *state)` returns a tensor or a
 Style `module`: `symbol(*init)` makes a module, which is given the task's state and then called with the
 arguments. `Torch.load` returns the class itself; the worker makes the instance.
 
-Flags `--compile=default`, `--compile=max-autotune` and `--compile=freezing` wrap it in `torch.compile`:
-a function is returned compiled; a class is returned as a maker whose instances are compiled after
-they are made (state loads through to the module inside).
+Flags `--compile=default`, `--compile=max-autotune`, `--compile=freezing` and `--compile=max-autotune-freezing`
+wrap it in `torch.compile`: a function is returned compiled; a class is returned as a maker whose instances are
+compiled after they are made (state loads through to the module inside). With `freezing` the weights of the first
+call are built in, as constants or packed, and later ones are followed in part or not at all.
 """
 
 import ast
@@ -42,7 +43,9 @@ from ._cache import cached_build, write_sources
 from ._destination import Destination
 from ._protocol import Availability, Kernel
 
-COMPILE_FLAGS = ("--compile=default", "--compile=max-autotune", "--compile=freezing")
+COMPILE_FLAGS = (
+    "--compile=default", "--compile=max-autotune", "--compile=freezing", "--compile=max-autotune-freezing",
+)  # fmt: skip
 """The flags this language knows; at most one is given."""
 
 
@@ -159,11 +162,11 @@ def _compiling(mode: str) -> dict[str, Any]:
     """Return the options of `torch.compile` for a mode, with Inductor set up for it."""
     _name_files_apart()
     _keep_headers()
-    if mode == "freezing":
+    if mode.endswith("freezing"):
         import torch._inductor.config as inductor
 
         inductor.freezing = True
-    return {"mode": mode if mode == "max-autotune" else None, "dynamic": False}
+    return {"mode": "max-autotune" if mode.startswith("max-autotune") else None, "dynamic": False}
 
 
 def _name_files_apart() -> None:

@@ -21,6 +21,7 @@ from ..records import (
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
+from ..tasks import caveat
 from ._estimate import (
     Estimate,
     against_the_fastest,
@@ -93,6 +94,8 @@ def decide(
     start = start_up(legs, hardest.baseline, sum(gains) / len(gains))
     if status is DecisionStatus.IMPROVED and start and (start.payback_calls or 0) > contract.payback_calls:
         reason = f"{reason}; its start-up pays back after {start.payback_calls} calls only"
+    if remark := caveat(hardest.baseline):
+        reason = f"{reason}; {remark}"
     if alarms:
         status, reason = DecisionStatus.UNKNOWN, f"too good to be true: {', '.join(alarms)}"
     return Decision(

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..languages import get_language
 from ..records import Build, Candidate, Leg, Workload
 from ..sandbox import Gradient, Payload, Pool, Worker, WorkerFailure
-from ..tasks import Problem
+from ..tasks import Problem, keeps_weights, superfluous
 from ._startup import CANDIDATE
 
 _LOAD_S = 180.0
@@ -23,10 +23,16 @@ class Contestant:
     def __init__(self, name: str, worker: Worker) -> None:
         self.name, self.worker = name, worker
         self.first_call_us = 0.0
+        self.kept: int | None = None
+        """The seed of the weights that a baseline was given for good; none before, and for all other legs."""
+        self.checked = False
+        """Whether the judge has seen that it answers with the weights that it keeps."""
         self._prepared_us: list[float] = []
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
-        """Take parameters and buffers and pack them, outside of every timed call."""
+    def take(self, state: Mapping[str, Tensor], seed: int) -> None:
+        """Take parameters and buffers, drawn with the seed, and pack them, outside of every timed call."""
+        if keeps_weights(self.name):
+            self.kept = seed
         if state:
             self.worker.set_state(state)
             self._prepared_us.append(self.worker.prepare())
@@ -51,8 +57,8 @@ class Baselines:
     def __init__(self, problem: Problem, pool: Pool, names: tuple[str, ...]) -> None:
         self._problem, self._pool = problem, pool
         self._warm: dict[tuple[str, str], Contestant] = {}
-        self.names = names
-        """All that were asked for, the one that every screening has first."""
+        self.names = tuple(sorted(names, key=keeps_weights))
+        """All that were asked for, the one that every screening has first, those that keep their weights last."""
         self.notes: dict[tuple[str, str], str] = {}
         """Why a baseline is absent, by its name and the workload's."""
 
@@ -106,6 +112,9 @@ class Baselines:
         return key in self._warm and self._warm[key].worker.alive
 
     def _start(self, name: str, workload: Workload, end: float) -> Contestant | None:
+        if why := superfluous(name, workload):
+            self.notes[name, workload.name] = why
+            return None
         left_s = min(_LOAD_S, end - time.monotonic())
         if left_s <= 0:
             return None

@@ -74,7 +74,7 @@ def difference(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
         wrong = _wrong(got, wanted, relative)
         slack = _JUMPY if allowed.jumpy or not wanted.is_floating_point() else 0.0
         if wrong > slack * got.numel():
-            return f"{wrong} of {got.numel()} elements differ from the baseline's on the same bytes"
+            return f"{wrong} of {got.numel()} elements differ from those expected of the same bytes"
     return ""
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from ..devices import Monitor
 from ..records import Block, Contract, Workload
 from ..sandbox import Fetched, Reply, settle
-from ..tasks import Problem, one_thread
+from ..tasks import Problem, keeps_weights, one_thread
 from ._content import Content
 from ._layout import Layout, bytes_of
 from ._legs import Contestant
@@ -93,7 +93,23 @@ class Station:
             reply, _ = self._visit(leg, [self._content.draw()], 1, fetch=0, limit_s=COMPILE_LIMIT_S)
             if i == 0 and not leg.first_call_us:
                 leg.first_call_us = reply.time_us
+        if leg.kept is not None and not leg.checked:
+            self._check(leg, leg.kept)
         self.legs.append(leg)
+
+    def _check(self, leg: Contestant, seed: int) -> None:
+        """Hold an answer of a baseline that keeps its weights against the reference's with these weights.
+
+        The weights are drawn again from their seed, once: in blocks the others have fresh ones, with which it
+        cannot be compared.
+        """
+        given = self._content.draw()
+        _, fetched = self._visit(leg, [given], 1, fetch=0)
+        state = self._problem.state(self.workload, seed)
+        right = self._problem.run_reference(self.workload, given, state).outputs
+        if wrong := difference(fetched.outputs, right, self._allowed):
+            raise WrongOutputError(wrong)
+        leg.checked = True
 
     def warmed(self) -> "Station":
         """Return the same place with caches left as they are, calls chosen anew."""
@@ -148,6 +164,10 @@ class Station:
         look = self._random.randrange(self._calls)
         for leg in order:
             leg.worker.release()
+            if (
+                leg.kept is not None and not self.cold
+            ):  # the others' weights were just written, and lie in a cache
+                self._visit(leg, [self._content.draw()], 1, fetch=0)
         replies: dict[str, Reply] = {}
         fetched: dict[str, Fetched] = {}
         for leg in order:
@@ -193,8 +213,8 @@ class Station:
         return reply, _handed_over(leg, reply, calls, fetch, limit_s)
 
     def _compare(self, fetched: dict[str, Fetched]) -> None:
-        """Hold the candidate's outputs against the first baseline's."""
-        others = [name for name in fetched if name != CANDIDATE]
+        """Hold the candidate's outputs against those of the first baseline with the same weights."""
+        others = [name for name in fetched if name != CANDIDATE and not keeps_weights(name)]
         if CANDIDATE not in fetched or not others:
             return
         baseline = "eager" if "eager" in others else others[0]
@@ -206,10 +226,11 @@ class Station:
 
 
 def give_state(problem: Problem, workload: Workload, legs: Sequence[Contestant]) -> None:
-    """Give every leg the same fresh parameters and buffers."""
-    state = problem.state(workload, secrets.randbits(48))
-    for leg in legs:
-        leg.take(state)
+    """Give every leg the same fresh parameters and buffers; those that keep their first ones are left alone."""
+    seed, taking = secrets.randbits(48), [leg for leg in legs if leg.kept is None]
+    state = problem.state(workload, seed) if taking else {}
+    for leg in taking:
+        leg.take(state, seed)
 
 
 def _handed_over(leg: Contestant, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:

@@ -7,7 +7,7 @@ Python file that allocates and calls them. Triton stays the Python module that I
 Covers: the modes `default` and `max-autotune`, every search workload of the task in one candidate.
 Does not cover: sizes other than those harvested (it declares them unsupported); ops with random numbers;
 `freezing`, which folds weights into constants: no contract says that weights never change, and the check
-`weights-followed` rejects a kernel that does not follow them.
+`weights-followed` rejects a kernel that does not follow them (as a baseline it may be asked for).
 """
 
 import logging

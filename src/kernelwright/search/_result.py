@@ -21,6 +21,7 @@ from ..records import (
     VerdictStatus,
     WorkloadDecision,
 )  # fmt: skip
+from ..tasks import caveat
 from ._budget import Meter
 from ._session import Outcome, fraction_of_bound
 from ._variants import served_speedup
@@ -44,6 +45,8 @@ class Result(Record):
     as 1; none where nothing was timed."""
     baseline: str | None
     """The faster baseline."""
+    caveat: str = ""
+    """What its owner must know of that baseline; empty where there is nothing."""
     bound_us: float | None
     """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
@@ -242,7 +245,8 @@ def result_of(
         cached=meter.cached,
         failures=outcome.failures,
     )
-    return _of_package(result, served, outcome.workloads) if served else result
+    result = _of_package(result, served, outcome.workloads) if served else result
+    return result.model_copy(update={"caveat": caveat(result.baseline or "")})
 
 
 def _why(outcome: Outcome, said: Sequence[str]) -> str:

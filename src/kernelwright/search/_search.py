@@ -24,7 +24,7 @@ from ..llm import Options, check_models
 from ..propose import Proposal, Proposer, Request
 from ..records import Bound, Candidate, Evaluation, Run, RunStatus, Space, Split, Task
 from ..store import DeviceLock, Store
-from ..tasks import Problem
+from ..tasks import Problem, keeps_weights
 from ._about import opening
 from ._budget import Meter
 from ._builder import Builder
@@ -241,8 +241,8 @@ def check_choices(
 
     Raises:
         NotFoundError: no proposer, tuner, strategy or editor of that name.
-        InputError: no baseline of that name, a strategy without an editor, or a model whose name, price or cap
-            is missing.
+        InputError: no baseline of that name, or none whose weights follow; a strategy without an editor; a model
+            whose name, price or cap is missing.
         MissingToolError: a model's SDK or key is not here.
     """
     make_proposers(proposers)
@@ -253,6 +253,11 @@ def check_choices(
     beaten = tuple(baselines) or ((*BASELINES, "start") if task.start else BASELINES)
     for baseline in beaten:
         Problem(task).baseline(baseline, task.workloads[0])
+    if all(map(keeps_weights, beaten)):
+        raise InputError(
+            f"baseline {beaten[0]!r} keeps the weights that it is given first, so that answers in timed calls "
+            "cannot be compared with its own; name another one beside it, such as 'eager'"
+        )
     return beaten
 
 

@@ -1,6 +1,7 @@
 """Target → Task, and Task → Problem: what is to be made faster, frozen as a record and alive to run."""
 
 from ..records import Workload
+from ._baselines import caveat, keeps_weights, superfluous
 from ._brief import brief
 from ._candidate import candidate_of, load_candidate
 from ._facts import aliases
@@ -12,5 +13,5 @@ from .forms.own import task
 
 __all__ = [
     "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Workload", "aliases", "brief", "candidate_of",
-    "load_candidate", "load_task", "one_thread", "task",
+    "caveat", "keeps_weights", "load_candidate", "load_task", "one_thread", "superfluous", "task",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 
 from ..errors import InputError, known_names
 from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
+from ._baselines import FLAGS
 from ._candidate import start_of
 from ._draw import copy_of, generator
 from ._gradient import differentiate, targets_of
@@ -22,11 +23,6 @@ from .regimes import draw_in
 
 Argument = Any
 """A tensor, a number, a string or a tuple of numbers."""
-_BASELINES = {
-    "eager": (),
-    "compile": ("--compile=default",),
-    "compile-max-autotune": ("--compile=max-autotune",),
-}
 _REFERENCE_SEED = 20_240_229
 _MOST_STATES = 8
 
@@ -182,16 +178,16 @@ class Problem:
     def baseline(self, name: str, workload: Workload) -> Candidate:
         """Return what a candidate must beat, as a candidate itself.
 
-        `eager`, `compile` and `compile-max-autotune` are the reference in language `torch`; `start` is the
-        kernel that the task starts from.
+        `eager`, `compile` and the like are the reference in language `torch`; `start` is the kernel that the
+        task starts from.
 
         Raises:
             InputError: the name is none of these, or the task has no start.
         """
         if name == "start" and (start := self.start()) is not None:
             return start
-        if name not in _BASELINES:
-            known = (*_BASELINES, "start") if self.task.start else _BASELINES
+        if name not in FLAGS:
+            known = (*FLAGS, "start") if self.task.start else FLAGS
             raise InputError(f"no baseline is called {name!r}; {known_names(name, known)}")
         reference = self.sources(workload)
         return Candidate(
@@ -199,7 +195,7 @@ class Problem:
             language="torch",
             entry=reference.entry,
             style=reference.style,
-            flags=_BASELINES[name],
+            flags=FLAGS[name],
             proposer="baseline",
             reason=f"the reference, {name}",
         )
