@@ -51,6 +51,7 @@ CASES = {
     "parallelise": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "vectorise": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "unroll": (lambda x: x.sum(-1), [(5, 7)]),
+    "turn": (lambda x, w: torch.softmax((x @ w).transpose(1, 2), -1), [(2, 3, 4), (4, 5)]),
     "store": (lambda x: torch.log_softmax(torch.exp(x), -1), [(5, 7)]),
 }
 
@@ -96,6 +97,24 @@ def test_only_a_diagonal_on_zeros_is_picked_from(function, shapes, picked):
     for site in sites:
         now = interpret(taken(start, action, site).graph, inputs)
         assert torch.allclose(now[0], function(*inputs).double(), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_read_across_is_stored_as_it_is_read_and_written_so_by_its_tiles():
+    graph = graph_of(lambda x, w: torch.softmax((x @ w).t(), -1), (700, 16), (16, 900))
+    plain = taken(State(graph, graph), BY_NAME["panels"], "mm")
+    after = taken(plain, BY_NAME["turn"], "mm")
+    assert [(b.name, b.shape) for b in after.program.buffers if b.role == "temporary"] == [
+        ("mm_turned", (900, 700))
+    ]
+    assert [step.family for step in after.program.steps] == ["contraction", "traversal"]
+    across = [
+        "kw::each(lanes" in cpp.source(s.program).partition("void softmax_kernel")[2] for s in (plain, after)
+    ]
+    assert across == [True, False]
+    assert estimate(after.program).lost_bytes < estimate(plain.program).lost_bytes
+    assert not list(BY_NAME["turn"].sites(after))
+    straight = graph_of(lambda x, w: torch.softmax(x @ w, -1), (700, 16), (16, 900))
+    assert not list(BY_NAME["turn"].sites(State(straight, straight)))
 
 
 @pytest.mark.parametrize(("given", "between"), [("float16", "float32"), ("float32", "float32")])

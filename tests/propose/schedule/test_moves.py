@@ -1,12 +1,17 @@
 """Changes of loops: where they are legal, what they change, and that the estimate sees their worth."""
 
+import dataclasses
+
 import pytest
 import torch
 from tests.propose.schedule.test_actions import BY_NAME, graph_of
+from tests.propose.schedule.test_products import built
+from tests.propose.schedule.test_reading import problem_of
 
 from kernelwright.propose.schedule import cpp, opencl
 from kernelwright.propose.schedule._layouts import laid_out, lowering, space_of
-from kernelwright.propose.schedule.actions import ACTIONS, State, offered, replayed, taken
+from kernelwright.propose.schedule.actions import ACTIONS, State, offered, replayed, taken, transplanted
+from kernelwright.propose.schedule.graph import read
 from kernelwright.propose.schedule.lower import Decisions, NotLowered, lower
 from kernelwright.propose.schedule.policy import beam, estimate
 from kernelwright.propose.schedule.printing import Unprintable, forms_of
@@ -150,3 +155,39 @@ def test_a_store_across_lanes_does_not_stream():
     across = taken(state, BY_NAME["vectorise"], f"{state.program.steps[0].name}.i0")
     assert any(isinstance(s, Store) for s in statements(across.program.steps[0].body))
     assert not list(BY_NAME["stream"].sites(across))
+
+
+def sized_softmax(tmp_path, rows=4096, cols=64):
+    """Return a softmax whose sizes differ between calls."""
+    declaration = f"x='float32[rows, cols]', workloads=[{{'rows': {rows}, 'cols': {cols}}}]"
+    graph = read(problem_of(tmp_path, declaration, "return torch.softmax(x, -1)"))
+    return State(graph, graph)
+
+
+def test_a_kernel_is_compiled_for_the_size_seen_and_for_all_others(tmp_path):
+    plain = sized_softmax(tmp_path)
+    sites = list(BY_NAME["specialise"].sites(plain))
+    assert sites == ["softmax_kernel.rows", "softmax_kernel.cols"]
+    after = taken(plain, BY_NAME["specialise"], sites[1])
+    assert sites[1] not in BY_NAME["specialise"].sites(after)
+    library = built({"space": (after.graph, dataclasses.replace(after.program, name="space"))})
+    generator = torch.Generator().manual_seed(2)
+    for cols in (64, 37):
+        x = torch.randn(3, cols, generator=generator)
+        output = torch.full((3, cols), float("nan"))
+        library.get_function("space")(x, output)
+        assert torch.allclose(output, torch.softmax(x, -1), atol=1e-6)
+    source = cpp.source(after.program)
+    assert "if (cols == 64) {\n    softmax_kernel<64>(" in source
+    assert "} else {\n    softmax_kernel(x.data()" in source
+    assert "const int64_t cols = known_cols ? known_cols : given_cols;" in source
+
+
+def test_a_size_is_worth_knowing_where_rows_are_short_and_whole(tmp_path):
+    short = sized_softmax(tmp_path)
+    assert "specialise(softmax_kernel.cols)" in beam(short.graph)[0].state.text
+    for cols in (63, 16384):
+        other = sized_softmax(tmp_path, rows=512, cols=cols)
+        assert not any("specialise" in leaf.state.text for leaf in beam(other.graph))
+        moved_ = transplanted(other.graph, (("specialise", "softmax_kernel.cols"),), ACTIONS)
+        assert f"if (cols == {cols})" in cpp.source(moved_.program)

@@ -9,6 +9,7 @@
 | `typed` | typed | rows times the matrix of their type, sorted by type: a dense product each |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `narrow` | storage | an intermediate in the half precision of the results |
+| `turn` | turn | an intermediate with its axes in the order in which it is read |
 | `library` | product | the library multiplies, own kernels around it |
 | `activated` | product | the library convolves and applies the activation |
 | `panels` | product | register tiles over packed panels: the own micro-kernel |
@@ -29,6 +30,7 @@
 | `keep` | loops | a row of values kept in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
 | `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
+| `specialise` | loops | a kernel compiled for one size too, with a test of it in the launch |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
 (`replayed`), read back from a candidate (`steps_of`), brought to another language (`transplanted`), explained, and
@@ -51,6 +53,7 @@ from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
 from .storage import Fuse, Narrow, Store
+from .turn import Turn
 from .typed import Typed
 from .weights import Ahead, Pack
 
@@ -76,6 +79,7 @@ ACTIONS: tuple[Action, ...] = (
     Split(),
     Pack(),
     Ahead(),
+    Turn(),
     Narrow(),
     Store(),
     *MOVES[3:],
@@ -135,6 +139,7 @@ __all__ = [
     "State",
     "Step",
     "Store",
+    "Turn",
     "TwoPasses",
     "Typed",
     "Winograd",

@@ -20,7 +20,7 @@ class OnLoops:
     """What it changes, what for, and where it is legal."""
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield `kernel.axis`, or `kernel.buffer`, or `kernel.value`."""
+        """Yield `kernel.axis`, or `kernel.buffer`, or `kernel.value`, or `kernel.size`."""
         if state.program is not None:
             yield from (f"{kernel}.{at}" for kernel, at in places(state.program, self.name))
 
@@ -55,5 +55,9 @@ MOVES = (
         where nothing around it waits for its iterations, and no loop within is over threads."""),
     OnLoops("unroll", """Keep more vectors of a fold in flight, each with an accumulator of its own. How many is the
         tuner's. Legal for loops over lanes that fold into what was begun outside."""),
+    OnLoops("specialise", """Compile a kernel for one size too, that of the first workload: the compiler knows how often
+        its loops run, so that a whole number of vectors has no tail and a short row is unrolled. The launch tests the
+        size, and takes the general version where it is another. Legal at sizes that differ between calls, in kernels
+        that run in every call; worth it for short rows."""),
 )  # fmt: skip
 """Changes of loops, those that an estimate can judge first."""

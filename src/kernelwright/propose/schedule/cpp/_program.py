@@ -1,6 +1,6 @@
 """Program → C++ file: a function for each kernel, and the entry that checks sizes and calls them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..calls import touched
@@ -78,14 +78,20 @@ class Printer:
         reads, writes = self.touched(step)
         parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
-        parameters += [f"int64_t {name}" for name in self.sizes(step)]
-        head = [f"// {step.comment}", f"// Reads {_traffic(reads)}; writes {_traffic(writes)}."]
+        known = _known(step)
+        parameters += [f"int64_t {'given_' * (name in known)}{name}" for name in self.sizes(step)]
+        head = [
+            f"// {step.comment}",
+            f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
+            *_template(known),
+        ]
         if isinstance(step, Contraction):
             body = print_contraction(step, self.program, self.style.lanes)
         else:
             body = self._traversal(step)
+        sizes = [f"  const int64_t {name} = known_{name} ? known_{name} : given_{name};" for name in known]
         unused = [f"  (void){name};" for name in self.sizes(step)]
-        return [*head, f"void {step.name}({', '.join(parameters)}) {{", *unused, *body, "}"]
+        return [*head, f"void {step.name}({', '.join(parameters)}) {{", *sizes, *unused, *body, "}"]
 
     def _traversal(self, kernel: Kernel) -> list[str]:
         past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
@@ -110,8 +116,22 @@ class Printer:
             assert not isinstance(step, NativeCall)
             reads, writes = self.touched(step)
             given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
-            lines.append(f"  {step.name}({', '.join([*given, *self.sizes(step)])});")
+            lines += self._launch(step, given)
         return [*lines, "}"]
+
+    def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
+        """Print the call of a kernel: of the version for these sizes, where there is one."""
+        known, arguments = _known(step), ", ".join([*given, *self.sizes(step)])
+        if not known:
+            return [f"  {step.name}({arguments});"]
+        guard = " && ".join(f"{name} == {size}" for name, size in known.items())
+        return [
+            f"  if ({guard}) {{",
+            f"    {step.name}<{', '.join(map(str, known.values()))}>({arguments});",
+            "  } else {",
+            f"    {step.name}({arguments});",
+            "  }",
+        ]
 
     def _lone_entry(self, step: Kernel | Contraction) -> list[str]:
         """Print an entry of one kernel: the buffers that it reads, those that it writes, the sizes."""
@@ -123,8 +143,7 @@ class Printer:
         first = len(reads) + len(writes)
         for place, name in enumerate(self.sizes(step)):
             lines.append(f"  const int64_t {name} = args.integer({first + place});")
-        given = [f"{b.name}.data()" for b in (*reads, *writes)]
-        return [*lines, f"  {step.name}({', '.join([*given, *self.sizes(step)])});", "}"]
+        return [*lines, *self._launch(step, [f"{b.name}.data()" for b in (*reads, *writes)]), "}"]
 
     def opened(self, outside: Sequence[Buffer]) -> list[str]:
         """Print the tensors and sizes of a call."""
@@ -162,6 +181,22 @@ class Printer:
                 f'  if (!({guard.replace("//", "/")})) KW_UNSUPPORTED("sizes must satisfy {guard}");'
             )
         return lines
+
+
+def _known(step: Kernel | Contraction) -> dict[str, int]:
+    """Return the sizes that a kernel has a version of its own for."""
+    return dict(step.known) if isinstance(step, Kernel) else {}
+
+
+def _template(known: Mapping[str, int]) -> list[str]:
+    """Print what makes a function a version for sizes that the compiler knows; 0 is any size."""
+    if not known:
+        return []
+    shown = ", ".join(f"{name} = {size}" for name, size in known.items())
+    return [
+        f"// Compiled for {shown} too, where loops have no tail.",
+        f"template <{', '.join(f'int64_t known_{name} = 0' for name in known)}>",
+    ]
 
 
 def _traffic(buffers: Sequence[Buffer]) -> str:

@@ -11,6 +11,8 @@ from ._cost import Cost, estimate
 
 _UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
+_LEAST_GAIN = 0.005
+"""Share of the estimated time that a change of loops must save, where it wastes as many bytes as before."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _NETWORK = 64
@@ -37,7 +39,8 @@ class CostPolicy:
     def _score(action: Action, new: Cost | None, now: Cost | None) -> float:
         if new is None:
             return float("-inf")
-        idle = action in MOVES and now and (new.time_us, new.lost_bytes) >= (now.time_us, now.lost_bytes)
+        faster = now is None or new.time_us <= now.time_us * (1 - _LEAST_GAIN)
+        idle = action in MOVES and not faster and now is not None and new.lost_bytes >= now.lost_bytes
         return float("-inf") if idle else -new.time_us
 
 

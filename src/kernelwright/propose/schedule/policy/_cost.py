@@ -1,6 +1,6 @@
 """Program → Cost: bytes from memory and from caches, operations, kernels; seconds by rough peaks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,10 @@ from ..tile import (
     Begin,
     Call,
     Contraction,
+    Expression,
+    Extent,
     Kernel,
+    Literal,
     Load,
     Loop,
     NativeCall,
@@ -19,6 +22,7 @@ from ..tile import (
     Store,
     Update,
     expressions,
+    is_known,
     walk,
 )  # fmt: skip
 from ._lost import idle, lost_bytes, trips
@@ -105,7 +109,7 @@ def _bytes(program: Program, name: str) -> int:
 
 def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
     passes: dict[str, int] = {}
-    done = _count(kernel.body, 1, passes, {})
+    done = _count(kernel.body, 1, passes, {}) + _TAIL * _tails(kernel.body, 1, dict(kernel.known))
     once = sum(_bytes_outside(program, name) for name in passes)
     further = 0
     for name, count in passes.items():
@@ -141,6 +145,29 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
     return done
 
 
+def _tails(body: tuple[Statement, ...], times: int, known: Mapping[str, int]) -> int:
+    """Count the vector loops that end in a part of a vector, or are not known to end in a whole one."""
+    done = 0
+    for s in body:
+        if isinstance(s, Loop):
+            done += times * (s.vector and not _is_whole(s.end, known))
+            done += _tails(s.body, times * int(trips(s)), known)
+    return done
+
+
+def _is_whole(end: Expression, known: Mapping[str, int]) -> bool:
+    match end:
+        case Literal(value):
+            return int(value) % _LANES == 0
+        case Extent(size):
+            return is_known(size, known) and int(size) % _LANES == 0
+        case _:
+            return False
+
+
+_LANES = 16
+_TAIL = 32
+"""Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
 _FOLDS = {"sumexp": 20, "logsumexp": 20, "variance": 9, "argmax": 3, "argmin": 3}
 _WEIGHTS = {
     "exp": 8,

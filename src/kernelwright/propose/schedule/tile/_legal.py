@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..graph import product
 from ._expression import Expression, Extent, Literal, number, offset, stride
+from ._known import sizes_of
 from ._program import (
     Begin,
     Buffer,
@@ -24,7 +25,7 @@ from ._rows import passes_of, worth_keeping
 from ._strips import strips_of
 
 What: TypeAlias = Choice[
-    "cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep", "strip"
+    "cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep", "strip", "specialise"
 ]
 STREAM_BYTES = 4 << 20
 """Bytes of an output that a last-level cache may not hold; the tuner tries others."""
@@ -34,21 +35,22 @@ SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STRE
 
 @dataclass(frozen=True)
 class Spot:
-    """What a move may be about: a loop by its axis, a store by its buffer, a value by its name."""
+    """What a move may be about: a loop by its axis, a store by its buffer, a value or size by its name."""
 
     name: str
-    statement: Loop | Store | Let
+    statement: Loop | Store | Let | Extent
     around: tuple[Loop, ...]
     """The loops around it, outermost first."""
 
 
-def spots(kernel: Kernel) -> Iterator[Spot]:
-    """Yield every loop of a kernel, and the stores and values within them."""
+def spots(program: Program, kernel: Kernel) -> Iterator[Spot]:
+    """Yield every loop of a kernel, the stores and values within them, and the sizes that it depends on."""
     for path in paths(kernel.body):
         yield Spot(path[-1].axis, path[-1], path[:-1])
         for s in path[-1].body:
             if isinstance(s, Store | Let):
                 yield Spot(s.buffer if isinstance(s, Store) else s.name, s, path)
+    yield from (Spot(name, Extent(size), ()) for name, size in sizes_of(program, kernel).items())
 
 
 def paths(body: tuple[Statement, ...], above: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
@@ -78,7 +80,7 @@ def _known(end: Expression) -> bool:
 
 def can_cut(_: Program, __: Kernel, spot: Spot) -> bool:
     """Tell whether a loop can run in blocks."""
-    return free(spot.statement)
+    return not isinstance(spot.statement, Extent) and free(spot.statement)
 
 
 def can_nest(_: Program, __: Kernel, spot: Spot) -> bool:
@@ -137,6 +139,12 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
 def can_strip(program: Program, kernel: Kernel, spot: Spot) -> bool:
     """Tell whether the rows that a loop reads can be multiplied where they are read."""
     return isinstance(spot.statement, Loop) and strips_of(program, kernel, spot.statement) is not None
+
+
+def can_specialise(program: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Tell whether a kernel that runs in every call depends on a size, and has no version of its own for it yet."""
+    known = spot.name in dict(kernel.known) or kernel.name in program.ahead
+    return isinstance(spot.statement, Extent) and not known
 
 
 def _large(buffer: Buffer) -> bool:

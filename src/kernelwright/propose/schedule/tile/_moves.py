@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ._expression import Arith, Position, number
+from ._known import specialised
 from ._legal import (
     SIZES,
     Spot,
@@ -13,6 +14,7 @@ from ._legal import (
     can_keep,
     can_nest,
     can_parallelise,
+    can_specialise,
     can_stream,
     can_strip,
     can_unroll,
@@ -36,7 +38,7 @@ class Move:
     what: What
     kernel: str
     at: str
-    """An axis; a buffer where stores stream; a value that is kept."""
+    """An axis; a buffer where stores stream; a value that is kept; a size that is known."""
     size: int = 0
     """As in `SIZES`, where the move has one."""
 
@@ -45,7 +47,7 @@ def places(program: Program, what: What) -> Iterator[tuple[str, str]]:
     """Yield the kernels and their axes, buffers or values at which a move is legal."""
     legal = _KINDS[what].legal
     for kernel in (step for step in program.steps if isinstance(step, Kernel)):
-        found = (spot.name for spot in spots(kernel) if legal(program, kernel, spot))
+        found = (spot.name for spot in spots(program, kernel) if legal(program, kernel, spot))
         yield from ((kernel.name, name) for name in dict.fromkeys(found))
 
 
@@ -57,7 +59,7 @@ def moved(program: Program, move: Move) -> Program:
     """
     kind = _KINDS[move.what]
     for kernel in (s for s in program.steps if isinstance(s, Kernel) and s.name == move.kernel):
-        if any(spot.name == move.at and kind.legal(program, kernel, spot) for spot in spots(kernel)):
+        if any(spot.name == move.at and kind.legal(program, kernel, spot) for spot in spots(program, kernel)):
             return kind.done(program, kernel, move.at, move.size or SIZES.get(move.what, 0))
     raise Immovable(f"{move.what} is not legal at {move.kernel}.{move.at}")
 
@@ -188,4 +190,5 @@ _KINDS: Mapping[What, _Kind] = {
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
     "strip": _Kind(can_strip, stripped),
+    "specialise": _Kind(can_specialise, lambda program, kernel, at, _: specialised(program, kernel, at)),
 }

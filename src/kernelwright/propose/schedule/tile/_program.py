@@ -147,6 +147,8 @@ class Kernel:
     body: tuple[Statement, ...]
     comment: str = ""
     """What is computed and what it reads and writes, for the reader of the source."""
+    known: tuple[tuple[str, int], ...] = ()
+    """Sizes, by symbol, for which a version of its own is compiled; calls of other sizes take the general one."""
 
     family = "traversal"
 

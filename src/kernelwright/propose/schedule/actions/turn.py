@@ -1,0 +1,75 @@
+"""The order of an intermediate's axes in memory: as its reader walks it, not as the graph names it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..graph import Permute
+from ..tile import Expression, Kernel, Load, Loop, Program, expressions, number, paths, stride, walk
+from ._state import State
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Store an intermediate with the axis last that its readers' lanes go along, instead of reading it across.
+
+    A lane of a load that jumps fetches a line for one element of it; straight, sixteen come with one line. The
+    producer writes in the new order itself, in no pass of its own: free for a product, whose tiles may be stored either
+    way, and no gain where the producer's own inputs lie in the old order, which the estimate sees. Legal for values in
+    memory between kernels of our own, where all lanes go along the same other axis.
+    """
+
+    name = "turn"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield intermediates that are read across."""
+        if state.program is not None:
+            yield from _read_across(state)
+
+    def apply(self, state: State, site: str) -> State:
+        """Store the value with its axes in the other order; its users see the old one."""
+        last = _read_across(state)[site]
+        node = next(n for n in state.graph.nodes if n.name == site)
+        order = (*(d for d in range(len(node.shape)) if d != last), last)
+        turned = Permute(
+            name=f"{site}_turned", shape=tuple(node.shape[d] for d in order), dtype=node.dtype, source=node, order=order
+        )  # fmt: skip
+        inverse = tuple(order.index(d) for d in range(len(order)))
+        back = Permute(name=f"{site}_back", shape=node.shape, dtype=node.dtype, source=turned, order=inverse)
+        before, store = state.decisions.before | {turned.name}, state.decisions.store - {site}
+        decisions = replace(state.decisions, before=before, store=store)
+        return replace(state, graph=state.graph.rewritten({node: back}), decisions=decisions)
+
+
+def _read_across(state: State) -> dict[str, int]:
+    """Return the intermediates that all lanes read across, each with the dimension that they go along."""
+    program = state.program
+    assert program is not None
+    own, ahead = {n.name for n in state.graph.nodes}, state.decisions.ahead | state.decisions.before
+    native = {name for step in program.natives for name in (*step.reads, step.writes)}
+    named = {name: node.name for node, name in program.names.items()}
+    found: dict[str, int] = {}
+    for b in program.buffers:
+        name = named.get(b.name, "")
+        if b.role == "temporary" and b.name not in native and name in own - ahead:
+            walked = set(_walked(program, b.name))
+            if len(walked) == 1 and (dim := walked.pop()) not in (-1, len(b.shape) - 1):
+                found[name] = dim
+    return found
+
+
+def _walked(program: Program, buffer: str) -> Iterator[int]:
+    """Yield the dimension along which each load goes from lane to lane; -1 where it is none, or several."""
+    for kernel in (step for step in program.steps if isinstance(step, Kernel)):
+        for path in paths(kernel.body):
+            lanes = next((loop.axis for loop in path if loop.vector), "")
+            for s in (s for s in path[-1].body if not isinstance(s, Loop)):
+                for e in (e for x in expressions(s) for e in walk(x)):
+                    if isinstance(e, Load) and e.buffer == buffer and lanes:
+                        yield from _dimension(e.index, lanes)
+
+
+def _dimension(index: tuple[Expression, ...], axis: str) -> Iterator[int]:
+    """Yield the dimension of an index that follows an axis, -1 where it is not one for one; nothing where none does."""
+    steps = {d: step for d, at in enumerate(index) if (step := stride(at, axis)) != number(0)}
+    if steps:
+        yield next(iter(steps)) if list(steps.values()) == [number(1)] else -1
