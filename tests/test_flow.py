@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -296,6 +297,17 @@ def test_the_minutes_count_from_when_the_user_began(world):
     begun = time.monotonic() - 3600
     result = world.optimize(load_task(world.file), budget=Budget(minutes=60), begun=begun)
     assert result.evaluations == 0
+
+
+def test_what_a_proposer_leaves_out_is_told_in_the_run(world, monkeypatch):
+    def propose(request):
+        request.say("one action is left out")
+        yield planted_candidate(70.0)
+
+    modest = SimpleNamespace(name="modest", propose=propose)
+    monkeypatch.setattr(_search, "make_proposers", lambda names: [modest])
+    world.optimize()
+    assert [e.data["message"] for e in world.events if e.event == "proposer"] == ["one action is left out"]
 
 
 def test_a_proposer_that_fails_ends_itself_and_not_the_run(world, monkeypatch):

@@ -4,6 +4,7 @@ A proposer starts a search from the task alone. An editor goes on from what was 
 a move (which parents, which operator) and an editor carries it out.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from ..devices import Device
 from ..records import Bound, Candidate, Configuration, Evaluation, Record, Scalar, Space
 from ..tasks import Problem
 from ._template import SourceTemplate
+
+_LOG = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -75,6 +78,8 @@ class Request:
     """The run's id in the store."""
     lessons: Sequence[str] = ()
     """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
+    say: Callable[[str], None] = _LOG.warning
+    """Told, in one line, what whoever reads the run should know of what a proposer left out; logged outside a run."""
     guidance: str = ""
     """What whoever writes kernels is told beside the fixed parts of its prompt; advice, however it is worded."""
 

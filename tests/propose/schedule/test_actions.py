@@ -1,10 +1,15 @@
 """Macro actions: legal where they say, the same meaning after as before, recorded, replayed, taken back."""
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.nn import functional as F
 
-from kernelwright.propose.schedule import cpp
+from kernelwright.devices import detect
+from kernelwright.propose import Request
+from kernelwright.propose.schedule import ScheduleProposer, _proposer, cpp
 from kernelwright.propose.schedule.actions import (
     ACTIONS,
     IllegalAction,
@@ -18,10 +23,21 @@ from kernelwright.propose.schedule.actions import (
 )
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import Leaf, _beam, alone, beam, estimate, explained, leaves, legal
+from kernelwright.propose.schedule.policy import (
+    Faults,
+    Leaf,
+    _beam,
+    alone,
+    beam,
+    estimate,
+    explained,
+    leaves,
+    legal,
+)
 from kernelwright.propose.schedule.printing import forms_of
 from kernelwright.propose.schedule.tile import Loop, run_program, statements
 from kernelwright.records import TensorSpec, Workload
+from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import record_function
 
 BY_NAME = {action.name: action for action in ACTIONS}
@@ -317,6 +333,68 @@ def test_a_policy_is_asked_for_scores():
     beam(graph, Last(), depth=1)
     unseen = ("fuse", "reorder", "cut", "vectorise", "unroll")
     assert asked == [[a.name for a, _ in legal(State(graph, graph)) if a.name not in unseen][:8]]
+
+
+@dataclass(frozen=True)
+class Raising:
+    """An action with a fault in one of its parts."""
+
+    part: str
+    name: str = "raising"
+
+    def sites(self, state):
+        if self.part == "legality":
+            raise IndexError("planted")
+        yield from ("first", "second")
+
+    def apply(self, state, site):
+        if self.part == "apply":
+            raise IndexError("planted")
+        return (Costly if self.part == "cost" else State)(state.origin, state.graph)
+
+
+class Costly(State):
+    """A state whose program cannot be made, for a fault."""
+
+    @property
+    def program(self):
+        raise IndexError("planted")
+
+
+@pytest.mark.parametrize("part", ["legality", "apply", "cost"])
+def test_an_action_that_raises_costs_itself_and_is_told_once(part):
+    graph, said = graph_of(CASES["two-passes"][0], (5, 7)), []
+    found = beam(graph, actions=(Raising(part), *ACTIONS), faults=Faults(said.append))
+    assert [leaf.state.steps for leaf in found] == [leaf.state.steps for leaf in beam(graph)]
+    (line,) = said
+    assert line.startswith(
+        "schedule: raising failed and is left out there: IndexError: planted (test_actions.py"
+    )
+
+
+def test_a_policy_that_picks_an_action_that_raises_is_spared_its_fault():
+    graph, said = graph_of(CASES["two-passes"][0], (5, 7)), []
+    blind = SimpleNamespace(score=lambda actions, state: [1.0] * len(actions))
+    assert beam(graph, blind, actions=(Raising("apply"),), faults=Faults(said.append)) and len(said) == 1
+    assert beam(graph, blind, actions=(Raising("cost"),), faults=Faults(said.append)) and len(said) == 2
+
+
+def test_a_proposal_goes_on_past_actions_and_leaves_that_raise(monkeypatch):
+    problem, said = Problem(load_task("examples/swiglu.py")), []
+    request = Request(problem, detect("cpu"), (), ("cpp",), say=said.append)
+    names = [template.name for template in ScheduleProposer().propose(request)]
+    render, spoilt = cpp.render, names.pop()
+
+    def printed(*given, **chosen):
+        if chosen["template"] == spoilt:
+            raise KeyError("planted")
+        return render(*given, **chosen)
+
+    monkeypatch.setattr(_proposer, "offered", lambda forms: (Raising("apply"), *offered(forms)))
+    monkeypatch.setattr(_proposer, "printer_of", lambda language: printed)
+    assert [template.name for template in ScheduleProposer().propose(request)] == names
+    left = [line.partition(" failed")[0] for line in said]
+    assert left == ["schedule: raising", f"schedule: {spoilt.removeprefix('schedule/')} in cpp"]
 
 
 def test_a_native_product_hides_its_loops():

@@ -11,7 +11,7 @@ from ._layouts import laid_out, lowering, space_of
 from .actions import offered
 from .graph import NotSchedulable, read
 from .lower import NotLowered, Unlowered, lower
-from .policy import Cost, Leaf, alone, explained, leaves
+from .policy import Cost, Faults, Leaf, alone, explained, leaves
 from .printing import Render, Unprintable, choices_of, forms_of, printer_of
 from .tile import NativeCall
 
@@ -64,18 +64,24 @@ class ScheduleProposer:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
         found: dict[frozenset[str], Iterable[Leaf]] = {}
-        before = alone(graph)
+        before, faults = alone(graph), Faults(request.say)
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:
                 forms = forms_of(language)
                 if forms not in found:
-                    found[forms] = islice(leaves(graph, offered(forms)), _MOST_LEAVES)
+                    found[forms] = islice(leaves(graph, offered(forms), faults), _MOST_LEAVES)
                 found[forms], best = tee(found[forms])
-                yield from self._in_language(request, best, before, language, printer)
+                yield from self._in_language(request, best, before, language, printer, faults)
 
     def _in_language(
-        self, request: Request, best: Iterable[Leaf], before: Cost | None, language: str, printer: Render
+        self,
+        request: Request,
+        best: Iterable[Leaf],
+        before: Cost | None,
+        language: str,
+        printer: Render,
+        faults: Faults,
     ) -> Iterator[ScheduleTemplate]:
         own = request.problem.task.contract.calls == "custom-only"
         for leaf in best:
@@ -84,15 +90,27 @@ class ScheduleProposer:
                 continue
             if all(isinstance(step, NativeCall) for step in program.steps):
                 continue
-            name = f"schedule/{leaf.state.text or 'fused'}"
-            space = choices_of(language, program) or space_of(program, leaf.state.decisions.moves)
-            space = lowering(space, leaf.state)
-            template = ScheduleTemplate(
-                name, language, space, leaf, printer, request.problem.task.name, explained(leaf, before)
-            )
-            try:
-                template.render(template.default())
-            except (Unprintable, NotLowered, Unlowered) as error:
-                _LOG.info("%s in %s: %s", name, language, error)
-                continue
-            yield template
+            template = None
+            with faults.of(f"{leaf.state.text or 'fused'} in {language}"):
+                template = _template(request, leaf, before, language, printer)
+            if template is not None:
+                yield template
+
+
+def _template(
+    request: Request, leaf: Leaf, before: Cost | None, language: str, printer: Render
+) -> ScheduleTemplate | None:
+    """Return the template of a leaf; none where the language has no words for it."""
+    program, name = leaf.state.program, f"schedule/{leaf.state.text or 'fused'}"
+    if program is None:
+        return None
+    space = choices_of(language, program) or space_of(program, leaf.state.decisions.moves)
+    space = lowering(space, leaf.state)
+    title = request.problem.task.name
+    template = ScheduleTemplate(name, language, space, leaf, printer, title, explained(leaf, before))
+    try:
+        template.render(template.default())
+    except (Unprintable, NotLowered, Unlowered) as error:
+        _LOG.info("%s in %s: %s", name, language, error)
+        return None
+    return template

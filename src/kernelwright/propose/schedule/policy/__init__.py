@@ -5,8 +5,9 @@ The estimate ranks, it does not forecast: leaves become templates, and the searc
 
 from ._beam import CostPolicy, Leaf, Legal, Policy, alone, beam, beginning, explained, leaves, legal
 from ._cost import Cost, estimate
+from ._faults import Faults
 
 __all__ = [
-    "Cost", "CostPolicy", "Leaf", "Legal", "Policy", "alone", "beam", "beginning", "estimate", "explained", "leaves",
-    "legal",
+    "Cost", "CostPolicy", "Faults", "Leaf", "Legal", "Policy", "alone", "beam", "beginning", "estimate", "explained",
+    "leaves", "legal",
 ]  # fmt: skip

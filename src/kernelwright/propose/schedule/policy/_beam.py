@@ -1,5 +1,6 @@
 """Graph → States: legal actions enumerated, ordered by a policy, kept in a beam."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +9,9 @@ from ..actions import ACTIONS, MOVES, Action, State, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
 from ._cost import Cost, estimate
+from ._faults import Faults
 
+_LOG = logging.getLogger(__name__)
 _UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
 _LEAST_GAIN = 0.005
@@ -28,12 +31,20 @@ class Policy(Protocol):
 
 
 class CostPolicy:
-    """Scores an action by the cost estimated for the program that it leads to."""
+    """Scores an action by the cost estimated for the program that it leads to; one that fails scores nothing."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        self._faults = faults or Faults(_LOG.warning)
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
         """Return minus the estimated time; minus infinity where nothing lowers, or loops change for nothing."""
         now = _cost(state)
-        return [self._score(action, _cost(taken(state, action, site)), now) for action, site in actions]
+        return [self._score(action, self._reached(state, action, site), now) for action, site in actions]
+
+    def _reached(self, state: State, action: Action, site: str) -> Cost | None:
+        with self._faults.of(action.name):
+            return _cost(taken(state, action, site))
+        return None
 
     @staticmethod
     def _score(action: Action, new: Cost | None, now: Cost | None) -> float:
@@ -52,36 +63,43 @@ class Leaf:
     cost: Cost
 
 
-def legal(state: State, actions: Sequence[Action] = ACTIONS) -> list[Legal]:
+def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> list[Legal]:
     """Enumerate every legal action in a state."""
-    return [(action, site) for action in actions for site in action.sites(state)]
+    faults, found = faults or Faults(_LOG.warning), list[Legal]()
+    for action in actions:
+        with faults.of(action.name):
+            found += [(action, site) for site in action.sites(state)]
+    return found
 
 
-def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS) -> Iterator[Leaf]:
+def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> Iterator[Leaf]:
     """Yield the leaves of a beam, best estimate first; a whole network's start before the rest is looked for.
 
     Lowering a network takes seconds: its first kernel can be built and measured before its second is worked out.
     """
-    start = beginning(graph, actions)
+    faults = faults or Faults(_LOG.warning)
+    start = beginning(graph, actions, faults)
     early = start.program if _operations(graph) >= _NETWORK else None
     if early:
         yield Leaf(start, estimate(early))
-    found = beam(graph, actions=actions, start=start)
+    found = beam(graph, actions=actions, start=start, faults=faults)
     yield from (leaf for leaf in found if not early or leaf.state.steps != start.steps)
 
 
-def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS) -> State:
+def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> State:
     """Return where the beam starts: everything fused; every product of a whole network in the library."""
-    start = State(graph, graph)
+    start, faults = State(graph, graph), faults or Faults(_LOG.warning)
     library = next((action for action in actions if action.name == "library"), None)
-    if _operations(graph) < _NETWORK or library is None or "all" not in library.sites(start):
-        return start
-    return taken(start, library, "all")
+    if library is not None and _operations(graph) >= _NETWORK:
+        with faults.of(library.name):
+            if "all" in library.sites(start) and (reached := taken(start, library, "all")).program:
+                return reached
+    return start
 
 
 def beam(
     graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8,
-    actions: Sequence[Action] = ACTIONS, start: State | None = None,
+    actions: Sequence[Action] = ACTIONS, start: State | None = None, faults: Faults | None = None,
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
@@ -94,31 +112,37 @@ def beam(
         most: Legal actions looked at in a state; graphs of whole networks have hundreds.
         actions: What may be done, in the order of trying.
         start: Where to start, where that is known already (`beginning`).
+        faults: Told what actions raise; logged by default. It costs the action's step, and ends nothing else.
 
     Returns:
         Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
     """
-    judge = policy or CostPolicy()
-    start = start or beginning(graph, actions)
+    faults = faults or Faults(_LOG.warning)
+    judge = policy or CostPolicy(faults)
+    start = start or beginning(graph, actions, faults)
     if _operations(graph) >= _NETWORK:
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
     found: dict[str, Leaf] = {}
-    states = [start, *_folded(start, actions)]
+    states = [start, *_folded(start, actions, faults)]
     _add(found, start)
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
-            choices = _mixed([(a, s) for a, s in legal(state, actions) if a.name not in _UNSEEN])[:most]
+            choices = _mixed([(a, s) for a, s in legal(state, actions, faults) if a.name not in _UNSEEN])[
+                :most
+            ]
             for (action, site), score in zip(choices, judge.score(choices, state), strict=True):
-                if score > float("-inf"):
-                    new = taken(state, action, site)
-                    ranked.append((-score, ";".join(sorted(map(str, new.steps))), new))
+                with faults.of(action.name):
+                    if score > float("-inf"):
+                        new = taken(state, action, site)
+                        ranked.append((-score, ";".join(sorted(map(str, new.steps))), new))
         ranked.sort(key=lambda r: r[:2])
         unique = {key: state for _, key, state in reversed(ranked)}
         states = [s for _, key, s in ranked if unique.get(key) is s][:width]
         for state in states:
-            _add(found, state)
+            with faults.of(state.steps[-1][0]):
+                _add(found, state)
         if not states:
             break
     return sorted(found.values(), key=lambda leaf: (leaf.cost.time_us, len(leaf.state.steps)))
@@ -150,12 +174,13 @@ def _operations(graph: Graph) -> int:
     return sum(op.op.startswith("aten.") for op in graph.operations)
 
 
-def _folded(start: State, actions: Sequence[Action]) -> list[State]:
+def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
     """Return the start with every chain folded: no estimate sees the gain before its product has a form."""
     state = start
     for action in actions:
-        while action.name == "fold" and (site := next(iter(action.sites(state)), None)):
-            state = taken(state, action, site)
+        with faults.of(action.name):
+            while action.name == "fold" and (site := next(iter(action.sites(state)), None)):
+                state = taken(state, action, site)
     return [state] if state.steps else []
 
 
