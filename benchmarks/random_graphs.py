@@ -25,9 +25,11 @@ from kernelwright.propose.schedule.actions import (
     Narrow,
     Reassociate,
     Segments,
+    Single,
     SinglePass,
     State,
     Store,
+    Turn,
     TwoPasses,
     taken,
 )
@@ -42,7 +44,8 @@ FLOOR, HALF_FLOOR = 64.0, 8.0
 """Epsilons of float32, and of the coarsest dtype on the way, relative to the largest value on the way: so
 much a fair computation may always be off."""
 DRAWN: tuple[Action, ...] = (
-    SinglePass(), TwoPasses(), Drop(), Hoist(), Reassociate(), Commute(), Segments(), Narrow(), Store(), *MOVES,
+    SinglePass(), TwoPasses(), Drop(), Hoist(), Reassociate(), Commute(), Segments(), Single(), Turn(), Narrow(),
+    Store(), *MOVES,
 )  # fmt: skip
 """Actions that programs are changed by at random."""
 

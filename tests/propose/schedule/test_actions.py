@@ -35,7 +35,7 @@ from kernelwright.propose.schedule.policy import (
     legal,
 )
 from kernelwright.propose.schedule.printing import forms_of
-from kernelwright.propose.schedule.tile import Loop, run_program, statements
+from kernelwright.propose.schedule.tile import Loop, products, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import record_function
@@ -67,6 +67,8 @@ CASES = {
     "parallelise": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "vectorise": (lambda x: torch.softmax(x, -1), [(5, 7)]),
     "unroll": (lambda x: x.sum(-1), [(5, 7)]),
+    "single": (lambda x: torch.softmax(x, -1), [(5, 7)]),
+    "double": (lambda x, w: torch.relu(x @ w), [(3, 4), (4, 5)]),
     "turn": (lambda x, w: torch.softmax((x @ w).transpose(1, 2), -1), [(2, 3, 4), (4, 5)]),
     "store": (lambda x: torch.log_softmax(torch.exp(x), -1), [(5, 7)]),
 }
@@ -267,6 +269,19 @@ def test_an_intermediate_is_narrowed_where_all_results_are_narrow():
     assert torch.equal(before, now)
     wide = graph_of(lambda x: (x.exp() / x.exp().sum()).float(), (6, 8), dtype="bfloat16")
     assert not list(action.sites(State(wide, wide, Decisions(store=frozenset({"exp"})))))
+
+
+def test_a_product_that_is_narrowed_keeps_its_tiles_and_is_rounded_by_them():
+    graph = graph_of(F.scaled_dot_product_attention, *[(1, 2, 6, 8)] * 3, dtype="bfloat16")
+    tiles = taken(State(graph, graph), BY_NAME["panels"], "all")
+    scores = next(n.name for n in graph.nodes if isinstance(n, Contract))
+    after = taken(tiles, BY_NAME["narrow"], scores)
+    wide, narrow = (
+        {b.dtype for b in s.program.buffers if scores in b.name and b.role == "temporary"}
+        for s in (tiles, after)
+    )
+    assert (wide, narrow) == ({"float32"}, {"bfloat16"})
+    assert [p.tiling.form for p in products(after.program)] == ["panels", "panels"]
 
 
 @pytest.fixture(scope="module")

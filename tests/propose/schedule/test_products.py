@@ -42,12 +42,13 @@ TILINGS = {
     "dots": Tiling("dots", depth=64, block=8),
     "split": Tiling("direct", depth=16, split=3),
     "split-dots": Tiling("dots", split=3),
+    "double": Tiling("loops", accumulate="float64"),
 }
 
 
 PAIRS = [
     ("bias", "panels"), ("linear", "panels"), ("batched", "dots"), ("heads", "direct"), ("turned", "split"),
-    ("convolved", "direct"), ("strided", "panels"), ("dot", "split-dots"),
+    ("convolved", "direct"), ("strided", "panels"), ("dot", "split-dots"), ("pointwise", "double"),
 ]  # fmt: skip
 
 

@@ -9,6 +9,8 @@
 | `typed` | typed | rows times the matrix of their type, sorted by type: a dense product each |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
 | `narrow` | storage | an intermediate in the half precision of the results |
+| `single` | accumulate | a reduction's sum in float32, where the contract allows it |
+| `double` | accumulate | a product's sum in float64, in plain loops |
 | `turn` | turn | an intermediate with its axes in the order in which it is read |
 | `library` | product | the library multiplies, own kernels around it |
 | `activated` | product | the library convolves and applies the activation |
@@ -41,6 +43,7 @@ parameters of the template, for the tuner.
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, steps_of, taken, transplanted, undone
+from .accumulate import Double, Single
 from .activated import Activated
 from .algebra import Diagonal
 from .commute import Commute
@@ -80,9 +83,11 @@ ACTIONS: tuple[Action, ...] = (
     Pack(),
     Ahead(),
     Turn(),
+    Single(),
     Narrow(),
     Store(),
     *MOVES[3:],
+    Double(),
     Fuse(),
 )
 """Every action, in the order in which legal ones are tried."""
@@ -99,6 +104,8 @@ def _needs(action: Action) -> set[str]:
             return {action.tiling.form}
         case Pack():
             return {"direct", "ahead"}
+        case Double():
+            return {"double"}
         case Ahead() | Fold():
             return {"ahead"}
         case Segments() | Typed():
@@ -121,6 +128,7 @@ __all__ = [
     "Diagonal",
     "Direct",
     "Dots",
+    "Double",
     "Drop",
     "Fold",
     "Fuse",
@@ -134,6 +142,7 @@ __all__ = [
     "Reassociate",
     "Segments",
     "Shares",
+    "Single",
     "SinglePass",
     "Split",
     "State",

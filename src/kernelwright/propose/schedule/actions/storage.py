@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Graph, Input, Point, Reduce
+from ..graph import Constant, Contract, Graph, Input, Point, Reduce
 from ._state import State
 
 _COSTLY = frozenset({
@@ -51,16 +51,19 @@ class Narrow:
         yield from (named[b].name for b in sorted(temporary - native) if b in named and named[b] in own)
 
     def apply(self, state: State, site: str) -> State:
-        """Store what the value is rounded to; its users read that."""
+        """Store what the value is rounded to; its users read that. A product's tiles round it themselves."""
         dtype = _half(state.graph)
         assert dtype is not None
         node = next(n for n in state.graph.nodes if n.name == site)
-        wide = replace(node, name=f"{site}_wide")
-        narrow = Point(name=f"{site}_{dtype}", shape=node.shape, dtype=dtype, op="cast", args=(wide,))
-        back = Point(name=site, shape=node.shape, dtype=node.dtype, op="cast", args=(narrow,))
-        store = state.decisions.store - {site} | {narrow.name}
+        narrow = Point(name=f"{site}_{dtype}", shape=node.shape, dtype=dtype, op="cast", args=(node,))
+        back = Point(name=f"{site}_back", shape=node.shape, dtype=node.dtype, op="cast", args=(narrow,))
+        store, before = state.decisions.store - {site}, state.decisions.before
+        if isinstance(node, Contract):
+            before |= {narrow.name}
+        else:
+            store |= {narrow.name}
         graph = state.graph.rewritten({node: back})
-        return replace(state, graph=graph, decisions=replace(state.decisions, store=store))
+        return replace(state, graph=graph, decisions=replace(state.decisions, store=store, before=before))
 
 
 def _half(graph: Graph) -> str | None:

@@ -38,6 +38,8 @@ class Graph:
     """Conditions on the symbols under which the sizes' rules hold."""
     mutations: tuple[tuple[Node, Node], ...] = ()
     """Inputs that the reference changes in place, each with its new value; changed after all is computed."""
+    error_floor: float = 8.0
+    """Error that the contract allows in any case, in units of the results' epsilon."""
 
     @property
     def roots(self) -> tuple[Node, ...]:

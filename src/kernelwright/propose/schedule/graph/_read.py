@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ....records import ScalarSpec, Split, TensorSpec, Workload
 from ....tasks import Problem
@@ -64,7 +65,7 @@ def read(problem: Problem) -> Graph:
     found = _agreed([one, *tried(tuple(first.axes))], served)
     if found is None and 0 < len(free := tuple(filter(moves, first.axes))) < len(first.axes):
         found = _agreed([one, *tried(free)], served)
-    return found or one[1]
+    return replace(found or one[1], error_floor=problem.task.contract.error_floor)
 
 
 def _agreed(seen: Sequence[_Seen], served: Sequence[Workload], least: int = _LEAST) -> Graph | None:

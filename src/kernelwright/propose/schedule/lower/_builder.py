@@ -28,6 +28,7 @@ from ..graph import (
 from ..tile import (
     Call,
     Expression,
+    Kind,
     Let,
     Literal,
     Load,
@@ -67,6 +68,8 @@ class Builder:
     """Axis → sizes of the loops that it runs as."""
     roots: frozenset[Node]
     """Nodes that this kernel computes."""
+    accumulate: Mapping[str, Kind] = field(default_factory=dict)
+    """Sum by its node's name → what it is kept in, where that was decided."""
     done: set[Node] = field(default_factory=set)
     """Roots whose store is emitted."""
     axes: dict[str, int] = field(default_factory=dict)

@@ -1,9 +1,10 @@
 """Roots → one kernel: the order of its loops is found by trying."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ..graph import Node, Scatter
-from ..tile import Call, Expression, Kernel, Statement, Store, arith, number
+from ..tile import Call, Expression, Kernel, Kind, Statement, Store, arith, number
 from ._block import Block, NeedsStore, Unlowered
 from ._builder import Builder
 from ._index import NeedsSplit, compare
@@ -44,8 +45,9 @@ class _Order:
 
 
 def build_kernel(
-    roots: Sequence[Node], stored: Mapping[Node, str], passing: Collection[Node], comment: str
-) -> tuple[Kernel, frozenset[Node]]:
+    roots: Sequence[Node], stored: Mapping[Node, str], passing: Collection[Node], comment: str,
+    accumulate: Mapping[str, Kind],
+) -> tuple[Kernel, frozenset[Node]]:  # fmt: skip
     """Build one kernel that stores the roots, and on the way those of `passing` that it computes anyway.
 
     Args:
@@ -53,6 +55,7 @@ def build_kernel(
         stored: Node → buffer, of all stored nodes.
         passing: Stored nodes that are not computed yet and may be.
         comment: What the kernel is for.
+        accumulate: Sum by its node's name → what it is kept in.
 
     Returns:
         The kernel, and the nodes that it stores.
@@ -65,7 +68,10 @@ def build_kernel(
     order = _Order()
     for _ in range(_MOST_TRIES):
         try:
-            return _attempt(roots, stored, passing, splits, order, comment)
+            kernel, done = _attempt(
+                roots, Builder(stored, splits, frozenset([*roots, *passing]), accumulate), order
+            )
+            return replace(kernel, comment=comment), done
         except NeedsSplit as cut:
             _split(splits, cut, roots[0])
         except NeedsStore as needs:
@@ -87,12 +93,8 @@ def _split(splits: dict[str, list[int]], cut: NeedsSplit, root: Node) -> None:
         splits[cut.axis] = [cut.outer, cut.inner]
 
 
-def _attempt(
-    roots: Sequence[Node], stored: Mapping[Node, str], passing: Collection[Node],
-    splits: Mapping[str, Sequence[int]], order: _Order, comment: str,
-) -> tuple[Kernel, frozenset[Node]]:  # fmt: skip
-    builder = Builder(stored, splits, frozenset([*roots, *passing]))
-    top = Block()
+def _attempt(roots: Sequence[Node], builder: Builder, order: _Order) -> tuple[Kernel, frozenset[Node]]:
+    stored, top = builder.stored, Block()
     index, block = _root_loops(builder, roots[0].shape, order, top)
     for root in roots:
         value = builder.element(root, index, block)
@@ -104,7 +106,7 @@ def _attempt(
         block.close()
         assert block.parent is not None
         block = block.parent
-    return Kernel(f"{stored[roots[0]]}_kernel", tuple(top.body), comment), frozenset(builder.done)
+    return Kernel(f"{stored[roots[0]]}_kernel", tuple(top.body)), frozenset(builder.done)
 
 
 def _root_loops(

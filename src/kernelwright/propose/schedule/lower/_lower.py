@@ -20,7 +20,7 @@ from ..graph import (
     ordered,
     sources_of,
 )  # fmt: skip
-from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved, written
+from ..tile import Buffer, Immovable, Kernel, Kind, Move, NativeCall, Program, Step, Tiling, moved, written
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import NotContraction, build_contraction
 from ._kernel import build_kernel, build_scatter
@@ -53,6 +53,8 @@ class Decisions:
     """How loops are arranged, kernel by kernel alike."""
     tilings: Mapping[str, Tiling] = field(default_factory=dict)
     """Product by its node's name → how its loops run; those that are not named run as plain loops."""
+    accumulate: Mapping[str, Kind] = field(default_factory=dict)
+    """Sum by its node's name → what it is kept in; those of floats that are not named in `float64`."""
     moves: tuple[Move, ...] = ()
     """Changes of single loops, in order, after all else is arranged."""
 
@@ -345,12 +347,17 @@ class _Lowering:
         siblings = self._siblings(root, left) if not self.decisions.apart else []
         if siblings:
             try:
-                kernel, done = build_kernel([root, *siblings], stored, fusable, self._comment(root))
+                kernel, done = self._kernel([root, *siblings], stored, fusable)
                 return [self._scheduled(kernel)], done
             except NeedsStore:
                 pass
-        kernel, done = build_kernel([root], stored, fusable, self._comment(root))
+        kernel, done = self._kernel([root], stored, fusable)
         return [self._scheduled(kernel)], done
+
+    def _kernel(
+        self, roots: list[Node], stored: dict[Node, str], fusable: list[Node]
+    ) -> tuple[Kernel, frozenset[Node]]:
+        return build_kernel(roots, stored, fusable, self._comment(roots[0]), self.decisions.accumulate)
 
     def _siblings(self, root: Node, left: list[Node]) -> list[Node]:
         """Return stored nodes of the root's shape that do not depend on each other and read the same."""

@@ -22,7 +22,7 @@ def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
     _check_worth(node, index, block)
     name = b.fresh(node.name)
     kind = kind_of(node.source.dtype)
-    wide: Kind = "float64" if node.monoid in _WIDE and kind == "float32" else kind
+    wide = _kept_in(b, node, kind)
     if node.monoid in ("sum", "prod") and kind == "bool":
         wide = "int64"
     if node.monoid in ("any", "all"):
@@ -46,6 +46,12 @@ def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
         assert inner.parent is not None
         inner = inner.parent
     return _finished(b, node, name, wide, block)
+
+
+def _kept_in(b: Builder, node: Reduce | Scan, kind: Kind) -> Kind:
+    """Return what a sum or product of floats is kept in: double precision where nothing else was decided."""
+    sums = node.monoid in _WIDE and kind == "float32"
+    return b.accumulate.get(node.name, "float64") if sums else kind
 
 
 def _check_worth(node: Reduce, index: Index, block: Block) -> None:
@@ -95,7 +101,7 @@ def scan(b: Builder, node: Scan, index: Index, block: Block) -> Expression:
     if at.axis in others or not others <= {b.axis for b in block.parent.chain()}:
         raise NeedsStore(node)
     kind = kind_of(node.dtype)
-    wide: Kind = "float64" if node.monoid in _WIDE and kind == "float32" else kind
+    wide = _kept_in(b, node, kind)
     name = b.fresh(f"{node.name}_fold")
     block.parent.body.append(Begin(name, node.monoid, wide))
     block.parent.named.add(name)

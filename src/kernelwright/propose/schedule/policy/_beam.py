@@ -12,10 +12,12 @@ from ._cost import Cost, estimate
 from ._faults import Faults
 
 _LOG = logging.getLogger(__name__)
-_UNSEEN = ("fuse", "reorder", "cut", "vectorise", "unroll")
+_UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
+_FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
+"""What is worth nothing but the time that it saves."""
 _LEAST_GAIN = 0.005
-"""Share of the estimated time that a change of loops must save, where it wastes as many bytes as before."""
+"""Share of the estimated time that it must save, where it wastes as many bytes as before."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _NETWORK = 64
@@ -37,7 +39,7 @@ class CostPolicy:
         self._faults = faults or Faults(_LOG.warning)
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
-        """Return minus the estimated time; minus infinity where nothing lowers, or loops change for nothing."""
+        """Return minus the estimated time; minus infinity where nothing lowers, or is gained."""
         now = _cost(state)
         return [self._score(action, self._reached(state, action, site), now) for action, site in actions]
 
@@ -51,7 +53,9 @@ class CostPolicy:
         if new is None:
             return float("-inf")
         faster = now is None or new.time_us <= now.time_us * (1 - _LEAST_GAIN)
-        idle = action in MOVES and not faster and now is not None and new.lost_bytes >= now.lost_bytes
+        idle = (
+            action.name in _FOR_TIME and not faster and now is not None and new.lost_bytes >= now.lost_bytes
+        )
         return float("-inf") if idle else -new.time_us
 
 
@@ -204,7 +208,8 @@ def _meaning(state: State) -> str:
     d = state.decisions
     tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
     stored = f"{sorted(d.store)} {sorted(d.before)} {sorted(d.ahead)}"
-    return f"{sorted(d.native)} {stored} {tilings} {d.moves}\n{state.graph}"
+    sums = sorted(d.accumulate.items())
+    return f"{sorted(d.native)} {stored} {tilings} {sums} {d.moves}\n{state.graph}"
 
 
 def _cost(state: State) -> Cost | None:

@@ -135,7 +135,7 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
         if isinstance(s, Update):
             done += times * _FOLDS.get(monoids.get(s.name, ""), 1)
         elif isinstance(s, Begin):
-            monoids[s.name] = s.monoid
+            monoids[s.name] = "wide" if s.kind == "float64" else s.monoid
         for x in expressions(s):
             for e in walk(x):
                 if isinstance(e, Load):
@@ -168,7 +168,7 @@ def _is_whole(end: Expression, known: Mapping[str, int]) -> bool:
 _LANES = 16
 _TAIL = 32
 """Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
-_FOLDS = {"sumexp": 20, "logsumexp": 20, "variance": 9, "argmax": 3, "argmin": 3}
+_FOLDS = {"wide": 3, "sumexp": 20, "logsumexp": 20, "variance": 9, "argmax": 3, "argmin": 3}
 _WEIGHTS = {
     "exp": 8,
     "log": 10,

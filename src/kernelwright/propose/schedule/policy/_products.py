@@ -49,7 +49,8 @@ def contraction_cost(
     again += 8 * (t.split > 1) * t.split * batch * rows * columns
     done = 2 * batch * rows * columns * inner
     again = times * again + (times - 1) * right
-    return memory, int(again), int(times * done / (_SPEED[t.form] * full * fed))
+    slower = 1 if t.accumulate == "float32" else 2
+    return memory, int(again), int(slower * times * done / (_SPEED[t.form] * full * fed))
 
 
 def library_operations(native: Node, ends: Mapping[Node, str]) -> int:

@@ -282,13 +282,16 @@ def expressions(statement: Statement) -> Iterator[Expression]:
 
 def as_loops(contraction: Contraction) -> Kernel:
     """Print a contraction as plain loops: for languages without a form of their own for it."""
-    name = contraction.accumulator
-    term = Call("mul", (contraction.left, contraction.right), (), "float32")
+    name, kept_in = contraction.accumulator, contraction.tiling.accumulate
+    term: Expression = Call("mul", (contraction.left, contraction.right), (), "float32")
+    found: Expression = Result(f"{name}_sum", kind=kept_in)
+    if kept_in != "float32":
+        term, found = Call("cast", (term,), (), kept_in), Call("cast", (found,), (), "float32")
     inner: tuple[Statement, ...] = (Update(f"{name}_sum", term),)
     for axis in reversed(contraction.inner):
         inner = (Loop(axis.name, number(axis.size), inner),)
     body: tuple[Statement, ...] = (
-        Begin(f"{name}_sum", "sum"), *inner, Let(name, Result(f"{name}_sum")), *contraction.epilogue,
+        Begin(f"{name}_sum", "sum", kept_in), *inner, Let(name, found), *contraction.epilogue,
     )  # fmt: skip
     axes = (*contraction.batch, *contraction.rows, *contraction.columns)
     for place, axis in reversed(list(enumerate(axes))):

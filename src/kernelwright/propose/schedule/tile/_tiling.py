@@ -25,3 +25,5 @@ class Tiling:
     """Rows packed at once: what stays in the second cache."""
     split: int = 1
     """Shares of the inner axes that are summed apart, and then together."""
+    accumulate: str = "float32"
+    """What sums are kept in, whatever the factors are: `float32`; `float64` in plain loops only."""
