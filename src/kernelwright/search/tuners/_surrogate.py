@@ -1,11 +1,14 @@
 """Times so far → time expected at every configuration and how sure: an exact Gaussian process."""
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from ._grid import Floats, Ints
+
+Singles = npt.NDArray[np.float32]
 
 _LENGTH, _LENGTH_SPREAD = 1.0, 0.7
 """Prior of an axis's length scale (log-normal): axes are 0..1 long."""
@@ -39,7 +42,6 @@ class Surrogate:
     """
 
     def __init__(self, coordinates: Floats) -> None:
-        self._coordinates = coordinates
         axes = coordinates.shape[1]
         self._levels = [np.unique(coordinates[:, axis], return_inverse=True) for axis in range(axes)]
         self._prior = np.concatenate(
@@ -59,9 +61,8 @@ class Surrogate:
         """Take the data, targets with about mean 0 and deviation 1; with `tune` the hyperparameters too."""
         self._rows, self._targets = rows, targets
         if tune:
-            distances = self._distances(rows, rows)
             self._parameters = minimize(
-                self._loss, self._parameters, (distances,), jac=True, method="L-BFGS-B",
+                self._loss, self._parameters, (self._pairs(rows),), jac=True, method="L-BFGS-B",
                 bounds=self._bounds, options={"maxiter": self._steps},
             ).x  # fmt: skip
             self._steps = _STEPS
@@ -72,39 +73,47 @@ class Surrogate:
         lower = cholesky(self._noisy(self._kernel(self._rows, self._rows)), lower=True)
         weights = cho_solve((lower, True), self._targets)
         cross = self._kernel(self._rows, rows)
-        mean = weights.astype(np.float32) @ cross
-        solved = solve_triangular(lower.astype(np.float32), cross, lower=True, check_finite=False)
+        mean = cross @ weights.astype(np.float32)
+        solved = solve_triangular(lower.astype(np.float32), cross.T, lower=True, check_finite=False)
         left = variance - np.einsum("ij,ij->j", solved, solved)
         return mean.astype(np.float64), np.sqrt(np.maximum(left, 1e-9)).astype(np.float64)
 
-    def _kernel(self, rows: Ints, columns: Ints) -> Floats:
-        """Return the covariances as float32; axes have few values, so their factors are looked up."""
-        axes = len(self._levels)
-        total = np.full((len(rows), len(columns)), 2 * self._parameters[-2], dtype=np.float32)
+    def _kernel(self, columns: Ints, rows: Ints) -> Singles:
+        """Return the covariances, (rows, columns); axes have few values, so factors are looked up."""
+        total = np.full((len(rows), len(columns)), np.exp(2 * self._parameters[-2]), dtype=np.float32)
         for axis, (values, level) in enumerate(self._levels):
-            distances = np.abs(self._coordinates[rows, axis, None] - values)
-            weight = expit(self._parameters[axes + axis])
-            factor = 1 - weight + weight * _matern(distances / np.exp(self._parameters[axis]))[0]
-            total += np.log(factor).astype(np.float32)[:, level[columns]]
-        return np.exp(total)
+            apart = np.abs(values[:, None] - values[level[columns]])
+            total *= self._factor(axis, apart, self._parameters)[0].astype(np.float32)[level[rows]]
+        return total
 
-    def _noisy(self, kernel: Floats) -> Floats:
-        noisy = kernel.astype(np.float64)
+    def _factor(self, axis: int, apart: Floats, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return an axis's factor at distances and its derivatives by log length and by the weight's logit."""
+        weight = expit(parameters[len(self._levels) + axis])
+        matern, by_length = _matern(apart / np.exp(parameters[axis]))
+        return 1 - weight + weight * matern, weight * by_length, (matern - 1) * weight * (1 - weight)
+
+    def _pairs(self, rows: Ints) -> list[tuple[Floats, Ints]]:
+        """Return for each axis the distances between values that occur, and which of them each pair of rows has."""
+        pairs = []
+        for values, level in self._levels:
+            occurring, place = np.unique(level[rows], return_inverse=True)
+            apart = np.abs(values[occurring][:, None] - values[occurring])
+            pairs.append((apart, place[:, None] * len(occurring) + place))
+        return pairs
+
+    def _noisy(self, kernel: Singles) -> Floats:
+        noisy: Floats = kernel.astype(np.float64)
         noisy[np.diag_indices(len(noisy))] += np.exp(2 * self._parameters[-1]) + 1e-6
         return noisy
 
-    def _distances(self, rows: Ints, columns: Ints) -> Floats:
-        one, other = self._coordinates[rows].T, self._coordinates[columns].T
-        return np.abs(one[:, :, None] - other[:, None, :])
-
-    def _loss(self, parameters: Floats, distances: Floats) -> tuple[float, Floats]:
+    def _loss(self, parameters: Floats, pairs: list[tuple[Floats, Ints]]) -> tuple[float, Floats]:
         """Return the negative log posterior of the hyperparameters and its gradient."""
-        axes, targets = len(distances), self._targets
+        targets = self._targets
         variance, noise = np.exp(2 * parameters[-2]), np.exp(2 * parameters[-1])
-        weight = expit(parameters[axes : 2 * axes])[:, None, None]
-        matern, by_length = _matern(distances / np.exp(parameters[:axes])[:, None, None])
-        factors = 1 - weight + weight * matern
-        kernel = variance * factors.prod(axis=0)
+        factors = [self._factor(axis, apart, parameters) for axis, (apart, _) in enumerate(pairs)]
+        kernel = np.full((len(targets), len(targets)), variance)
+        for (factor, *_), (_, cells) in zip(factors, pairs, strict=True):
+            kernel *= factor.ravel()[cells]
         identity = np.eye(len(targets))
         try:
             lower = cholesky(kernel + (noise + 1e-6) * identity, lower=True, check_finite=False)
@@ -112,14 +121,14 @@ class Surrogate:
             return 1e10, np.zeros_like(parameters)
         solved = cho_solve((lower, True), targets, check_finite=False)
         inner = cho_solve((lower, True), identity, check_finite=False) - np.outer(solved, solved)
-        shares = (inner * kernel) / factors
-        gradient = np.concatenate(
-            [
-                0.5 * (shares * weight * by_length).sum(axis=(1, 2)),
-                0.5 * (shares * (matern - 1) * weight * (1 - weight)).sum(axis=(1, 2)),
-                [(inner * kernel).sum(), noise * np.trace(inner)],
-            ]
-        )
+        shares = (inner * kernel).ravel()
+        held = [
+            np.bincount(cells.ravel(), shares, factor.size).reshape(factor.shape) / factor
+            for (factor, *_), (_, cells) in zip(factors, pairs, strict=True)
+        ]
+        by_length = [0.5 * (h * length).sum() for h, (_, length, _) in zip(held, factors, strict=True)]
+        by_weight = [0.5 * (h * weight).sum() for h, (_, _, weight) in zip(held, factors, strict=True)]
+        gradient = np.array([*by_length, *by_weight, shares.sum(), noise * np.trace(inner)])
         off = (parameters - self._prior) / self._spread
         likelihood = 0.5 * targets @ solved + np.log(np.diag(lower)).sum()
         return float(likelihood + 0.5 * off @ off), gradient + off / self._spread
