@@ -297,6 +297,17 @@ def test_another_strategy_does_not_take_a_run_up(store):
         Rig(store, PlantedLandscape(3), strategy="greedy", run=first.run).go()
 
 
+def test_a_few_threads_carry_all_moves_out(store):
+    class Noting(PlantedLandscape):
+        def edit(self, move, request=None):
+            names.append(threading.current_thread().name)
+            return super().edit(move, request)
+
+    names = []
+    Rig(store, Noting(1), width=2).go()
+    assert len(names) > 4 and set(names) <= {"edit-0", "edit-1"}
+
+
 def test_an_interrupt_cancels_what_is_under_way_and_keeps_what_still_comes(store):
     class Patient(PlantedLandscape):
         def edit(self, move, request=None):

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from ..records import content_key
 from ._failure import CallFailed, FailureKind
@@ -80,7 +80,7 @@ class Model:
             CallFailed: no attempt gave an answer.
         """
         limits = limits or Limits()
-        request = json.dumps([asdict(m) for m in messages])
+        request = json.dumps([vars(m) for m in messages])
         key = content_key(self.name, purpose, request, json.dumps(schema), str(limits.output_tokens))
         kept = self._ledger.kept(key)
         if kept is not None:

@@ -20,6 +20,7 @@ from ._prices import FREE, Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
 from ._wire import SchemaWish, Watch, hide, in_words, sdk, timeout
 
+_OPENAI = "https://api.openai.com/v1"
 _OPENROUTER = "https://openrouter.ai/api/v1"
 _STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 _PAID_HOSTS = ("api.openai.com", "api.anthropic.com", "openrouter.ai")
@@ -82,7 +83,7 @@ class ChatCompletions:
         self.price = price
         self._model = name.model
         self._key = key
-        self._base_url = base_url
+        self._base_url = (base_url or _OPENAI).rstrip("/")
         self._clock = clock
         self._wish = SchemaWish()
         self._openai = sdk("openai")
@@ -95,9 +96,7 @@ class ChatCompletions:
 
     @cached_property
     def _client(self) -> Any:
-        return self._openai.OpenAI(
-            api_key=self._key or "none", base_url=self._base_url or "https://api.openai.com/v1", max_retries=0
-        )
+        return self._openai.OpenAI(api_key=self._key or "none", base_url=self._base_url, max_retries=0)
 
     def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         watch = Watch(self.name, limits, self._clock)
@@ -115,9 +114,9 @@ class ChatCompletions:
             }
         usage, stop = None, "length"  # an answer that breaks off was cut
         with in_words(self._openai, self.name, self._key, limits):
-            # As JSON: to make records of it takes the SDK longer than to ask.
+            # As JSON, and by the whole address: to make records and to join addresses takes the SDK longer than to ask.
             stream = self._client.post(
-                "/chat/completions",
+                f"{self._base_url}/chat/completions",
                 cast_to=object,
                 body=asked,
                 options={"timeout": timeout(self._openai, limits)},

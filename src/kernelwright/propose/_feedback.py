@@ -81,7 +81,10 @@ def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
 def shown_sources(sources: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
     """Return the files to show: not the headers that come with every kernel, and none without end."""
     kept = [s for s in sources if not s.path.endswith(_HEADERS)] or list(sources)
-    return tuple(SourceFile(path=s.path, text=shortened(s.text, _MOST_SOURCE)) for s in kept)
+    return tuple(
+        s if len(s.text) <= _MOST_SOURCE else SourceFile(path=s.path, text=shortened(s.text, _MOST_SOURCE))
+        for s in kept
+    )
 
 
 def shortened(text: str, most: int) -> str:

@@ -1,5 +1,6 @@
 """Moves under way: asked of a strategy, carried out by editors in threads, on disk before they are used."""
 
+import queue
 import threading
 import time
 from collections import deque
@@ -82,6 +83,7 @@ class Edits:
         self._waiting: deque[int] = deque()
         """Moves not heard of, in order."""
         self._replies: dict[int, Future[Reply]] = {}
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._heard: deque[Edit] = deque()
         """What was heard before the run was taken up again, to be handed over once more."""
@@ -146,6 +148,8 @@ class Edits:
     def stop(self) -> None:
         """Cancel what is under way, keep what ends in time, and close the journal; twice does nothing."""
         self._cancelled.set()
+        for _ in self._threads:
+            self._work.put(None)
         ends = time.monotonic() + _GRACE_S
         for thread in self._threads:
             thread.join(max(0.0, ends - time.monotonic()))
@@ -175,10 +179,16 @@ class Edits:
             except BaseException as error:  # noqa: BLE001 - raised again where the reply is taken
                 future.set_exception(error)
 
-        thread = threading.Thread(target=work, name=f"edit-{move.number}", daemon=True)
         self._replies[move.number] = future
-        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
-        thread.start()
+        self._work.put(work)
+        if len(self._threads) < self._desk.width:
+            name = f"edit-{len(self._threads)}"
+            self._threads.append(threading.Thread(target=self._carry_out, name=name, daemon=True))
+            self._threads[-1].start()
+
+    def _carry_out(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
     def _editor(self, move: Move) -> Editor:
         return next((e for e in self._desk.editors if move.operator in e.operators), self._desk.editors[0])

@@ -133,7 +133,7 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
     if style == "module" and task.reference.style == "function":
         raise TaskError(f"{origin}: {entry!r} is a class and the task's reference a function; "
                         "expected a function that takes the task's arguments")  # fmt: skip
-    language = "triton" if _uses_triton(tree) else "torch"
+    language = "triton" if "triton" in text and _uses_triton(tree) else "torch"
     source = SourceFile(path=name, text=text)
     return Candidate(sources=(source,), language=language, entry=f"{name}:{entry}", style=style)
 

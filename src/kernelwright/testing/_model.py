@@ -1,6 +1,7 @@
 """A model server on this machine that answers as its script says, in the wire formats of real ones."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ class ScriptedModel:
             ...
         assert "softmax" in server.asked[0].text
 
-    Covers: what real servers do on the wire, errors, cuts and silence included.
+    Covers: what real servers do on the wire, errors, cuts, silence and connections that are kept open included.
     Does not cover: judging the request; a test reads `asked`.
     """
 
@@ -108,6 +109,9 @@ class ScriptedModel:
         self._script = script
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._open: set[socket.socket] = set()
+        self.connections = 0
+        """How many were opened; clients keep one for many requests."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -123,6 +127,9 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        with self._lock:
+            for connection in self._open:
+                connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def url(self) -> str:
@@ -142,6 +149,17 @@ class ScriptedModel:
             return self._script(asked)
         return self._script[min(number, len(self._script) - 1)]
 
+    def opened(self, connection: socket.socket) -> None:
+        """Note a connection, to be cut when the server is closed."""
+        with self._lock:
+            self.connections += 1
+            self._open.add(connection)
+
+    def ended(self, connection: socket.socket) -> None:
+        """Forget a connection."""
+        with self._lock:
+            self._open.discard(connection)
+
     def wait_closed(self) -> None:
         """Wait until the server is closed."""
         self._closed.wait()
@@ -150,15 +168,25 @@ class ScriptedModel:
 def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer is sent at once, not its headers first
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            model.opened(self.connection)
+
+        def finish(self) -> None:
+            model.ended(self.connection)
+            super().finish()
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
             turn = model.turn(Asked(self.path, headers, body))
-            self.close_connection = True
             match turn:
                 case Hangs():
                     model.wait_closed()
+                    self.close_connection = True
                 case Refuses():
                     error = {"error": {"type": "scripted", "message": turn.message}}
                     self._send(json.dumps(error).encode(), "application/json", turn.status, turn.headers)
@@ -176,6 +204,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             data = "".join(_chat_stream(turn, body) if chat else _message_stream(turn, body)).encode()
             # A cut: fewer bytes come than were promised.
             promised = {"content-length": str(len(data))} if turn.breaks_off else {}
+            self.close_connection |= turn.breaks_off
             self._send(
                 data[: len(data) // 2] if turn.breaks_off else data, "text/event-stream", 200, promised
             )
@@ -187,7 +216,6 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             for name, value in {
                 "content-length": str(len(data)),
                 "content-type": kind,
-                "connection": "close",
                 **(headers or {}),
             }.items():
                 self.send_header(name, value)

@@ -29,7 +29,8 @@ class Prompts:
         """Take the shipped prompts, less those `replaced`: the text of `NAME.md.j2` by name."""
         own = {f"{name}.md.j2": text for name, text in (replaced or {}).items()}
         loader = jinja2.ChoiceLoader([jinja2.DictLoader(own), jinja2.FileSystemLoader(FOLDER)])
-        self._environment = SandboxedEnvironment(
+        environment = SandboxedEnvironment if own else jinja2.Environment
+        self._environment: jinja2.Environment = environment(
             loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
             keep_trailing_newline=True, auto_reload=False,
         )  # fmt: skip
