@@ -4,13 +4,17 @@ Every honest kernel here writes the reference in other steps, in the declared dt
 nearer to the truth than its inputs' rounding explains.
 """
 
+import dataclasses
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from kernelwright.records import Contract, Split
+from kernelwright.records import CheckStatus, Contract, Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _case, error_against, yardstick
 from kernelwright.verify._yardstick import loosened
+from kernelwright.verify.checks.correct import compare_outputs
 
 TASK = """
 import torch
@@ -221,6 +225,55 @@ def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):
     for case in product_cases(tmp_path, 4, body="(x @ w / 32).pow(3)", rows=64, columns=64):
         kernel = (one_after_another(*case.inputs) / 32).pow(3)
         assert error_against(kernel, case.outputs[0]).ok
+
+
+ACTIVATED = """
+import torch
+import torch.nn.functional as F
+import kernelwright as kw
+
+@kw.task(
+    x="float32[batch, channels, side]", w="float32[channels] uniform(-12, 12)", b="float32[channels] uniform(-12, 12)",
+    workloads=[{"batch": 4, "channels": 64, "side": 400}],
+)
+def activated(x, w, b):
+    return F.silu(F.group_norm(x, 16, w, b, 1e-5))
+"""
+
+
+def activated(x, w, b, weight_dtype=torch.float32):
+    """Normalise, scale, shift and activate in the steps of a textbook; the native op folds scale and shift."""
+    groups = x.view(4, 16, -1)
+    spread = torch.sqrt(groups.var(-1, unbiased=False, keepdim=True) + 1e-5)
+    unit = ((groups - groups.mean(-1, keepdim=True)) / spread).view(x.shape)
+    z = unit * w[:, None].to(weight_dtype).float() + b[:, None]
+    return z / (1 + torch.exp(-z))
+
+
+def test_who_fails_by_a_little_under_one_draw_is_held_to_a_closer_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(_case, "_PERTURBATIONS", ())
+    (tmp_path / "activated.py").write_text(ACTIVATED)
+    oracle = Oracle(Problem(load_task(f"{tmp_path / 'activated.py'}:activated")))
+    for case in cases(oracle, (0, 5)):
+        kernel = activated(*case.inputs)
+        assert not error_against(kernel, case.outputs[0]).ok
+        assert passes(kernel, case)
+        assert not passes(activated(*case.inputs, torch.bfloat16), case)
+        assert not passes(kernel * 1.00001, case)
+
+
+def test_a_closer_look_is_for_those_who_fail_by_a_little(tmp_path, monkeypatch):
+    monkeypatch.setattr(_case, "_PERTURBATIONS", ())
+    case = product_cases(tmp_path, 1, body="x @ w", rows=64, columns=64)[0]
+    looked = []
+    case = dataclasses.replace(case, closer=lambda: looked.append(True) or case)
+    assert passes(case.outputs[0].native, case) and not looked
+    assert not passes(case.outputs[0].native * 1.5, case) and not looked
+
+
+def passes(output, case):
+    seen = SimpleNamespace(outputs=(output,))
+    return compare_outputs("correct", seen, case).status is CheckStatus.PASS
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 The oracle runs in the judge's process. Nothing of a case but its inputs and state ever enters a worker.
 """
 
+import functools
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,7 +22,8 @@ _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
 _PERTURBATIONS = ((1 << 18, 8), (1 << 20, 4), (4 << 20, 2))
 """Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
-estimate that is far too low for one element in some thousands, and honest kernels would be rejected for it."""
+estimate that is far too low for one element in some thousands: `Case.closer` is for who fails there by a little."""
+_MOST_PERTURBATIONS = 8
 _STEPS = (1 << 16) + 1
 """Random steps of a perturbation; a larger tensor meets them again."""
 _INTEGER_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
@@ -45,6 +47,8 @@ class Case:
     """What is expected of each state tensor that the reference changes, by name."""
     own: tuple[Comparison, ...]
     """Where the native op itself does not meet the yardsticks."""
+    closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
+    """Makes, once, the same case with its sensitivity averaged over more perturbations; none where it is already."""
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
@@ -160,6 +164,7 @@ class Oracle:
         state: dict[str, torch.Tensor],
         *,
         near: Case | None = None,
+        times: int | None = None,
     ) -> Case:
         """Work out what is right on given inputs and state; not kept.
 
@@ -169,12 +174,14 @@ class Oracle:
             inputs: The arguments, in order.
             state: Parameters and buffers.
             near: A case that differs in a few elements only, whose sensitivity then serves here too.
+            times: How many perturbations the sensitivity is averaged over; by the size of the inputs if none.
         """
+        times = times or _perturbations(inputs)
         native = self.problem.run_reference(workload, inputs, state)
         truth = self.problem.run_oracle(workload, inputs, state)
         changed = [k for k, v in native.state.items() if k in state and not same_bits(v, state[k])]
         noise: Mapping[str, torch.Tensor | None] = (
-            self._sensitivity(workload, inputs, state, _named(truth, changed), seed)
+            self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times)
             if near is None
             else {name: ruler.sensitivity for name, ruler in near.rulers.items()}
         )
@@ -207,6 +214,11 @@ class Oracle:
             mutated={k: yardstick(truth.mutated.get(k, v), v, contract) for k, v in native.mutated.items()},
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
+            closer=None
+            if near is not None or times >= _MOST_PERTURBATIONS
+            else functools.cache(
+                functools.partial(self.make, workload, seed, inputs, state, times=_MOST_PERTURBATIONS)
+            ),
         )
 
     def again(self, case: Case, seed: int) -> Case:
@@ -240,6 +252,7 @@ class Oracle:
         state: dict[str, torch.Tensor],
         truth: Mapping[str, torch.Tensor],
         seed: int,
+        times: int,
     ) -> dict[str, torch.Tensor]:
         """Measure how far what is true moves when inputs and intermediate values move by their rounding error.
 
@@ -253,8 +266,6 @@ class Oracle:
         if not floats:
             return {}
         eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
-        size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
-        times = next((count for most, count in _PERTURBATIONS if size <= most), 1)
         squares: dict[str, torch.Tensor] = {}
         random = torch.Generator().manual_seed(seed % (1 << 63))
         for _ in range(times):
@@ -276,6 +287,12 @@ def _named(found: Outcome, state: Iterable[str]) -> dict[str, torch.Tensor]:
     """Name the outputs of a call and these tensors of its state."""
     outputs = {f"output {i}": tensor for i, tensor in enumerate(found.outputs)}
     return outputs | {f"state {name}": found.state[name] for name in state}
+
+
+def _perturbations(inputs: Sequence[object]) -> int:
+    """Return over how many perturbations of these inputs the sensitivity is averaged at first."""
+    size = sum(a.nbytes for a in inputs if isinstance(a, torch.Tensor))
+    return next((count for most, count in _PERTURBATIONS if size <= most), 1)
 
 
 def _own(ruler: Yardstick, tensors: Sequence[torch.Tensor]) -> Comparison:

@@ -20,6 +20,9 @@ from ._yardstick import CLIP, Yardstick
 _CHUNK = 1 << 14
 """Elements compared at a time: fits the nearest caches, and stays below what torch splits over threads."""
 
+_NARROW = 10.0
+"""Times what is allowed, up to which a violation is worth another look."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -34,6 +37,11 @@ class Comparison:
     """Root mean square error in units, as a multiple of what is allowed."""
     wrong: int = 0
     """How many elements are beyond what is allowed, where that was counted."""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether what was violated is a limit on errors, and by less than a better estimate of it may mend."""
+        return self.kind in ("element", "norm") and max(self.error, self.norm) <= _NARROW
 
     @property
     def message(self) -> str:
