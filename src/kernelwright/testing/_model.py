@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -129,7 +130,8 @@ class ScriptedModel:
         self._thread.join()
         with self._lock:
             for connection in self._open:
-                connection.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # the client may have gone
+                    connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def url(self) -> str:
@@ -174,6 +176,10 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def setup(self) -> None:
             super().setup()
             model.opened(self.connection)
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # a client may go at any time
+                super().handle()
 
         def finish(self) -> None:
             model.ended(self.connection)
