@@ -19,13 +19,14 @@ _TILES = (
     Parameter(name="block", values=(96, 192, 48)),
 )
 _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
-_UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10}
+_UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10, "feed": 1 << 10}
 _MOVES: Mapping[What, Parameter] = {
     "cut": Parameter(name="cut", values=(256, 1024, 64)),
     "tile": Parameter(name="tile", values=(32, 16, 64)),
     "unroll": Parameter(name="unrolled", values=(4, 8)),
     "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
     "strip": Parameter(name="strip_kib", values=(128, 32, 256)),
+    "feed": Parameter(name="panel_kib", values=(1024, 256, 4096)),
 }
 
 

@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
@@ -59,6 +62,8 @@ class Calls:
         self.held: list[str] = []
         """What `prepare` hands on: buffers made ahead, and weights that are read as they are."""
         self.native = {s.name: s for s in program.natives}
+        self.fed = {s.fed for s in program.natives}
+        """Buffers of which a panel is computed at a time."""
 
     def lines(self) -> list[str]:
         """Return the function, after `prepare(weights)` where some steps run ahead of the calls.
@@ -133,8 +138,36 @@ class Calls:
 
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, NativeCall):
-            return self._native(step)
+            return self._panels(step) if step.fed else self._native(step)
+        if self.fed & written(step):
+            return []
         return [*self._allocated(step), *self.launch(step)]
+
+    def _panels(self, step: NativeCall) -> list[str]:
+        """Print a product whose rows are computed right before it, a panel of them at a time."""
+        program, op = self.program, self.operations[step.name]
+        kernel = next(s for s in program.steps if isinstance(s, Kernel) and step.fed in written(s))
+        panel, result = program.buffer(step.fed), program.buffer(step.writes)
+        rows, *row = map(text_of, panel.shape)
+        cut = [n for n in touched(kernel)[0] if [rows] == [*map(text_of, program.buffer(n).shape[:1])]]
+        into = replace(op, op=op.op.replace(".default", ".out"), kwargs=(*op.kwargs, ("out", Ref(step.name))))
+        itemsize = getattr(torch, panel.dtype).itemsize
+        given = ", ".join([*(f"{n}[first:last]" for n in cut), f"{panel.name}[:last - first]"])
+        self.made |= {panel.name, result.name}
+        return [
+            f"def {step.writes}_rows({', '.join([*cut, panel.name, result.name, rows])}):",
+            *(f"    {line}" for line in self.launch(kernel)), f"    {self._call(into)}",
+            f"rows_at_once = max(1, {step.panel_bytes} // max(1, {itemsize} * {' * '.join(row)}))",
+            f"{panel.name} = {self._empty(panel, 'rows_at_once')}",
+            f"{result.name} = {self._empty(result, rows)}",
+            f"for first in range(0, {rows}, rows_at_once):",
+            f"    last = min(first + rows_at_once, {rows})",
+            f"    {step.writes}_rows({given}, {result.name}[first:last], last - first)",
+        ]  # fmt: skip
+
+    def _empty(self, b: Buffer, rows: str) -> str:
+        shape = ", ".join([rows, *map(text_of, b.shape[1:])])
+        return f"torch.empty(({shape}), dtype=torch.{b.dtype}{self.placed})"
 
     def _allocated(self, step: Kernel | Contraction) -> list[str]:
         lines = []

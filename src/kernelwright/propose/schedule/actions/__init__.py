@@ -32,6 +32,7 @@
 | `keep` | loops | a row of values kept in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
 | `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
+| `feed` | loops | rows computed a panel at a time, right before the library multiplies them |
 | `specialise` | loops | a kernel compiled for one size too, with a test of it in the launch |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape

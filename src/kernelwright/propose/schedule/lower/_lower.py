@@ -303,7 +303,9 @@ class _Lowering:
         if root in self.native:
             name = self.native[root]
             reads = tuple(self.names[self.graph.values[ref]] for ref in self._refs(name))
-            return [NativeCall(name, reads, self.names[root], root)], frozenset([root])
+            return [NativeCall(name, reads, self.names[root], root, self.operations[name].op)], frozenset(
+                [root]
+            )
         if isinstance(root, Order):
             if not {root.keys, root.offsets} <= stored.keys():
                 raise NeedsStore(next(n for n in (root.keys, root.offsets) if n not in stored))

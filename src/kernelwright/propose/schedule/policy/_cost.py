@@ -31,7 +31,7 @@ from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
 """What a thread finds in its second cache when it comes back to it."""
-MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US = 12.0, 60.0, 20.0, 3.0
+MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
 
 
@@ -52,6 +52,8 @@ class Cost:
     one element is used, and what threads without work could have moved meanwhile."""
     passes: int = 0
     """Loops over the elements of the largest argument or output."""
+    panels: int = 0
+    """Panels of rows that are computed and multiplied in calls of their own."""
 
     @property
     def time_us(self) -> float:
@@ -59,7 +61,9 @@ class Cost:
         moved = (
             self.memory_bytes + self.lost_bytes
         ) / MEMORY_GBPS / 1e3 + self.cache_bytes / CACHE_GBPS / 1e3
-        return max(moved, self.operations / RATE_GOPS / 1e3) + self.kernels * LAUNCH_US
+        return (
+            max(moved, self.operations / RATE_GOPS / 1e3) + self.kernels * LAUNCH_US + self.panels * PANEL_US
+        )
 
 
 def estimate(program: Program) -> Cost:
@@ -68,11 +72,12 @@ def estimate(program: Program) -> Cost:
     Covers: traffic of kernels, passes beyond the first, operations of elements; what runs ahead is free.
     Does not cover: what native regions cost inside; how well loops vectorise.
     """
-    memory = cache = operations = lost = 0
+    memory = cache = operations = lost = panels = 0
     steps = [s for s in program.steps if s.name not in program.ahead]
     for step in steps:
         if isinstance(step, NativeCall):
-            memory += sum(_bytes(program, name) for name in (*step.reads, step.writes) if name)
+            memory += sum(_bytes_outside(program, name) for name in (*step.reads, step.writes) if name)
+            panels += -(-_bytes(program, step.fed) // step.panel_bytes) if step.fed else 0
             operations += library_operations(step.node, program.names)
         elif isinstance(step, Contraction):
             once, again, done = contraction_cost(step, lambda name: _bytes(program, name))
@@ -85,7 +90,7 @@ def estimate(program: Program) -> Cost:
             waits = idle(step, once + again)
             memory, cache, operations = memory + once, cache + again, operations + int(waits * done)
             lost += lost_bytes(program, step) + int((waits - 1) * once)
-    return Cost(memory, cache, operations, len(steps), lost, passes_of(program))
+    return Cost(memory, cache, operations, len(steps), lost, passes_of(program), panels)
 
 
 def _products(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Contraction, int]]:
@@ -98,8 +103,9 @@ def _products(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Con
 
 
 def _bytes_outside(program: Program, name: str) -> int:
-    """Return the bytes of a buffer that may lie in memory: a worker's row stays in its cache."""
-    return 0 if program.buffer(name).role == "row" else _bytes(program, name)
+    """Return the bytes of a buffer that may lie in memory: a worker's row and a panel stay in its cache."""
+    inside = program.buffer(name).role == "row" or any(call.fed == name for call in program.natives)
+    return 0 if inside else _bytes(program, name)
 
 
 def _bytes(program: Program, name: str) -> int:

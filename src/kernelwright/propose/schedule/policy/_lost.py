@@ -61,6 +61,7 @@ def _shares(path: tuple[Loop, ...]) -> int:
 def _read_before(program: Program, path: tuple[Loop, ...]) -> int:
     """Return the bytes of large buffers that plain stores read."""
     found = {s.buffer for s in path[-1].body if isinstance(s, Store) and not s.stream}
+    found -= {call.fed for call in program.natives}
     sizes = [4 * int(product(program.buffer(name).shape)) for name in found]
     return sum(size for size in sizes if size >= STREAM_BYTES)
 

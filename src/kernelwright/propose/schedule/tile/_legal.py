@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..graph import product
 from ._expression import Expression, Extent, Literal, number, offset, stride
+from ._feed import fed_by
 from ._known import sizes_of
 from ._program import (
     Begin,
@@ -25,12 +26,24 @@ from ._rows import passes_of, worth_keeping
 from ._strips import strips_of
 
 What: TypeAlias = Choice[
-    "cut", "tile", "reorder", "parallelise", "vectorise", "unroll", "stream", "keep", "strip", "specialise"
+    "cut",
+    "tile",
+    "reorder",
+    "parallelise",
+    "vectorise",
+    "unroll",
+    "stream",
+    "keep",
+    "strip",
+    "specialise",
+    "feed",
 ]
 STREAM_BYTES = 4 << 20
 """Bytes of an output that a last-level cache may not hold; the tuner tries others."""
-SIZES: Mapping[What, int] = {"cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES, "strip": 1 << 17}
-"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer or strip."""
+SIZES: Mapping[What, int] = {
+    "cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES, "strip": 1 << 17, "feed": 1 << 20,
+}  # fmt: skip
+"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer, strip or panel."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +152,11 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
 def can_strip(program: Program, kernel: Kernel, spot: Spot) -> bool:
     """Tell whether the rows that a loop reads can be multiplied where they are read."""
     return isinstance(spot.statement, Loop) and strips_of(program, kernel, spot.statement) is not None
+
+
+def can_feed(program: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Tell whether what a kernel stores is all for one product of the library, and both run row by row."""
+    return isinstance(spot.statement, Store) and fed_by(program, kernel) is not None
 
 
 def can_specialise(program: Program, kernel: Kernel, spot: Spot) -> bool:

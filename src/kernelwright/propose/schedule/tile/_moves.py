@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ._expression import Arith, Position, number
+from ._feed import fed
 from ._known import specialised
 from ._legal import (
     SIZES,
     Spot,
     What,
     can_cut,
+    can_feed,
     can_keep,
     can_nest,
     can_parallelise,
@@ -190,5 +192,6 @@ _KINDS: Mapping[What, _Kind] = {
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
     "strip": _Kind(can_strip, stripped),
+    "feed": _Kind(can_feed, fed),
     "specialise": _Kind(can_specialise, lambda program, kernel, at, _: specialised(program, kernel, at)),
 }

@@ -163,6 +163,12 @@ class NativeCall:
     """Buffers by the names of the captured operations that they stand for."""
     writes: str
     node: Node
+    op: str = ""
+    """Full name of the operator."""
+    fed: str = ""
+    """A buffer that it reads whose rows are computed a panel at a time, right before they are multiplied."""
+    panel_bytes: int = 0
+    """Of a panel, at most."""
 
 
 Step: TypeAlias = Kernel | Contraction | NativeCall

@@ -119,7 +119,7 @@ def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) ->
     if len(readers) != 1 or readers[0] is not kernel or {found.name, kernel.name} & program.ahead:
         return None
     joined = merged(found, {b.name: b.shape for b in program.buffers})
-    cut, step = _cut(joined, buffer), _own_elements(kernel, loop, buffer)
+    cut, step = _cut(joined, buffer), own_elements(kernel, loop, buffer)
     if cut is None or step is None:
         return None
     axis, row = cut
@@ -137,12 +137,13 @@ def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) ->
 # Whose rows -----------------------------------------------------------------------------------------------
 
 
-def _own_elements(kernel: Kernel, loop: Loop, buffer: Buffer) -> int | None:
-    """Return how many elements of a buffer each iteration reads; none where some may read what is another's."""
+def own_elements(kernel: Kernel, loop: Loop, buffer: Buffer) -> int | None:
+    """Return how many elements of a buffer each iteration touches; none where some may touch what is another's."""
     ends = {s.axis: s.end for s in statements(kernel.body) if isinstance(s, Loop)}
     every = (e for s in statements(kernel.body) for x in expressions(s) for e in walk(x))
-    loads = [e for e in every if isinstance(e, Load) and e.buffer == buffer.name]
-    steps = [_own(offset(e.index, buffer.shape), loop.axis, ends) for e in loads]
+    touched = [(e.buffer, e.index) for e in every if isinstance(e, Load)]
+    touched += [(s.buffer, s.index) for s in statements(kernel.body) if isinstance(s, Store)]
+    steps = [_own(offset(at, buffer.shape), loop.axis, ends) for name, at in touched if name == buffer.name]
     step, count = steps[0] if steps else None, known_size(loop.end)
     if step is None or count is None or not all(s is not None and same(s, step) for s in steps):
         return None

@@ -1,0 +1,81 @@
+"""A kernel and the library's product that reads what it writes → both in turn, a panel of rows at a time."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..graph import text_of
+from ._expression import Expression, Extent, Load, number, offset, stride, walk
+from ._program import Kernel, Loop, NativeCall, Program, Store, expressions, read_by, statements, written
+from ._strips import own_elements
+
+_LEFT = {"aten.mm.default": 0, "aten.addmm.default": 1}
+"""Operations that multiply row by row → which of the tensors that they read holds the rows."""
+
+
+def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
+    """Return the one product of the library that reads what a kernel writes, where both can run row by row.
+
+    Legal where nothing else reads or writes that value, each iteration of the kernel's only outer loop takes rows of
+    its own of all that has them, and nothing else depends on how many rows there are.
+    """
+    names = list(written(kernel))
+    if len(names) != 1 or kernel.name in program.ahead or program.buffer(names[0]).role != "temporary":
+        return None
+    (name,) = names
+    readers = [step for step in program.steps if name in read_by(step)]
+    call = readers[0] if len(readers) == 1 else None
+    if not isinstance(call, NativeCall) or call.fed or not _multiplies_rows_of(program, call, name):
+        return None
+    return call if _is_row_wise(program, kernel, text_of(program.buffer(name).shape[0])) else None
+
+
+def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Program:
+    """Return the program in which a product's rows are computed right before it, so many bytes of them at a time."""
+    call = fed_by(program, kernel)
+    assert call is not None and buffer in call.reads
+    new = replace(call, fed=buffer, panel_bytes=size_bytes)
+    return replace(program, steps=tuple(new if step is call else step for step in program.steps))
+
+
+def _multiplies_rows_of(program: Program, call: NativeCall, name: str) -> bool:
+    """Tell whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis."""
+    place = _LEFT.get(call.op)
+    if place is None or len(call.reads) != place + 2 or call.reads[place] != name:
+        return False
+    rows = text_of(program.buffer(name).shape[0])
+    others = (size for read in call.reads if read != name for size in program.buffer(read).shape)
+    return rows in program.symbols and all(text_of(size) != rows for size in others)
+
+
+def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
+    """Tell whether every iteration of a kernel's only outer loop reads and writes rows of its own."""
+    loop = kernel.body[0]
+    if len(kernel.body) != 1 or not isinstance(loop, Loop) or loop.ordered or loop.begin != number(0):
+        return False
+    others = {text_of(e.size) for e in _within(loop) if isinstance(e, Extent)}
+    shapes = {b.name: b.shape for b in program.buffers}
+    touched = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
+    loads = [e for e in _within(loop) if isinstance(e, Load)]
+    for name in touched | {e.buffer for e in loads}:
+        first, *behind = (text_of(size) for size in shapes[name] or (1,))
+        others |= set(behind)
+        if first == rows:
+            if own_elements(kernel, loop, program.buffer(name)) is None:
+                return False
+        elif any(
+            stride(offset(e.index, shapes[name]), loop.axis) != number(0) for e in loads if e.buffer == name
+        ):
+            return False
+        else:
+            others.add(first)
+    return not any(_mentions(text, rows) for text in others)
+
+
+def _within(loop: Loop) -> Iterator[Expression]:
+    """Yield every expression within a loop, its own bounds aside."""
+    return (e for s in statements(loop.body) for x in expressions(s) for e in walk(x))
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
