@@ -57,6 +57,7 @@ WRONG = {
     "unknown language": (("optimize", "{task}", "--language", "nosuch"), "nosuch"),
     "unknown proposer": (("optimize", "{task}", "--proposer", "nosuch"), "nosuch"),
     "unknown device": (("optimize", "{task}", "--device", "nosuch"), "nosuch"),
+    "part of an evaluation": (("optimize", "{task}", "--evaluations", "1.5"), "not a whole number"),
     "misspelt proposer": (("optimize", "{task}", "--proposer", "librery"), "did you mean 'library'"),
     "misspelt command": (("optimise", "{task}"), "did you mean 'optimize'"),
     "one word too many": (("optimize", "{task}", "spare.py"), "'spare.py' is more"),

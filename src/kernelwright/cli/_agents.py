@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ._common import Count
+
 if TYPE_CHECKING:
     from ..flow import Options
 
@@ -21,7 +23,7 @@ class Agents:
     is told. By itself it is one more proposer; with `--editor agent` the strategy sends it to work."""
     agent_minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     """Most minutes for one piece of an agent's work; 15 by default."""
-    agent_judgements: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    agent_judgements: Count | None = None
     """How often an agent may ask the judge in one piece of work; 20 by default."""
 
     @property

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ._common import Count
+
 if TYPE_CHECKING:
     from ..flow import Options
 
@@ -26,7 +28,7 @@ class Asking:
     """Most requests to a model in a minute."""
     tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     """Most tokens to and from a model in a minute."""
-    output_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    output_tokens: Count | None = None
     """Most tokens of one answer, reasoning included; 16384 by default."""
     retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
     """How often to ask again where a server is busy or fails; 4 by default."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 from pydantic import JsonValue
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
 """What may compute the answer; see `Contract.calls`."""
+
+
+def _whole(_: object, tokens: Sequence[Token]) -> int:
+    """Read a whole number; cyclopts rounds 1.5 to 2."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"{tokens[0].value!r} is not a whole number") from None
+
+
+Count = Annotated[int, Parameter(converter=_whole, validator=Number(gte=1))]
+"""A whole number of at least one."""
 
 
 @Parameter(name="*")

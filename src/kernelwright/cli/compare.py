@@ -9,21 +9,20 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ._asking import Asking
-from ._common import Common, print_json, speedup_text, table
+from ._common import Common, Count, print_json, speedup_text, table
 
 if TYPE_CHECKING:
     from ..search.recipe import Recipe
 
 _Names = Annotated[list[str] | None, Parameter(negative="")]
-_Count = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 def compare(
     *targets: str,
     recipes: str,
-    evaluations: _Count = 40,
+    evaluations: Count = 40,
     minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    seeds: _Count = 1,
+    seeds: Count = 1,
     language: _Names = None,
     device: str | None = None,
     max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,

@@ -1,14 +1,11 @@
 """`kernelwright lessons`: what earlier runs taught, and whether it still stands."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import InputError, NotFoundError, StoreError
 from ..store import Store
-from ._common import Common, bounds_of, print_json, table
+from ._common import Common, Count, bounds_of, print_json, table
 
 if TYPE_CHECKING:
     from ..learn import Lesson, Recalled
@@ -21,7 +18,7 @@ def lessons(
     action: Action = "list",
     *what: str,
     to: Path | None = None,
-    top: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
+    top: Count = 20,
     common: Common | None = None,
 ) -> int:
     """List, search, exchange or audit what earlier runs taught: which edit had which measured effect, and where.

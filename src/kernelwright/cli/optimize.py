@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from ._agents import Agents
 from ._asking import Asking
-from ._common import Calls, Common, Taken
+from ._common import Calls, Common, Count, Taken
 
 if TYPE_CHECKING:
     from .. import flow
@@ -23,7 +23,7 @@ def optimize(
     language: _Names = None,
     proposer: _Names = None,
     device: str | None = None,
-    evaluations: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    evaluations: Count | None = None,
     minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     device_seconds: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     seed: int = 0,

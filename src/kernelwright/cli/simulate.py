@@ -4,19 +4,16 @@ from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from ._common import Common, print_json, table
-
-_Count = Annotated[int, Parameter(validator=Number(gte=1))]
+from ._common import Common, Count, print_json, table
 
 
 def simulate(
     run: str,
     *,
     strategy: Annotated[list[str] | None, Parameter(negative="")] = None,
-    evaluations: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    seeds: _Count = 20,
+    evaluations: Count | None = None,
+    seeds: Count = 20,
     common: Common | None = None,
 ) -> int:
     """Replay a recorded run: what strategies find among its candidates in so many evaluations, for nothing.

@@ -1,22 +1,16 @@
 """`kernelwright tune`: how a tuner would have done on a recorded space."""
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
-
-from ._common import Common, print_json, table
-
-_Count = Annotated[int, Parameter(validator=Number(gte=1))]
+from ._common import Common, Count, print_json, table
 
 
 def tune(
     *,
     space: Path,
     tuner: str | None = None,
-    evaluations: _Count = 100,
-    seeds: _Count = 20,
+    evaluations: Count = 100,
+    seeds: Count = 20,
     common: Common | None = None,
 ) -> int:
     """Replay a recorded search space: what a tuner finds in so many evaluations, with no device.

@@ -164,9 +164,8 @@ class Station:
         look = self._random.randrange(self._calls)
         for leg in order:
             leg.worker.release()
-            if (
-                leg.kept is not None and not self.cold
-            ):  # the others' weights were just written, and lie in a cache
+            if leg.kept is not None and not self.cold:
+                # The others' weights were just written, and lie in a cache.
                 self._visit(leg, [self._content.draw()], 1, fetch=0)
         replies: dict[str, Reply] = {}
         fetched: dict[str, Fetched] = {}
