@@ -68,7 +68,7 @@ def _around(program: Program, graph: Graph, printer: Printer) -> str:
     def launch(step: Kernel | Contraction) -> list[str]:
         reads, writes = printer.touched(step)
         given = [*(b.name for b in (*reads, *writes)), *printer.sizes(step)]
-        return [f"kernels.{step.name}_entry({', '.join(given)})"]
+        return [f"kernels.{printer.functions[step.name]}_entry({', '.join(given)})"]
 
     lines = [
         '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',

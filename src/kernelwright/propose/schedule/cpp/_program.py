@@ -1,7 +1,8 @@
 """Program → C++ file: a function for each kernel, and the entry that checks sizes and calls them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..calls import touched
 from ..graph import Size, product
@@ -12,6 +13,7 @@ from ..tile import (
     NativeCall,
     Program,
     Store,
+    pattern,
     products,
     statements,
 )  # fmt: skip
@@ -44,11 +46,12 @@ class Printer:
             *(f"// {line}" for line in title.splitlines()), f'#include "{self.headers[0]}"', "", "namespace {", "",
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
         ]  # fmt: skip
-        for step in kernels:
+        printed = [s for s in kernels if self.functions[s.name] == s.name]
+        for step in printed:
             lines += [*self._function(step), ""]
         lines += ["}  // namespace", ""]
         if entries:
-            for step in kernels:
+            for step in printed:
                 lines += [*self._lone_entry(step), ""]
         else:
             lines += self._entry()
@@ -61,6 +64,15 @@ class Printer:
         if any(product.tiling.form == "winograd" for product in found):
             return "winograd.h", "contraction.h", "tiles.h"
         return ("contraction.h", "tiles.h") if any(map(is_tiled, found)) else ("tiles.h",)
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """Kernel → the function that it runs: the first kernel's that differs in names alone."""
+        first, kernels = (
+            dict[Hashable, str](),
+            [s for s in self.program.steps if not isinstance(s, NativeCall)],
+        )
+        return {s.name: first.setdefault((pattern(s, self.program), *self.sizes(s)), s.name) for s in kernels}
 
     # One kernel ----------------------------------------------------------------------------------------
 
@@ -80,8 +92,10 @@ class Printer:
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
         known = _known(step)
         parameters += [f"int64_t {'given_' * (name in known)}{name}" for name in self.sizes(step)]
+        also = [name for name, function in self.functions.items() if function == step.name != name]
         head = [
             f"// {step.comment}",
+            *([f"// Runs on other buffers as {', '.join(also)}."] if also else []),
             f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
             *_template(known),
         ]
@@ -122,14 +136,15 @@ class Printer:
     def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
         """Print the call of a kernel: of the version for these sizes, where there is one."""
         known, arguments = _known(step), ", ".join([*given, *self.sizes(step)])
+        function = self.functions[step.name]
         if not known:
-            return [f"  {step.name}({arguments});"]
+            return [f"  {function}({arguments});"]
         guard = " && ".join(f"{name} == {size}" for name, size in known.items())
         return [
             f"  if ({guard}) {{",
-            f"    {step.name}<{', '.join(map(str, known.values()))}>({arguments});",
+            f"    {function}<{', '.join(map(str, known.values()))}>({arguments});",
             "  } else {",
-            f"    {step.name}({arguments});",
+            f"    {function}({arguments});",
             "  }",
         ]
 

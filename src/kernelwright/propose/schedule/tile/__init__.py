@@ -58,6 +58,7 @@ from ._known import is_known
 from ._legal import SIZES, STREAM_BYTES, What, paths
 from ._merge import merged
 from ._moves import Immovable, Move, moved, places
+from ._pattern import pattern
 from ._program import (
     Axis,
     Begin,
@@ -89,6 +90,6 @@ __all__ = [
     "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid", "Move",
     "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store", "Tiling", "Update",
     "Variable", "What", "arith", "as_loops", "expressions", "is_known", "lies_along", "mapped", "merged", "moved",
-    "number", "offset", "part_kind", "parts_of", "paths", "places", "positions", "products", "read_by", "renamed",
-    "run_program", "statements", "stride", "substitute", "walk", "written",
+    "number", "offset", "part_kind", "parts_of", "paths", "pattern", "places", "positions", "products", "read_by",
+    "renamed", "run_program", "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip
