@@ -56,6 +56,17 @@ def test_a_reduction_after_a_product_waits_for_it():
     assert torch.allclose(got[0], interpret(graph, inputs)[0], atol=1e-6)
 
 
+def test_a_product_over_what_was_pooled_and_flattened_is_ours():
+    def classified(x, w):
+        return torch.relu(torch.nn.functional.max_pool2d(x, 2).flatten(1) @ w) @ w[:9]
+
+    graph, program = steps_of(classified, (3, 4, 6, 6), (36, 9))
+    assert not program.natives and sum(isinstance(s, Contraction) for s in program.steps) == 2
+    inputs = [torch.randn(3, 4, 6, 6), torch.randn(36, 9)]
+    got = run_program(program, dict(enumerate(inputs)))
+    assert torch.allclose(got[0], interpret(graph, inputs)[0], rtol=1e-4, atol=1e-4)
+
+
 def _deep(layers):
     """A chain in which every product is stored, the first one once more at the end."""
 

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from benchmarks.triton_coverage import run_printed
 
-from kernelwright.propose.schedule import cpp, opencl
+from kernelwright.propose.schedule import cpp, opencl, triton
 from kernelwright.propose.schedule.actions import ACTIONS, State, taken
 from kernelwright.propose.schedule.graph import Graph, NotSchedulable, Size, fit, from_captured, read, text_of
 from kernelwright.propose.schedule.lower import lower
@@ -153,6 +154,25 @@ def test_running_statistics_are_updated_after_all_is_computed(tmp_path):
     assert all(f"{name}_given.copy_({new})" in text for name, new in program.updates)
     with pytest.raises(Unprintable, match="changed in place"):
         opencl.render(program, graph)
+
+
+def test_running_statistics_are_updated_from_triton_too(tmp_path):
+    pytest.importorskip("triton")
+    path = tmp_path / "norm.py"
+    path.write_text(f"import torch\n{NORM}")
+    problem = Problem(load_task(str(path)))
+    (workload,) = problem.task.split(Split.SEARCH)
+    graph = from_captured(trace(problem, workload), workload)
+    inputs, state = problem.inputs(workload, 0), problem.state(workload, 0)
+    given = {s.name: state[s.name].clone() for s in workload.state}
+    found = run_printed(triton.render(lower(graph), graph), [*inputs, *given.values()])
+    right = problem.run_reference(workload, inputs, state).outputs
+    torch.testing.assert_close(found, right)
+    batch = torch.nn.functional.linear(inputs[0], state["inner.weight"], state["inner.bias"])
+    assert given["norm.num_batches_tracked"] == state["norm.num_batches_tracked"] + 1
+    torch.testing.assert_close(
+        given["norm.running_mean"], 0.9 * state["norm.running_mean"] + 0.1 * batch.mean(0)
+    )
 
 
 HOLDER = """

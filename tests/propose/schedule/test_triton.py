@@ -199,3 +199,27 @@ def test_every_step_of_a_program_is_launched():
     assert len(names) >= 2 and all(
         f"def {name}(" in text_of(program("x0.cumsum(1).softmax(0)")) for name in names
     )
+
+
+def test_loops_with_values_named_between_them_are_one_grid():
+    drawn = ("1, 2, 20, 20", "8, 2, 5, 5", "2, 1, 1")
+    inputs = tuple(f"torch.randn({shape}, generator=g)" for shape in drawn)
+    of = program("F.conv2d(F.max_pool2d(F.relu(x0 + x2), 2), x1)", inputs=inputs)
+    assert "inside = index < 1 * 2 * 6 * 6 * 5 * 5" in text_of(of) and fault(of) is None
+
+
+def test_short_loops_within_one_another_are_not_all_written_out():
+    of = program("F.avg_pool3d(x0, 4)", inputs=("torch.randn(1, 2, 8, 8, 8, generator=g)",))
+    text = text_of(of)
+    assert text.count(" in tl.static_range(4)") == 2 and text.count(" in range(4)") == 1
+    assert fault(of) is None
+
+
+def test_exact_products_have_tiles_that_no_compiler_spills():
+    square = ("torch.randn(40, 40, generator=g)",)
+    assert "BLOCK_M=128" in text_of(program("x0 @ x0", inputs=square))
+    assert "BLOCK_M=32" in text_of(program("x0[:20] @ x0", inputs=square))
+    assert "BLOCK_M=64" in text_of(
+        program("x0.half() @ x0.half()", inputs=("torch.randn(40, 40, generator=g).half()",))
+    )
+    assert "BLOCK_M=16" in text_of(program("x0 @ x0", inputs=square), block_m=16)

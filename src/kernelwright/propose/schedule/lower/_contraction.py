@@ -17,7 +17,7 @@ from ..tile import (
     stride,
     walk,
 )  # fmt: skip
-from ._block import Block, kind_of
+from ._block import Block, NeedsStore, kind_of
 from ._builder import Builder
 from ._index import Index, NeedsSplit, joined
 
@@ -162,12 +162,17 @@ class _Flat:
         return self.builder.element(node, index, self.block)
 
     def operand(self, node: Node, index: Index, inner: Sequence[Axis]) -> Expression:
-        """Return an operand as one expression; what it needs to loop for is stored before."""
+        """Return an operand as one expression; it is stored before where it needs loops, or cuts the inner axis."""
         shadow = Block(self.block)
         for axis in inner:
             shadow = Block(shadow, axis.name, axis.size)
         shadow = Block(shadow)
-        return self.builder.lazily(node, index, shadow)
+        try:
+            return self.builder.lazily(node, index, shadow)
+        except NeedsSplit as cut:
+            if cut.axis in {axis.name for axis in inner}:
+                raise NeedsStore(node) from None
+            raise
 
 
 def _axes(at: Expression, size: int, sizes: Mapping[str, int]) -> list[str]:

@@ -3,7 +3,8 @@
 A traversal runs a block of its outermost loops in each program. Where the innermost loops read neighbours, they
 run over the lanes of a row: a row that fits stays in registers between its passes, so that it is read once,
 and a longer one is read in tiles. What is folded over a whole tensor leaves a part a program, joined by
-the next launch. Half precision computes in float32. Native regions are torch's, between kernels.
+the next launch. Half precision computes in float32. Native regions are torch's, between kernels, and so is
+the last copy into arguments that change in place.
 
 Covers: every traversal, with tails; scans along lanes; atomic scatters; contractions with both ends fused.
 Does not cover: what Triton has no function for, atomic products, scatters of half precision (`Unprintable`).
@@ -31,10 +32,8 @@ def render(
     """Return the candidate of a program; `parameters` named as the fields of `Choice` are used.
 
     Raises:
-        Unprintable: there is no Triton for some operation, or arguments change in place.
+        Unprintable: there is no Triton for some operation.
     """
-    if program.updates:
-        raise Unprintable(f"{program.updates[0][0]} is changed in place")
     given = dict(parameters or {})
     chosen = {f.name: given[f.name] for f in fields(Choice) if f.name in given}
     choice = Choice(**chosen)  # type: ignore[arg-type]  # the space gives each its own type
@@ -60,7 +59,7 @@ def space(program: Program) -> Space:
         ]
     if products:
         found += [
-            Parameter(name="block_m", values=(64, 128, 32, 16)), Parameter(name="block_n", values=(64, 128, 32, 16)),
+            Parameter(name="block_m", values=(0, 64, 128, 32, 16)), Parameter(name="block_n", values=(64, 128, 32, 16)),
             Parameter(name="block_k", values=(0, 32, 64, 16)), Parameter(name="precision", values=("ieee", "tf32x3")),
         ]  # fmt: skip
     return Space(parameters=tuple(found))

@@ -35,6 +35,9 @@ from ._states import Lanes, States
 WIDEST = 16384
 """Elements of a row that stay in registers between its passes."""
 _UNROLLED = 9
+"""Iterations of a loop that is written out, at most."""
+_UNROLLED_TOGETHER = 40
+"""Iterations of such a loop and those within it, together: more loads at once do not fit registers."""
 
 
 @dataclass
@@ -191,7 +194,7 @@ class Body(States):
         kept = dict(self.known), dict(self.scope.alias)
         body = self._block(s.body)
         self.known, self.scope.alias = kept
-        short = isinstance(s.end, Literal) and int(s.end.value) <= _UNROLLED
+        short = 0 < _unrolled(s) <= _UNROLLED_TOGETHER
         begin = "" if s.begin == number(0) else f"{bare(self.scope.text(s.begin))}, "
         head = f"for {s.axis} in {'tl.static_range' if short else 'range'}({begin}{bare(self.scope.text(s.end))}):"
         return [*lines, head, *(f"    {line}" for line in body or ["pass"])]
@@ -262,3 +265,11 @@ class Body(States):
     def _lane_start(self, name: str, shape: str) -> list[str]:
         ((kind, start),) = self._parts(name).values()
         return [f"{name}_lanes = tl.full({shape}, {start}, {kind})"]
+
+
+def _unrolled(s: Loop) -> int:
+    """Count the iterations of a short loop, with those of the short ones within; 0 where it is not short."""
+    if not isinstance(s.end, Literal) or int(s.end.value) > _UNROLLED:
+        return 0
+    within = [_unrolled(t) for t in s.body if isinstance(t, Loop)]
+    return int(s.end.value) * max([1, *(n for n in within if n <= _UNROLLED_TOGETHER)])

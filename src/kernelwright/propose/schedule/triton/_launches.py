@@ -11,7 +11,7 @@ An accumulator begun around the nest is folded by every program into a part of i
 launches after it begin by joining the parts (`joined`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as Choice
 
@@ -135,11 +135,18 @@ def _names(body: Iterable[Statement]) -> set[str]:
 
 
 def _nest(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Statement, ...]]:
-    nest: list[Loop] = [loop]
-    while len(nest[-1].body) == 1 and isinstance(only := nest[-1].body[0], Loop) and _independent(only):
+    """Return the loops that become the grid, and what a program does; values named between them are named in each."""
+    nest, body = [loop], loop.body
+    while body and isinstance(only := body[-1], Loop) and _independent(only) and _passes(body[:-1], only):
         nest.append(only)
-    last = nest[-1]
-    return tuple(nest), last.body
+        body = (*body[:-1], *only.body)
+    return tuple(nest), body
+
+
+def _passes(named: Sequence[Statement], loop: Loop) -> bool:
+    """Tell whether what stands before a loop may stand within it: values alone, where it is not the lanes' loop."""
+    deep = any(isinstance(s, Loop) for s in loop.body)
+    return not named or (deep and all(isinstance(s, Let) for s in named))
 
 
 def _independent(loop: Loop) -> bool:

@@ -13,10 +13,12 @@ from ._dialect import POINTERS, Blocks
 from ._functions import used
 from ._launches import Launch, launches
 from ._lines import tidied
-from ._product import Product, extent, is_product
+from ._product import Product, extent, is_product, largest
 from ._states import PROGRAMS, part_buffer
 
 _DEPTH_ALIGNED = 16
+_FEW = 32
+"""Rows of a product for which a tile of as many is enough."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,11 @@ class Choice:
     num_warps: int = 0
     """Warps of a program; 0 for 4, or 8 where a product's tile wants the registers of so many."""
     num_stages: int = 2
-    block_m: int = 64
+    block_m: int = 0
+    """Rows of a tile; 0 for 128, or 32 where there are no more, where float32 is multiplied exactly, and else 64.
+
+    With 64 the compiler of sm_90 aims at 80 registers a thread, so that three tiles run at once, and spills.
+    """
     block_n: int = 64
     block_k: int = 0
     """Inner elements of a tile; 0 for 16 where float32 is multiplied exactly, without tensor cores, and else 32."""
@@ -86,13 +92,14 @@ class Printer:
         body = Product(self.program, self.dialect, step, c.precision).lines()
         plain = c.precision == "ieee" and any("PRECISION" in line for line in body)
         depth = c.block_k or (16 if plain else 32)
+        high = c.block_m or (64 if not plain else 32 if largest(step.rows) <= _FEW else 128)
         constants: dict[str, tuple[str, object]] = {
-            "BLOCK_M": (str(c.block_m), c.block_m), "BLOCK_N": (str(c.block_n), c.block_n),
+            "BLOCK_M": (str(high), high), "BLOCK_N": (str(c.block_n), c.block_n),
             "BLOCK_K": (str(depth), depth), "GROUP": ("8", 8),
         }  # fmt: skip
         if any("PRECISION" in line for line in body):
             constants["PRECISION"] = (repr(c.precision), c.precision)
-        tiles = f"triton.cdiv({extent(step.rows)}, {c.block_m}) * triton.cdiv({extent(step.columns)}, {c.block_n})"
+        tiles = f"triton.cdiv({extent(step.rows)}, {high}) * triton.cdiv({extent(step.columns)}, {c.block_n})"
         grid = f"({tiles}, {extent(step.batch)})" if step.batch else f"({tiles},)"
         return self._kernel(step.name, step.comment, [*reads, *writes], {}, body, constants, grid, [])
 
