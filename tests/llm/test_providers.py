@@ -151,6 +151,12 @@ def test_cut_off_by_its_limit_is_an_answer_that_says_so(form):
         assert make(server, form).complete(TALK, None, Limits()).stop == "length"
 
 
+def test_an_answer_is_whole_where_the_server_ends_nothing():
+    with ScriptedModel([Says("whole", stays_open=True)]) as server:
+        got = make(server, "chat").complete(TALK, None, Limits(deadline_s=60))
+    assert (got.text, got.stop, got.usage.output_tokens) == ("whole", "end", 50)
+
+
 def test_an_endless_answer_is_cut_and_counted_in_bytes(monkeypatch):
     monkeypatch.setattr("kernelwright.llm._wire._MOST_CHARACTERS", 50)
     with ScriptedModel([Says("word " * 100, pieces=20)]) as server:

@@ -112,7 +112,7 @@ class ChatCompletions:
                 "type": "json_schema",
                 "json_schema": {"name": "answer", "schema": dict(schema)},
             }
-        usage, stop = None, "length"  # an answer that breaks off was cut
+        usage, stop = None, ""
         with in_words(self._openai, self.name, self._key, limits):
             # As JSON, and by the whole address: to make records and to join addresses takes the SDK longer than to ask.
             stream = self._client.post(
@@ -131,11 +131,16 @@ class ChatCompletions:
                         stop = choice.get("finish_reason") or stop
                     if watch.full:
                         stop = "length"
+                    # The usage comes last, by itself: some servers end nothing after it, nor hang up.
+                    if watch.full or (stop and usage and not chunk.get("choices")):
                         break
             text = hide(watch.end(), self._key)
             spent = _usage(usage) if usage is not None else counted(messages, text)
         return Completion(
-            text=text, usage=spent, cost_usd=self.price.cost_usd(spent), stop=_STOPS.get(stop, "end")
+            text=text,
+            usage=spent,
+            cost_usd=self.price.cost_usd(spent),
+            stop=_STOPS.get(stop or "length", "end"),  # an answer that breaks off was cut
         )
 
 

@@ -29,6 +29,8 @@ class Says:
     """Into how many pieces a stream is cut."""
     breaks_off: bool = False
     """Whether the connection is cut in the middle of the stream."""
+    stays_open: bool = False
+    """Whether a stream, all said, is neither ended nor hung up until the server is closed."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +213,18 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             # A cut: fewer bytes come than were promised.
             promised = {"content-length": str(len(data))} if turn.breaks_off else {}
             self.close_connection |= turn.breaks_off
+            if turn.stays_open:
+                data, promised = (
+                    data.replace(b"data: [DONE]\n\n", b""),
+                    {"content-length": str(2 * len(data))},
+                )
             self._send(
                 data[: len(data) // 2] if turn.breaks_off else data, "text/event-stream", 200, promised
             )
+            if turn.stays_open:
+                self.wfile.flush()
+                model.wait_closed()
+                self.close_connection = True
 
         def _send(
             self, data: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
