@@ -1,6 +1,6 @@
 """What the schedule proposer gains on the own problems, in and out of cache, by class of problem.
 
-    python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--level 1] [--only softmax] [--minutes 1]
+    python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--level 1] [--only softmax] [--seed 1]
     python -m benchmarks.schedule --out gpu.jsonl --language triton --device cuda:0
     python -m benchmarks.schedule --table rows.jsonl
 
@@ -94,7 +94,8 @@ def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, o
     )  # fmt: skip
     return {
         "level": level, "problem": path.stem, "size": size, "class": class_of(graph), "run": result.run,
-        "decision": str(result.decision), "baseline": result.baseline, "time_us": result.time_us,
+        "decision": str(result.decision), "reason": result.reason, "baseline": result.baseline,
+        "time_us": result.time_us,
         "speedup": result.speedup.model_dump() if result.speedup else None,
         "fraction_of_bound": result.fraction_of_bound, "search_s": time.monotonic() - started,
         "first_s": first[0] if first else None,
@@ -166,6 +167,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of a problem's name")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--evaluations", type=int, default=8)
+    parser.add_argument(
+        "--seed", type=int, help="order of a shuffle: a run that is stopped is a random sample"
+    )
     parser.add_argument("--language", action="append", default=[], help="`triton`, `cpp` ...")
     parser.add_argument("--device", help="such as cuda:0")
     parser.add_argument("--store", type=Path, help="keep the runs here")
@@ -175,20 +179,21 @@ def main() -> None:
         parser.error("give --out FILE to measure or --table FILE to print")
     rows: list[Row] = read_rows(path)
     done = {(r["problem"], r["size"]) for r in rows}
-    for size in options.sizes.split(",") if options.out else ():
-        for level, file in problems(level=options.level):
-            if options.only not in file.stem or (file.stem, size) in done:
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                store = options.store or Path(folder)
-                budget = kw.Budget(evaluations=options.evaluations, minutes=options.minutes)
-                row = measure(
-                    file, level, size, budget, store, Where(tuple(options.language), options.device)
-                )
-            rows.append(row)
-            with path.open("a") as out:
-                out.write(json.dumps(row) + "\n")
-            print(f"{file.stem} {size}: {row['decision']} {gained(row):.2f}", file=sys.stderr, flush=True)
+    sizes = options.sizes.split(",") if options.out else ()
+    wanted = [(size, level, file) for size in sizes for level, file in problems(level=options.level)]
+    if options.seed is not None:
+        random.Random(options.seed).shuffle(wanted)
+    for size, level, file in wanted:
+        if options.only not in file.stem or (file.stem, size) in done:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            store = options.store or Path(folder)
+            budget = kw.Budget(evaluations=options.evaluations, minutes=options.minutes)
+            row = measure(file, level, size, budget, store, Where(tuple(options.language), options.device))
+        rows.append(row)
+        with path.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+        print(f"{file.stem} {size}: {row['decision']} {gained(row):.2f}", file=sys.stderr, flush=True)
     print(table(rows))
 
 
