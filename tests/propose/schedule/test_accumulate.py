@@ -68,4 +68,5 @@ def test_products_sum_in_float64_where_a_language_prints_it():
     assert "double mm_sum_sum" in cpp.source(after.program) or "kw::D mm_sum_sum" in cpp.source(after.program)
     assert "kw::D" not in cpp.source(plain.program)
     assert estimate(after.program).operations > estimate(plain.program).operations
-    assert "double" not in {action.name for action in offered(forms_of("wgsl"))}
+    names = {language: {a.name for a in offered(forms_of(language))} for language in ("opencl", "wgsl")}
+    assert {"single", "double"} <= names["opencl"] and not {"single", "double"} & names["wgsl"]

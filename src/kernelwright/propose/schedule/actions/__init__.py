@@ -105,7 +105,7 @@ def _needs(action: Action) -> set[str]:
             return {action.tiling.form}
         case Pack():
             return {"direct", "ahead"}
-        case Double():
+        case Single() | Double():
             return {"double"}
         case Ahead() | Fold():
             return {"ahead"}

@@ -21,7 +21,7 @@ __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "double")
 """Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
-`double` for products summed in float64."""
+`double` for sums in float64."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
 """No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
 

@@ -14,7 +14,10 @@ from ..tile import Buffer, Program
 from ._dialect import STORED, TAKEN, OpenClC
 from ._functions import FUNCTIONS
 
-__all__ = ["Unprintable", "render"]
+__all__ = ["FORMS", "Unprintable", "render"]
+
+FORMS = ("double",)
+"""Sums in float64 are printed, and so may be chosen against."""
 
 
 def render(
