@@ -21,6 +21,7 @@ from kernelwright.propose.schedule.actions import (
     transplanted,
     undone,
 )
+from kernelwright.propose.schedule.calls import touched
 from kernelwright.propose.schedule.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
 from kernelwright.propose.schedule.policy import (
@@ -35,7 +36,7 @@ from kernelwright.propose.schedule.policy import (
     legal,
 )
 from kernelwright.propose.schedule.printing import forms_of
-from kernelwright.propose.schedule.tile import Loop, products, run_program, statements
+from kernelwright.propose.schedule.tile import Loop, NativeCall, products, run_program, statements
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import record_function
@@ -141,6 +142,39 @@ def test_scores_of_attention_are_not_rounded_to_half(given, between):
     scores, found = (n for n in graph.nodes if isinstance(n, Contract))
     assert (scores.dtype, found.dtype, found.left.dtype) == (between, given, given)
     assert {n.dtype for n in graph.nodes if isinstance(n, Reduce)} == {between}
+
+
+def test_sums_that_a_network_passes_on_are_stored_before_they_pile_up():
+    def residual(x, w):
+        for _ in range(5):
+            x = x + F.layer_norm(x, x.shape[-1:]) @ w
+        return torch.softmax(x, -1)
+
+    def most_read(state):
+        kernels = [s for s in state.program.steps if not isinstance(s, NativeCall)]
+        return max(len(touched(kernel)[0]) for kernel in kernels)
+
+    graph = graph_of(residual, (4, 8), (8, 8))
+    library = taken(State(graph, graph), BY_NAME["library"], "all")
+    stored = taken(library, BY_NAME["store"], "all")
+    assert (most_read(library), most_read(stored)) == (6, 3)
+    assert "all" not in BY_NAME["store"].sites(stored)
+    assert undone(stored, ("store", "all"), ACTIONS).decisions == library.decisions
+
+
+def test_what_two_results_sum_from_three_tensors_is_stored_once_and_means_the_same():
+    def two(x, y, z):
+        total = x + y + z
+        return torch.softmax(total, -1), total.amax(0)
+
+    graph = graph_of(two, *[(5, 7)] * 3)
+    start = State(graph, graph)
+    inputs = [torch.randn(5, 7, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+    stored = taken(start, BY_NAME["store"], "all")
+    results = [run_program(state.program, dict(enumerate(inputs))) for state in (start, stored)]
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+    assert sum("x2" in touched(kernel)[0] for kernel in start.program.steps) == 2
+    assert sum("x2" in touched(kernel)[0] for kernel in stored.program.steps) == 1
 
 
 def test_every_kind_of_product_can_be_the_librarys():

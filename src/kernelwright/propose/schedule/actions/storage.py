@@ -3,22 +3,30 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Contract, Graph, Input, Point, Reduce
+from ..graph import Constant, Contract, Graph, Input, Node, Point, Reduce, sources_of
 from ._state import State
 
 _COSTLY = frozenset({
     "exp", "log", "sigmoid", "tanh", "erf", "gelu", "silu", "mish", "softplus", "pow", "sin", "cos", "expm1", "log1p",
 })  # fmt: skip
+_MANY = 3
+"""Tensors that are read again for a value, from which on storing it moves less: it is written once and read."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """Store a value that several users read, instead of computing it again for each: traffic for operations."""
+    """Store a value that several users read, instead of computing it again for each: traffic for operations.
+
+    `all` stores what several kernels would compute from ever more tensors, by kernels of their own: the sums that
+    residual connections pass on.
+    """
 
     name = "store"
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield costly values with several users, and reductions, that are not stored yet."""
+        if _passed_on(state):
+            yield "all"
         for node in state.graph.nodes:
             known = node.name in state.decisions.store or isinstance(node, Input | Constant)
             costly = isinstance(node, Reduce) or (isinstance(node, Point) and node.op in _COSTLY)
@@ -27,7 +35,32 @@ class Store:
 
     def apply(self, state: State, site: str) -> State:
         """Store the value."""
-        return replace(state, decisions=replace(state.decisions, store=state.decisions.store | {site}))
+        made = state.decisions
+        if site == "all":  # by kernels of their own: what stores it on the way may be the last to read it
+            return replace(state, decisions=replace(made, before=made.before | _passed_on(state)))
+        return replace(state, decisions=replace(made, store=made.store | {site}))
+
+
+def _passed_on(state: State) -> frozenset[str]:
+    """Name values that several kernels would each compute from `_MANY` tensors of their size or more."""
+    graph, native = state.graph, state.decisions.native
+    stored = state.decisions.store | state.decisions.before
+    made = {graph.values[name]: name for name in native if name in graph.values}
+    reads = {op.name: [graph.values[r] for r in op.refs() if r in graph.values] for op in graph.operations}
+    ends = {*graph.roots, *(node for name in made.values() for node in reads[name])}
+    held = {*made, *ends, *graph.inputs, *(n for n in graph.nodes if n.name in stored)}
+    into: dict[Node, frozenset[Node]] = {}
+    for node in reversed(graph.nodes):
+        users = [user for user in graph.users[node] if user not in made]
+        into[node] = frozenset().union(*({user} if user in ends else into[user] for user in users))
+    found, behind = set[str](), dict[Node, frozenset[Node]]()
+    for node in graph.nodes:
+        behind[node] = frozenset().union(*({s} if s in held else behind[s] for s in sources_of(node)))
+        many = sum(s.elements == node.elements for s in behind[node]) >= _MANY
+        if many and len(into[node]) > 1 and isinstance(node, Point) and node not in held:
+            found.add(node.name)
+            held.add(node)
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _NETWORK = 64
 """Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
+_AT_ONCE = ("library", "store")
+"""What is done to a whole network before anything is weighed: products by the library, residual sums in memory."""
 
 
 class Policy(Protocol):
@@ -91,14 +93,18 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | N
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> State:
-    """Return where the beam starts: everything fused; every product of a whole network in the library."""
-    start, faults = State(graph, graph), faults or Faults(_LOG.warning)
-    library = next((action for action in actions if action.name == "library"), None)
-    if library is not None and _operations(graph) >= _NETWORK:
-        with faults.of(library.name):
-            if "all" in library.sites(start) and (reached := taken(start, library, "all")).program:
-                return reached
-    return start
+    """Return where the beam starts: everything fused; for a whole network what `_AT_ONCE` names is done."""
+    states, faults = [State(graph, graph)], faults or Faults(_LOG.warning)
+    for name in _AT_ONCE if _operations(graph) >= _NETWORK else ():
+        for action in (a for a in actions if a.name == name):
+            with faults.of(name):
+                if "all" in action.sites(states[-1]):
+                    states.append(taken(states[-1], action, "all"))
+    for state in reversed(states[1:]):
+        with faults.of(state.steps[-1][0]):
+            if state.program is not None:
+                return state
+    return states[0]
 
 
 def beam(
@@ -107,7 +113,8 @@ def beam(
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
-    A whole network starts with every product in the library; few actions are tried on it, and on no single loop.
+    A whole network starts with every product in the library and its residual sums in memory; few actions are
+    tried on it, and on no single loop.
     Args:
         graph: What to schedule.
         policy: Orders the actions; by estimated cost where none is given.
