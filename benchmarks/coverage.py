@@ -6,12 +6,14 @@
 DIR is a checkout, or a folder in it, that holds `level1`, `level2` and `level3`. Each problem is captured,
 printed, built and verified (the cheap checks, on the search workload, in a closed worker), template by
 template until one passes. `native` is the share of the captured operations that stay with torch in the
-template that passed; `first` are the seconds from capture to the first correct kernel. A row is written to
-`--out` as soon as it is known, and rows that are there already are not made again.
+template that passed; `first` are the seconds from capture to the first correct kernel, beside those of CPU time that
+capture, printing and compiling took (the worker's are not in them), which other load changes little. A row is
+written to `--out` as soon as it is known, and rows that are there already are not made again.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -75,7 +77,8 @@ def examine(path: Path, level: int, pool: Pool, *, language: str, max_elements: 
 
 
 def _try_templates(row: Row, problem: Problem, pool: Pool, language: str, operations: int) -> None:
-    started, oracle, used = time.monotonic(), Oracle(problem), get_language(language)
+    started, cpu_s = time.monotonic(), _cpu_s()
+    oracle, used = Oracle(problem), get_language(language)
     request = Request(problem=problem, device=detect(None), bounds=(), languages=(language,))
     row["why"] = "no template"
     for template in ScheduleProposer().propose(request):
@@ -94,10 +97,17 @@ def _try_templates(row: Row, problem: Problem, pool: Pool, language: str, operat
         if verdict.status == "accepted":
             natives = len({op for op in _natives(template) if op})
             row |= {"verified": True, "why": "", "first_s": time.monotonic() - started}
+            row["first_cpu_s"] = _cpu_s() - cpu_s
             row["native_share"] = natives / max(1, operations)
             return
         said = next((f for f in verdict.findings if f.status != "pass"), None)
         row["why"] = f"{said.check}: {said.message}" if said else str(verdict.status)
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and of the compilers that it waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def _natives(template: Any) -> Iterator[str]:
@@ -124,6 +134,8 @@ def table(rows: Sequence[Row]) -> str:
         counts = ", ".join(f"{sum(r[stage] for r in of)} {stage}" for stage in STAGES)
         times = sorted(r["first_s"] for r in of if "first_s" in r)
         median = f", median {times[len(times) // 2]:.1f} s to the first correct kernel" if times else ""
+        cpu = sorted(row["first_cpu_s"] for row in of if "first_cpu_s" in row)
+        median += f" ({cpu[len(cpu) // 2]:.1f} s of CPU time)" if cpu else ""
         share = TARGETS.get(level)
         wanted = f" (target {share:.0%} verified)" if share else ""
         lines.append(f"level {level}: {len(of)} problems: {counts}{wanted}{median}")

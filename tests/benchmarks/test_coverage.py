@@ -23,6 +23,7 @@ def test_a_problem_goes_all_the_way(pool):
     row = examine(OWN / "level1" / "leaky_relu.py", 1, pool, language="cpp", max_elements=20_000)
     assert row["captured"] and row["printed"] and row["built"] and row["verified"], row["why"]
     assert row["native_share"] == 0 and row["first_s"] > 0 and row["operations"] >= 1
+    assert row["first_cpu_s"] > 0
 
 
 def test_a_file_that_is_no_problem_is_a_row_that_says_why(pool, tmp_path):
@@ -43,9 +44,11 @@ def test_the_table_counts_by_level(tmp_path):
         "why": "",
         "native_share": 0.25,
         "first_s": 3.0,
+        "first_cpu_s": 1.5,
     }
     text = table([row, good])
     assert "build: no" in text and "25 %" in text
+    assert text.endswith("median 3.0 s to the first correct kernel (1.5 s of CPU time)")
     assert "level 1: 2 problems: 2 captured, 2 printed, 1 built, 1 verified (target 90% verified)" in text
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(good) + "\n")
