@@ -97,6 +97,25 @@ class TestRuns:
             with pytest.raises(NotImplementedError, match=r"^Unsupported"):
                 scale(x)
 
+    def test_half_precision_is_made_wide_and_back(self, settings, example):
+        scale = _load(settings, _documented(example), spec(5, dtype="bfloat16"))
+        x = torch.randn(5).bfloat16()
+        assert torch.equal(scale(x), (2.5 * x.float()).bfloat16())
+
+    def test_integers_that_fit_are_narrow_in_their_buffer(self, settings, example):
+        source = _documented(example).sources[0].text.replace("array<f32>", "array<i32>").replace("2.5", "2")
+        scale = _load(
+            settings, one_file(source, "wgsl", "k.wgsl:scale", "destination"), spec(3, dtype="int64")
+        )
+        x = torch.tensor([-7, 0, (1 << 30) - 1])
+        assert torch.equal(scale(x), 2 * x)
+        with pytest.raises(NotImplementedError, match=r"^Unsupported: x holds integers of 2\^30 or more"):
+            scale(x + 1)
+        with pytest.raises(
+            NotImplementedError, match=r"^Unsupported: x is not a tensor of int32, int64, bool"
+        ):
+            scale(x.double())
+
     def test_two_kernels_and_a_buffer_between_them(self, settings):
         candidate = one_file(TWO_KERNELS, "wgsl", "k.wgsl:divide", "destination")
         for shape in ((3, 5), (70, 9)):

@@ -18,8 +18,9 @@ define is put into the `override` constant of that name.
     }
 
 A source of several kernels has `// kernel: name(x, y)` lines (`_stages.py`): their names are the buffers'.
-Covers: float32 tensors of the CPU, copied to the adapter and back in every call.
-Does not cover: other dtypes (`Unsupported`); NaN and infinity, of which WGSL promises nothing.
+Covers: tensors of the CPU, copied to the adapter and back in every call. A buffer of `f32` takes float32, and half
+precision made wide; one of `i32` takes bool, int32, and int64 whose values lie below 2^30, so that two of them add up.
+Does not cover: other dtypes and larger integers (`Unsupported`); NaN and infinity, of which WGSL promises nothing.
 """
 
 import functools
@@ -48,7 +49,13 @@ from ._stages import Stage, Stages
 from .torch import split_entry
 
 _REMEDY = "pip install 'kernelwright[webgpu]', and a Vulkan driver: apt-get install mesa-vulkan-drivers"
-_BINDING = re.compile(r"@binding\((\d+)\)\s*var<storage(?:,\s*(\w+))?>\s*(\w+)\s*:")
+_BINDING = re.compile(r"@binding\((\d+)\)\s*var<storage(?:,\s*(\w+))?>\s*(\w+)\s*:\s*([^;]*)")
+_TAKES = {
+    torch.float32: (torch.float32, torch.float16, torch.bfloat16),
+    torch.int32: (torch.int32, torch.int64, torch.bool),
+}
+"""What a buffer holds → the tensors that it takes."""
+_LARGEST = 1 << 30
 _OVERRIDE = re.compile(r"^\s*(?:@id\(\d+\)\s*)?override\s+(\w+)", re.MULTILINE)
 _MOST_GROUPS = 65535
 _LOOK_S = 60.0
@@ -116,7 +123,7 @@ class Shader:
         ready = self._made(arguments)
         queue = self._device.queue
         for i, buffer in ready.bound.items():
-            queue.write_buffer(buffer, 0, arguments[i].numpy())
+            queue.write_buffer(buffer, 0, self._converted(i, arguments[i]).numpy())
         encoder = self._device.create_command_encoder()
         for pipeline, group, geometry in ready.launches:
             run = encoder.begin_compute_pass()
@@ -127,7 +134,16 @@ class Shader:
         queue.submit([encoder.finish()])
         for i in ready.written:
             found = memoryview(queue.read_buffer(ready.bound[i])).cast("B")
-            arguments[i].copy_(torch.frombuffer(found, dtype=torch.float32).view(arguments[i].shape))
+            held = self._program.held[self._program.called[i]]
+            arguments[i].copy_(torch.frombuffer(found, dtype=held).view(arguments[i].shape))
+
+    def _converted(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor as its buffer holds it; integers must fit, unless the call only writes them."""
+        name = self._program.called[place]
+        given = tensor.dtype is torch.int64 and name not in self._program.written
+        if given and int(tensor.abs().max()) >= _LARGEST:
+            raise NotImplementedError(f"Unsupported: {name} holds integers of 2^30 or more; WGSL has 32 bits")
+        return tensor.to(self._program.held[name])
 
     def _check(self, arguments: tuple[Any, ...]) -> None:
         names = self._program.called
@@ -139,9 +155,11 @@ class Shader:
         for name, argument in zip(names, arguments, strict=True):
             if name not in self._program.bindings:
                 continue
-            if not isinstance(argument, torch.Tensor) or argument.dtype is not torch.float32:
+            takes = _TAKES[self._program.held[name]]
+            if not isinstance(argument, torch.Tensor) or argument.dtype not in takes:
+                listed = ", ".join(str(dtype).removeprefix("torch.") for dtype in takes)
                 raise NotImplementedError(
-                    f"Unsupported: {name} is not a float32 tensor, which is all WGSL takes"
+                    f"Unsupported: {name} is not a tensor of {listed}, which its buffer takes"
                 )
             if argument.device.type != "cpu" or argument.numel() == 0:
                 raise NotImplementedError(f"Unsupported: {name} is empty or not a tensor of the CPU")
@@ -200,10 +218,12 @@ class Program:
     """What a source says about itself: buffers by binding, and which kernels run."""
 
     def __init__(self, source: str, entry: str) -> None:
-        found = sorted((int(number), name, access) for number, access, name in _BINDING.findall(source))
-        self.bindings = {name: number for number, name, _ in found}
+        found = sorted((int(number), *rest) for number, *rest in _BINDING.findall(source))
+        self.bindings = {name: number for number, _, name, _ in found}
         """Binding by the buffer's name."""
-        self.written = {name for _, name, access in found if access == "read_write"}
+        self.held = {name: torch.int32 if "i32" in type_ else torch.float32 for *_, name, type_ in found}
+        """What a buffer holds, by its name."""
+        self.written = {name for _, access, name, _ in found if access == "read_write"}
         """Buffers that a kernel may write."""
         self.overrides = frozenset(_OVERRIDE.findall(source))
         """Constants that launch lines may set."""

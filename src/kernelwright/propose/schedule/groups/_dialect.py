@@ -100,20 +100,23 @@ def _divide(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     return f"({a[0]} / {a[1]})" if mode is None else d.call(str(mode), f"({a[0]} / {a[1]})")
 
 
-def _larger(d: Terms, a: str, b: str) -> str:
-    """Return the larger; NaN wins."""
-    return d.chosen(f"({a} > {b} || {a} != {a})", a, b)
+def _extreme(name: str, sign: str) -> Rule:
+    """Choose the larger or the smaller; of numbers NaN wins."""
+
+    def rule(d: Terms, a: list[str | None], _: Options, kind: Kind) -> str:
+        one, two = str(a[0]), str(a[1])
+        return d.chosen(f"({one} {sign} {two})", one, two) if kind == "int64" else d.call(name, one, two)
+
+    return rule
 
 
-def _smaller(d: Terms, a: str, b: str) -> str:
-    return d.chosen(f"({a} < {b} || {a} != {a})", a, b)
-
-
-def _clamp(d: Terms, a: list[str | None], _: Options, __: Kind) -> str:
+def _clamp(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
     text = str(a[0])
     if len(a) > 1 and a[1] is not None:
-        text = d.call("larger", text, a[1])
-    return d.call("smaller", text, a[2]) if len(a) > 2 and a[2] is not None else text
+        text = _extreme("larger", ">")(d, [text, a[1]], options, kind)
+    return (
+        _extreme("smaller", "<")(d, [text, a[2]], options, kind) if len(a) > 2 and a[2] is not None else text
+    )
 
 
 def _hardtanh(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
@@ -167,13 +170,12 @@ CALLS: dict[str, Rule] = {
     "reciprocal": lambda d, a, _, kind: f"({d.number(1, kind)} / {a[0]})",
     "isnan": lambda d, a, _, kind: d.call("isnan", str(a[0])) if kind != "int64" else d.number(False, "bool"),
     "isinf": lambda d, a, _, kind: d.call("isinf", str(a[0])) if kind != "int64" else d.number(False, "bool"),
-    "logical_not": lambda _, a, __, ___: f"(!{a[0]})",
+    "logical_not": lambda d, a, _, kind: f"(!{d.cast(str(a[0]), kind, 'bool')})",
     "sign": lambda d, a, _, kind: d.chosen(
         f"({a[0]} > {d.number(0, kind)})", d.number(1, kind),
         d.chosen(f"({a[0]} < {d.number(0, kind)})", d.number(-1, kind), str(a[0])),
     ),
-    "maximum": lambda d, a, _, __: d.call("larger", str(a[0]), str(a[1])),
-    "minimum": lambda d, a, _, __: d.call("smaller", str(a[0]), str(a[1])),
+    "maximum": _extreme("larger", ">"), "minimum": _extreme("smaller", "<"),
     "where": lambda d, a, _, __: d.chosen(str(a[0]), str(a[1]), str(a[2])),
     "clamp": _clamp, "hardtanh": _hardtanh, "pow": _power, "gelu": _gelu,
     "atan2": lambda d, a, _, __: d.call("atan2", str(a[0]), str(a[1])),

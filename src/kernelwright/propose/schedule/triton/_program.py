@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..calls import Calls, touched
 from ..graph import Graph, Size
-from ..tile import MONOIDS, Contraction, Kernel, Program, merged, part_kind
+from ..tile import MONOIDS, Contraction, Kernel, Load, Program, merged, part_kind, walk
 from ._blocks import Scope
 from ._body import Body
 from ._dialect import POINTERS, Blocks
@@ -19,6 +19,8 @@ from ._states import PROGRAMS, part_buffer
 _DEPTH_ALIGNED = 16
 _FEW = 32
 """Rows of a product for which a tile of as many is enough."""
+_BUSY = 4
+"""Loads behind the operands of a product beyond which a higher tile does not fit registers."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Choice:
     """Warps of a program; 0 for 4, or 8 where a product's tile wants the registers of so many."""
     num_stages: int = 2
     block_m: int = 0
-    """Rows of a tile; 0 for 128, or 32 where there are no more, where float32 is multiplied exactly, and else 64.
+    """Rows of a tile; 0 for 128 where float32 is multiplied exactly, 32 for few rows or busy operands, and else 64.
 
     With 64 the compiler of sm_90 aims at 80 registers a thread, so that three tiles run at once, and spills.
     """
@@ -92,7 +94,9 @@ class Printer:
         body = Product(self.program, self.dialect, step, c.precision).lines()
         plain = c.precision == "ieee" and any("PRECISION" in line for line in body)
         depth = c.block_k or (16 if plain else 32)
-        high = c.block_m or (64 if not plain else 32 if largest(step.rows) <= _FEW else 128)
+        read = sum(isinstance(e, Load) for side in (step.left, step.right) for e in walk(side))
+        small = largest(step.rows) <= _FEW or read > _BUSY
+        high = c.block_m or (64 if not plain else 32 if small else 128)
         constants: dict[str, tuple[str, object]] = {
             "BLOCK_M": (str(high), high), "BLOCK_N": (str(c.block_n), c.block_n),
             "BLOCK_K": (str(depth), depth), "GROUP": ("8", 8),

@@ -1,19 +1,20 @@
-"""Program → Candidate in WGSL: float32 everywhere, positions in 32 bits, sums in float32.
+"""Program → Candidate in WGSL: numbers in float32, integers and positions in 32 bits, sums in float32.
 
-Covers: programs whose buffers are all float32 and have fewer than 2^31 elements.
-Does not cover: other dtypes, items that loop too often, and what torch computes (`Unprintable`); doubles: where a
-C++ kernel sums in double precision, this one sums in as many float32 partial sums as a group has items.
+Covers: programs whose buffers have fewer than 2^31 elements; half precision is wide in them, integers are narrow.
+Does not cover: float64 and small integers, products and sums of integers that memory holds, which may pass 32 bits,
+items that loop too often, and what torch computes (`Unprintable`); doubles: where a C++ kernel sums in double
+precision, this one sums in as many float32 partial sums as a group has items.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
 from ..groups import Body, Launch, iterations, launches, needed, print_program, renamed
 from ..printing import Unprintable
-from ..tile import Program
-from ._dialect import TAKEN, Wgsl
+from ..tile import Begin, Call, Program, expressions, statements, walk
+from ._dialect import HELD, TAKEN, Wgsl
 from ._functions import FUNCTIONS
 
 __all__ = ["Unprintable", "render"]
@@ -23,6 +24,8 @@ _MOST_ITERATIONS = 65535
 """Iterations, all loops together, after which Mesa's software device leaves a shader without a word.
 
 Source: Mesa, src/gallium/auxiliary/gallivm/lp_bld_limits.h, LP_MAX_TGSI_LOOP_ITERATIONS."""
+_GROWING = frozenset({"sum", "prod", "mul", "square", "pow"})
+"""Operators and folds by which integers outgrow those in memory."""
 _ROW = 65535
 """Groups along one axis of a dispatch: the most that WebGPU allows."""
 
@@ -34,7 +37,7 @@ def render(
     """Return the candidate of a program.
 
     Raises:
-        Unprintable: a buffer is not float32, an operator has no form, or torch computes a part.
+        Unprintable: a dtype or an operator has no form, or torch computes a part.
     """
     program = renamed(program, TAKEN)
     launched = list(launches(program))
@@ -43,10 +46,12 @@ def render(
             raise Unprintable(f"{launch.name}: an item loops more than {_MOST_ITERATIONS} times")
     touched = {name for launch in launched for name in (*launch.loaded, *launch.stored)}
     for b in (b for b in program.buffers if b.name in touched):
-        if b.dtype != "float32":
-            raise Unprintable(f"{b.name} is {b.dtype}; WGSL has float32")
+        if b.dtype not in HELD:
+            raise Unprintable(f"{b.name} is {b.dtype}; WGSL has {', '.join(HELD)}")
         if int(b.elements) >= _MOST_ELEMENTS:
             raise Unprintable(f"{b.name} has {b.elements} elements; positions have 32 bits")
+    if any(b.dtype.startswith("int") for b in program.buffers if b.name in touched):
+        _refuse_wide(launched)
     printer = _Printer(program, touched)
     head, text = print_program(program, Wgsl(), launched, printer.kernel)
     overrides = [f"override {name}: i32;" for name in program.symbols]
@@ -66,6 +71,16 @@ def render(
     )  # fmt: skip
 
 
+def _refuse_wide(launched: Sequence[Launch]) -> None:
+    """Refuse integers that may pass 32 bits though all that memory holds fit."""
+    for s in statements([s for launch in launched for s in launch.body]):
+        if isinstance(s, Begin) and s.kind == "int64" and s.monoid in _GROWING:
+            raise Unprintable(f"{s.name}: a {s.monoid} of integers may pass 32 bits")
+        for e in (e for x in expressions(s) for e in walk(x)):
+            if isinstance(e, Call) and e.kind == "int64" and e.op in _GROWING:
+                raise Unprintable(f"{e.op} of integers may pass 32 bits")
+
+
 @dataclass
 class _Printer:
     program: Program
@@ -78,7 +93,7 @@ class _Printer:
         every = [b for b in every if b.name in self.touched]
         access = {b.name: "read_write" if b.name in written else "read" for b in every}
         return [
-            f"@group(0) @binding({i}) var<storage, {access[b.name]}> {b.name}: array<f32>;"
+            f"@group(0) @binding({i}) var<storage, {access[b.name]}> {b.name}: array<{HELD[b.dtype]}>;"
             for i, b in enumerate(every)
         ]
 

@@ -11,6 +11,10 @@ from ..printing import Unprintable
 from ..tile import Buffer, Kind
 
 _TYPES = {"float32": "f32", "float64": "f32", "int64": "i32", "bool": "bool"}
+HELD = {
+    "float32": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "int32": "i32", "bool": "i32",
+}  # fmt: skip
+"""What lies in memory, by dtype; tensors are converted on their way."""
 _OWN = frozenset(
     {"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"}
 )
@@ -88,10 +92,13 @@ class Wgsl(Dialect):
         return f"{name if name in _OWN else f'kw_{name}'}({', '.join(args)})"
 
     def load(self, buffer: Buffer, at: str) -> str:
-        return f"{buffer.name}[{at}]"
+        text = f"{buffer.name}[{at}]"
+        return f"({text} != 0)" if buffer.dtype == "bool" else text
 
     def store(self, buffer: Buffer, at: str, value: str, kind: Kind) -> str:
-        return f"{buffer.name}[{at}] = {self.cast(value, kind, 'float32')};"
+        if buffer.dtype == "bool":
+            value, kind = self.cast(value, kind, "bool"), "bool"
+        return f"{buffer.name}[{at}] = {self.cast(value, kind, 'float32' if HELD[buffer.dtype] == 'f32' else 'int64')};"
 
     def shared(self, kind: Kind, name: str) -> str:
         return f"var<workgroup> {name}: array<{_TYPES[kind]}, {self.items}>;"
