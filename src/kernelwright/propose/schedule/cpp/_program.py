@@ -68,10 +68,8 @@ class Printer:
     @cached_property
     def functions(self) -> dict[str, str]:
         """Kernel → the function that it runs: the first kernel's that differs in names alone."""
-        first, kernels = (
-            dict[Hashable, str](),
-            [s for s in self.program.steps if not isinstance(s, NativeCall)],
-        )
+        kernels = [step for step in self.program.steps if not isinstance(step, NativeCall)]
+        first = dict[Hashable, str]()
         return {s.name: first.setdefault((pattern(s, self.program), *self.sizes(s)), s.name) for s in kernels}
 
     # One kernel ----------------------------------------------------------------------------------------
