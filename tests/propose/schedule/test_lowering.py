@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.propose.schedule.test_actions import graph_of
+from torch.nn import functional as F
 
 from kernelwright.propose.schedule import cpp
 from kernelwright.propose.schedule.actions import State
@@ -40,6 +41,31 @@ def test_statistics_over_everything_come_from_a_kernel_before():
     (kernel,) = program.steps
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     assert len(loops) == 2 and all(loop.parallel for loop in loops)
+
+
+def test_channels_of_a_pixel_are_folded_once_in_lanes_over_pixels():
+    _, program = steps_of(lambda x: x / x.pow(2).mean(1, keepdim=True), (3, 24, 20, 30))
+    (kernel,) = program.steps
+    (loop,) = kernel.body
+    while not loop.vector:
+        (loop,) = loop.body
+    assert loop.end == number(600)
+    fold, write = [s for s in loop.body if isinstance(s, Loop)]
+    assert [s.end for s in (fold, write)] == [number(24)] * 2 and not any(
+        isinstance(s, Loop) for s in (*fold.body, *write.body)
+    )
+
+
+def test_windows_two_apart_are_read_in_lanes_over_what_they_give():
+    _, program = steps_of(lambda x: F.avg_pool1d(x, 4, stride=2), (3, 90))
+    assert "kw::load_evens(x0 + " in cpp.source(program)
+    _, three = steps_of(lambda x: F.avg_pool1d(x, 9, stride=3), (3, 90))
+    assert "kw::load_evens(" not in cpp.source(three)
+
+
+def test_sums_of_lanes_are_two_vectors_of_doubles():
+    _, program = steps_of(lambda x: x.sum(1), (3, 90))
+    assert "kw::Wide sum" in cpp.source(program)
 
 
 def test_what_follows_a_product_is_its_epilogue():

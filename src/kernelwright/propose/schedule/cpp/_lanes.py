@@ -27,7 +27,7 @@ from ..tile import (
 )  # fmt: skip
 from ._scalar import Scalar, Scope
 
-VECTORS = {"float32": "kw::F", "float64": "kw::D", "int64": "kw::M", "bool": "kw::M"}
+VECTORS = {"float32": "kw::F", "float64": "kw::Wide", "int64": "kw::M", "bool": "kw::M"}
 """Vector types by kind; integers are lanes of 32 bits."""
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^",
@@ -101,13 +101,17 @@ class Lanes:
         if step is None:
             return self._each(e)
         if step == number(1) and e.kind != "float64":
-            name = self.scope.local.get(e.buffer, e.buffer)
-            at = Scalar(self.scope).text(place)
+            at = self._address(e, place)
             if e.kind == "int64":
-                return f"kw::load_integers({name} + {at}, lanes)"
-            loaded = f"kw::load({name} + {at}, lanes)"
+                return f"kw::load_integers({at}, lanes)"
+            loaded = f"kw::load({at}, lanes)"
             return f"kw::to_mask({loaded})" if e.kind == "bool" else loaded
+        if step == number(2) and buffer.dtype == "float32":
+            return f"kw::load_evens({self._address(e, place)}, kw::mask(true), lanes)"
         return self._each(e)
+
+    def _address(self, e: Load, place: Expression) -> str:
+        return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"
 
     def step(self, place: Expression) -> Expression | None:
         """Return by how much an offset grows from lane to lane; none where that is not constant."""
@@ -149,17 +153,16 @@ class Lanes:
         return apart
 
     def _load_where(self, e: Guard) -> str:
-        """Print a guarded load of what lies side by side as a load under a mask; nothing where it is not one."""
+        """Print a guarded load of neighbours, or of every other one, as a load under a mask; nothing for others."""
         if not (isinstance(e.value, Load) and isinstance(e.other, Literal) and e.kind == "float32"):
             return ""
         buffer = self.scope.program.buffer(e.value.buffer)
         place = offset(e.value.index, buffer.shape)
-        beside = self.step(place) == number(1)
-        if buffer.dtype != "float32" or not beside:
+        load = {number(1): "load_where", number(2): "load_evens"}.get(self.step(place) or number(0))
+        if buffer.dtype != "float32" or load is None:
             return ""
-        name = self.scope.local.get(buffer.name, buffer.name)
         mask = self.text(e.condition)
-        loaded = f"kw::load_where({name} + {Scalar(self.scope).text(place)}, {mask}, lanes)"
+        loaded = f"kw::{load}({self._address(e.value, place)}, {mask}, lanes)"
         return loaded if e.other.value == 0 else f"kw::select({mask}, {loaded}, {self._full(e.other)})"
 
     def _call(self, e: Call) -> str:

@@ -29,9 +29,52 @@ template <class T> KW_INLINE T softplus_of(T x, T beta, T threshold) {
 KW_INLINE int64_t whole(double x) { return static_cast<int64_t>(x); }
 
 // Lanes ----------------------------------------------------------------------------------------------------
-KW_INLINE D widen(F x) { return __builtin_convertvector(x, D); }
-KW_INLINE F narrow(D x) { return __builtin_convertvector(x, F); }
-KW_INLINE D splat_wide(double x) { return D{} + x; }
+// W doubles as two vectors of the machine's: GCC keeps what is wider in memory, accumulators in loops included.
+struct Wide {
+  typedef double Half __attribute__((vector_size(W * 4)));
+  typedef float Source __attribute__((vector_size(W * 2)));
+  Half low, high;
+  KW_INLINE Wide& operator+=(Wide x) {
+    low += x.low, high += x.high;
+    return *this;
+  }
+  KW_INLINE Wide& operator*=(Wide x) {
+    low *= x.low, high *= x.high;
+    return *this;
+  }
+  KW_INLINE double operator[](int i) const { return i < W / 2 ? low[i] : high[i - W / 2]; }
+};
+KW_INLINE Wide widen(F x) {
+#if defined(__AVX512F__)
+  const __m256 high = (__m256)_mm512_extractf64x4_pd((__m512d)x, 1);
+  return {_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)), _mm512_cvtps_pd(high)};
+#elif defined(__AVX2__)
+  const __m256 all = (__m256)x;
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(all)), _mm256_cvtps_pd(_mm256_extractf128_ps(all, 1))};
+#else
+  Wide::Source parts[2];
+  std::memcpy(parts, &x, sizeof x);
+  return {__builtin_convertvector(parts[0], Wide::Half), __builtin_convertvector(parts[1], Wide::Half)};
+#endif
+}
+KW_INLINE F narrow(Wide x) {
+  const Wide::Source parts[2] = {
+      __builtin_convertvector(x.low, Wide::Source), __builtin_convertvector(x.high, Wide::Source)};
+  F r;
+  std::memcpy(&r, parts, sizeof r);
+  return r;
+}
+KW_INLINE Wide splat_wide(double x) { return {Wide::Half{} + x, Wide::Half{} + x}; }
+KW_INLINE double sum_lanes(Wide x) {
+  const Wide::Half both = x.low + x.high;
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_pd((__m512d)both);
+#else
+  double sum = 0;
+  for (int i = 0; i < W / 2; ++i) sum += both[i];
+  return sum;
+#endif
+}
 KW_INLINE M splat_integer(int64_t x) { return M{} + static_cast<int32_t>(x); }
 KW_INLINE M select(M m, M a, M b) { return m ? a : b; }
 // The new value in active lanes, the old one in the others.
@@ -54,6 +97,15 @@ template <class Lanes, class Function> KW_INLINE M each_mask(Lanes lanes, Functi
   return r;
 }
 template <class Lanes> KW_INLINE bool all(M m, Lanes lanes) { return !any(~m & lanes_mask(lanes)); }
+// Lane k gets p[2 * k] where the mask says so, zero elsewhere; nothing beyond the last of them is touched.
+template <class Lanes> KW_INLINE F load_evens(const float* p, M where, Lanes lanes) {
+  const M m = where & lanes_mask(lanes), lane = iota(), far = lane >= W / 2;
+  if (all(m, Full{})) return shuffle(load(p, Full{}), load(p + W - 1, Full{}), 2 * lane - far);
+  const F given = from_bits(m);
+  const M even = (lane & 1) == 0, low = bits(shuffle(given, given, lane >> 1)) & even;
+  const M high = bits(shuffle(given, given, (lane >> 1) + W / 2)) & even;
+  return shuffle(load_where(p, low, Full{}), load_where(p + W, high, Full{}), 2 * lane);
+}
 // Lanes in another order: lane i gets lane i ^ step.
 template <class V> KW_INLINE V turned(V v, int step) {
 #if defined(__GNUC__) && !defined(__clang__)
@@ -64,7 +116,7 @@ template <class V> KW_INLINE V turned(V v, int step) {
   return r;
 #endif
 }
-KW_INLINE double product_lanes(D v) {
+KW_INLINE double product_lanes(Wide v) {
   double r = 1;
   for (int i = 0; i < W; ++i) r *= v[i];
   return r;

@@ -8,6 +8,7 @@ from ..tile import (
     Expression,
     Kernel,
     Let,
+    Literal,
     Load,
     Loop,
     Position,
@@ -31,7 +32,7 @@ class Layout:
     """Schedule attributes that actions set."""
 
     vector: str = "auto"
-    """`auto`; `inner` for the innermost loops; `outer` for the last root loop, around reductions; `none`."""
+    """`auto`; `inner` for the innermost loops; `outer` for one around whose neighbours lie side by side; `none`."""
     unroll: int = 2
     """Vectors in flight in reductions."""
     fuse_passes: bool = True
@@ -78,6 +79,9 @@ def _touched(body: tuple[Statement, ...]) -> set[str]:
     }
 
 
+_SHORT = 8
+"""Iterations, known beforehand, that leave most lanes of a vector without work."""
+
 # Lanes ----------------------------------------------------------------------------------------------------
 
 
@@ -96,8 +100,7 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
         return replace(loop, vector=True, unroll=layout.unroll)
     here, below = _contiguous(loop.body, loop.axis), _best_below(loop)
     outer_fits = here > below or layout.vector == "outer"
-    last_root = not any(_has_store_loop(s) for s in inner)
-    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and last_root and here > 0:
+    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and here > 0:
         return replace(loop, vector=True, unroll=1)
     return replace(loop, body=vectorised(loop.body, layout))
 
@@ -109,13 +112,11 @@ def _ends_apart(loop: Loop) -> bool:
     return any(isinstance(e, Variable) and e.name in own for bound in bounds for e in walk(bound))
 
 
-def _has_store_loop(loop: Loop) -> bool:
-    """Tell whether elements are stored within a loop: then it is no reduction."""
-    return any(isinstance(s, Store) for s in statements((loop,)))
-
-
 def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
-    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump."""
+    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump.
+
+    Every other element, as windows two apart read them, counts nothing: lanes pick it from whole vectors.
+    """
     score = 0
     own = _varying(body, axis)
     for index in (tuple(_steady(i, own) for i in index) for index in _accesses(body)):
@@ -123,7 +124,7 @@ def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
         before = [stride(i, axis) for i in index[:-1]]
         if last == number(1) and all(b == number(0) for b in before):
             score += 1
-        elif last != number(0) or any(b != number(0) for b in before):
+        elif last not in (number(0), number(2)) or any(b != number(0) for b in before):
             score -= 1
     return score
 
@@ -163,13 +164,18 @@ def _accesses(body: tuple[Statement, ...]) -> Iterator[tuple[Expression, ...]]:
                     yield e.index
 
 
+def _is_window(loop: Loop) -> bool:
+    return isinstance(loop.end, Literal) and loop.end.value < _SHORT
+
+
 def _best_below(loop: Loop) -> int:
-    """Return the same count for the innermost loops within, each along its own axis."""
+    """Return the same count for the innermost loops within, each along its own axis; windows fill no vector."""
     score = 0
     for s in loop.body:
         if isinstance(s, Loop):
             has_inner = any(isinstance(t, Loop) for t in s.body)
-            score += _best_below(s) if has_inner else _contiguous(s.body, s.axis)
+            here = _best_below(s) if has_inner else _contiguous(s.body, s.axis)
+            score += min(0, here) if _is_window(s) else here
     return score
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ._builder import Builder
 
 _WIDE = ("sum", "prod")
-_MOST_RECOMPUTED = 64
-"""Elements of a reduction that may be folded again rather than stored."""
+_MOST_RECOMPUTED = 400
+"""Elements of a reduction, all repetitions together, that may be folded again rather than stored."""
 
 
 def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
@@ -60,7 +60,7 @@ def _check_worth(node: Reduce, index: Index, block: Block) -> None:
     idle = [b for b in block.chain() if b.axis and b.axis not in needed]
     folded = product([node.source.shape[d] for d in node.dims])
     repeated = product([b.size for b in idle])
-    if int(repeated) > 1 and (int(folded) > _MOST_RECOMPUTED or int(repeated) > _MOST_RECOMPUTED):
+    if int(repeated) > 1 and int(repeated) * int(folded) > _MOST_RECOMPUTED:
         raise NeedsStore(node, first=frozenset(needed))
 
 
