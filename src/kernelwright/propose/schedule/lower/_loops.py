@@ -100,7 +100,8 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
         return replace(loop, vector=True, unroll=layout.unroll)
     here, below = _contiguous(loop.body, loop.axis), _best_below(loop)
     outer_fits = here > below or layout.vector == "outer"
-    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and here > 0:
+    beside = not any(_stores_apart(s, loop.axis) for s in inner)
+    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and here > 0:
         return replace(loop, vector=True, unroll=1)
     return replace(loop, body=vectorised(loop.body, layout))
 
@@ -110,6 +111,12 @@ def _ends_apart(loop: Loop) -> bool:
     own = {s.name for s in statements(loop.body) if isinstance(s, Let)}
     bounds = (e for s in statements(loop.body) if isinstance(s, Loop) for e in (s.begin, s.end))
     return any(isinstance(e, Variable) and e.name in own for bound in bounds for e in walk(bound))
+
+
+def _stores_apart(loop: Loop, axis: str) -> bool:
+    """Tell whether neighbours along an axis around a loop are stored apart from each other within it."""
+    found = (s for s in statements((loop,)) if isinstance(s, Store))
+    return any(not s.index or stride(s.index[-1], axis) != number(1) for s in found)
 
 
 def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
