@@ -141,7 +141,7 @@ class Shader:
         """Return a tensor as its buffer holds it; integers must fit, unless the call only writes them."""
         name = self._program.called[place]
         given = tensor.dtype is torch.int64 and name not in self._program.written
-        if given and int(tensor.abs().max()) >= _LARGEST:
+        if given and max(int(tensor.max()), -int(tensor.min())) >= _LARGEST:
             raise NotImplementedError(f"Unsupported: {name} holds integers of 2^30 or more; WGSL has 32 bits")
         return tensor.to(self._program.held[name])
 

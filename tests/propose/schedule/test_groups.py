@@ -88,12 +88,19 @@ def test_rows_are_groups_and_elements_are_items():
     assert len(launch.nest) == 4, "values named between loops must not keep loops from being items"
 
 
+INTEGERS = ("torch.randint(9, (4, 6), generator=g)",)
+
+
 @pytest.mark.parametrize(
     ("language", "of", "words"),
     [
         ("wgsl", program("x0.double()"), "float64; WGSL has float32"),
-        ("wgsl", program("x0.long() * x0.long()"), "mul of integers may pass 32 bits"),
-        ("wgsl", program("x0.long().sum(1)"), "sum of integers may pass 32 bits"),
+        ("wgsl", program("x0.long()"), "a float that is made an integer may pass 32 bits"),
+        ("wgsl", program("x0 * x0", inputs=INTEGERS), "mul of integers may pass 32 bits"),
+        ("wgsl", program("x0.sum(1)", inputs=INTEGERS), "sum of integers may pass 32 bits"),
+        ("wgsl", program("x0 + x0 + x0", inputs=INTEGERS), "add of integers may pass 32 bits"),
+        ("wgsl", program("torch.add(x0, x0, alpha=3)", inputs=INTEGERS), "add of integers may pass 32 bits"),
+        ("wgsl", program("x0 + 2**30", inputs=INTEGERS), "add of integers may pass 32 bits"),
         ("opencl", program("torch.sort(x0).values"), "torch computes"),
         ("wgsl", program("torch.erfc(x0)"), "WGSL has no erfc"),
         (

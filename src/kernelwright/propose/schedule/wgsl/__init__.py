@@ -13,8 +13,8 @@ from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
 from ..groups import Body, Launch, iterations, launches, needed, print_program, renamed
 from ..printing import Unprintable
-from ..tile import Begin, Call, Program, expressions, statements, walk
-from ._dialect import HELD, TAKEN, Wgsl
+from ..tile import Begin, Call, Literal, Program, expressions, statements, walk
+from ._dialect import HELD, LARGEST, TAKEN, Wgsl
 from ._functions import FUNCTIONS
 
 __all__ = ["Unprintable", "render"]
@@ -26,6 +26,7 @@ _MOST_ITERATIONS = 65535
 Source: Mesa, src/gallium/auxiliary/gallivm/lp_bld_limits.h, LP_MAX_TGSI_LOOP_ITERATIONS."""
 _GROWING = frozenset({"sum", "prod", "mul", "square", "pow"})
 """Operators and folds by which integers outgrow those in memory."""
+_ADDING = frozenset({"add", "sub", "rsub"})
 _ROW = 65535
 """Groups along one axis of a dispatch: the most that WebGPU allows."""
 
@@ -72,13 +73,24 @@ def render(
 
 
 def _refuse_wide(launched: Sequence[Launch]) -> None:
-    """Refuse integers that may pass 32 bits though all that memory holds fit."""
+    """Refuse integers that may pass 32 bits though all that memory holds fit: two of them add up, three may not."""
+    added = 0
     for s in statements([s for launch in launched for s in launch.body]):
         if isinstance(s, Begin) and s.kind == "int64" and s.monoid in _GROWING:
             raise Unprintable(f"{s.name}: a {s.monoid} of integers may pass 32 bits")
         for e in (e for x in expressions(s) for e in walk(x)):
-            if isinstance(e, Call) and e.kind == "int64" and e.op in _GROWING:
-                raise Unprintable(f"{e.op} of integers may pass 32 bits")
+            if isinstance(e, Call) and e.kind == "int64":
+                added += e.op in _ADDING
+                if e.op in _GROWING or added > 1 or (e.op in _ADDING and _is_large(e)):
+                    raise Unprintable(f"{e.op} of integers may pass 32 bits")
+                if e.op == "cast" and any(a is not None and a.kind.startswith("float") for a in e.args):
+                    raise Unprintable("a float that is made an integer may pass 32 bits")
+
+
+def _is_large(e: Call) -> bool:
+    """Tell whether a sum is of multiples, or with a number that leaves no room for another integer."""
+    alone = dict(e.options).get("alpha", 1) == 1 and len(e.args) == 2
+    return not alone or any(isinstance(a, Literal) and abs(a.value) >= LARGEST for a in e.args)
 
 
 @dataclass
