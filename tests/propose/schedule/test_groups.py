@@ -205,3 +205,10 @@ def test_argmax_is_joined_across_items_with_its_place():
     case, tiles = lowered(KINDS["argmax"])
     text = opencl.render(tiles, case.graph).sources[0].text
     assert "barrier(CLK_LOCAL_MEM_FENCE);" in text and "_index" in text
+
+
+@pytest.mark.parametrize(("columns", "loops"), [(6, False), (130, True)])
+def test_a_row_of_fewer_elements_than_items_needs_no_loop(columns, loops):
+    case, rows = lowered(program("torch.softmax(x0, 1)", inputs=(f"torch.randn(5, {columns}, generator=g)",)))
+    text = opencl.render(rows, case.graph).sources[0].text
+    assert ("+= 64" in text) == loops and (f"if (item < {columns})" in text) != loops

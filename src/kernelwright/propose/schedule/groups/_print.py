@@ -203,10 +203,20 @@ class Body:
         self.within = True
         inner = self._block(s.body)
         self.within = False
-        first = "item" if begin == self.dialect.number(0, "int64") else f"({begin} + item)"
-        step = self.dialect.number(self.dialect.items, "int64")
-        lines += [self.dialect.counted(s.axis, first, end, step), *(f"  {line}" for line in inner), "}"]
+        lines += [*self._items(s, begin, end), *(f"  {line}" for line in inner), "}"]
         return lines + [line for name in folded for line in self._joined(name)]
+
+    def _items(self, s: Loop, begin: str, end: str) -> list[str]:
+        """Print the head of a loop over items: a choice of items where each has one iteration at most.
+
+        A loop there is also what PoCL 3.0 compiles wrongly: items beyond its end wrote next to the output.
+        """
+        d = self.dialect
+        at_start = begin == d.number(0, "int64")
+        if at_start and isinstance(s.end, Literal) and s.end.value <= d.items:
+            return [f"if (item < {end}) {{", f"  {d.declared('int64', s.axis, 'item', fixed=True)}"]
+        first = "item" if at_start else f"({begin} + item)"
+        return [d.counted(s.axis, first, end, d.number(d.items, "int64"))]
 
     def _folded(self, s: Loop) -> list[str]:
         own = {t.name for t in statements(s.body) if isinstance(t, Begin)}
