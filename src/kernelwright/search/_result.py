@@ -45,8 +45,6 @@ class Result(Record):
     as 1; none where nothing was timed."""
     baseline: str | None
     """The faster baseline."""
-    caveat: str = ""
-    """What its owner must know of that baseline; empty where there is nothing."""
     bound_us: float | None
     """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
@@ -67,6 +65,8 @@ class Result(Record):
     """What the best kernel takes to its first answer in a fresh process, against the baseline."""
     reason: str = ""
     """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
+    caveat: str = ""
+    """What its owner must know of the baseline; empty where there is nothing."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""

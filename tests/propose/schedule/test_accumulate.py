@@ -65,8 +65,10 @@ def test_sums_are_printed_in_what_they_are_kept_in():
 def test_products_sum_in_float64_where_a_language_prints_it():
     plain = start_of(lambda x, w: x @ w, (8, 4096), (4096, 32))
     after = taken(plain, BY_NAME["double"], "mm")
-    assert "double mm_sum_sum" in cpp.source(after.program) or "kw::D mm_sum_sum" in cpp.source(after.program)
-    assert "kw::D" not in cpp.source(plain.program)
+    assert "double mm_sum_sum" in cpp.source(after.program) or "kw::Wide mm_sum_sum" in cpp.source(
+        after.program
+    )
+    assert "kw::Wide" not in cpp.source(plain.program)
     assert estimate(after.program).operations > estimate(plain.program).operations
     names = {language: {a.name for a in offered(forms_of(language))} for language in ("opencl", "wgsl")}
     assert {"single", "double"} <= names["opencl"] and not {"single", "double"} & names["wgsl"]
