@@ -1,8 +1,18 @@
 """`kernelwright tune`: how a tuner would have done on a recorded space."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ..errors import InputError
 from ._common import Common, Count, print_json, table
+
+if TYPE_CHECKING:
+    from ..records import Space
+    from ..search.simulation import RecordedSpace
+    from ..search.tuners import Observation, Tuner
 
 
 def tune(
@@ -11,6 +21,8 @@ def tune(
     tuner: str | None = None,
     evaluations: Count = 100,
     seeds: Count = 20,
+    first_seed: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    warm_start: Path | None = None,
     common: Common | None = None,
 ) -> int:
     """Replay a recorded search space: what a tuner finds in so many evaluations, with no device.
@@ -21,7 +33,10 @@ def tune(
         tuner: `gp` (the default), `tpe`, `genetic`, `differential`, `annealing`, `local`, `random`,
             `exhaustive`, or one that a package adds.
         evaluations: Evaluations of each seed; failures count.
-        seeds: Seeds from 0; the figures are over all of them.
+        seeds: How many seeds; the figures are over all of them.
+        first_seed: The first seed, 0 by default.
+        warm_start: Table of the same parameters on another shape or device or in another run, which the tuner
+            knows beforehand; it need not be whole.
         common: Flags of every command.
     """
     from ..search.simulation import RecordedSpace, simulate
@@ -30,9 +45,15 @@ def tune(
     common = common or Common()
     name = tuner or DEFAULT_TUNER
     recorded = RecordedSpace.load(space)
-    found = simulate(
-        recorded, lambda s, seed: make_tuner(name, s, seed), evaluations=evaluations, seeds=seeds
-    )
+    known = _observations(warm_start, recorded) if warm_start else ()
+
+    def make(of: "Space", seed: int) -> "Tuner":
+        made = make_tuner(name, of, seed)
+        if known:
+            made.warm_start(known)
+        return made
+
+    found = simulate(recorded, make, evaluations=evaluations, seeds=seeds, first_seed=first_seed)
     fraction = {"median": found.quantile(0.5), "low": found.quantile(0.1), "high": found.quantile(0.9)}
     if common.json:
         print_json(
@@ -52,3 +73,20 @@ def tune(
     }
     table([row], empty="")
     return 0
+
+
+def _observations(path: Path, recorded: "RecordedSpace") -> "tuple[Observation, ...]":
+    """Read what a tuner knows beforehand, of the same parameters as the space.
+
+    Raises:
+        InputError: the table is of other parameters.
+    """
+    from ..search.simulation import RecordedSpace
+
+    other = RecordedSpace.load(path)
+    here, there = ([p.name for p in r.space.parameters] for r in (recorded, other))
+    if sorted(here) != sorted(there):
+        raise InputError(
+            f"{path} has the parameters {', '.join(there)}; expected those of {recorded.name}: {', '.join(here)}"
+        )
+    return other.observations

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..records import Configuration, Parameter, Scalar, Space
-from .tuners import Tuner
+from .tuners import Observation, Tuner
 
 _TIME = "time_ms"
 
@@ -124,6 +124,15 @@ class RecordedSpace:
     def best_us(self) -> float:
         """The least time in the space."""
         return min(t for t in self.times_us.values() if t is not None)
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """What is known of every configuration, for a tuner's warm start on another space."""
+        names = [p.name for p in self.space.parameters]
+        return tuple(
+            Observation(dict(zip(names, values, strict=True)), time_us)
+            for values, time_us in self.times_us.items()
+        )
 
 
 @dataclass(frozen=True)

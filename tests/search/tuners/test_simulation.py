@@ -118,9 +118,24 @@ def test_command_prints_a_table(table, capsys):
     assert "exhaustive" in out and "0.500" in out
 
 
+def test_command_starts_from_what_is_known_of_another_space(tmp_path, capsys):
+    for name, slope in (("here", 1), ("there", 3)):
+        rows = [f"{tile},{abs(tile - 77) * slope + 1}" for tile in range(200)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["tile,time_ms", *rows]))
+
+    def median(*more):
+        here = ["tune", "--space", str(tmp_path / "here.csv"), "--tuner", "random", "--evaluations", "1"]
+        assert main([*here, "--seeds", "3", "--json", *more]) == 0
+        return json.loads(capsys.readouterr().out.splitlines()[-1])["fraction_of_optimum"]["median"]
+
+    assert median("--warm-start", str(tmp_path / "there.csv")) == 1.0 > median()
+    assert median("--first-seed", "3") != median()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--space", "TABLE", "--warm-start", "OTHER"], "has the parameters rows; expected those of toy-cpu"),
         (["--space", "nosuch.csv.gz"], "nosuch.csv.gz"),
         (["--space", "TABLE", "--tuner", "nosuch"], "'nosuch'"),
         (["--space", "TABLE", "--evaluations", "0"], "evaluations"),
@@ -129,7 +144,9 @@ def test_command_prints_a_table(table, capsys):
     ],
 )
 def test_command_refuses_wrong_input(table, capsys, arguments, message):
-    given = [str(table) if a == "TABLE" else a for a in arguments]
+    other = table.with_name("other.csv")
+    other.write_text("rows,time_ms\n8,1.5\n")
+    given = [{"TABLE": str(table), "OTHER": str(other)}.get(a, a) for a in arguments]
     assert main(["tune", *given]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1

@@ -8,6 +8,7 @@ import pytest
 from kernelwright.records import Parameter, Space
 from kernelwright.search.simulation import RecordedSpace, replay
 from kernelwright.search.tuners import Observation, make_tuner
+from kernelwright.search.tuners.gp import _representative
 from kernelwright.testing import recorded_space, recorded_space_names
 
 CLEVER = ("annealing", "differential", "genetic", "gp", "local", "tpe")
@@ -131,3 +132,12 @@ def test_the_default_on_our_own_kernels(name):
     recorded = recorded_space(name)
     assert len(recorded.times_us) > 100
     assert found(recorded, "gp", 30) > 0.9
+
+
+def test_of_a_warm_start_with_thousands_the_best_and_a_draw_of_the_others_are_modelled():
+    known = {row: None if row % 7 == 0 else 5000.0 - row for row in range(5000)}
+    kept = _representative(known)
+    assert len(kept) == 400 and kept.items() <= known.items()
+    assert {row for row in range(4800, 5000) if row % 7} <= set(kept)
+    assert any(t is None for t in kept.values()) and min(kept) < 1000
+    assert _representative(dict(list(known.items())[:400])) == dict(list(known.items())[:400])

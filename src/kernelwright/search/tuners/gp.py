@@ -1,5 +1,6 @@
 """Gaussian process with expected improvement over every allowed configuration: the default tuner."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,8 @@ _TUNE_EVERY = 4
 """Asks between two fits of the model's hyperparameters."""
 _ELITE = 5
 """Every other ask is for a neighbour of one of so many best: the model misses isolated peaks."""
+_MOST_KNOWN = 400
+"""Observations of a warm start that are modelled: time grows with their cube."""
 _HINT_TRUST, _HINT_WEIGHT = 0.7, 5.0
 """A hint's slope before anything is known, and how many results it takes to outvote that."""
 
@@ -60,9 +63,9 @@ class GaussianProcess(FiniteTuner):
     def warm_start(self, observations: Sequence[Observation]) -> None:
         """Start from the best of the observations and take their model as a prior mean."""
         super().warm_start(observations)
-        known = {
-            row: o.time_us for o in observations if (row := self.grid.row_of(o.configuration)) is not None
-        }
+        known = _representative(
+            {row: o.time_us for o in observations if (row := self.grid.row_of(o.configuration)) is not None}
+        )
         if len({t for t in known.values() if t is not None}) > 1:
             model = Surrogate(self.grid.coordinates)
             model.fit(np.array(list(known)), _targets(list(known.values())))
@@ -112,6 +115,15 @@ class GaussianProcess(FiniteTuner):
         weight = _HINT_WEIGHT * float(self._hint.var())
         slope = (there @ targets + weight * _HINT_TRUST) / (there @ there + weight)
         return float(np.clip(slope, 0.0, 1.0)) * self._hint
+
+
+def _representative(known: dict[int, float | None]) -> dict[int, float | None]:
+    """Return what is modelled of what is known: the best, and a draw of the others where they are too many."""
+    if len(known) <= _MOST_KNOWN:
+        return known
+    best = sorted(known, key=lambda row: math.inf if (t := known[row]) is None else t)
+    others = np.random.default_rng(0).permutation(best[_MOST_KNOWN // 2 :])[: _MOST_KNOWN // 2].tolist()
+    return {row: known[row] for row in (*best[: _MOST_KNOWN // 2], *others)}
 
 
 def _targets(times_us: Sequence[float | None]) -> Floats:
