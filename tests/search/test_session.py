@@ -1,6 +1,7 @@
 """The search on planted truths: candidates whose time and faults are written in them."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -290,6 +291,31 @@ def test_a_template_that_is_wrong_on_hidden_workloads_is_left_early(store):
     assert outcome.accepted and outcome.best.candidate.template == "right"
     assert 1 <= outcome.failures["correct"] <= 4, "once to see that it is wrong, then only for want of others"
     assert len(rig.judge.vetted) == outcome.failures["correct"] + 1
+
+
+def test_templates_that_are_alike_are_not_each_verified_in_full(store):
+    def template(name, time_us):
+        return PlantedTemplate(name, TILES, lambda c: time_us, {"tile": 1, "unroll": 1})
+
+    alike = [template(f"alike {i}", 50.0 - i / 10) for i in range(4)]
+    rig = Rig(store, [*alike, template("better", 20.0)], evaluations=5)
+    names = {e.candidate.key: e.candidate.template for e in rig.go().evaluations}
+    assert [names[key] for key in rig.judge.vetted] == ["alike 0", "better"]
+
+
+def test_the_time_kept_for_the_acceptance_follows_what_verifying_and_baselines_took():
+    def kept_s(minutes, **stages_s):
+        meter = Meter(Budget(minutes=minutes), Spent(), clock=lambda: 0.0)
+        meter.charge(evaluation_of(stages_s))
+        return meter.left_s() - meter.left_to_explore_s()
+
+    assert kept_s(1) == 15.0 and kept_s(10) == 90.0
+    assert kept_s(1, verify=4.0, baselines=13.0, screen=30.0) == 21.0
+    assert kept_s(1, verify=30.0) == 30.0 and kept_s(10, verify=300.0) == 90.0
+
+
+def evaluation_of(stages_s):
+    return SimpleNamespace(cached=False, device_s=0.0, stages_s=stages_s)
 
 
 class Hurried(PlantedJudge):

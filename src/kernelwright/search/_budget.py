@@ -7,14 +7,14 @@ from ..records import Budget, Evaluation
 from ..store import Spent
 
 _MOST_RESERVE_S = 90.0
-_RESERVE_SHARE = 0.25
+_RESERVE_SHARE, _MOST_RESERVE_SHARE = 0.25, 0.5
 
 
 class Meter:
     """Count what a run spends against its budget; a resumed run goes on from what it had spent.
 
     A quarter of the minutes, at most 90 seconds, is kept back from the exploration for the acceptance
-    of what it found.
+    of what it found; more, up to a half, where verifying and starting baselines was seen to take longer.
 
     Example:
         >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
@@ -29,6 +29,7 @@ class Meter:
         self.device_s = spent.device_s
         self.stages_s: dict[str, float] = {}
         """Seconds by stage since the start or the resumption; builds beside each other count each."""
+        self._longest_verify_s = 0.0
         self._clock = clock
         self._start = clock() - spent.elapsed_s
         self._here = 0
@@ -45,6 +46,7 @@ class Meter:
             self.cached += not again
             return
         self.device_s += evaluation.device_s
+        self._longest_verify_s = max(self._longest_verify_s, evaluation.stages_s.get("verify", 0.0))
         for stage, seconds in evaluation.stages_s.items():
             self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
         if not again:
@@ -81,5 +83,9 @@ class Meter:
         return max(min(ends), 0.0) if ends else None
 
     def _reserve_s(self) -> float:
-        minutes = self.budget.minutes
-        return 0.0 if minutes is None else min(minutes * 60 * _RESERVE_SHARE, _MOST_RESERVE_S)
+        """Return what an acceptance may take: it verifies in full, and starts baselines on other workloads again."""
+        if self.budget.minutes is None:
+            return 0.0
+        whole_s = self.budget.minutes * 60
+        seen_s = self.stages_s.get("baselines", 0.0) + 2 * self._longest_verify_s
+        return min(max(whole_s * _RESERVE_SHARE, seen_s), whole_s * _MOST_RESERVE_SHARE, _MOST_RESERVE_S)

@@ -18,6 +18,8 @@ Say = Callable[..., None]
 """`say(event, **data)`: report an event."""
 
 _MOST_FINALISTS = 6
+_CLEARLY = 1.05
+"""Times as fast as the best so far that is more than what a screening is off by."""
 INTERRUPTED = "interrupted"
 
 
@@ -143,13 +145,22 @@ class Session:
             self._best = best_of((self._best, evaluation), self._evaluator.workloads)
 
     def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
-        """Verify a template's first good candidate in full, before more is spent on the template."""
+        """Verify a template's first good candidate in full, before more is spent on the template.
+
+        One that is hardly better than the best so far is left to the acceptance: of many templates that are alike,
+        verifying each would take the time that their best needs there.
+        """
         arm, speedup = trial.arm, evaluation.decision.speedup
-        if arm is None or arm.vetted or speedup is None or speedup.median <= 1:
+        if arm is None or arm.vetted or speedup is None or speedup.median <= self._worth_vetting():
             return evaluation
         vetted = self._evaluator.vet(trial.candidate, self._builder.build(trial.candidate))
         arm.vetted = vetted.decision.status is not DecisionStatus.REJECTED
         return vetted
+
+    def _worth_vetting(self) -> float:
+        """Return the speedup beyond which a candidate is verified in full before it is accepted."""
+        best = self._best.decision.speedup if self._best else None
+        return max(1.0, _CLEARLY * best.median) if best else 1.0
 
     def _conclude(self) -> None:
         """Accept the best for all search workloads together, then whoever is better on some of them."""
