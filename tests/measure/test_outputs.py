@@ -1,11 +1,13 @@
 """Outputs of timed calls against the baseline's."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import torch
 
 from kernelwright.measure._outputs import Tolerance, difference, tolerance
 from kernelwright.records import Contract, TensorSpec, Workload
+from kernelwright.tasks import Problem, load_task
 
 Y = torch.randn(100, 32, generator=torch.Generator().manual_seed(0))
 ALLOWED = Tolerance((2e-6,), jumpy=False)
@@ -50,3 +52,26 @@ def test_of_random_outputs_every_one_is_allowed_nothing_and_marked():
     outputs = tuple(TensorSpec(name=name, shape=(4,), dtype="float32") for name in "yz")
     allowed = tolerance(problem, Workload(name="w", outputs=outputs), seed=0)
     assert allowed == Tolerance((0.0, 0.0), jumpy=False, stochastic=True)
+
+
+LUCKY = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 64, "dim": 32}])
+def lucky(x):
+    return (torch.floor(x) + 1024.0) - 1024.0
+"""
+
+
+def test_where_the_native_op_is_exact_by_luck_honest_roundings_pass_and_a_downcast_does_not(tmp_path):
+    """Whole numbers of this size are sums without rounding; other orders of the same steps have one."""
+    (tmp_path / "lucky.py").write_text(LUCKY)
+    problem = Problem(load_task(str(tmp_path / "lucky.py")))
+    workload = problem.task.workloads[0]
+    allowed = tolerance(problem, workload, seed=3)
+    expected = torch.floor(Y)
+    honest = (expected * 0.1 + 102.4) * 10 - 1024
+    assert "differ" in difference([honest], [expected], replace(allowed, closer=None))
+    assert difference([honest], [expected], allowed) == ""
+    assert "differ" in difference([expected + Y * 2**-9], [expected], allowed)

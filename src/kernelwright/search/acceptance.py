@@ -35,7 +35,7 @@ from ..tasks import Problem
 from ..verify import Admission, Depth, Oracle, admit, verify
 from ._stages import Stages
 
-HARNESS_VERSION = 5
+HARNESS_VERSION = 6
 """Raised where a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """What a candidate must beat where nothing else was asked for."""
