@@ -21,6 +21,8 @@ from .strategies import Strategy
 
 _MOST_FRUITLESS = 20
 """Replies in a row without anything new after which no more are asked for."""
+_MOST_IN_VAIN = 8
+"""The same before anything new ever came: who cannot be reached, or used, costs no more than this."""
 _GRACE_S = 5.0
 """How long edits under way may take to end once they are cancelled; what ends in time is kept."""
 
@@ -91,6 +93,7 @@ class Edits:
         self._told: set[tuple[int | None, str]] = set()
         self._tried = Tried()
         self._fruitless = 0
+        self._brought = False
         self._ended = False
         self._replay()
         self._begun = bool(self._moves)
@@ -156,6 +159,11 @@ class Edits:
         self._journal.close()
 
     @property
+    def in_vain(self) -> bool:
+        """Whether there are no more edits, and never was one that brought something."""
+        return self._ended and not self._brought
+
+    @property
     def _unsettled(self) -> int:
         return len(self._waiting) + len(self._untold)
 
@@ -211,12 +219,13 @@ class Edits:
             "edit", number=number, operator=move.operator, usd=reply.usd, kept=len(new),
             brought=len(reply.proposals), failure=failure,
         )  # fmt: skip
-        if self._fruitless >= _MOST_FRUITLESS:
+        if self._fruitless >= (_MOST_FRUITLESS if self._brought else _MOST_IN_VAIN):
             raise InputError(f"the editors brought nothing new {self._fruitless} times in a row")
         return edit
 
     def _hear(self, move: Move, reply: Reply, new: tuple[Proposal, ...], failure: str) -> Edit:
         self._fruitless = 0 if new else self._fruitless + 1
+        self._brought |= bool(new)
         if new:
             self._untold[move.number] = {_label(p) for p in new}
         elif failure:

@@ -73,7 +73,8 @@ class Scheduler:
     """Allocate evaluations over proposals.
 
     First every plain candidate and every template's default, in the order proposed. Then, where there are
-    edits, what each brings that is new and after it two trials of templates. Otherwise, and when there are no
+    edits, what each brings that is new and after it two trials of templates; where they end and brought nothing,
+    what is proposed `instead`. Otherwise, and when there are no
     more edits, a trial at a time, the open template whose best is lowest, each counted as slower the longer it
     has not improved. A template closes when its space is used up, after `patience` trials without a gain, after
     `tolerance` trials without any that worked, or within 5 % of the bound.
@@ -85,12 +86,13 @@ class Scheduler:
         make_tuner: MakeTuner,
         edits: Edits | None = None,
         *,
+        instead: Iterator[Proposal] | None = None,
         hints: Sequence[Hint] = (),
         patience: int = 12,
         tolerance: int = 4,
     ) -> None:
         self._hints = hints
-        self._proposals = proposals
+        self._proposals, self._instead = proposals, instead
         self._make_tuner = make_tuner
         self._edits = edits
         self._edited: deque[Trial] = deque()
@@ -118,6 +120,9 @@ class Scheduler:
             if (trial := self._tuned()) is not None:
                 return trial
         edit = self._edits.next() if idle else None
+        if edit is None and self._instead is not None and self._edits.in_vain:
+            self._proposals, self._instead = self._instead, None
+            return self.ask(idle=idle)
         if edit is None:
             return self._tuned() if idle else None
         self._edited.extend(self._first(p, edit.move) for p in edit.proposals)

@@ -152,6 +152,7 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
             proposals_of(setting, request),
             lambda space: make_tuner(tuner, space, run.seed),
             edits,
+            instead=proposals_instead(setting, request),
             hints=hints,
         )
         with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
@@ -301,15 +302,25 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
     )  # fmt: skip
 
 
-def proposals_of(setting: Search, request: Request) -> Iterator[Proposal]:
-    """Yield what the run's proposers propose, in their order, each only as far as it is asked.
+def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal]:
+    """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing."""
+    names = setting.names("proposers")
+    if others := [name for name in PROPOSERS if name not in names]:
+        who = ", ".join(others)
+        message = f"the editors bring nothing; going on with {who}, which need no model"
+        setting.say("proposer", name=who, message=message)
+        yield from proposals_of(setting, request, others)
+
+
+def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -> Iterator[Proposal]:
+    """Yield what the run's proposers, or those named, propose, in their order, each only as far as it is asked.
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
     such as compiling the whole task, falls into a timing. A proposer that cannot work here, or fails, is reported and
     left out; where nobody has anything that is told too. Where there is nobody left, because there is no model,
     those who need none go on.
     """
-    names, seen, without_model = setting.names("proposers"), set[str](), False
+    names, seen, without_model = tuple(names) or setting.names("proposers"), set[str](), False
     waiting, asked = make_proposers(names), []
     while waiting:
         proposer = waiting.pop(0)

@@ -191,6 +191,22 @@ def test_a_model_that_is_of_no_use_does_not_end_the_run(world, script):
     )
 
 
+def test_where_an_editor_brings_nothing_those_that_need_no_model_go_on(world):
+    with ScriptedModel([Refuses(400, "the model is not loaded")]) as server:
+        result = world.optimize(server.name(), proposers=("start",), editors=("llm",))
+    assert result.evaluations > 0 and len(server.asked) <= 12
+    assert "the editors bring nothing; going on with library, which need no model" in world.said()
+
+
+def test_where_an_editor_brought_something_nobody_stands_in(world):
+    script = [code(80), Refuses(401, "no credit left")]
+    with ScriptedModel(script) as server:
+        result = world.optimize(
+            server.name(), proposers=("start",), editors=("llm",), strategy="greedy", evaluations=9
+        )
+    assert result.evaluations == 1 and not any("going on" in said for said in world.said())
+
+
 def test_an_unknown_price_or_a_missing_key_refuses_before_anything_is_done(world, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(InputError, match="--price"):
