@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from kernelwright.bound import bound, traffic, work
 from kernelwright.devices import Cache, Device, Peak, Peaks
@@ -179,6 +180,16 @@ WORK = {
         {"float32": 0.5 * 512},
     ),
     "diagonal": (lambda a, b: torch.diag(a) @ b, [tensor("a", 16), tensor("b", 16, 32)], {}),
+    "a recurrent layer, its first state and last way back left out": (
+        nn.RNN(8, 4, 2, bidirectional=True, batch_first=True),
+        [tensor("x", 3, 5, 8)],
+        {"tensor-float32": 2 * 3 * (5 - 1) * (2 * (4 * 8 + 4 * 4) + (4 * 8 + 4 * 4))},
+    ),
+    "early steps of a recurrent layer": (
+        lambda x, h, w, u: torch.rnn_tanh(x, h, [w, u], False, 1, 0.0, False, False, False)[0][0],
+        [tensor("x", 5, 3, 8), tensor("h", 1, 3, 4), tensor("w", 4, 8), tensor("u", 4, 4)],
+        {},
+    ),
     "exp and add": (lambda x: x.exp() + x, [tensor("x", 100)], {"float32": 450.0}),
     "copy": (lambda x: x.t().contiguous(), [tensor("x", 4, 5)], {}),
 }

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.records import ScalarSpec, TensorSpec, Workload
-from kernelwright.tasks.capture import Graph, Node, Ref, capture, trace
+from kernelwright.tasks.capture import Graph, Node, Ref, capture, record_function, trace
 
 
 class FakeProblem:
@@ -249,6 +249,7 @@ def traced(reference: Callable[..., object], *arguments: TensorSpec | ScalarSpec
         (nn.BatchNorm1d(6), (4, 6)),
         (nn.BatchNorm1d(6).eval(), (4, 6)),
         (nn.GRUCell(6, 6), (4, 6)),
+        (nn.LSTM(6, 5, 2, bidirectional=True), (7, 4, 6)),
     ],
 )
 def test_a_trace_has_the_operators_and_changes_of_an_export(
@@ -263,6 +264,31 @@ def test_a_trace_has_the_operators_and_changes_of_an_export(
     assert bare(one) == bare(two)
     assert [old for old, _ in one.mutations] == [old for old, _ in two.mutations]
     assert one.node(one.outputs[0]).shape == two.node(two.outputs[0]).shape
+
+
+def test_recurrent_layers_stay_whole() -> None:
+    long, shown = tensor("x", 3, 512, 6), {}
+    for layer in (
+        nn.LSTM(6, 5, batch_first=True),
+        nn.GRU(6, 5, batch_first=True),
+        nn.RNN(6, 5, batch_first=True),
+    ):
+        recorded = record_function(
+            lambda x, f=layer: f(x)[0], Workload(name="w", arguments=(long,)), [torch.ones(3, 512, 6)]
+        )
+        graph = traced(lambda x, f=layer: f(x)[0], long)
+        shown[ops(graph)[-1]] = graph.node(graph.outputs[0]).shape
+        assert ops(recorded) == ops(graph)
+    assert shown == dict.fromkeys(("lstm.input", "gru.input", "rnn_tanh.input"), (3, 512, 5))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.GRUCell(6, 5), nn.GRU(6, 5, 2, dropout=0.5).train()],
+    ids=["a cell", "dropout between layers"],
+)
+def test_cells_and_random_layers_come_in_parts(layer: nn.Module) -> None:
+    assert not any("gru.input" in op for op in ops(traced(layer, tensor("x", 2, 6))))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ _ATTENTION = (
     "aten.scaled_dot_product_attention.default",
     "aten._scaled_dot_product_flash_attention_for_cpu.default",
 )
+_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _LINEAR = VIEWS | {
     "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Scalar", "aten.div.Scalar", "aten.add.Scalar", "aten.neg.default",
     "getitem",
@@ -72,6 +73,8 @@ def _node_work(graph: Graph, node: Node, triangular: set[str]) -> Iterator[tuple
         yield f"tensor-{node.dtype}", _convolution(graph, node)
     elif node.op in _ATTENTION:
         yield f"tensor-{graph.node(_name(node, 0)).dtype}", _attention(graph, node)
+    elif stem in _RECURRENT:
+        yield f"tensor-{graph.node(_name(node, 0)).dtype}", _recurrent(graph, node)
     elif stem in _TRANSCENDENTAL | _SIMPLE:
         elements, dtype = _largest(graph, node)
         if dtype in _VECTOR_UNIT:
@@ -166,6 +169,34 @@ def _attention(graph: Graph, node: Node) -> float:
         return 0.0
     share = 0.5 if given["is_causal"] else 1.0
     return 2.0 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1]) * share
+
+
+def _recurrent(graph: Graph, node: Node) -> float:
+    """Every weight once a step and sequence, but for one step, whose state may be zero, and the last layer's way back.
+
+    Of that way back only one step may be needed; where the last step or layer is not read, nothing is counted.
+    """
+    given, x = node.arguments(), graph.node(_name(node, 0))
+    steps = x.shape[1 if given["batch_first"] else 0]
+    results = graph.users(node.name)
+    sizes = {u.name: steps if u.args[1] == 0 else u.shape[0] for u in results}
+    readers = [(r, sizes[u.name]) for u in results for r in graph.users(u.name)]
+    if not sizes.keys() & set(graph.outputs) and all(_stops_early(r, size) for r, size in readers):
+        return 0.0
+    weights = [graph.node(name) for name in node.refs()]
+    weights = [w for w in weights[1:] if len(w.shape) == 2]
+    back = len(weights) // (2 * int(str(given["num_layers"]))) if given["bidirectional"] else 0
+    elements = sum(w.elements for w in weights[: len(weights) - back])
+    return 2.0 * elements * x.elements / x.shape[-1] * (steps - 1) / steps
+
+
+def _stops_early(reader: Node, size: int) -> bool:
+    """Tell whether the last of so many steps, or layers, is not read."""
+    given = reader.arguments()
+    if reader.op == "aten.select.int":
+        return given["index"] not in (-1, size - 1)
+    end = given.get("end")
+    return reader.op == "aten.slice.Tensor" and isinstance(end, int) and end < size
 
 
 def _largest(graph: Graph, node: Node) -> tuple[int, str]:

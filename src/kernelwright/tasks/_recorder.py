@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ._graph import Argument, Node, Ref, plain
+from ._recurrent import bare
 
 _aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
@@ -90,7 +91,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
         noted_args = tuple(self._argument(a) for a in args)
         noted_kwargs = tuple((k, self._argument(v)) for k, v in kwargs.items())
         result = func(*args, **kwargs)
-        functional = re.sub(r"_\.", ".", str(func)) if func._schema.is_mutable else str(func)
+        functional = re.sub(r"_\.", ".", str(func)) if func._schema.is_mutable else bare(str(func))
         self._note(functional, noted_args, noted_kwargs, result)
         if func._schema.is_mutable and id(args[0]) in self._external:
             self._replaced(args[0], self.ref(args[0]).name)

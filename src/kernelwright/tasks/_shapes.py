@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ._recurrent import Whole
+
 _NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten.native_group_norm.default)
-_RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def shapes_alone() -> Iterator[None]:
         ...     [tuple(t.shape) for t in torch.nn.GRU(3, 4, 2)(torch.randn(5, 7, 3))]
         [(5, 7, 4), (2, 7, 4)]
     """
-    with _Norms(), _Recurrent():  # type: ignore[no-untyped-call]  # torch does not annotate them
+    with _Norms(), Whole():  # type: ignore[no-untyped-call]  # torch does not annotate them
         yield
 
 
@@ -40,20 +39,3 @@ class _Norms(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does 
         if func in _NORMS and args[0].device.type == "meta":
             return torch.empty_like(args[0]), args[0].new_empty(0), args[0].new_empty(0)
         return func(*args, **(kwargs or {}))
-
-
-class _Recurrent(TorchFunctionMode):
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        padded = func in _RECURRENT and isinstance(args[3], bool)  # packed ones have their weights there
-        if padded and args[0].device.type == "meta":
-            return _recurrent(*args)
-        return func(*args, **(kwargs or {}))
-
-
-def _recurrent(x: Tensor, before: Any, *rest: Any) -> tuple[Tensor, ...]:
-    """Return output and last states; `rest` ends with whether both directions run and the batch comes first."""
-    states = [before] if isinstance(before, Tensor) else list(before)
-    width = states[0].shape[-1] * (2 if rest[-2] else 1)
-    return x.new_empty((*x.shape[:-1], width)), *map(torch.empty_like, states)

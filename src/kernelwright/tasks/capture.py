@@ -19,6 +19,7 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from ..records import ScalarSpec, TensorSpec, Workload
 from ._graph import Argument, Graph, Node, Ref, Value, plain
 from ._recorder import CONSTANT_ELEMENTS, Decompositions, constant, dtype_name, record
+from ._recurrent import Whole, bare
 
 if TYPE_CHECKING:
     from ._problem import Problem
@@ -110,7 +111,9 @@ class _Bound(nn.Module):
     def forward(self, *tensors: torch.Tensor) -> object:
         rest = iter(tensors)
         count = len(self.scalars) + len(tensors)
-        return self.inner(*(self.scalars[i] if i in self.scalars else next(rest) for i in range(count)))
+        given = [self.scalars[i] if i in self.scalars else next(rest) for i in range(count)]
+        with Whole():
+            return self.inner(*given)
 
 
 def _exported(reference: Callable[..., object], workload: Workload) -> Graph:
@@ -178,7 +181,7 @@ def _node(fx: torch.fx.Node, names: dict[str, str]) -> Node:
     if fx.target.__name__ == "getitem":  # type: ignore[union-attr]
         op = "getitem"
     elif isinstance(fx.target, torch._ops.OpOverload):
-        op = str(fx.target)
+        op = bare(str(fx.target))
     else:
         raise _NotExportable(f"{fx.target} works on sizes that depend on values")
     value = fx.meta.get("val")

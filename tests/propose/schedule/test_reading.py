@@ -175,6 +175,42 @@ def test_running_statistics_are_updated_from_triton_too(tmp_path):
     )
 
 
+LAYERS = """
+from torch import nn
+
+BATCH, STEPS = 2, 40
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.GRU(width, 4, 2, batch_first=True)
+
+    def forward(self, x):
+        return torch.relu(self.layers(2.0 * x + 1.0)[0][:, -1]) * 3.0
+
+def get_inputs():
+    return [torch.randn(BATCH, STEPS, 3)]
+
+def get_init_inputs():
+    return [3]
+"""
+
+
+def test_a_recurrent_layer_stays_with_torch_and_what_surrounds_it_is_fused(tmp_path):
+    pytest.importorskip("triton")
+    path = tmp_path / "layers.py"
+    path.write_text(f"import torch\n{LAYERS}")
+    problem = Problem(load_task(str(path)))
+    graph = read(problem)
+    assert {"batch", "steps"} <= set(graph.symbols)
+    program = lower(graph)
+    assert [step.name for step in program.steps] == ["add_kernel", "full_kernel", "getitem", "mul_1_kernel"]
+    (workload,) = problem.task.split(Split.SEARCH)
+    inputs, state = problem.inputs(workload, 0), problem.state(workload, 0)
+    found = run_printed(triton.render(program, graph), [*inputs, *(state[s.name] for s in workload.state)])
+    torch.testing.assert_close(found, problem.run_reference(workload, inputs, state).outputs)
+
+
 HOLDER = """
 class Model(torch.nn.Module):
     def __init__(self, width):
