@@ -11,6 +11,7 @@ machine's fault, and the message says what was given, what was expected and what
     ├── ModelError                   1   a model gave no answer
     │   └── SpentError               1   no money is left to ask one
     ├── StoreError                   1   the store cannot be read or written
+    ├── ProfilerError                1   a profiler gave no counters
     ├── BusyError                    1   others held the device until this run's time was up
     └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
 """
@@ -91,6 +92,10 @@ class StoreError(KernelwrightError):
 
 class BusyError(KernelwrightError):
     """Others held the device until this run's time was up."""
+
+
+class ProfilerError(KernelwrightError):
+    """A profiler gave no counters."""
 
 
 class WorkerError(KernelwrightError):

@@ -2,7 +2,7 @@ import dataclasses
 import html.parser
 import re
 
-from kernelwright.records import Interval, RunStatus
+from kernelwright.records import Counters, Interval, RunStatus
 from kernelwright.report import Story, render
 from kernelwright.report._charts import intervals
 from kernelwright.search import Standing
@@ -121,3 +121,13 @@ def test_the_diff_is_against_the_parent(story: Story) -> None:
     text = render(story)
     assert "two passes" in text
     assert "Change against the parent" in text
+
+
+def test_what_profilers_counted_of_the_winner_is_told(story: Story) -> None:
+    counted = Counters(
+        tool="perf", workload="n=4", calls=9, figures={"ipc": 1.25}, remarks=("<b>stalls</b>",)
+    )
+    evaluations = [e.model_copy(update={"counters": (counted,)}) for e in story.evaluations]
+    text = render(dataclasses.replace(story, evaluations=evaluations))
+    assert "ipc 1.25" in text and "&lt;b&gt;stalls" in text
+    assert "profilers counted" not in render(story)

@@ -35,6 +35,11 @@ def test_it_names_the_existing_kernel():
     assert "--kernel other/k.cpp" in command({"kernel": "other/k.cpp"}, start=start)
 
 
+@pytest.mark.parametrize(("chosen", "flag"), [(True, "--counters"), (False, "--no-counters")])
+def test_it_counts_again_what_was_counted(chosen, flag):
+    assert flag in command({"counters": chosen}).split() and "counters" not in command()
+
+
 def test_a_judgement_is_of_the_same_task_on_the_same_device():
     options = {
         "judged": True,

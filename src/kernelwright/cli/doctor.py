@@ -20,6 +20,7 @@ _REMEDIES = {
     "device": "check that torch works here: python -c 'import torch; print(torch.ones(1))'",
     "peaks": "delete the folder of KERNELWRIGHT_CACHE; the next run measures them again",
     "language": "reinstall what it needs, or leave it out with --language",
+    "profiler": "leave it out: nothing needs it",
     "sandbox": "KERNELWRIGHT_SANDBOX=auto, and a folder for temporary files with free space",
     "store": "--store FOLDER, or KERNELWRIGHT_STORE",
 }
@@ -72,6 +73,7 @@ def examine(common: Common) -> Iterator[Fact]:
         "device": _devices,
         "peaks": _peaks,
         "language": _languages,
+        "profiler": _profilers,
         "sandbox": _sandbox,
         "store": lambda: _store(common),
     }
@@ -124,6 +126,17 @@ def _language(name: str) -> Iterator[Fact]:
 
     found = get_language(name).available()
     yield Fact("language", name, found.ok, found.what, found.remedy)
+
+
+def _profilers() -> Iterator[Fact]:
+    from ..devices import devices
+    from ..profile import PROFILERS
+
+    here = devices()
+    for profiler in PROFILERS:
+        tried = [profiler.available(device) for device in here]
+        found = next((one for one in tried if one.ok), tried[0])
+        yield Fact("profiler", profiler.name, found.ok, found.what, found.remedy)
 
 
 def _store(common: Common) -> Iterator[Fact]:

@@ -34,6 +34,7 @@ def optimize(
     editor: _Names = None,
     recipe: str | None = None,
     learn: bool = True,
+    counters: bool | None = None,
     calls: Calls | None = None,
     taken: Taken | None = None,
     asking: Asking | None = None,
@@ -69,6 +70,8 @@ def optimize(
         recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
             `kernelwright recipes` lists them. Other flags count more.
         learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
+        counters: Let profilers that are here (`kernelwright doctor`) count what each candidate does that is the best so
+            far: seconds each. By default where a model or an agent reads it.
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
@@ -113,7 +116,8 @@ def optimize(
             more=_of_strategy(composed, follows, editors, settings or ())
             | asking.options
             | agents.options
-            | taken.options,
+            | taken.options
+            | ({} if counters is None else {"counters": counters}),
             max_elements=taken.most,
             store=common.folder,
             on_event=on_event,

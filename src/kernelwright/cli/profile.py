@@ -1,11 +1,22 @@
 """`kernelwright profile`: where the time of the native op goes."""
 
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
 from ._common import Common, Taken, print_json, table, time_text
+
+if TYPE_CHECKING:
+    from ..devices import Device
+    from ..records import Counters
+    from ..tasks import Problem
 
 
 def profile(
     task: str,
     *,
+    counters: Annotated[bool, Parameter(negative="")] = False,
     device: str | None = None,
     taken: Taken | None = None,
     common: Common | None = None,
@@ -14,6 +25,8 @@ def profile(
 
     Args:
         task: The task, as for `optimize`.
+        counters: Also let profilers that are here count what the existing kernel does, else the native op in eager
+            torch: `kernelwright doctor` names them.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         taken: How the task is taken.
         common: Flags of every command.
@@ -25,10 +38,13 @@ def profile(
     from ..tasks import Problem
 
     common = common or Common()
-    problem = Problem((taken or Taken()).task(task))
-    found = profile_of(problem, problem.task.split(Split.SEARCH)[0], detect(device))
+    problem, used = Problem((taken or Taken()).task(task)), detect(device)
+    found = profile_of(problem, problem.task.split(Split.SEARCH)[0], used)
+    counted = _counted(problem, used) if counters else ()
     if common.json:
-        print_json("result", **found.model_dump(mode="json"))
+        print_json(
+            "result", **found.model_dump(mode="json"), counters=[c.model_dump(mode="json") for c in counted]
+        )
         return 0
     print(f"{found.task} on {found.workload}: {time_text(found.time_us)} in eager torch")
     parts: list[OpShare | SubmoduleShare] = [*found.operators, *found.submodules]
@@ -43,4 +59,21 @@ def profile(
         for part in parts
     ]
     table(rows, empty="nothing was called")
+    for one in counted:
+        print(one)
+    if counters and not counted:
+        print("no profiler counts here: see kernelwright doctor", file=sys.stderr)
     return 0
+
+
+def _counted(problem: "Problem", device: "Device") -> "tuple[Counters, ...]":
+    """Count what the kernel does that there is: the existing one, else the reference."""
+    from ..languages import get_language
+    from ..profile import Counting
+    from ..records import Split
+
+    first = problem.task.split(Split.SEARCH)[0]
+    kernel = problem.start() or problem.baseline("eager", first)
+    build = get_language(kernel.language).build(kernel)
+    with Counting(problem, device, note=lambda message: print(message, file=sys.stderr)) as counting:
+        return counting(kernel, build)

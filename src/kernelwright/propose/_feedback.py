@@ -1,7 +1,7 @@
 """An evaluation → what a model or an agent is told of it: enough to mend and improve, nothing of what is hidden.
 
 Covers: the compiler's words, the failed check, speedup and its limits on the search workloads, which term of
-the bound binds and how far it is, static evidence, how many cores it kept busy.
+the bound binds and how far it is, static evidence, how many cores it kept busy, what profilers counted.
 Does not cover: hidden and confirm workloads (only that one failed, and at which check), seeds, tolerances,
 expected values, figures of errors: none of these is in what is returned.
 """
@@ -53,6 +53,8 @@ class Shown:
     """A line for each search workload that was timed."""
     evidence: tuple[str, ...]
     """Static facts and what they hold against it."""
+    counters: tuple[str, ...]
+    """What profilers counted, a line for each of them."""
     works: bool
     """Whether it built and no check failed."""
 
@@ -74,6 +76,7 @@ def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
         findings=_findings(evaluation, task),
         times=_times(evaluation, task, bounds),
         evidence=(*(f"{k} = {v}" for k, v in build.evidence.items()), *build.findings),
+        counters=tuple(map(str, evaluation.counters)),
         works=built and not rejected,
     )
 

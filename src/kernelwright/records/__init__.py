@@ -3,6 +3,7 @@
 from ._record import SCHEMA_VERSION, Record, Scalar, content_key
 from .bound import Bound, BoundTerm
 from .candidate import Build, BuildStatus, Candidate
+from .counters import Counters
 from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
 from .run import Budget, Evaluation, Run, RunStatus
 from .space import Configuration, Parameter, Space
@@ -22,7 +23,7 @@ from .verdict import CheckStatus, Finding, Verdict, VerdictStatus
 
 __all__ = [
     "SCHEMA_VERSION", "Block", "Bound", "BoundTerm", "Budget", "Build", "BuildStatus", "Candidate",
-    "CheckStatus", "Conditions", "Configuration", "Contract", "Decision", "DecisionStatus", "Distribution",
+    "CheckStatus", "Conditions", "Configuration", "Contract", "Counters", "Decision", "DecisionStatus", "Distribution",
     "Evaluation", "Finding", "Interval", "Leg", "Parameter", "Record", "Reference", "Run", "RunStatus",
     "Scalar", "ScalarSpec", "SourceFile", "Space", "Split", "StartUp", "Task", "TensorSpec", "Timing", "Verdict",
     "VerdictStatus", "Workload", "WorkloadDecision", "content_key",

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ._record import SCHEMA_VERSION, Record, Scalar
 from .candidate import Build, Candidate
+from .counters import Counters
 from .decision import Decision
 from .timing import Timing
 from .verdict import Verdict
@@ -49,6 +50,8 @@ class Evaluation(Record):
     """From how many candidates it was picked, which the decision of `full` allows for."""
     cached: bool = False
     """Whether it came from the store."""
+    counters: tuple[Counters, ...] = ()
+    """What profilers counted, where it was the best so far and somebody asked; decides nothing."""
 
 
 class RunStatus(StrEnum):

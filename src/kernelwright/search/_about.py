@@ -77,6 +77,8 @@ def reproduce(task: Task, run: Run) -> str:
             words += ["--set", f"{name.removeprefix(SETTING)}={run.options[name]}"]
     if not run.options.get("learn", True):
         words.append("--no-learn")
+    if "counters" in run.options:
+        words.append("--counters" if run.options["counters"] else "--no-counters")
     for flag in ("evaluations", "minutes", "device_seconds"):
         limit = getattr(run.budget, flag)
         if limit is not None:

@@ -1,12 +1,14 @@
 """Candidate → Evaluation: from the store where it is known, else from the judge, and then kept."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from ..languages import Language
 from ..records import (
     Build,
     BuildStatus,
     Candidate,
+    Counters,
     Decision,
     DecisionStatus,
     Evaluation,
@@ -20,18 +22,31 @@ from ._focus import TOGETHER
 from ._protocol import Judge
 from ._variants import overall, speedups
 
+Observe = Callable[[Candidate, Build], tuple[Counters, ...]]
+"""Counts what a candidate does; never raises for a tool's or a candidate's fault."""
+
 
 class Evaluator:
-    """Evaluate candidates for one run; each is evaluated once, ever, on one device and toolchain."""
+    """Evaluate candidates for one run; each is evaluated once, ever, on one device and toolchain.
+
+    What is the best so far when it was screened is observed too, where somebody asked for that.
+    """
 
     def __init__(
-        self, run: Run, store: Store, judge: Judge, languages: dict[str, Language], meter: Meter
+        self,
+        run: Run,
+        store: Store,
+        judge: Judge,
+        languages: dict[str, Language],
+        meter: Meter,
+        observe: Observe | None = None,
     ) -> None:
         self._run = run
         self._store = store
         self._judge = judge
         self._toolchains = {name: language.toolchain() for name, language in languages.items()}
         self._meter = meter
+        self._observe = observe
         self.evaluations = {e.candidate.key: e for e in store.evaluations(run.id)}
         """As far as each candidate of the run went, in the order first seen."""
         self.workloads = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
@@ -50,7 +65,9 @@ class Evaluator:
         """Verify and time a candidate on the search workloads, if it was built."""
         if build.status is not BuildStatus.OK:
             return self._keep(unbuilt(candidate, build))
-        return self._keep(self._judge.screen(candidate, build, deadline_s=self._meter.left_s()))
+        return self._keep(
+            self._observed(self._judge.screen(candidate, build, deadline_s=self._meter.left_s()))
+        )
 
     def vet(self, candidate: Candidate, build: Build) -> Evaluation:
         """Verify a screened candidate in full, untimed; only what is wrong changes what is known of it."""
@@ -83,7 +100,21 @@ class Evaluator:
             self._meter.charge(accepted, again=True)
             return accepted
         # However far it got, this was its last stage: it outranks the screening on disk.
-        return self._keep(accepted.model_copy(update={"stage": "full", "tried": tried}))
+        counters = known.counters if known is not None else ()
+        return self._keep(accepted.model_copy(update={"stage": "full", "tried": tried, "counters": counters}))
+
+    def _observed(self, evaluation: Evaluation) -> Evaluation:
+        """Add what profilers count, if it is the best so far."""
+        if self._observe is None or not self._leads(evaluation):
+            return evaluation
+        begun = time.monotonic()
+        counters = self._observe(evaluation.candidate, evaluation.build)
+        stages = evaluation.stages_s | {"counters": time.monotonic() - begun}
+        return evaluation.model_copy(update={"counters": counters, "stages_s": stages})
+
+    def _leads(self, evaluation: Evaluation) -> bool:
+        merits = (_merit(e, self.workloads) for e in self.evaluations.values())
+        return _merit(evaluation, self.workloads) > max(merits, default=0.0)
 
     def _keep(self, evaluation: Evaluation) -> Evaluation:
         candidate = evaluation.candidate
@@ -103,6 +134,11 @@ class Evaluator:
             toolchain=self._toolchains[candidate.language],
             harness=self._judge.harness,
         )
+
+
+def _merit(evaluation: Evaluation, workloads: Sequence[str]) -> float:
+    rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    return overall(evaluation, workloads) if evaluation.decision.speedup and not rejected else 0.0
 
 
 def costs_us(

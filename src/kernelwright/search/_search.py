@@ -28,6 +28,7 @@ from ..tasks import Problem, keeps_weights
 from ._about import opening
 from ._budget import Meter
 from ._builder import Builder
+from ._counting import observing
 from ._editing import check_strategy, edits_of
 from ._evaluation import Evaluator
 from ._events import Log, OnEvent
@@ -143,20 +144,21 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
     tuner = str(run.options["tuner"])
-    evaluator = Evaluator(run, setting.store, judge, languages, meter)
-    with (
-        edits_of(setting, request, evaluator) as edits,
-        Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
-    ):
-        scheduler = Scheduler(
-            proposals_of(setting, request),
-            lambda space: make_tuner(tuner, space, run.seed),
-            edits,
-            instead=proposals_instead(setting, request),
-            hints=hints,
-        )
-        with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
-            return Session(scheduler, builder, evaluator, meter, setting.say).run()
+    with observing(setting, request.problem) as observe:
+        evaluator = Evaluator(run, setting.store, judge, languages, meter, observe)
+        with (
+            edits_of(setting, request, evaluator) as edits,
+            Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
+        ):
+            scheduler = Scheduler(
+                proposals_of(setting, request),
+                lambda space: make_tuner(tuner, space, run.seed),
+                edits,
+                instead=proposals_instead(setting, request),
+                hints=hints,
+            )
+            with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
+                return Session(scheduler, builder, evaluator, meter, setting.say).run()
 
 
 def so_far(setting: Search, why: str) -> Outcome:

@@ -8,7 +8,18 @@ from kernelwright.propose.llm._context import context_of, guide
 from kernelwright.propose.llm._exemplars import category_of, exemplars
 from kernelwright.propose.llm._prompts import Prompts
 from kernelwright.propose.llm._reference import shown_source
-from kernelwright.records import Block, Build, CheckStatus, Finding, Leg, Reference, SourceFile, Split, Timing
+from kernelwright.records import (
+    Block,
+    Build,
+    CheckStatus,
+    Counters,
+    Finding,
+    Leg,
+    Reference,
+    SourceFile,
+    Split,
+    Timing,
+)
 from kernelwright.tasks.capture import capture
 
 from .conftest import KERNEL, evaluation, timed
@@ -209,3 +220,14 @@ def test_shortened_keeps_both_ends():
     assert shortened("a" * 50 + "z" * 50, 20).startswith("a" * 15) and shortened("a" * 50 + "z", 20).endswith(
         "z"
     )
+
+
+@pytest.mark.parametrize("role", ["profiler-reader", "judge", "coder"])
+def test_readers_are_told_what_profilers_counted(request_of, role):
+    counted = Counters(
+        tool="ncu", workload="n=64", calls=1, figures={"dram_percent": 78.25, "registers": 168}
+    )
+    judged = evaluation().model_copy(update={"counters": (counted,)})
+    told = everything(request_of(), judged, role=role)
+    assert "Counted by ncu on n=64, a call: dram 78.2 %, registers 168" in told
+    assert "Counted by" not in everything(request_of(), evaluation(), role=role)

@@ -1,0 +1,127 @@
+"""What a profiler must do, and the run of a candidate that it is given."""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
+
+import torch
+
+from ..config import Settings
+from ..devices import Device
+from ..languages import Availability
+from ..records import Build, Candidate, Counters, TensorSpec, Workload
+from ..sandbox import Argument, Gradient, Payload, Pool, Worker
+from ..tasks import Problem
+
+_SPAN_US, _MOST_CALLS, _MOST_KEPT_BYTES = 100_000, 100, 1 << 28
+_ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
+
+
+@runtime_checkable
+class Profiler(Protocol):
+    """Trial → Counters. One file a tool, in `profile/tools/`.
+
+    Covers: a candidate runs in the worker that verification closes in, or it does not run.
+    Does not cover: forged figures. A tool that looks from outside cannot be told anything; one that works with a
+    library in the candidate's process can. Figures are advice: no verdict and no decision reads them.
+    """
+
+    name: str
+
+    def available(self, device: Device) -> Availability:
+        """Say whether it counts on the device here, as cheaply as that can be known, and how to get there."""
+        ...
+
+    def count(self, trial: "Trial") -> Counters:
+        """Run the candidate and say what was counted.
+
+        Raises:
+            ProfilerError: the tool gave nothing that can be read.
+            WorkerFailure: the candidate did not run.
+        """
+        ...
+
+
+class Ready:
+    """A candidate in its worker, called once, so that what is counted next is what every call does."""
+
+    def __init__(self, worker: Worker, number: int, calls: int, deadline: float) -> None:
+        self._worker, self._number, self._deadline = worker, number, deadline
+        self.pid = worker.pid
+        """Process id of the worker, as the judge sees it."""
+        self.calls = calls
+        """How often `call` calls: about a tenth of a second together."""
+
+    def call(self) -> None:
+        """Call it; what it answers is of no interest."""
+        self._worker.call([self._number] * self.calls, deadline_s=self._deadline - time.monotonic())
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate on one workload, to be run under a tool."""
+
+    problem: Problem
+    candidate: Candidate
+    build: Build
+    workload: Workload
+    device: Device
+    settings: Settings
+    pool: Pool
+    """Where workers come from that no tool stands in front of."""
+    deadline: float
+    """Reading of `time.monotonic` by which it must be over."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the deadline."""
+        return self.deadline - time.monotonic()
+
+    @property
+    def elements(self) -> int:
+        """Elements of all arguments, weights and outputs."""
+        tensors = (*self.workload.arguments, *self.workload.state, *self.workload.outputs)
+        return sum(torch.Size(s.shape).numel() for s in tensors if isinstance(s, TensorSpec))
+
+    @contextmanager
+    def ready(self) -> Iterator[Ready]:
+        """Hold the candidate in a worker like those that verify it, after its first call."""
+        with self._worker(self.pool) as (worker, number):
+            first = worker.call([number], deadline_s=self.left_s)
+            kept = sum(
+                torch.Size(s.shape).numel() * getattr(torch, s.dtype).itemsize for s in self.workload.outputs
+            )
+            most = min(_SPAN_US / max(first.time_us, 1.0), _MOST_CALLS, _MOST_KEPT_BYTES / max(kept, 1))
+            yield Ready(worker, number, max(1, int(most)), self.deadline)
+
+    @contextmanager
+    def _worker(self, pool: Pool) -> Iterator[tuple[Worker, int]]:
+        workload, seed = self.workload, secrets.randbits(48)
+        payload = Payload(
+            candidate=self.candidate,
+            artefact=self.build.artefact,
+            init=self.problem.init_arguments(workload) if self.candidate.style == "module" else (),
+            outputs=workload.outputs,
+            device=self.device.torch_device,
+            mode=self.problem.task.contract.mode,
+            gradient=Gradient.of(workload),
+        )
+        values = self.problem.inputs(workload, seed)
+        with _arena(pool, values) as arguments, pool.worker(payload, deadline_s=self.left_s) as worker:
+            if state := self.problem.state(workload, seed):
+                worker.set_state(state)
+                worker.prepare()
+            yield worker, worker.bind(arguments, workload.outputs)
+
+
+@contextmanager
+def _arena(pool: Pool, values: Sequence[object]) -> Iterator[tuple[Argument, ...]]:
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    arena = pool.new_arena(_ROOM_BYTES + sum(2 * t.nbytes + _GAP_BYTES for t in tensors))
+    try:
+        yield tuple(arena.place(v) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values)
+    finally:
+        arena.close()
