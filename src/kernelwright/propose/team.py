@@ -41,7 +41,7 @@ class Steps(Record):
     first: tuple[str, ...] = ()
     """Operators that are asked for words before, of the same candidates; each reads what the ones before said."""
     hint: str = ""
-    """What the operator is told every time, in the words of the recipe."""
+    """What the operator is told every time, in the words of the recipe, also where it is asked `first`."""
     thoughts: tuple[str, ...] = ()
     """Lines of thought; each sample follows one of them, in turn."""
     samples: int = Field(default=1, ge=1)
@@ -106,7 +106,8 @@ class Team:
         """Ask for words, each role with what was said before it."""
         words = _Words()
         for operator in steps.first:
-            asked = replace(move, operator=operator, goal=_lines(move.goal, *words.said))
+            hint = self._steps.get(operator, Steps()).hint
+            asked = replace(move, operator=operator, goal=_lines(move.goal, *words.said, hint))
             words.hear(self._editor.edit(asked, request))
         return words
 

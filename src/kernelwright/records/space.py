@@ -2,10 +2,11 @@
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType
+from typing import Self
 
-from pydantic import field_validator
+from pydantic import model_validator
 
 from ._record import Record, Scalar
 
@@ -17,6 +18,7 @@ _ALLOWED = (
     ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow, ast.Div, ast.Compare, ast.Eq, ast.NotEq, ast.Lt,
     ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Name, ast.Load, ast.Constant, ast.Tuple, ast.IfExp,
 )  # fmt: skip
+_MOST_POWER = 64
 
 
 class Parameter(Record):
@@ -43,17 +45,22 @@ class Space(Record):
     constraints: tuple[str, ...] = ()
     """Python expressions over the parameters' names; all must hold."""
 
-    @field_validator("constraints")
-    @classmethod
-    def _only_arithmetic(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
-        for text in constraints:
+    @model_validator(mode="after")
+    def _only_arithmetic(self) -> Self:
+        values = {p.name: p.values for p in self.parameters}
+        for text in self.constraints:
             for node in ast.walk(ast.parse(text, mode="eval")):
                 if not isinstance(node, _ALLOWED):
                     raise ValueError(
                         f"constraint {text!r} holds {type(node).__name__}; expected arithmetic, "
                         "comparisons and boolean operators over parameter names"
                     )
-        return constraints
+                if isinstance(node, ast.BinOp) and not _stays_small(node, values):
+                    raise ValueError(
+                        f"constraint {text!r} computes with words, tuples or unbounded powers; expected numbers, "
+                        f"and as an exponent a constant or parameter of at most {_MOST_POWER}"
+                    )
+        return self
 
     def allows(self, configuration: Configuration) -> bool:
         """Tell whether every constraint holds for the configuration."""
@@ -74,3 +81,36 @@ class Space(Record):
 
 def _holds(compiled: list[CodeType], configuration: Configuration) -> bool:
     return all(eval(code, {"__builtins__": {}}, configuration) for code in compiled)
+
+
+def _stays_small(node: ast.BinOp, values: Mapping[str, tuple[Scalar, ...]]) -> bool:
+    """Tell whether an operation takes no time or memory to speak of, for whoever writes constraints may be a model."""
+    if not (_is_number(node.left, values) and _is_number(node.right, values)):
+        return False
+    if not isinstance(node.op, ast.Pow):
+        return True
+    match node.right:
+        case ast.Constant(value=int() | float() as value):
+            powers: tuple[Scalar, ...] = (value,)
+        case ast.Name(id=name):
+            powers = values.get(name, ())
+        case _:
+            return False
+    nested = any(isinstance(below, ast.Pow) for below in ast.walk(node.left))
+    return not nested and all(isinstance(p, int | float) and abs(p) <= _MOST_POWER for p in powers)
+
+
+def _is_number(node: ast.expr, values: Mapping[str, tuple[Scalar, ...]]) -> bool:
+    """Tell whether an operand is a number in every configuration; a name that is none is told of when it is used."""
+    match node:
+        case ast.Constant():
+            return isinstance(node.value, int | float)
+        case ast.Name():
+            return all(isinstance(value, int | float) for value in values.get(node.id, ()))
+        case ast.IfExp():
+            return _is_number(node.body, values) and _is_number(node.orelse, values)
+        case ast.BoolOp():
+            return all(_is_number(one, values) for one in node.values)
+        case ast.Tuple():
+            return False
+    return True

@@ -19,21 +19,29 @@ class TreeSearch(NumberedStrategy):
     a failure. Edits under way count as visits that brought nothing, so several at once spread out.
     """
 
-    def __init__(self, means: Means, *, exploration: float = 0.05, widening: float = 0.5) -> None:
+    def __init__(
+        self, means: Means, *, exploration: float = 0.05, widening: float = 0.5, best: bool = False
+    ) -> None:
         """Begin with the task alone.
 
         Args:
             means: What may be asked for.
             exploration: Weight of what is seldom visited, in units of reward.
             widening: A node visited n times has up to n to this power children.
+            best: Whether an edit is shown the best that it comes from, where that is another than its parent.
         """
         super().__init__(means)
+        self._best = best
         self.tree = Tree(exploration=exploration, widening=widening)
 
     def _next(self) -> Move | None:
         node = self.tree.select()
         self.tree.begin(node)
-        return self.move("draft") if node.found is None else self.move("improve", node.found)
+        if node.found is None:
+            return self.move("draft")
+        best = max((n.found for n in node.path() if n.found is not None), key=lambda found: found.merit)
+        beside = (best,) if self._best and best is not node.found else ()
+        return self.move("improve", node.found, inspirations=beside)
 
     def _listen(self, move: Move, reply: Reply) -> None:
         del reply
