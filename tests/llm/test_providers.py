@@ -151,10 +151,30 @@ def test_cut_off_by_its_limit_is_an_answer_that_says_so(form):
         assert make(server, form).complete(TALK, None, Limits()).stop == "length"
 
 
-def test_an_answer_is_whole_where_the_server_ends_nothing():
-    with ScriptedModel([Says("whole", stays_open=True)]) as server:
-        got = make(server, "chat").complete(TALK, None, Limits(deadline_s=60))
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_answer_is_whole_where_the_server_ends_nothing(form):
+    with ScriptedModel([Says("whole", stays_open=True), "next"]) as server:
+        provider = make(server, form)
+        got = provider.complete(TALK, None, Limits(deadline_s=60))
+        assert provider.complete(TALK, None, Limits()).text == "next"
     assert (got.text, got.stop, got.usage.output_tokens) == ("whole", "end", 50)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_one_connection_serves_many_questions(form):
+    with ScriptedModel(["answer"]) as server:
+        provider = make(server, form)
+        for _ in range(3):
+            provider.complete(TALK, None, Limits())
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_error_in_mid_stream_is_told_and_worth_another_attempt(form):
+    event = f'event: error\ndata: {{"type": "error", "error": {{"message": "overloaded, {KEY}"}}}}\n\n'
+    failure = fails(Sends(event.encode()), form)
+    assert (failure.kind, failure.billed, failure.again) == (FailureKind.SERVER, True, True)
+    assert "overloaded, ***" in str(failure)
 
 
 def test_an_endless_answer_is_cut_and_counted_in_bytes(monkeypatch):

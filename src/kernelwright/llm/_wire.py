@@ -35,6 +35,16 @@ def sdk(name: str) -> ModuleType:
         ) from None
 
 
+def transport(package: ModuleType) -> ModuleType:
+    """Return what an SDK speaks HTTP with: httpx, or what it has in its place."""
+    # Classes are renamed by some SDKs, functions are not.
+    return sys.modules[package.Timeout.__init__.__module__.partition(".")[0]]
+
+
+class Broke(Exception):
+    """A server told of an error in the middle of its answer; the message is what it said."""
+
+
 class SchemaWish:
     """Remembers whether a model takes schemas: where it does not, the prompt asks for the same in words."""
 
@@ -82,6 +92,14 @@ class Watch:
         self.begun = True
         self._parts.append(piece)
         self._size += len(piece)
+        self.look()
+
+    def look(self) -> None:
+        """See whether to go on.
+
+        Raises:
+            CallFailed: it is too late, or nobody wants the answer any more.
+        """
         if self._limits.cancelled():
             raise CallFailed(f"{self._name}: given up", FailureKind.STOPPED, billed=True)
         if self._clock() > self._ends_s:
@@ -101,8 +119,7 @@ class Watch:
 @contextmanager
 def in_words(package: ModuleType, name: str, key: str, limits: Limits) -> Iterator[None]:
     """Turn whatever an SDK raises into a `CallFailed`, without the key in it."""
-    # httpx, or what the SDK has in its place; classes are renamed by some SDKs, functions are not.
-    transport = sys.modules[package.Timeout.__init__.__module__.partition(".")[0]]
+    http = transport(package)
 
     def failed(error: Exception, words: str, kind: FailureKind, **more: Any) -> CallFailed:
         said = f"{words}: {error}"[:_MOST_WORDS] if str(error) else words
@@ -111,20 +128,20 @@ def in_words(package: ModuleType, name: str, key: str, limits: Limits) -> Iterat
     try:
         yield
     except package.APITimeoutError as error:
-        unsent = isinstance(error.__cause__, transport.ConnectTimeout | transport.PoolTimeout)
+        unsent = isinstance(error.__cause__, http.ConnectTimeout | http.PoolTimeout)
         raise failed(error, _late(limits), FailureKind.TIMEOUT, billed=not unsent) from None
     except package.APIConnectionError as error:
-        unsent = isinstance(error.__cause__, transport.ConnectError)
+        unsent = isinstance(error.__cause__, http.ConnectError)
         raise failed(error, "cannot be reached", FailureKind.UNREACHABLE, billed=not unsent) from None
     except package.APIStatusError as error:
         kind = kind_of(error.status_code)
         words = f"answered {error.status_code} ({kind.value})"
         raise failed(error, words, kind, retry_after_s=retry_after_s(error.response.headers)) from None
-    except package.APIError as error:
+    except (package.APIError, Broke) as error:
         raise failed(error, "broke off with an error", FailureKind.SERVER, billed=True) from None
-    except transport.TimeoutException as error:
+    except http.TimeoutException as error:
         raise failed(error, _late(limits), FailureKind.TIMEOUT, billed=True) from None
-    except transport.HTTPError as error:
+    except http.HTTPError as error:
         raise failed(error, "broke off", FailureKind.UNREACHABLE, billed=True) from None
     except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         words = "what came back is not in the format of this provider"

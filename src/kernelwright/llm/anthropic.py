@@ -6,7 +6,7 @@ Does not cover: tools, images, extended thinking's text.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,8 @@ from ..errors import MissingToolError
 from ._names import ModelName
 from ._prices import Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
-from ._wire import SchemaWish, Watch, hide, in_words, sdk, timeout
+from ._stream import streamed
+from ._wire import SchemaWish, Watch, hide, in_words, sdk
 
 _URL = "https://api.anthropic.com"
 _STOPS: dict[str, Stop] = {
@@ -66,35 +67,32 @@ class Messages:
 
     def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         watch = Watch(self.name, limits, self._clock)
-        asked: dict[str, Any] = {}
+        asked: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": m.role, "content": [_block(m)]} for m in messages if m.role != "system"],
+            "max_tokens": limits.output_tokens,
+            "stream": True,
+        }
         if schema is not None:
             asked["output_config"] = {"format": {"type": "json_schema", "schema": dict(schema)}}
         if system := [_block(m) for m in messages if m.role == "system"]:
             asked["system"] = system
-        read: Any = None
+        read: dict[str, Any] = {}
         written: int | None = None
         stop = "max_tokens"  # an answer that breaks off was cut
         with in_words(self._anthropic, self.name, self._key, limits):
-            stream = self._client.messages.create(
-                model=self._model,
-                max_tokens=limits.output_tokens,
-                messages=[{"role": m.role, "content": [_block(m)]} for m in messages if m.role != "system"],
-                stream=True,
-                timeout=timeout(self._anthropic, limits),
-                **asked,
-            )
-            with stream:
-                for event in stream:
-                    if event.type == "message_start":
-                        read = event.message.usage
-                    elif event.type == "content_block_delta" and event.delta.type == "text_delta":
-                        watch.take(event.delta.text)
-                    elif event.type == "message_delta":
-                        stop = event.delta.stop_reason or stop
-                        written = event.usage.output_tokens
-                    watch.take()
+            with streamed(self._anthropic, self._client, "/v1/messages", asked, watch, limits) as events:
+                for event in events:
+                    kind, delta = event["type"], event.get("delta") or {}
+                    if kind == "message_start":
+                        read = event["message"]["usage"]
+                    elif kind == "message_delta":
+                        stop = delta.get("stop_reason") or stop
+                        written = event["usage"]["output_tokens"]
+                    watch.take(delta["text"] if delta.get("type") == "text_delta" else "")
                     if watch.full:
                         stop = "max_tokens"
+                    if watch.full or kind == "message_stop":
                         break
             text = hide(watch.end(), self._key)
             spent = _usage(read, len(text.encode()) if written is None else written)
@@ -108,10 +106,10 @@ def _block(message: Message) -> dict[str, Any]:
     return block | ({"cache_control": {"type": "ephemeral"}} if message.stable else {})
 
 
-def _usage(read: Any, written: int) -> Usage:
-    cached, kept = read.cache_read_input_tokens or 0, read.cache_creation_input_tokens or 0
+def _usage(read: Mapping[str, Any], written: int) -> Usage:
+    cached, kept = read.get("cache_read_input_tokens") or 0, read.get("cache_creation_input_tokens") or 0
     return Usage(
-        input_tokens=read.input_tokens + cached + kept,
+        input_tokens=read["input_tokens"] + cached + kept,
         cached_tokens=cached,
         written_tokens=kept,
         output_tokens=written,

@@ -18,7 +18,8 @@ from ..errors import InputError, MissingToolError
 from ._names import ModelName
 from ._prices import FREE, Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
-from ._wire import SchemaWish, Watch, hide, in_words, sdk, timeout
+from ._stream import streamed
+from ._wire import SchemaWish, Watch, hide, in_words, sdk
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENROUTER = "https://openrouter.ai/api/v1"
@@ -114,17 +115,8 @@ class ChatCompletions:
             }
         usage, stop = None, ""
         with in_words(self._openai, self.name, self._key, limits):
-            # As JSON, and by the whole address: to make records and to join addresses takes the SDK longer than to ask.
-            stream = self._client.post(
-                f"{self._base_url}/chat/completions",
-                cast_to=object,
-                body=asked,
-                options={"timeout": timeout(self._openai, limits)},
-                stream=True,
-                stream_cls=self._openai.Stream[object],
-            )
-            with stream:
-                for chunk in stream:
+            with streamed(self._openai, self._client, "/chat/completions", asked, watch, limits) as chunks:
+                for chunk in chunks:
                     usage = chunk.get("usage") or usage
                     for choice in chunk.get("choices") or ():
                         watch.take((choice.get("delta") or {}).get("content") or "")
