@@ -55,7 +55,8 @@ _TAKES = {
     torch.int32: (torch.int32, torch.int64, torch.bool),
 }
 """What a buffer holds → the tensors that it takes."""
-_LARGEST = 1 << 30
+LARGEST = 1 << 30
+"""Integers that are given lie below it, so that the sum of two fits 32 bits."""
 _OVERRIDE = re.compile(r"^\s*(?:@id\(\d+\)\s*)?override\s+(\w+)", re.MULTILINE)
 _MOST_GROUPS = 65535
 _LOOK_S = 60.0
@@ -141,7 +142,7 @@ class Shader:
         """Return a tensor as its buffer holds it; integers must fit, unless the call only writes them."""
         name = self._program.called[place]
         given = tensor.dtype is torch.int64 and name not in self._program.written
-        if given and max(int(tensor.max()), -int(tensor.min())) >= _LARGEST:
+        if given and max(int(tensor.max()), -int(tensor.min())) >= LARGEST:
             raise NotImplementedError(f"Unsupported: {name} holds integers of 2^30 or more; WGSL has 32 bits")
         return tensor.to(self._program.held[name])
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from benchmarks.random_graphs import case_of
+from tests.propose.schedule.test_random_programs import BITS
 
 from kernelwright.languages import get_language
 from kernelwright.languages._process import run_tool
@@ -168,6 +169,7 @@ KINDS = {
         "x0.clamp(-3, 5)", "torch.where(v0 > 2, -v0, v0 + x0).amax(1)",
         inputs=("torch.randint(-9, 10, (3, 70), generator=g)",),
     ),
+    "bits": BITS,
     "bools": program("~(x0 > 0)", "x1.logical_and(v0)", "v1.float().sum(1) + x2[x3]", inputs=(
         "torch.randn(3, 70, generator=g)", "torch.rand(3, 70, generator=g) > 0.5",
         "torch.randn(5, generator=g).half()", "torch.tensor([4, 0, 3])",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from benchmarks.random_graphs import case_of
 from benchmarks.triton_coverage import LAYOUTS, fault, run_printed
+from tests.propose.schedule.test_random_programs import BITS
 
 from kernelwright.languages import get_language
 from kernelwright.languages.triton import specialisations
@@ -128,6 +129,7 @@ KINDS = {
     "product": program("F.gelu(x0 @ x0.t() + 1)", inputs=("torch.randn(40, 70, generator=g)",)),
     "scatter": program("torch.zeros(9, 130).index_add(0, torch.tensor([0, 3, 3, 8, 0]), x0)"),
     "windows": program("F.max_pool1d(x0.unsqueeze(0), 3, stride=2, padding=1)"),
+    "bits": BITS,
     "functions": program(
         "F.gelu(x0) + F.mish(x0) + F.elu(x0) + F.softplus(x0)", "v0 + torch.tanh(x0) + torch.erf(x0) + F.silu(x0)",
         "v1 + torch.log(x0.abs() + 1e-3) + torch.expm1(x0) + torch.log1p(x0.abs()) + F.hardswish(x0)",

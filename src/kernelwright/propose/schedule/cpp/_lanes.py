@@ -30,8 +30,7 @@ from ._scalar import Scalar, Scope
 VECTORS = {"float32": "kw::F", "float64": "kw::Wide", "int64": "kw::M", "bool": "kw::M"}
 """Vector types by kind; integers are lanes of 32 bits."""
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^",
-          "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}  # fmt: skip
+_LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
 
 @dataclass

@@ -235,7 +235,7 @@ SCALAR: dict[str, Rule] = {
     )},
     **{name: _sign(sign) for name, sign in {
         "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "logical_and": "&&",
-        "logical_or": "||", "logical_xor": "!=", "bitwise_and": "&&", "bitwise_or": "||", "bitwise_xor": "!=",
+        "logical_or": "||", "logical_xor": "!=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
     }.items()},
     "add": _scaled("+", 0, 1), "sub": _scaled("-", 0, 1), "rsub": _scaled("-", 1, 0), "div": _divide,
     "round": lambda a, _, __: f"std::nearbyint({a[0]})",
@@ -248,7 +248,7 @@ SCALAR: dict[str, Rule] = {
     "reciprocal": lambda a, _, kind: f"({literal(1, kind)} / {a[0]})",
     "isnan": lambda a, _, kind: "false" if kind == "int64" else f"({a[0]} != {a[0]})",
     "isinf": lambda a, _, kind: "false" if kind == "int64" else f"std::isinf({a[0]})",
-    "logical_not": lambda a, _, __: f"(!{a[0]})",
+    "logical_not": lambda a, _, __: f"(!{a[0]})", "bitwise_not": lambda a, _, __: f"(~{a[0]})",
     "sign": _typed("kw::signum"),
     "maximum": _typed("kw::larger"), "minimum": _typed("kw::smaller"),
     "where": lambda a, _, __: f"({a[0]} ? {a[1]} : {a[2]})",

@@ -159,7 +159,7 @@ CALLS: dict[str, Rule] = {
     )},
     **{name: _sign(sign) for name, sign in {
         "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "logical_and": "&&",
-        "logical_or": "||", "logical_xor": "!=", "bitwise_and": "&&", "bitwise_or": "||", "bitwise_xor": "!=",
+        "logical_or": "||", "logical_xor": "!=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
     }.items()},
     "add": _scaled("+", 0, 1), "sub": _scaled("-", 0, 1), "rsub": _scaled("-", 1, 0), "div": _divide,
     "floor_divide": lambda d, a, _, kind: _divide(d, a, {"rounding_mode": "floor"}, kind),
@@ -171,6 +171,7 @@ CALLS: dict[str, Rule] = {
     "isnan": lambda d, a, _, kind: d.call("isnan", str(a[0])) if kind != "int64" else d.number(False, "bool"),
     "isinf": lambda d, a, _, kind: d.call("isinf", str(a[0])) if kind != "int64" else d.number(False, "bool"),
     "logical_not": lambda d, a, _, kind: f"(!{d.cast(str(a[0]), kind, 'bool')})",
+    "bitwise_not": lambda _, a, __, ___: f"(~{a[0]})",
     "sign": lambda d, a, _, kind: d.chosen(
         f"({a[0]} > {d.number(0, kind)})", d.number(1, kind),
         d.chosen(f"({a[0]} < {d.number(0, kind)})", d.number(-1, kind), str(a[0])),

@@ -40,7 +40,7 @@ def _same_kind(op: str, place: int, arg: Expression | None, wide: Kind) -> Expre
     """Convert an operand to what the operation computes in; conditions and masks stay."""
     if arg is None or arg.kind == wide or (op == "where" and place == 0):
         return arg
-    if op.startswith(("logical_", "bitwise_")):
+    if op.startswith("logical_"):
         return arg
     if isinstance(arg, Literal):
         return Literal(arg.value, wide)

@@ -109,9 +109,7 @@ def _divide(d: Terms, a: list[str | None], options: Options, kind: Kind) -> str:
 
 OPERATORS: dict[str, Rule] = {
     **CALLS,
-    **{name: _sign(sign) for name, sign in {
-        "logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|",
-    }.items()},
+    "logical_and": _sign("&"), "logical_or": _sign("|"),
     "logical_not": lambda _, a, __, ___: f"({a[0]} == 0)",
     "pow": _power, "div": _divide,
 }  # fmt: skip

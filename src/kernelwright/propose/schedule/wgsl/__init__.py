@@ -9,12 +9,13 @@ precision, this one sums in as many float32 partial sums as a group has items.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ....languages.wgsl import LARGEST
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
 from ..groups import Body, Launch, iterations, launches, needed, print_program, renamed
 from ..printing import Unprintable
 from ..tile import Begin, Call, Literal, Program, expressions, statements, walk
-from ._dialect import HELD, LARGEST, TAKEN, Wgsl
+from ._dialect import HELD, TAKEN, Wgsl
 from ._functions import FUNCTIONS
 
 __all__ = ["Unprintable", "render"]

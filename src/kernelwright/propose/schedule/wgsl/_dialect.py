@@ -15,8 +15,6 @@ HELD = {
     "float32": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "int32": "i32", "bool": "i32",
 }  # fmt: skip
 """What lies in memory, by dtype; tensors are converted on their way."""
-LARGEST = 1 << 30
-"""Integers that come in lie below it; the language `wgsl` refuses a call with larger ones."""
 _OWN = frozenset(
     {"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"}
 )

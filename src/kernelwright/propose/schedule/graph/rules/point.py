@@ -8,7 +8,7 @@ from .._reader import NotRead, Reader, ints, number, rule
 
 _SAME = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "clip": "clamp",
-    "clamp_min": "maximum", "clamp_max": "minimum", "bitwise_not": "logical_not",
+    "clamp_min": "maximum", "clamp_max": "minimum",
 }  # fmt: skip
 
 
@@ -16,8 +16,10 @@ _SAME = {
 def _point(b: Reader, op: Captured) -> Node:
     bare = op.op.split(".")[1]
     name = _SAME.get(bare, bare)
-    if name == "cast" or (bare.startswith("bitwise") and op.dtype != "bool"):
+    if name == "cast":
         raise NotRead(op.op)
+    if op.dtype == "bool":
+        name = name.replace("bitwise", "logical")
     args: list[Node | Number | None] = []
     for a in op.args:
         args.append(b.node(a) if isinstance(a, Ref) else None if a is None else number(a))
