@@ -41,7 +41,16 @@ from pathlib import Path
 from kernelwright.devices import detect
 from kernelwright.propose import Request
 from kernelwright.propose.llm import LLMEditor
-from kernelwright.records import Budget, Decision, DecisionStatus, Evaluation
+from kernelwright.records import (
+    Budget,
+    CheckStatus,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Interval,
+    Verdict,
+)  # fmt: skip
 from kernelwright.search import Meter
 from kernelwright.search._builder import Builder
 from kernelwright.search._editing import WIDTH
@@ -101,20 +110,25 @@ class ProgramJudge(PlantedJudge):
     """Takes the shared evaluator's word; nothing is measured."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(device_s=0.0, bound_us=0.001)
-        self._folder = folder
+        super().__init__()
+        self._program = folder / "program.py"
 
     def screen(self, candidate, build, **limits):
-        """Write the program down, have it evaluated, and plant what came out."""
+        """Write the program down, have it evaluated, and say what came out."""
         del limits
-        path = self._folder / "program.py"
-        path.write_text(candidate.sources[0].text)
-        right, speed = evaluator.judge(str(path))
-        source = candidate.sources[0]
-        told = source.model_copy(update={"text": f"{100.0 / max(speed, 1e-9)} {'' if right else 'verify'}"})
-        planted = super().screen(candidate.model_copy(update={"sources": (told,)}), build)
-        decision = planted.decision.model_copy(update={"candidate": candidate.key})
-        return planted.model_copy(update={"candidate": candidate, "decision": decision})
+        self._program.write_text(candidate.sources[0].text)
+        right, speed = evaluator.judge(str(self._program))
+        finding = Finding(check="correct", status=CheckStatus.PASS if right else CheckStatus.FAIL)
+        verdict = Verdict(candidate=candidate.key, findings=(finding,), failure="" if right else "correct")
+        decision = Decision(
+            candidate=candidate.key, reason="the evaluator's word",
+            status=DecisionStatus.INCONCLUSIVE if right else DecisionStatus.REJECTED,
+            speedup=Interval(median=speed) if right else None, time_us=100.0 / speed if right else 0.0,
+        )  # fmt: skip
+        return Evaluation(
+            candidate=candidate, build=build, verdict=verdict, decision=decision,
+            stage="screen" if right else "verify",
+        )  # fmt: skip
 
     def accept(self, candidate, build, **more):
         """Accept nothing: the figure is of the exploration."""

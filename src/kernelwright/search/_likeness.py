@@ -1,13 +1,27 @@
 """Which candidates are the same but for comments and layout."""
 
-from functools import cache
-
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+import re
 
 from ..records import Candidate, content_key
 
-_PYTHON = frozenset({"triton", "torch", "pallas", "numpy"})
+_PYTHON = re.compile(
+    r'"""(?:\\.|[^\\])*?"""'
+    r"|'''(?:\\.|[^\\])*?'''"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])*'"
+    r"|(?P<comment>\#[^\n]*)",
+    re.DOTALL,
+)
+_C = re.compile(
+    r'R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'"  # between digits it parts them
+    r"|(?P<comment>//(?:\\.|[^\\\n])*|/\*.*?(?:\*/|\Z))",
+    re.DOTALL,
+)
+"""Texts in quotes and comments, whichever begins first: what looks like a comment in a text is none."""
+_WRITTEN = {name: _PYTHON for name in ("triton", "torch", "pallas", "numpy")}
+"""Languages that are not written as C is."""
 
 
 def likeness(candidate: Candidate) -> str:
@@ -23,21 +37,13 @@ def likeness(candidate: Candidate) -> str:
         >>> likeness(plain) == likeness(said), likeness(plain) == likeness(other)
         (True, False)
     """
-    lexer = _lexer("python" if candidate.language in _PYTHON else "cpp")
+    comments = _WRITTEN.get(candidate.language, _C)
     parts = [candidate.language, candidate.entry, candidate.style, *candidate.flags, "--"]
     for source in sorted(candidate.sources, key=lambda s: s.path):
-        words = (word for kind, word in lexer.get_tokens(source.text) if not _is_comment(kind))
-        text = "".join(words)
+        text = comments.sub(_without_comment, source.text)
         parts += [source.path, "\n".join(line.rstrip() for line in text.splitlines() if line.strip())]
     return content_key(*parts)
 
 
-@cache
-def _lexer(name: str) -> Lexer:
-    lexer: Lexer = get_lexer_by_name(name, stripnl=False)
-    return lexer
-
-
-def _is_comment(kind: tuple[str, ...]) -> bool:
-    """Tell whether a token is a comment; pygments files preprocessor lines under comments too."""
-    return kind[:1] == ("Comment",) and not any(name.startswith("Preproc") for name in kind)
+def _without_comment(found: re.Match[str]) -> str:
+    return "" if found["comment"] else found[0]
