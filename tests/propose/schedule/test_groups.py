@@ -151,6 +151,16 @@ def test_sizes_give_way_to_words_of_the_language():
     assert str(found.buffers[1].shape[0]) == "(inner_ * 2)" == str(found.steps[0].body[0].end.size)
 
 
+PRODUCTS = program("x0 @ x1", "v0 @ x1", inputs=("torch.randn(9, 9, generator=g)",) * 2)
+
+
+def test_opencl_kernels_that_differ_in_names_alone_are_one_function():
+    case, tiles = lowered(PRODUCTS)
+    text = opencl.render(tiles, case.graph).sources[0].text
+    assert [step.name for step in tiles.steps] == ["mm_kernel", "mm_1_kernel"]
+    assert text.count("// kernel: mm_kernel(") == 2 and text.count("__kernel void") == 1
+
+
 KINDS = {
     "softmax": program("torch.softmax(x0, 1)"),
     "columns": program("torch.softmax(x0, 0)"),
@@ -170,6 +180,7 @@ KINDS = {
         inputs=("torch.randint(-9, 10, (3, 70), generator=g)",),
     ),
     "bits": BITS,
+    "products": PRODUCTS,
     "bools": program("~(x0 > 0)", "x1.logical_and(v0)", "v1.float().sum(1) + x2[x3]", inputs=(
         "torch.randn(3, 70, generator=g)", "torch.rand(3, 70, generator=g) > 0.5",
         "torch.randn(5, generator=g).half()", "torch.tensor([4, 0, 3])",

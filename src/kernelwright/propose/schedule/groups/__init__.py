@@ -8,11 +8,11 @@ iteration. A `Dialect` says how a language writes types, numbers, loads, loops a
 
 from ._dialect import CALLS, Dialect, Options, Rule, Terms
 from ._functions import needed
-from ._launches import Launch, iterations, launches
+from ._launches import Launch, iterations, launches, shared
 from ._names import renamed
 from ._print import Body, print_program
 
 __all__ = [
     "CALLS", "Body", "Dialect", "Launch", "Options", "Rule", "Terms", "iterations", "launches", "needed",
-    "print_program", "renamed",
+    "print_program", "renamed", "shared",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Kernel → launches: which loops run over groups, and which over the items of one."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..printing import Unprintable
@@ -19,6 +19,7 @@ from ..tile import (
     Update,
     as_loops,
     expressions,
+    pattern,
     statements,
     walk,
 )
@@ -68,6 +69,12 @@ def launches(program: Program) -> Iterator[Launch]:
             if clash:
                 raise Unprintable(f"a kernel reads {clash.pop()}, which it writes")
             yield launch
+
+
+def shared(launched: Sequence[Launch], program: Program) -> list[Launch]:
+    """Give launches that differ in names alone the name of the first: they run one function, on other buffers."""
+    first = dict[Hashable, str]()
+    return [replace(one, name=first.setdefault(pattern(one, program), one.name)) for one in launched]
 
 
 def _split(kernel: Kernel) -> Iterator[Launch]:

@@ -283,12 +283,12 @@ def print_program(
     head += [f"// launch: require = {guard}" for guard in program.guards]
     head += [f"// launch: require = {scalars[p]} == {value!r}" for p, value in program.scalars]
     head += [f"// temporary: {b.name} = {b.dtype}[{text_of(b.elements)}]" for b in temporaries]
-    text: list[str] = []
+    text: dict[str, list[str]] = {}
     for launch in launched:
         body = Body(program, dialect, launch)
         lines = body.lines()
-        passed = [b.name for b in program.buffers if b.name in (*launch.loaded, *launch.stored)]
+        passed = list(dict.fromkeys((*launch.loaded, *launch.stored)))
         said, code = frame(launch, body, passed, lines)
         head += said
-        text += [*code, ""]
-    return head, text
+        text.setdefault(launch.name, [*code, ""])
+    return head, [line for lines in text.values() for line in lines]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ....records import Candidate, Scalar, SourceFile
 from ..graph import Graph
-from ..groups import Body, Launch, launches, needed, print_program, renamed
+from ..groups import Body, Launch, launches, needed, print_program, renamed, shared
 from ..printing import Unprintable
 from ..tile import Buffer, Program
 from ._dialect import STORED, TAKEN, OpenClC
@@ -30,7 +30,7 @@ def render(
         Unprintable: an operator has no form, or torch computes a part.
     """
     program = renamed(program, TAKEN)
-    launched = list(launches(program))
+    launched = shared(list(launches(program)), program)
     by_name = {b.name: b for b in program.buffers}
 
     def frame(launch: Launch, body: Body, passed: list[str], lines: list[str]) -> tuple[list[str], list[str]]:

@@ -3,14 +3,16 @@
 from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
 
-from ._program import Contraction, Kernel, Program
+from ._program import Program
 
 _NAMES = ("name", "buffer", "axis", "accumulator")
 """Fields of statements and expressions that hold a name of the program's."""
 
 
-def pattern(step: Kernel | Contraction, program: Program) -> Hashable:
+def pattern(step: object, program: Program) -> Hashable:
     """Return what is equal for two steps that differ in names alone, buffers alike in dtype and shape included.
+
+    A step is a kernel, a contraction, or a record of statements that a printer made of one.
 
     Names are numbered as they come. So `touched` lists the buffers of both in the same order.
 
