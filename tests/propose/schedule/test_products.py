@@ -208,9 +208,9 @@ def test_a_product_is_the_librarys_or_has_a_form():
     assert not list(BY_NAME["library"].sites(after))
 
 
-def test_padding_is_loaded_under_a_mask():
+def test_padding_is_loaded_under_a_mask_where_lanes_meet_it():
     _, program = program_of("convolved", Tiling("panels"))
-    assert "kw::load_where(x0" in cpp.source(program)
+    assert "kw::load_between(x0" in cpp.source(program)
 
 
 def test_half_floats_are_summed_in_single():

@@ -22,6 +22,9 @@ from ..tile import (
 from ._lanes import VECTORS, Lanes
 from ._scalar import TYPES, Scalar, Scope, bare, literal
 
+_SCANS = {"sum": ("kw::Plus", "0.0f"), "prod": ("kw::Times", "1.0f")}
+"""Monoid → how two states join, and what changes nothing."""
+
 
 @dataclass
 class Accumulators:
@@ -30,6 +33,8 @@ class Accumulators:
     program: Program
     scope: Scope = field(init=False)
     monoids: dict[str, Begin] = field(default_factory=dict)
+    scanned: frozenset[str] = frozenset()
+    """Accumulators whose every state along the lanes is wanted, not the last alone."""
 
     def __post_init__(self) -> None:
         self.scope = Scope(self.program)
@@ -63,6 +68,8 @@ class Accumulators:
 
     def _update(self, s: Update) -> list[str]:
         begin = self.monoids[s.name]
+        if s.name in self.scanned:
+            return self._scan(s, begin)
         monoid = MONOIDS[begin.monoid]
         names = {part: self.scope.parts.get((s.name, part), f"{s.name}_{part}") for part in monoid.parts}
         lanes = self._in_lanes and names[next(iter(names))] in self.scope.lanes
@@ -95,6 +102,19 @@ class Accumulators:
 
     def _kept(self, fresh: str, old: str) -> str:
         return f"kw::keep(lanes, {bare(fresh)}, {old})" if self._in_lanes else bare(fresh)
+
+    def _scan(self, s: Update, begin: Begin) -> list[str]:
+        """Fold lanes one after another: each lane's state is named, the last is carried on."""
+        value = s.value.args[0] if isinstance(s.value, Call) and s.value.op == "cast" else s.value
+        if begin.monoid not in _SCANS or value is None or value.kind != "float32":
+            raise Unprintable(f"a scan of {begin.monoid} in lanes")
+        join, start = _SCANS[begin.monoid]
+        found, name = self._value(value), f"{s.name}_run"
+        self.scope.parts[s.name, "value"] = name
+        self._declare(name, begin.kind)
+        given = f"kw::keep(lanes, {found}, kw::splat({start}))"
+        given = f"kw::widen({given})" if begin.kind == "float64" else given
+        return [f"const {VECTORS[begin.kind]} {name} = kw::scan<{join}>({given}, {s.name}_value);"]
 
     def _wide(self, monoid: str, name: str, value: Expression) -> list[str]:
         """Fold float lanes into double ones."""

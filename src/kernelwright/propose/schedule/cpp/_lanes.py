@@ -25,7 +25,7 @@ from ..tile import (
     substitute,
     walk,
 )  # fmt: skip
-from ._scalar import Scalar, Scope
+from ._scalar import Scalar, Scope, bare, literal
 
 VECTORS = {"float32": "kw::F", "float64": "kw::Wide", "int64": "kw::M", "bool": "kw::M"}
 """Vector types by kind; integers are lanes of 32 bits."""
@@ -161,8 +161,28 @@ class Lanes:
         if buffer.dtype != "float32" or load is None:
             return ""
         mask = self.text(e.condition)
+        if self._between(e.condition):
+            inside, masked = self.one.text(e.condition), f"[&] {{ return {mask}; }}"
+            other = literal(e.other.value, "float32")
+            function = f"{load.removesuffix('_where')}_between"
+            return (
+                f"kw::{function}({self._address(e.value, place)}, [&](int k) {{ return {bare(inside)}; }}, {masked}, "
+                f"{other}, lanes)"
+            )
         loaded = f"kw::{load}({self._address(e.value, place)}, {mask}, lanes)"
         return loaded if e.other.value == 0 else f"kw::select({mask}, {loaded}, {self._full(e.other)})"
+
+    def _between(self, e: Expression) -> bool:
+        """Tell whether a condition that holds for the first and the last lane holds for all of them."""
+        if not self.varies(e):
+            return True
+        if not isinstance(e, Call):
+            return False
+        if e.op in ("logical_and", "bitwise_and"):
+            return all(a is not None and self._between(a) for a in e.args)
+        return e.op in ("lt", "le", "gt", "ge") and all(
+            a is not None and self.step(a) is not None for a in e.args
+        )
 
     def _call(self, e: Call) -> str:
         if e.op == "cast":

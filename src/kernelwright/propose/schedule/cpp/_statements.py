@@ -1,6 +1,6 @@
 """Statements as C++: stores, loops, lanes, threads."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ..printing import Unprintable
@@ -13,22 +13,29 @@ from ..tile import (
     Kind,
     Let,
     Literal,
+    Load,
     Loop,
     Position,
+    Result,
     Row,
     Statement,
     Store,
     Update,
+    expressions,
     number,
     offset,
     part_kind,
+    walk,
 )  # fmt: skip
 from ._accumulators import Accumulators
+from ._jam import beside, jammed, vectors
 from ._lanes import Lanes
 from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
+_LANES = 16
+"""Of the widest vectors."""
 _SERIAL = 1 << 14
 
 
@@ -151,6 +158,14 @@ class Body(Accumulators):
                 self._restore(snapshot)
         if s.parallel:
             return self._parallel(s, depth)
+        if s.ordered and self.vector and not self._in_lanes:
+            snapshot, scanned = self._snapshot(), self.scanned
+            try:
+                return self._scan_loop(s, depth)
+            except Unprintable:
+                self._restore(snapshot)
+            finally:
+                self.scanned = scanned
         return self._serial(s, depth)
 
     def _snapshot(self) -> tuple[dict[str, Kind], str, dict[tuple[str, str], str], dict[str, Begin]]:
@@ -226,7 +241,7 @@ class Body(Accumulators):
         if s.parallel:
             return self._blocks(s, depth)
         folded = self._folded(s.body)
-        unroll = s.unroll if folded else 1
+        unroll = s.unroll if folded and not any(isinstance(b, Loop) for b in s.body) else 1
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         declared, joined = [], []
         before = self._snapshot()
@@ -239,10 +254,11 @@ class Body(Accumulators):
         self._restore((before[0], before[1], before[2], {**self.monoids}))
         u = ", int u" if unroll > 1 else ""
         zero, run = (", 0", ", u") if unroll > 1 else ("", "")
+        several = [] if folded else self._several(s, depth)
         lines = [
             f"{pad}{{", *declared,
             f"{pad}  const auto step = [&](int64_t {s.axis}, auto lanes{u}) __attribute__((always_inline)) {{", *inner,
-            f"{pad}  }};", f"{pad}  int64_t at = {begin};", f"{pad}  const int64_t end = {end};",
+            f"{pad}  }};", f"{pad}  int64_t at = {begin};", f"{pad}  const int64_t end = {end};", *several,
         ]  # fmt: skip
         if unroll > 1:
             lines += [
@@ -256,9 +272,46 @@ class Body(Accumulators):
         ]  # fmt: skip
         return lines
 
+    def _scan_loop(self, s: Loop, depth: int) -> list[str]:
+        """Print a scan over lanes: what it folds joins the lanes before it, and the vectors before it by one value."""
+        folded, before = frozenset(self._folded(s.body)), self._snapshot()
+        if not folded or not _is_scan(s.body, folded):
+            raise Unprintable("iterations that wait for each other in another way than by what they fold")
+        self.scanned, self.scope.axis = folded, s.axis
+        body, pad = self.print(s.body, depth + 2), "  " * depth
+        self._restore(before)
+        begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
+        return [
+            f"{pad}{{",
+            f"{pad}  const auto step = [&](int64_t {s.axis}, auto lanes) __attribute__((always_inline)) {{", *body,
+            f"{pad}  }};", f"{pad}  int64_t at = {begin};", f"{pad}  const int64_t end = {end};",
+            f"{pad}  for (; at + kw::W <= end; at += kw::W) step(at, kw::Full{{}});",
+            f"{pad}  if (at < end) step(at, kw::Part{{static_cast<int>(end - at)}});", f"{pad}}}",
+        ]  # fmt: skip
+
+    def _several(self, s: Loop, depth: int) -> list[str]:
+        """Print a loop over several vectors side by side, around the loops within; nothing where there are none."""
+        pad, before, count = "  " * depth, self._snapshot(), vectors(s)
+        if count == 1:
+            return []
+        try:
+            body = jammed(s.body, s.axis, count)
+            self.scope.axis = s.axis
+            inner = self.print(body, depth + 2)
+        except Unprintable:
+            return []
+        finally:
+            self._restore(before)
+        places = [f"{beside(s.axis, k)} = {k} * kw::W" for k in range(1, count)]
+        return [
+            f"{pad}  for (; at + {count} * kw::W <= end; at += {count} * kw::W) {{",
+            f"{pad}    const int64_t {s.axis} = at;", f"{pad}    constexpr int64_t {', '.join(places)};",
+            f"{pad}    constexpr kw::Full lanes{{}};", *inner, f"{pad}  }}",
+        ]  # fmt: skip
+
     def _blocks(self, s: Loop, depth: int) -> list[str]:
         """Give threads whole blocks of a loop that is over lanes too."""
-        block = BLOCK if not any(isinstance(b, Loop) for b in s.body) else 64
+        block = BLOCK if not any(isinstance(b, Loop) for b in s.body) else max(64, _LANES * s.unroll)
         at = Position(f"{s.axis}_block")
         first = Arith("*", at, Literal(block, "int64"))
         last = Arith("min", Arith("+", first, Literal(block, "int64")), s.end)
@@ -266,6 +319,28 @@ class Body(Accumulators):
         count = Arith("//", Arith("+", s.end, Literal(block - 1, "int64")), Literal(block, "int64"))
         outer = Loop(f"{s.axis}_block", count, (inner,), parallel=True)
         return self._parallel(outer, depth)
+
+
+def _is_scan(body: Sequence[Statement], folded: Collection[str]) -> bool:
+    """Tell whether iterations wait for nothing but what they fold once, and read that only after they did."""
+    stored = {s.buffer for s in body if isinstance(s, Store)}
+    updated = set[str]()
+    for s in body:
+        read = [e for x in expressions(s) for e in walk(x)]
+        early = any(
+            isinstance(e, Result) and e.accumulator in folded and e.accumulator not in updated for e in read
+        )
+        again = any(isinstance(e, Load) and e.buffer in stored for e in read)
+        match s:
+            case Let() | Store(combine=""):
+                pass
+            case Update(name) if name in folded and name not in updated:
+                updated.add(name)
+            case _:
+                return False
+        if early or again:
+            return False
+    return True
 
 
 def _unparallel(s: Statement) -> Statement:

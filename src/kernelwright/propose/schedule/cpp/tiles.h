@@ -106,6 +106,19 @@ template <class Lanes> KW_INLINE F load_evens(const float* p, M where, Lanes lan
   const M high = bits(shuffle(given, given, (lane >> 1) + W / 2)) & even;
   return shuffle(load_where(p, low, Full{}), load_where(p + W, high, Full{}), 2 * lane);
 }
+// A load whose lanes are inside where the first and the last are; elsewhere under a mask, and `other` outside.
+template <class Lanes, class Inside, class Mask>
+KW_INLINE F load_between(const float* p, Inside inside, Mask mask, float other, Lanes lanes) {
+  if (inside(0) && inside(lanes.count - 1)) return load(p, lanes);
+  const M where = mask();
+  return select(where, load_where(p, where, lanes), splat(other));
+}
+template <class Lanes, class Inside, class Mask>
+KW_INLINE F load_evens_between(const float* p, Inside inside, Mask mask, float other, Lanes lanes) {
+  if (inside(0) && inside(lanes.count - 1)) return load_evens(p, kw::mask(true), lanes);
+  const M where = mask();
+  return select(where, load_evens(p, where, lanes), splat(other));
+}
 // Lanes in another order: lane i gets lane i ^ step.
 template <class V> KW_INLINE V turned(V v, int step) {
 #if defined(__GNUC__) && !defined(__clang__)
@@ -120,6 +133,44 @@ KW_INLINE double product_lanes(Wide v) {
   double r = 1;
   for (int i = 0; i < W; ++i) r *= v[i];
   return r;
+}
+
+// Scans: lane i gets what lanes 0 to i and the vectors before come to; `carry` becomes the last lane's.
+struct Plus {
+  static constexpr float kNeutral = 0.0f;
+  template <class V> KW_INLINE V operator()(V a, V b) const { return a + b; }
+};
+struct Times {
+  static constexpr float kNeutral = 1.0f;
+  template <class V> KW_INLINE V operator()(V a, V b) const { return a * b; }
+};
+template <class Join, class V> KW_INLINE V scan_lanes(V v) {
+  constexpr int lanes = sizeof(V) / sizeof(v[0]);
+#if defined(__GNUC__) && !defined(__clang__)
+  const V neutral = V{} + Join::kNeutral;
+  decltype(v < v) from;
+#pragma GCC unroll 4
+  for (int step = 1; step < lanes; step *= 2) {
+    for (int i = 0; i < lanes; ++i) from[i] = i < step ? lanes + i : i - step;
+    v = Join{}(v, __builtin_shuffle(v, neutral, from));
+  }
+#else
+  for (int i = 1; i < lanes; ++i) v[i] = Join{}(v[i - 1], v[i]);
+#endif
+  return v;
+}
+template <class Join> KW_INLINE F scan(F x, float& carry) {
+  const F all = Join{}(F{} + carry, scan_lanes<Join>(x));
+  carry = all[W - 1];
+  return all;
+}
+template <class Join> KW_INLINE Wide scan(Wide x, double& carry) {
+  constexpr int last = W / 2 - 1;
+  const Wide::Half low = scan_lanes<Join>(x.low), high = scan_lanes<Join>(x.high);
+  const double middle = Join{}(carry, low[last]);
+  const Wide all = {Join{}(Wide::Half{} + carry, low), Join{}(Wide::Half{} + middle, high)};
+  carry = Join{}(carry, Join{}(low[last], high[last]));
+  return all;
 }
 
 // Past the caches where the buffer is large and the place lies on a vector's boundary.

@@ -34,7 +34,7 @@ class Layout:
     vector: str = "auto"
     """`auto`; `inner` for the innermost loops; `outer` for one around whose neighbours lie side by side; `none`."""
     unroll: int = 2
-    """Vectors in flight in reductions."""
+    """Vectors in flight in reductions; side by side four times as many, where other loops run within those of lanes."""
     fuse_passes: bool = True
     """Whether reductions that do not wait for each other share a pass."""
     flatten: bool = True
@@ -79,6 +79,7 @@ def _touched(body: tuple[Statement, ...]) -> set[str]:
     }
 
 
+_BESIDE = 4
 _SHORT = 8
 """Iterations, known beforehand, that leave most lanes of a vector without work."""
 
@@ -102,7 +103,7 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
     outer_fits = here > below or layout.vector == "outer"
     beside = not any(_stores_apart(s, loop.axis) for s in inner)
     if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and here > 0:
-        return replace(loop, vector=True, unroll=1)
+        return replace(loop, vector=True, unroll=_BESIDE * layout.unroll)
     return replace(loop, body=vectorised(loop.body, layout))
 
 

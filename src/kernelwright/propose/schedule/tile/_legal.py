@@ -128,14 +128,15 @@ def can_unroll(_: Program, __: Kernel, spot: Spot) -> bool:
 
 
 def can_stream(program: Program, _: Kernel, spot: Spot) -> bool:
-    """Tell whether lanes store a large output side by side, and nothing reads it again."""
+    """Tell whether lanes or a scan store a large output side by side, and nothing reads it again."""
     s = spot.statement
-    if not isinstance(s, Store) or s.stream or s.combine or not spot.around[-1].vector:
+    lanes = next((loop for loop in spot.around if loop.vector or loop.ordered), None)
+    if not isinstance(s, Store) or s.stream or s.combine or lanes is None:
         return False
     buffer = program.buffer(s.buffer)
     if buffer.role != "output" or not _large(buffer):
         return False
-    beside = stride(offset(s.index, buffer.shape), spot.around[-1].axis) == number(1)
+    beside = stride(offset(s.index, buffer.shape), lanes.axis) == number(1)
     return beside and not any(s.buffer in read_by(step) for step in program.steps)
 
 

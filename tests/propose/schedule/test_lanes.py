@@ -1,0 +1,66 @@
+"""What lanes do: vectors side by side within the same loops, scans, windows whose lanes are inside."""
+
+import dataclasses
+
+import torch
+from tests.propose.schedule.test_actions import BY_NAME, graph_of
+from tests.propose.schedule.test_products import built, differences
+
+from kernelwright.propose.schedule import cpp
+from kernelwright.propose.schedule.actions import State, taken
+from kernelwright.propose.schedule.lower import Decisions, Layout, lower
+
+
+def over_channels(x):
+    """Take a norm of every column: what is named `add_1` must not meet a copy of what is named `add`."""
+    add = x + 1
+    add_1 = (add * add).sum(1, keepdim=True) + 2
+    return add / add_1 + x.amax(1, keepdim=True)
+
+
+def windows(x):
+    return torch.max_pool2d(x, 3, 1, 1, 2) + torch.max_pool2d(x, 3, 2, 1)[..., :1, :1]
+
+
+CASES = {
+    "columns": (over_channels, (3, 40, 300), "at += 8 * kw::W"),
+    "sums": (lambda x: torch.cumsum(x * 2, -1) + x, (3, 77), "kw::scan<kw::Plus>"),
+    "products": (lambda x: torch.cumprod(x, -1), (2, 77), "kw::scan<kw::Times>"),
+    "windows": (windows, (2, 9, 70), "kw::load_between("),
+}
+
+
+def lowered(function, shape, name="columns", unroll=2):
+    graph = graph_of(function, shape)
+    program = lower(graph, Decisions(layout=Layout(unroll=unroll)))
+    return graph, dataclasses.replace(program, name=name)
+
+
+def test_lanes_mean_what_the_graph_means_in_whole_vectors_and_parts():
+    programs = {name: lowered(function, shape, name) for name, (function, shape, _) in CASES.items()}
+    for name, (_, program) in programs.items():
+        assert CASES[name][2] in cpp.source(program), name
+    for name, difference in differences(programs, built(programs)):
+        assert difference < 1e-4, name
+
+
+def test_fewer_vectors_where_the_tuner_says_so_or_the_body_is_long():
+    def long(x):
+        return sum(torch.sin(x * k).sum(1) for k in range(20))
+
+    _, few = lowered(*CASES["columns"][:2], unroll=1)
+    assert "at += 4 * kw::W" in cpp.source(few)
+    assert "at += 4 * kw::W" not in cpp.source(lowered(long, (3, 40, 300))[1])
+
+
+def test_a_scan_that_folds_otherwise_is_no_scan_of_lanes():
+    _, program = lowered(lambda x: torch.logcumsumexp(x, -1), (3, 77))
+    assert "kw::scan<" not in cpp.source(program)
+
+
+def test_a_large_output_streams_from_lanes_around_a_loop_and_from_a_scan():
+    for function, shape in ((over_channels, (16, 64, 4096)), (CASES["sums"][0], (512, 8192))):
+        graph = graph_of(function, shape)
+        state = State(graph, graph)
+        (site,) = BY_NAME["stream"].sites(state)
+        assert "kw::stream(" in cpp.source(taken(state, BY_NAME["stream"], site).program)
