@@ -65,6 +65,7 @@ def test_equal_budget_stores_of_their_own_and_a_rotating_order(legs, tmp_path):
     assert [b[1] for b in begun] == ["rounds", "queue", "world_model", "queue", "world_model", "rounds"]
     assert {b[3] for b in begun} == {BUDGET} and len({b[4] for b in begun}) == 6
     assert all(b[5]["models"] == ("local:m@u",) and "recipe" in b[5] for b in begun)
+    assert not any(b[5]["instead"] for b in begun), "nobody stands in for a model that is of no use"
     assert [(s.recipe, round(s.speedup.median, 6), s.improved) for s in compared.standings()] == [
         ("polca", 2.0, 2), ("k-search", 1.5, 2), ("cudaforge", 1.0, 0),
     ]  # fmt: skip
@@ -158,6 +159,8 @@ def test_the_command_prints_the_standings_and_writes_the_report(legs, tmp_path, 
         "5",
         "--store",
         str(tmp_path),
+        "--model",
+        "local:m@http://127.0.0.1:1/v1",
         "--json",
     ]
     assert main(words) == 0
@@ -171,6 +174,7 @@ def test_the_command_prints_the_standings_and_writes_the_report(legs, tmp_path, 
     [
         (["compare", "a.py", "--recipes", "nope"], "no recipe is called 'nope'"),
         (["compare", "--recipes", "polca"], "needs a task and a recipe"),
+        (["compare", "a.py", "--recipes", "polca"], "none was named; add --model NAME"),
         (
             ["compare", "a.py", "--recipes", "polca", "--set", "epsilon=1"],
             "expected RECIPE.NAME=VALUE with one of polca",

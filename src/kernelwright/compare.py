@@ -97,7 +97,8 @@ def compare(
 ) -> Comparison:
     """Run every recipe on every task, each leg with the whole budget and a store of its own.
 
-    So no leg finds in a store what another paid for, and none learns from another. Which recipe comes first
+    So no leg finds in a store what another paid for, and none learns from another; where a leg's model is of no use
+    nobody stands in for it. Which recipe comes first
     rotates from task to task, so that a drift of the machine falls on all. A comparison that was interrupted goes
     on: finished legs are taken from their stores, the one under way is resumed.
 
@@ -129,7 +130,7 @@ def compare(
             by_recipe = recipe.arguments()
             result = _leg(place, on_event) or flow.optimize(
                 target, budget=budget, seed=seed, store=place, on_event=on_event,
-                **{**common, **by_recipe, "more": {**by_recipe["more"], **extra}},
+                **{**common, **by_recipe, "more": {**by_recipe["more"], **extra, "instead": False}},
             )  # fmt: skip
             legs.append(_kept(recipe, target, seed, result, place))
     return Comparison(id=name, folder=str(folder), budget=budget, legs=tuple(legs))

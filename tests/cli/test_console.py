@@ -66,3 +66,15 @@ def test_another_os_error_is_a_fault_of_ours(monkeypatch):
 def test_a_run_that_writes_in_no_language_names_its_device_alone():
     data = {"task": "swiglu", "device": "a CPU", "languages": []}
     assert describe(Event(event="run", run="r1", elapsed_s=0.0, data=data)) == "run r1: swiglu on a CPU"
+
+
+def test_an_edit_is_said_in_words():
+    data = {"number": 3, "operator": "improve", "usd": 0.0, "kept": 1, "brought": 2, "failure": ""}
+    said = [describe(Event(event="edit", run="r1", elapsed_s=0.0, data={**data, **more})) for more in (
+        {}, {"kept": 0, "brought": 0}, {"failure": "the answer is empty"},
+    )]  # fmt: skip
+    assert said == [
+        "edit 3: improve, 1 new of 2",
+        "edit 3: improve, no candidate",
+        "edit 3: improve, the answer is empty",
+    ]

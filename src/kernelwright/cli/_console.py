@@ -72,6 +72,9 @@ def describe(event: "Event") -> str:
         case "spent":
             stages = sorted(data["stages_s"].items(), key=lambda stage: -stage[1])
             return "time went to " + (", ".join(f"{name} {s:.1f} s" for name, s in stages) or "nothing")
+        case "edit":
+            came = f"{data['kept']} new of {data['brought']}" if data["brought"] else "no candidate"
+            return f"edit {data['number']}: {data['operator']}, {data['failure'] or came}"
         case "glance":
             against = f"against {data['baseline']} alone; the other baselines start now"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"

@@ -69,10 +69,13 @@ def compare(
         raise InputError(
             "compare needs a task and a recipe: `kernelwright compare TASK --recipes cudaforge,polca`"
         )
+    composed = _recipes(names, settings or ())
+    if not asking.model:
+        raise InputError("recipes ask a language model, and none was named; add --model NAME (docs/llm.md)")
     budget = Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd)
     with reporting(common, budget) as on_event:
         compared = run_all(
-            targets, _recipes(names, settings or ()), budget=budget, seeds=seeds, store=common.folder,
+            targets, composed, budget=budget, seeds=seeds, store=common.folder,
             more=asking.options, on_event=on_event,
             arguments={
                 "languages": tuple(language or ()), "device": device, "baselines": tuple(baseline or ()),

@@ -305,8 +305,11 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
 
 
 def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal]:
-    """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing."""
-    names = setting.names("proposers")
+    """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing.
+
+    Nothing where the run's option `instead` is false: what is found is then to be the editors' own.
+    """
+    names = setting.names("proposers") if setting.run.options.get("instead", True) else PROPOSERS
     if others := [name for name in PROPOSERS if name not in names]:
         who = ", ".join(others)
         message = f"the editors bring nothing; going on with {who}, which need no model"
