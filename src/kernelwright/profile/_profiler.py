@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast, runtime_checkable
 
 import torch
@@ -96,6 +96,23 @@ class Trial:
             )
             most = min(_SPAN_US / max(first.time_us, 1.0), _MOST_CALLS, _MOST_KEPT_BYTES / max(kept, 1))
             yield Ready(worker, number, max(1, int(most)), self.deadline)
+
+    def under(self, command: Sequence[str]) -> str:
+        """Call the candidate once in a worker that a command stands in front of; return what the command printed.
+
+        The command starts the worker's zygote, inside of what closes that in, and ends after it. There is no weaker
+        kind of isolation to fall back on.
+
+        Raises:
+            WorkerError: it did not start a worker, failed, or did not end in time; nothing of it is left.
+        """
+        settings = replace(self.settings, sandbox=self.pool.isolation)
+        with Pool(
+            settings, arena_bytes=1, device=self.device.torch_device, under=command, start_s=self.left_s
+        ) as pool:
+            with self._worker(pool) as (worker, number):
+                worker.call([number], deadline_s=self.left_s)
+            return pool.finish(self.left_s)
 
     @contextmanager
     def _worker(self, pool: Pool) -> Iterator[tuple[Worker, int]]:

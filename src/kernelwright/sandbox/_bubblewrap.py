@@ -21,13 +21,18 @@ def bubblewrap() -> str | None:
     return shutil.which("bwrap")
 
 
-def command(staging: Path, cache: Path | None, inner: list[str]) -> list[str]:
-    """Compose the command that runs `inner` inside, with `cache` writable where there is one."""
+def command(staging: Path, cache: Path | None, inner: list[str], *, under: bool = False) -> list[str]:
+    """Compose the command that runs `inner` inside, with `cache` writable where there is one.
+
+    Where the zygote is under a tool, that has a folder for its own files, which each worker's own hides, and dies with
+    the command.
+    """
     line = [bubblewrap() or "bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     line += ["--unshare-cgroup-try", "--new-session"]
     if os.geteuid() != 0:
         line += ["--unshare-user", "--cap-add", "ALL"]
-    line += ["--proc", "/proc", "--dev", "/dev", "--dir", SCRATCH_FOLDER]
+    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs" if under else "--dir", SCRATCH_FOLDER]
+    line += ["--die-with-parent"] if under else []
     readable = readable_paths()
     if not any(path.startswith("/tmp/") for path in readable):
         line += ["--symlink", SCRATCH_FOLDER, "/tmp"]

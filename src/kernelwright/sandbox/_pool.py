@@ -28,7 +28,7 @@ from ._connection import Connection
 from ._environment import environment, physical_cores
 from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
-from ._process import Zygote
+from ._process import START_S, Zygote
 from ._types import Payload, WorkerFailure
 from ._worker import Worker
 from ._zygote import Confinement, Isolation
@@ -66,6 +66,8 @@ class Pool:
         temporary_bytes: int = 1 << 30,
         processes: int = 1024,
         device: str = "cpu",
+        under: Sequence[str] = (),
+        start_s: float = START_S,
     ) -> None:
         """Prepare; zygotes start with the first worker that needs them.
 
@@ -77,12 +79,14 @@ class Pool:
             temporary_bytes: size of a worker's temporary folder.
             processes: processes and threads of a worker.
             device: where the kernels run: `cpu` or `cuda:N`.
+            under: a command of ours that starts each zygote, inside of its isolation: a profiler.
+            start_s: seconds that a zygote may take to start.
         """
         self.device = device
         """Where the kernels run."""
         self.threads = threads or physical_cores()
         """Threads of a kernel, the same in every worker."""
-        self._settings = settings
+        self._settings, self._under, self._start_s = settings, tuple(under), start_s
         self._arena_bytes = arena_bytes
         self._memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
         self._temporary_bytes, self._processes = temporary_bytes, processes
@@ -168,6 +172,18 @@ class Pool:
             arena.close()
         shutil.rmtree(self._staging, ignore_errors=True)
 
+    def finish(self, deadline_s: float) -> str:
+        """Kill every worker, let zygotes and what they are under end, and return what these printed.
+
+        Raises:
+            WorkerError: one failed or did not end in time; nothing of it is left.
+        """
+        for worker in list(self._workers):
+            worker.kill()
+        said = [zygote.finish(deadline_s) for zygote in self._zygotes.values()]
+        self._zygotes.clear()
+        return "".join(said)
+
     def _ready(self, payload: Payload, deadline_s: float) -> Worker:
         """Start a worker whose layers are closed and which has seen nothing of the candidate yet."""
         worker = self._start(payload)
@@ -228,7 +244,7 @@ class Pool:
             self._begin(key)
         zygote = self._zygotes[key]
         try:
-            zygote.wait()
+            zygote.wait(self._start_s)
         except WorkerError:
             if not self._degrade():
                 raise
@@ -251,7 +267,9 @@ class Pool:
             cache.mkdir(parents=True, exist_ok=True)
         seen = CACHE_FOLDER if self._kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
-        self._zygotes[key] = Zygote(self._kind, self._staging, surroundings, cache, preload)
+        self._zygotes[key] = Zygote(
+            self._kind, self._staging, surroundings, cache, preload, under=self._under
+        )
 
     def _stage(self, payload: Payload) -> Path:
         staged = self._staging / f"{next(self._numbers)}-{os.urandom(8).hex()}"

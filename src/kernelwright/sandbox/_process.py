@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WorkerError
-from . import _bubblewrap
+from . import _bubblewrap, _outside
 from ._zygote import MESSAGE_BYTES, Confinement, Nesting
 
-_START_S = 120.0
-_ANSWER_S = 30.0
+START_S = 120.0
+"""Seconds that a zygote may take to import everything."""
+_ANSWER_S, _END_S = 30.0, 5.0
+_MOST_SAID = 1 << 22
 
 
 class Zygote:
@@ -33,12 +35,14 @@ class Zygote:
         environment: dict[str, str],
         cache: Path | None,
         preload: tuple[str, ...],
+        *,
+        under: tuple[str, ...] = (),
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({"preload": preload, "leave_network": isolation == "landlock"})
-        line = [sys.executable, "-m", f"{__package__}._zygote", str(theirs.fileno()), options]
+        line = [*under, sys.executable, "-m", f"{__package__}._zygote", str(theirs.fileno()), options]
         if isolation == "bubblewrap":
-            line = _bubblewrap.command(staging, cache, line)
+            line = _bubblewrap.command(staging, cache, line, under=bool(under))
         self._control = ours
         self._lock = threading.Lock()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
@@ -47,15 +51,17 @@ class Zygote:
                 line, env=environment, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output,
                 pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/",
             )  # fmt: skip
-            _end_at_hang_up(theirs, self._process.pid)
+            if not under:  # a tool that dies by a signal would leave what it started
+                _end_at_hang_up(theirs, self._process.pid)
+        self._end_s = 0.0 if under else _END_S
         self.nesting: Nesting | None = None
         """How its workers get a PID namespace; none until it was waited for."""
 
-    def wait(self) -> None:
+    def wait(self, limit_s: float = START_S) -> None:
         """Wait until it has imported everything; raises `WorkerError` where it does not come to that."""
         if self.nesting is None:
             try:
-                self.nesting = self._answer(_START_S)[0]["nesting"]
+                self.nesting = self._answer(max(limit_s, 0.0))[0]["nesting"]
             except WorkerError:
                 self.close()
                 raise
@@ -89,16 +95,39 @@ class Zygote:
         self.status(child)
 
     def close(self) -> None:
-        """Hang up; the zygote kills its workers and ends, at once where it still imports."""
+        """Hang up; the zygote kills its workers and ends, at once where it still imports or is under a tool."""
         if self._control.fileno() < 0:
             return
+        self._hang_up(self._end_s)
+        self._output.close()
+
+    def finish(self, deadline_s: float) -> str:
+        """Hang up, wait for it and what it is under to end, and return what was printed.
+
+        Raises:
+            WorkerError: it failed, or was killed because it did not end in time.
+        """
+        ended, said = self._hang_up(deadline_s), self._said(_MOST_SAID)
+        self._output.close()
+        last = (said.splitlines() or ["it said nothing"])[-1][:300]
+        if not ended:
+            raise WorkerError(f"it did not end within {deadline_s:.0f} s and was killed: {last}")
+        if self._process.returncode != 0:
+            raise WorkerError(f"it ended with status {self._process.returncode}: {last}")
+        return said
+
+    def _hang_up(self, limit_s: float) -> bool:
+        """Tell whether it ended by itself; if not it is killed, with all that it started."""
         self._control.close()
         try:
-            self._process.wait(5)
+            self._process.wait(max(limit_s, 0.0))
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            pidfd = os.pidfd_open(self._process.pid)
+            _outside.kill_tree(self._process.pid, pidfd)
+            os.close(pidfd)
             self._process.wait()
-        self._output.close()
+            return False
+        return True
 
     def _answer(self, deadline_s: float) -> tuple[dict[str, Any], list[int]]:
         self._control.settimeout(deadline_s)
@@ -110,9 +139,9 @@ class Zygote:
             raise WorkerError(f"the zygote did not start or died: {self._said()}")
         return json.loads(data), descriptors
 
-    def _said(self) -> str:
+    def _said(self, most: int = 2000) -> str:
         size = os.fstat(self._output.fileno()).st_size
-        return os.pread(self._output.fileno(), 2000, max(0, size - 2000)).decode(errors="replace").strip()
+        return os.pread(self._output.fileno(), most, max(0, size - most)).decode(errors="replace").strip()
 
 
 def _end_at_hang_up(theirs: socket.socket, process: int) -> None:
