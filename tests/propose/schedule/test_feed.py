@@ -23,12 +23,21 @@ def f(x, w):
 """
 
 
-def library_of(folder, body):
+BATCH = """
+import kernelwright as kw, torch
+@kw.task(x="float32[items, rows, cols]", w="float32[items, cols, out]",
+         workloads=[{{"items": 64, "rows": 200, "cols": 512, "out": 100}}])
+def f(x, w):
+    return {}
+"""
+
+
+def library_of(folder, body, task=TASK, product="mm"):
     """Return the state in which the library multiplies."""
     path = folder / "task.py"
-    path.write_text(TASK.format(body))
+    path.write_text(task.format(body))
     graph = read(Problem(load_task(str(path))))
-    return taken(State(graph, graph), BY_NAME["library"], "mm")
+    return taken(State(graph, graph), BY_NAME["library"], product)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +56,25 @@ def library_of(folder, body):
 )
 def test_a_product_is_fed_where_its_rows_are_computed_one_by_one(tmp_path, body, site):
     assert list(BY_NAME["feed"].sites(library_of(tmp_path, body))) == ([site] if site else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "fed"),
+    [
+        ("torch.softmax(x, -1) @ w", True),
+        ("torch.softmax(x, 0) @ w", False),
+        ("(torch.relu(x) - x.amax(0)) @ w", False),
+    ],
+)
+def test_a_batch_is_fed_where_its_items_are_computed_one_by_one(tmp_path, body, fed):
+    plain = library_of(tmp_path, body, BATCH, "bmm")
+    sites = list(BY_NAME["feed"].sites(plain))
+    assert sites == (["softmax_kernel.softmax"] if fed else [])
+    if fed:
+        after = taken(plain, BY_NAME["feed"], sites[0])
+        text = cpp.render(after.program, after.graph).sources[1].text
+        assert "rows_at_once = max(1, 1048576 // max(1, 4 * rows * cols))" in text
+        assert "(x[first:last], w[first:last], softmax[:last - first], bmm[first:last], last - first)" in text
 
 
 def test_rows_of_a_constant_number_are_not_fed():

@@ -149,7 +149,8 @@ class Calls:
         kernel = next(s for s in program.steps if isinstance(s, Kernel) and step.fed in written(s))
         panel, result = program.buffer(step.fed), program.buffer(step.writes)
         rows, *row = map(text_of, panel.shape)
-        cut = [n for n in touched(kernel)[0] if [rows] == [*map(text_of, program.buffer(n).shape[:1])]]
+        reads = dict.fromkeys(n for n in (*touched(kernel)[0], *step.reads) if n != step.fed)
+        cut = [n for n in reads if [rows] == [*map(text_of, program.buffer(n).shape[:1])]]
         into = replace(op, op=op.op.replace(".default", ".out"), kwargs=(*op.kwargs, ("out", Ref(step.name))))
         itemsize = getattr(torch, panel.dtype).itemsize
         given = ", ".join([*(f"{n}[first:last]" for n in cut), f"{panel.name}[:last - first]"])

@@ -9,8 +9,8 @@ from ._expression import Expression, Extent, Load, number, offset, stride, walk
 from ._program import Kernel, Loop, NativeCall, Program, Store, expressions, read_by, statements, written
 from ._strips import own_elements
 
-_LEFT = {"aten.mm.default": 0, "aten.addmm.default": 1}
-"""Operations that multiply row by row → which of the tensors that they read holds the rows."""
+_LEFT = {"aten.mm.default": 0, "aten.addmm.default": 1, "aten.bmm.default": 0}
+"""Operations that multiply row by row, or item by item → which of the tensors that they read holds the rows."""
 
 
 def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
@@ -39,13 +39,18 @@ def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Progr
 
 
 def _multiplies_rows_of(program: Program, call: NativeCall, name: str) -> bool:
-    """Tell whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis."""
+    """Tell whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis.
+
+    The items of a batch are rows here; the other factor has as many.
+    """
     place = _LEFT.get(call.op)
     if place is None or len(call.reads) != place + 2 or call.reads[place] != name:
         return False
     rows = text_of(program.buffer(name).shape[0])
-    others = (size for read in call.reads if read != name for size in program.buffer(read).shape)
-    return rows in program.symbols and all(text_of(size) != rows for size in others)
+    others = [[*map(text_of, program.buffer(read).shape)] for read in call.reads if read != name]
+    if call.op == "aten.bmm.default" and [shape.pop(0) for shape in others] != [rows]:
+        return False
+    return rows in program.symbols and all(rows not in shape for shape in others)
 
 
 def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
