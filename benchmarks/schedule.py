@@ -47,6 +47,14 @@ FROZEN = ("eager", "compile-freezing", "compile-max-autotune-freezing")
 CLASSES = {"memory": 1.5, "fused": 1.5, "contraction": 1.0}
 """Class → the geomean that is wanted."""
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "addmv", "dot")
+SECONDS = {
+    "explored_s": "search",
+    "search_s": "search and acceptance",
+    "verified_s": "first correct kernel",
+    "glance_s": "first kernel timed against eager",
+    "first_s": "first kernel timed against every baseline",
+}
+"""Seconds of a run until something was there, in the order of the table; older rows have some of them."""
 HEAVY = 20.0
 _RESAMPLES = 2000
 
@@ -83,13 +91,11 @@ def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, o
     task: Task = load_task(path, max_elements=ELEMENTS[size])
     graph = capture(Problem(task), task.split(Split.SEARCH)[0])
     beaten = FROZEN if any(workload.state for workload in task.workloads) else BASELINES
-    started, first, explored = time.monotonic(), list[float](), list[float]()
+    started, seen = time.monotonic(), dict[str, float]()
 
     def watch(event: Event) -> None:
-        if not first and event.event == "evaluation" and event.data.get("time_us"):
-            first.append(event.elapsed_s)  # what is timed is verified
-        if event.event == "explored":
-            explored.append(event.elapsed_s)
+        timed = event.event == "evaluation" and event.data.get("time_us")
+        seen.setdefault("timed" if timed else event.event, event.elapsed_s)
 
     result = kw.optimize(
         task, budget=budget, proposers=("schedule",), baselines=beaten, store=store, on_event=watch,
@@ -101,8 +107,8 @@ def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, o
         "time_us": result.time_us,
         "speedup": result.speedup.model_dump() if result.speedup else None,
         "fraction_of_bound": result.fraction_of_bound, "search_s": time.monotonic() - started,
-        "explored_s": explored[0] if explored else None,
-        "first_s": first[0] if first else None,
+        "explored_s": seen.get("explored"), "verified_s": seen.get("verified"), "glance_s": seen.get("glance"),
+        "first_s": seen.get("timed"),
     }  # fmt: skip
 
 
@@ -148,14 +154,10 @@ def table(rows: Sequence[Row]) -> str:
                     f"{name}, {size} of cache: {len(of)} problems, {improved} improved, geomean over the better "
                     f"baseline {statistics.geometric_mean(values):.2f} ({low:.2f} to {high:.2f}); wanted {wanted}"
                 )
-    explored = sorted(float(str(r["explored_s"])) for r in rows if r["explored_s"] is not None)
-    seconds = sorted(float(str(r["search_s"])) for r in rows)
-    firsts = sorted(float(str(r["first_s"])) for r in rows if r["first_s"] is not None)
-    for what, found in (
-        ("search", explored), ("search and acceptance", seconds), ("first kernel that was timed", firsts)
-    ):  # fmt: skip
+    for name, what in SECONDS.items():
+        found = sorted(float(str(r[name])) for r in rows if r.get(name) is not None)
         if found:
-            lines.append(f"{what}: median {found[len(found) // 2]:.0f} s, longest {found[-1]:.0f} s")
+            lines.append(f"{what}: median {found[len(found) // 2]:.1f} s, longest {found[-1]:.1f} s")
     return "\n".join(lines)
 
 

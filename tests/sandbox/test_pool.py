@@ -239,12 +239,13 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
     text = "import sys\ndef run(x): return x + ('torch._dynamo' in sys.modules)\n"
     eager = payload(text, trusted=True)
     compiled = eager.candidate.model_copy(update={"flags": ("--compile=default",)})
-    own_pool.prepare([eager.candidate, compiled])
-    own_pool.prepare([compiled])
+    own_pool.prepare([eager.candidate, compiled], ["torch"])
+    own_pool.prepare([compiled], ["cpp"])
+    assert list(own_pool._zygotes) == [(False, ()), own_pool._key(eager)], "what candidates need comes first"
     with own_pool.worker(eager, deadline_s=600) as worker:
         reply = worker.call([worker.bind((own_pool.arena.place(torch.ones(4)),), vector())])
         assert worker.fetch(reply.first).outputs[0].tolist() == [2.0] * 4
-    assert len(own_pool._zygotes) == 1
+    assert len(own_pool._zygotes) == 2
     assert own_pool._key(payload(text)) == (False, ())
 
 

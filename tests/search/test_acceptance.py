@@ -10,7 +10,16 @@ from kernelwright.devices import detect
 from kernelwright.errors import BusyError
 from kernelwright.languages import get_language
 from kernelwright.measure import decide
-from kernelwright.records import Bound, BoundTerm, Candidate, Evaluation, SourceFile, Split
+from kernelwright.records import (
+    Block,
+    Bound,
+    BoundTerm,
+    Candidate,
+    Evaluation,
+    SourceFile,
+    Split,
+    Timing,
+)  # fmt: skip
 from kernelwright.search import acceptance
 from kernelwright.search._result import judgement_of
 from kernelwright.search._variants import speedups
@@ -150,13 +159,38 @@ def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
 def test_the_first_candidate_is_shown_before_the_other_baselines_start(judge, monkeypatch):
     said, start = [], judge._bench.start
     monkeypatch.setattr(judge._bench, "ready", lambda _: False)
+    monkeypatch.setattr(judge, "_verified_said", False)
     monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))
     monkeypatch.setattr(judge._bench, "start", lambda *a, **k: said.append(("start", k)) or start(*a, **k))
+    judge.screen(*WRONG)
+    assert said == [], "a wrong kernel is no first one"
     found = judge.screen(*FAST)
     names = [event for event, given in said if given.get("only") is None]
-    assert names[:2] == ["glance", "start"]
+    assert names[:3] == ["verified", "glance", "start"]
+    assert said[0] == ("verified", {"candidate": FAST[0].key, "language": "torch"}), (
+        "before any baseline starts"
+    )
     assert said[[e for e, _ in said].index("glance")][1]["baseline"] == "eager"
     assert {"glance", "baselines", "screen"} <= set(found.stages_s)
+
+
+@pytest.mark.parametrize(("time_us", "phases"), [(900.0, ["glance"]), (90.0, ["glance", "screen"])])
+def test_who_is_far_slower_than_the_first_baseline_needs_no_other(judge, monkeypatch, time_us, phases):
+    seen = []
+
+    def measured(candidate, build, phase, verdict, stages, *_):
+        seen.append(phase)
+        block = Block(
+            workload=judge.problem.task.workloads[0].name, order=("eager", "candidate"), calls=1, phase=phase,
+            times_us={"eager": 100.0, "candidate": time_us}, fetch_us={},
+        )  # fmt: skip
+        return Timing(legs=(), blocks=(block,) * 3, cache="warm", device="d"), verdict
+
+    monkeypatch.setattr(judge, "_measure", measured)
+    monkeypatch.setattr(judge._bench, "ready", lambda _: False)
+    found = judge.screen(*FAST)
+    assert seen == phases
+    assert (found.decision.status == "slower") is (phases == ["glance"])
 
 
 def test_a_candidate_is_timed_on_the_workloads_asked_for(judge, monkeypatch):

@@ -10,7 +10,7 @@ from kernelwright.search._budget import Meter
 from kernelwright.search._builder import Builder
 from kernelwright.search._evaluation import Evaluator
 from kernelwright.search._result import result_of
-from kernelwright.search._scheduler import Scheduler
+from kernelwright.search._scheduler import Scheduler, Trial
 from kernelwright.search._session import Session
 from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Spent, Store
@@ -289,7 +289,7 @@ def test_a_template_that_is_wrong_on_hidden_workloads_is_left_early(store):
     rig = Rig(store, [wrong, tiles("right")], evaluations=30)
     outcome = rig.go()
     assert outcome.accepted and outcome.best.candidate.template == "right"
-    assert 1 <= outcome.failures["correct"] <= 4, "once to see that it is wrong, then only for want of others"
+    assert 1 <= outcome.failures["correct"] <= 5, "once to see that it is wrong, then only for want of others"
     assert len(rig.judge.vetted) == outcome.failures["correct"] + 1
 
 
@@ -403,6 +403,17 @@ def test_kernels_of_an_earlier_run_are_put_together_again(store):
     first, again = (Rig(store, pair, workloads=SIZES) for _ in range(2))
     assert first.go().served.keys() == again.go().served.keys() == SIZES.keys()
     assert again.judge.screened == [] and again.result.speedup == first.result.speedup
+
+
+def test_the_first_trial_waits_for_no_other(store):
+    with Builder({"planted": PlantedLanguage()}, width=2, overlap=False) as builder:
+        batches, cost_us = [], itertools.count(50)
+        for _ in range(3):
+            while builder.hungry:
+                builder.give(Trial(planted_candidate(next(cost_us))), known=False)
+            batches.append(len(builder))
+            builder.take()
+    assert batches == [1, 2, 1], "alone at first, then full batches"
 
 
 def test_no_build_is_given_longer_than_is_left(store):

@@ -75,8 +75,10 @@ def describe(event: "Event") -> str:
         case "edit":
             came = f"{data['kept']} new of {data['brought']}" if data["brought"] else "no candidate"
             return f"edit {data['number']}: {data['operator']}, {data['failure'] or came}"
+        case "verified":
+            return f"first correct kernel: {data['candidate']} in {data['language']}; not timed yet"
         case "glance":
-            against = f"against {data['baseline']} alone; the other baselines start now"
+            against = f"against {data['baseline']} alone"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"
         case "isolation":
             return f"isolation: {', '.join(data['layers'])}"

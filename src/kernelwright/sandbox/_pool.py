@@ -139,11 +139,12 @@ class Pool:
         self._arenas[arena.number] = arena
         return arena
 
-    def prepare(self, baselines: Sequence[Candidate]) -> None:
-        """Let the zygote that our own baselines will come from import what they need, beside other work."""
-        key = True, max((_needs(c, trusted=True) for c in baselines), key=len, default=())
-        if key not in self._zygotes:
-            self._begin(key)
+    def prepare(self, baselines: Sequence[Candidate], languages: Sequence[str] = ()) -> None:
+        """Let zygotes import what is needed, beside other work: those of candidates, then that of our own baselines."""
+        ours = True, max((_needs(c, trusted=True) for c in baselines), key=len, default=())
+        for key in dict.fromkeys([*((False, _PRELOADED.get(name, ())) for name in languages), ours]):
+            if key not in self._zygotes:
+                self._begin(key)
 
     def worker(self, payload: Payload, deadline_s: float = 60.0) -> Worker:
         """Start a fresh worker and load the payload.

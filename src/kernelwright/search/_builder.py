@@ -19,7 +19,8 @@ class Builder:
     """Build trials ahead of the judge and hand them over in order.
 
     On a CPU the compiler would disturb what is timed, so builds and timings take turns: a full batch is
-    built with nothing else going on. On a GPU they overlap.
+    built with nothing else going on. On a GPU they overlap. The first trial goes alone, so that the first kernel waits
+    for no other.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Builder:
         self._left_s = left_s
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="build")
         self._queue: deque[tuple[Trial, Future[Build] | None]] = deque()
-        self._filling = True
+        self._filling, self._taken = True, False
 
     def __enter__(self) -> Self:
         return self
@@ -57,9 +58,10 @@ class Builder:
     @property
     def hungry(self) -> bool:
         """Whether another trial should be given before the next is taken."""
+        width = self._width if self._taken else 1
         if self._overlap:
-            return len(self._queue) < self._width
-        self._filling = not self._queue or (self._filling and len(self._queue) < self._width)
+            return len(self._queue) < width
+        self._filling = not self._queue or (self._filling and len(self._queue) < width)
         return self._filling
 
     def give(self, trial: Trial, *, known: bool) -> None:
@@ -72,6 +74,7 @@ class Builder:
             for _, build in self._queue:
                 if build is not None:
                     build.result()
+        self._taken = True
         trial, build = self._queue.popleft()
         return trial, build.result() if build is not None else None
 

@@ -14,8 +14,10 @@ from .acceptance import Acceptance
 @contextmanager
 def open_judge(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Judge]:
     """Yield the judge of a run and close its workers in the end."""
-    baselines = setting.names("baselines")
-    with Acceptance(problem, setting.device, bounds, baselines, setting.timing, say=setting.say) as judge:
+    with Acceptance(
+        problem, setting.device, bounds, setting.names("baselines"), setting.timing,
+        languages=setting.names("languages"), say=setting.say,
+    ) as judge:  # fmt: skip
         yield judge
         for note in judge.notes:
             setting.say("baseline", message=f"not measured: {note}")

@@ -66,6 +66,7 @@ class Acceptance:
         baselines: tuple[str, ...] = (),
         timing: Callable[[], AbstractContextManager[object]] = nullcontext,
         settings: Settings | None = None,
+        languages: Sequence[str] = (),
         say: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         """Prepare; workers start when they are needed.
@@ -78,13 +79,15 @@ class Acceptance:
             timing: Made and entered around everything that is timed; holds the device's lock, or raises
                 `BusyError` where others have it until time is up.
             settings: Sandbox and caches; from the environment by default.
+            languages: What candidates will be written in, so that their workers' zygotes start beside other work.
             say: Told what there is to see before the first evaluation is done.
         """
         self._baselines = names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
         self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, say
         self._device, self._settings = device, settings or Settings.from_environment()
-        self._peaks_again = self._isolation_said = False
+        self._languages = tuple(languages)
+        self._peaks_again = self._isolation_said = self._verified_said = False
         self._pool = Pool(self._settings, device=device.torch_device)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
@@ -92,7 +95,7 @@ class Acceptance:
 
     def __enter__(self) -> "Acceptance":
         first = self._problem.task.workloads[0]
-        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines])
+        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines], self._languages)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,14 +110,17 @@ class Acceptance:
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept.
 
-        The first one is looked at against the first baseline alone, and that is said, before the others start.
+        The first one that is right is said to be, before any baseline starts; then it is looked at against the first
+        baseline alone, and that is said too, before the others start.
         """
         stages = Stages(deadline_s)
         verdict, timing = self._verify(candidate, build, "screen", stages), None
         if verdict.status is VerdictStatus.ACCEPTED:
+            self._say_verified(candidate)
             if not self._bench.ready(self._problem.task.split(Split.SEARCH)):
-                self._glance(candidate, build, verdict, stages)
-            timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
+                timing, verdict = self._glance(candidate, build, verdict, stages)
+            if timing is None:
+                timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
         decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
         return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
 
@@ -155,16 +161,29 @@ class Acceptance:
         joined = _together(timing, confirmation)
         return _evaluation(candidate, build, verdict, joined, decision, stage, stages)
 
+    def _say_verified(self, candidate: Candidate) -> None:
+        """Say once that there is a kernel that is right on the search workloads."""
+        if not self._verified_said:
+            self._verified_said = True
+            self._say("verified", candidate=candidate.key, language=candidate.language)
+
     def _say_isolation(self) -> None:
         """Say once which layers a probe found to hold around what is accepted here."""
         if not self._isolation_said:
             self._isolation_said = True
             self._say("isolation", layers=list(self._pool.layers))
 
-    def _glance(self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages) -> None:
-        """Say how the first candidate does against the first baseline, while the others are still to start."""
-        timing, _ = self._measure(candidate, build, "glance", verdict, stages)
-        seen = decide(timing, verdict, self._bounds, self._problem.task.contract)
+    def _glance(
+        self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages
+    ) -> tuple[Timing | None, Verdict]:
+        """Say how a candidate does against the first baseline, while the others are still to start.
+
+        Returns:
+            What was timed where that is the end of it, and with what verdict: who is far slower than one baseline
+            on every workload needs no other. Else nothing.
+        """
+        timing, found = self._measure(candidate, build, "glance", verdict, stages)
+        seen = decide(timing, found, self._bounds, self._problem.task.contract)
         if seen.speedup is not None:
             self._say(
                 "glance",
@@ -173,6 +192,8 @@ class Acceptance:
                 speedup=seen.speedup.model_dump(mode="json"),
                 time_us=seen.time_us,
             )
+        over = seen.status in {DecisionStatus.SLOWER, DecisionStatus.REJECTED}
+        return (timing, found) if over else (None, verdict)
 
     def _admitted(self, verdict: Verdict, stages: Stages) -> Verdict:
         """Add whether the task refuses wrong answers; worked out for the first candidate that asks."""
