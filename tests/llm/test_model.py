@@ -86,8 +86,10 @@ def busy(after_s=None):
 def test_it_backs_off_longer_each_time_and_then_answers(make, time):
     down = CallFailed("down", FailureKind.UNREACHABLE)
     provider, model = make(down, down, down, "at last")
-    assert model.complete(HELLO, purpose="p").text == "at last"
+    told = []
+    assert model.complete(HELLO, limits=Limits(troubled=told.append), purpose="p").text == "at last"
     assert provider.at() == [0.0, 1.0, 3.0, 7.0]
+    assert told == ["down"] * 3
 
 
 def test_jitter_spreads_callers_over_half_of_the_wait():

@@ -107,6 +107,7 @@ class Model:
                     self._rate.hold(now_s + wait_s)
                 if not failure.again or attempt >= self._retry.attempts or now_s + wait_s >= ends_s:
                     raise
+                limits.troubled(str(failure))
                 self._pause(wait_s, ends_s, limits)
 
     def _pause(self, wait_s: float, ends_s: float, limits: Limits) -> None:

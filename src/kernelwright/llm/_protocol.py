@@ -38,6 +38,8 @@ class Limits:
     cancelled: Callable[[], bool] = lambda: False
     """Asked now and then whether to give the call up: ten times a second while it waits, at every piece while it
     streams."""
+    troubled: Callable[[str], None] = lambda _: None
+    """Told why an attempt gave no answer, where another one will be made."""
 
 
 class Completion(Record):

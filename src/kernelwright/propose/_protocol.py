@@ -69,6 +69,8 @@ class Request:
     """Wall seconds left to propose and try; what takes longer is not worth starting."""
     cancelled: Callable[[], bool] = lambda: False
     """Whether the run was interrupted: an editor that waits for something asks now and then, and gives up."""
+    troubled: Callable[[str], None] = lambda _: None
+    """Told why a model gave no answer and is asked again, so that others may go on meanwhile."""
     options: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
     """The run's options, for what a proposer lets its user choose: `agent`, `models` ..."""
     store: Path | None = None
@@ -86,7 +88,10 @@ class Request:
 
 @runtime_checkable
 class Proposer(Protocol):
-    """One file a proposer; `kernelwright.proposers` entry point."""
+    """One file a proposer; `kernelwright.proposers` entry point.
+
+    One with an attribute `waits` that is true is asked in a thread: others go on while whom it asks does not answer.
+    """
 
     name: str
 

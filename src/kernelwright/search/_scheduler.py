@@ -72,7 +72,8 @@ class Trial:
 class Scheduler:
     """Allocate evaluations over proposals.
 
-    First every plain candidate and every template's default, in the order proposed. Then, where there are
+    First every plain candidate and every template's default, in the order proposed; while somebody who proposes
+    waits for an answer (nothing is proposed), templates are tuned. Then, where there are
     edits, what each brings that is new and after it two trials of templates; where they end and brought nothing,
     what is proposed `instead`. Otherwise, and when there are no
     more edits, a trial at a time, the open template whose best is lowest, each counted as slower the longer it
@@ -82,11 +83,11 @@ class Scheduler:
 
     def __init__(
         self,
-        proposals: Iterator[Proposal],
+        proposals: Iterator[Proposal | None],
         make_tuner: MakeTuner,
         edits: Edits | None = None,
         *,
-        instead: Iterator[Proposal] | None = None,
+        instead: Iterator[Proposal | None] | None = None,
         hints: Sequence[Hint] = (),
         patience: int = 12,
         tolerance: int = 4,
@@ -108,9 +109,11 @@ class Scheduler:
             idle: Whether nothing else is left to evaluate, so that an edit may be waited for. Where it is
                 false, none means that one should ask again when it is true.
         """
-        proposal = next(self._proposals, None)
-        if proposal is not None:
-            return self._first(proposal)
+        for proposal in self._proposals:
+            if proposal is not None:
+                return self._first(proposal)
+            if (trial := self._tuned()) is not None or not idle:
+                return trial
         if self._edits is None:
             return self._tuned()
         if self._edited:

@@ -1,8 +1,8 @@
 """Put the pieces of one run together."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import overload
 
@@ -26,6 +26,7 @@ from ..records import Bound, Candidate, Evaluation, Run, RunStatus, Space, Split
 from ..store import DeviceLock, Store
 from ..tasks import Problem, keeps_weights
 from ._about import opening
+from ._beside import proposed
 from ._budget import Meter
 from ._builder import Builder
 from ._counting import observing
@@ -144,14 +145,15 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     on_cpu = setting.device.kind == "cpu"
     width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
     tuner = str(run.options["tuner"])
-    with observing(setting, request.problem) as observe:
+    with (
+        observing(setting, request.problem) as observe,
+        closing(proposals_of(setting, request)) as proposals,
+        Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
+    ):
         evaluator = Evaluator(run, setting.store, judge, languages, meter, observe)
-        with (
-            edits_of(setting, request, evaluator) as edits,
-            Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
-        ):
+        with edits_of(setting, request, evaluator) as edits:
             scheduler = Scheduler(
-                proposals_of(setting, request),
+                proposals,
                 lambda space: make_tuner(tuner, space, run.seed),
                 edits,
                 instead=proposals_instead(setting, request),
@@ -304,7 +306,7 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
     )  # fmt: skip
 
 
-def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal]:
+def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal | None]:
     """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing.
 
     Nothing where the run's option `instead` is false: what is found is then to be the editors' own.
@@ -317,41 +319,59 @@ def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal]:
         yield from proposals_of(setting, request, others)
 
 
-def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -> Iterator[Proposal]:
+def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -> Generator[Proposal | None]:
     """Yield what the run's proposers, or those named, propose, in their order, each only as far as it is asked.
 
     So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
     such as compiling the whole task, falls into a timing. A proposer that cannot work here, or fails, is reported and
-    left out; where nobody has anything that is told too. Where there is nobody left, because there is no model,
-    those who need none go on.
+    left out; where nobody has anything that is told too. While no model answers, and where there is nobody left
+    because there is none, those who need none go on; nothing is yielded where these have no more either.
     """
-    names, seen, without_model = tuple(names) or setting.names("proposers"), set[str](), False
-    waiting, asked = make_proposers(names), []
-    while waiting:
-        proposer = waiting.pop(0)
-        asked.append(proposer.name)
+    names, seen = tuple(names) or setting.names("proposers"), _Seen()
+    others = [name for name in PROPOSERS if name not in names]
+    stand_ins, who = _asked(setting, request, others, seen), ", ".join(others)
+    begun = False
+    for proposal in _asked(setting, request, names, seen):
+        if proposal is None and others and not begun:
+            begun = True
+            setting.say("proposer", name=who, message=f"meanwhile {who} go on, which need no model")
+        yield proposal if proposal is not None or not begun else next(stand_ins, None)
+    if alone := bool(others) and seen.without_model and not begun and not seen.labels:
+        setting.say("proposer", name=who, message=f"no model answers; going on with {who}, which need none")
+    if begun or alone:
+        yield from stand_ins
+    if not seen.labels:
+        everybody, written = ", ".join(seen.asked), " or ".join(request.languages)
+        setting.say("proposer", name=everybody, message=f"{everybody} had nothing for this task in {written}")
+
+
+@dataclass
+class _Seen:
+    """What was proposed so far, and by whom."""
+
+    labels: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    without_model: bool = False
+
+
+def _asked(setting: Search, request: Request, names: Sequence[str], seen: _Seen) -> Iterator[Proposal | None]:
+    """Ask the proposers of those names in turn; nothing is yielded while one waits in vain for an answer."""
+    for proposer in make_proposers(names):
+        seen.asked.append(proposer.name)
         try:
-            for proposal in proposer.propose(request):
-                label = proposal.key if isinstance(proposal, Candidate) else proposal.name
-                if proposal.language not in request.languages or (
-                    isinstance(proposal, Candidate) and label in seen
-                ):
+            for proposal in proposed(proposer, request):
+                if proposal is None:
+                    yield None
                     continue
-                seen.add(label)
-                yield proposal
+                label = proposal.key if isinstance(proposal, Candidate) else proposal.name
+                known = isinstance(proposal, Candidate) and label in seen.labels
+                if proposal.language in request.languages and not known:
+                    seen.labels.add(label)
+                    yield proposal
         except KernelwrightError as error:
-            without_model |= isinstance(error, ModelError)
+            seen.without_model |= isinstance(error, ModelError)
             setting.say("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - a proposer is anybody's code; its fault ends it, not the run
             setting.say("proposer", name=proposer.name, message=f"{proposer.name} failed: {fault_of(error)}")
-        if without_model and not waiting and not seen:
-            without_model, others = False, [name for name in PROPOSERS if name not in names]
-            waiting, who = make_proposers(others), ", ".join(others)
-            setting.say(
-                "proposer", name=who, message=f"no model answers; going on with {who}, which need none"
-            )
-    if not seen:
-        who, written = ", ".join(asked), " or ".join(request.languages)
-        setting.say("proposer", name=who, message=f"{who} had nothing for this task in {written}")

@@ -208,6 +208,14 @@ def test_where_an_editor_brought_something_nobody_stands_in(world):
     assert result.evaluations == 1 and not any("going on" in said for said in world.said())
 
 
+def test_while_the_model_is_busy_those_that_need_none_go_on(world):
+    with ScriptedModel([Refuses(503, "overloaded")]) as server:
+        result = world.optimize(server.name(), evaluations=1, retries=1000)
+    assert result.evaluations == 1
+    first, second = world.said()[:2]
+    assert "llm asks again" in first and "meanwhile start, library go on" in second
+
+
 def test_an_unknown_price_or_a_missing_key_refuses_before_anything_is_done(world, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(InputError, match="--price"):

@@ -104,6 +104,7 @@ class LLMEditor:
             output_tokens=int(str(request.options.get("output_tokens") or self._output_tokens)),
             deadline_s=min(Limits.deadline_s, max(1.0, request.left_s())),
             cancelled=request.cancelled,
+            troubled=request.troubled,
         )
         try:
             answered = ask(

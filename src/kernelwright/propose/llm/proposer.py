@@ -23,6 +23,7 @@ class LLMProposer:
     """
 
     name = "llm"
+    waits = True
 
     def __init__(self, editor: LLMEditor | None = None, *, drafts: int = _DRAFTS) -> None:
         self._editor = editor or LLMEditor()
