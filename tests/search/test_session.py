@@ -303,14 +303,26 @@ def test_templates_that_are_alike_are_not_each_verified_in_full(store):
     assert [names[key] for key in rig.judge.vetted] == ["alike 0", "better"]
 
 
-def test_the_time_kept_for_the_acceptance_follows_what_verifying_and_baselines_took():
+@pytest.mark.parametrize(("verify_s", "vetted"), [(1.0, 1), (9.0, 0)])
+def test_where_verifying_takes_long_it_is_left_to_the_acceptance(store, verify_s, vetted):
+    class Slow(PlantedJudge):
+        def screen(self, candidate, build, **given):
+            found = super().screen(candidate, build, **given)
+            return found.model_copy(update={"stages_s": {"verify": verify_s}})
+
+    rig = Rig(store, [tiles()], judge=Slow(), clock=lambda: 0.0, minutes=2.0, evaluations=1)
+    assert rig.go().accepted and len(rig.judge.vetted) == vetted
+
+
+def test_the_time_kept_for_the_acceptance_follows_what_its_stages_took():
     def kept_s(minutes, **stages_s):
         meter = Meter(Budget(minutes=minutes), Spent(), clock=lambda: 0.0)
         meter.charge(evaluation_of(stages_s))
         return meter.left_s() - meter.left_to_explore_s()
 
     assert kept_s(1) == 15.0 and kept_s(10) == 90.0
-    assert kept_s(1, verify=4.0, baselines=13.0, screen=30.0) == 21.0
+    assert kept_s(1, verify=4.0, baselines=13.0) == 21.0
+    assert kept_s(1, verify=4.0, baselines=13.0, screen=1.5) == 27.0
     assert kept_s(1, verify=30.0) == 30.0 and kept_s(10, verify=300.0) == 90.0
 
 

@@ -14,7 +14,7 @@ class Meter:
     """Count what a run spends against its budget; a resumed run goes on from what it had spent.
 
     A quarter of the minutes, at most 90 seconds, is kept back from the exploration for the acceptance
-    of what it found; more, up to a half, where verifying and starting baselines was seen to take longer.
+    of what it found; more, up to a half, where verifying, timing and starting baselines was seen to take longer.
 
     Example:
         >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
@@ -29,7 +29,7 @@ class Meter:
         self.device_s = spent.device_s
         self.stages_s: dict[str, float] = {}
         """Seconds by stage since the start or the resumption; builds beside each other count each."""
-        self._longest_verify_s = 0.0
+        self._longest_s: dict[str, float] = {}
         self._clock = clock
         self._start = clock() - spent.elapsed_s
         self._here = 0
@@ -46,12 +46,16 @@ class Meter:
             self.cached += not again
             return
         self.device_s += evaluation.device_s
-        self._longest_verify_s = max(self._longest_verify_s, evaluation.stages_s.get("verify", 0.0))
         for stage, seconds in evaluation.stages_s.items():
+            self._longest_s[stage] = max(self.longest_s(stage), seconds)
             self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
         if not again:
             self.evaluations += 1
             self._here += 1
+
+    def longest_s(self, stage: str) -> float:
+        """Seconds that a stage took at most for one candidate, since the start or the resumption."""
+        return self._longest_s.get(stage, 0.0)
 
     def over(self, *, reserve: bool = False) -> str:
         """Say which budget is used up, or nothing; with `reserve`, as far as the exploration goes."""
@@ -83,9 +87,14 @@ class Meter:
         return max(min(ends), 0.0) if ends else None
 
     def _reserve_s(self) -> float:
-        """Return what an acceptance may take: it verifies in full, and starts baselines on other workloads again."""
+        """Return what an acceptance may take.
+
+        It verifies in full and times more blocks, twice; the second time on more workloads, whose baselines start.
+        """
         if self.budget.minutes is None:
             return 0.0
         whole_s = self.budget.minutes * 60
-        seen_s = self.stages_s.get("baselines", 0.0) + 2 * self._longest_verify_s
+        seen_s = (
+            self.stages_s.get("baselines", 0.0) + 2 * self.longest_s("verify") + 4 * self.longest_s("screen")
+        )
         return min(max(whole_s * _RESERVE_SHARE, seen_s), whole_s * _MOST_RESERVE_SHARE, _MOST_RESERVE_S)

@@ -20,6 +20,9 @@ Say = Callable[..., None]
 _MOST_FINALISTS = 6
 _CLEARLY = 1.05
 """Times as fast as the best so far that is more than what a screening is off by."""
+_VETTINGS = 12
+"""Screenings' verifications for which there must be time before one is verified in full: that takes about three, and a
+quarter of the time at most should go there."""
 INTERRUPTED = "interrupted"
 
 
@@ -148,10 +151,12 @@ class Session:
         """Verify a template's first good candidate in full, before more is spent on the template.
 
         One that is hardly better than the best so far is left to the acceptance: of many templates that are alike,
-        verifying each would take the time that their best needs there.
+        verifying each would take the time that their best needs there. So is everyone where verifying takes long.
         """
-        arm, speedup = trial.arm, evaluation.decision.speedup
+        arm, speedup, meter = trial.arm, evaluation.decision.speedup, self._meter
         if arm is None or arm.vetted or speedup is None or speedup.median <= self._worth_vetting():
+            return evaluation
+        if meter.left_to_explore_s() < _VETTINGS * meter.longest_s("verify"):
             return evaluation
         vetted = self._evaluator.vet(trial.candidate, self._builder.build(trial.candidate))
         arm.vetted = vetted.decision.status is not DecisionStatus.REJECTED
