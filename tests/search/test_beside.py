@@ -42,7 +42,7 @@ class Ready:
         yield from THEIRS
 
 
-def asked(monkeypatch, waiting, history=()):
+def asked(monkeypatch, waiting, **options):
     """What a run of the waiting proposer proposes, where the ready one stands in, and what is said."""
     said = []
     monkeypatch.setattr(_search, "PROPOSERS", ("ready",))
@@ -50,9 +50,11 @@ def asked(monkeypatch, waiting, history=()):
         _search, "make_proposers", lambda names: [waiting if name == "waiting" else Ready() for name in names]
     )
     setting = SimpleNamespace(
-        names=lambda _: ("waiting",), say=lambda event, name="", message="": said.append(message)
+        names=lambda _: ("waiting",),
+        say=lambda event, name="", message="": said.append(message),
+        run=SimpleNamespace(options=options),
     )
-    request = Request(None, None, (), ("planted",), history=history, say=said.append)
+    request = Request(None, None, (), ("planted",), say=said.append)
     return _search.proposals_of(setting, request), said
 
 
@@ -63,6 +65,14 @@ def test_others_go_on_while_no_model_answers(monkeypatch):
     waiting.door.set()
     assert [p for p in proposals if p is not None] == [OURS]
     assert said == ["waiting asks again: nobody is there", "meanwhile ready go on, which need no model"]
+
+
+def test_who_compares_models_has_nobody_stand_in(monkeypatch):
+    waiting = Waiting()
+    proposals, _ = asked(monkeypatch, waiting, instead=False)
+    assert next(proposals) is None
+    waiting.door.set()
+    assert [p for p in proposals if p is not None] == [OURS]
 
 
 def test_what_others_have_left_comes_after_a_model_that_never_answers(monkeypatch):

@@ -330,9 +330,9 @@ def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -
     names, seen = tuple(names) or setting.names("proposers"), _Seen()
     others = [name for name in PROPOSERS if name not in names]
     stand_ins, who = _asked(setting, request, others, seen), ", ".join(others)
-    begun = False
+    begun, may_help = False, bool(others) and bool(setting.run.options.get("instead", True))
     for proposal in _asked(setting, request, names, seen):
-        if proposal is None and others and not begun:
+        if proposal is None and may_help and not begun:
             begun = True
             setting.say("proposer", name=who, message=f"meanwhile {who} go on, which need no model")
         yield proposal if proposal is not None or not begun else next(stand_ins, None)
