@@ -221,6 +221,10 @@ def test_exact_products_have_tiles_that_no_compiler_spills():
     square = ("torch.randn(40, 40, generator=g)",)
     assert "BLOCK_M=128" in text_of(program("x0 @ x0", inputs=square))
     assert "BLOCK_M=32" in text_of(program("x0[:20] @ x0", inputs=square))
+    busy = " + ".join(f"x0[{i}]" for i in range(50))
+    assert "BLOCK_M=16" in text_of(
+        program(f"({busy}) @ x0[0]", inputs=("torch.randn(50, 40, 40, generator=g)",))
+    )
     assert "BLOCK_M=64" in text_of(
         program("x0.half() @ x0.half()", inputs=("torch.randn(40, 40, generator=g).half()",))
     )

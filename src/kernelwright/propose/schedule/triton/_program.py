@@ -21,6 +21,8 @@ _FEW = 32
 """Rows of a product for which a tile of as many is enough."""
 _BUSY = 4
 """Loads behind the operands of a product beyond which a higher tile does not fit registers."""
+_BUSIEST = 48
+"""Loads beyond which only the lowest tile does."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Choice:
     """Warps of a program; 0 for 4, or 8 where a product's tile wants the registers of so many."""
     num_stages: int = 2
     block_m: int = 0
-    """Rows of a tile; 0 for 128 where float32 is multiplied exactly, 32 for few rows or busy operands, and else 64.
+    """Rows of a tile; 0 for 128 where float32 is multiplied exactly (32 for few rows or busy operands, 16 for the
+    busiest), else 64.
 
     With 64 the compiler of sm_90 aims at 80 registers a thread, so that three tiles run at once, and spills.
     """
@@ -96,7 +99,8 @@ class Printer:
         depth = c.block_k or (16 if plain else 32)
         read = sum(isinstance(e, Load) for side in (step.left, step.right) for e in walk(side))
         small = largest(step.rows) <= _FEW or read > _BUSY
-        high = c.block_m or (64 if not plain else 32 if small else 128)
+        exact = 16 if read > _BUSIEST else 32 if small else 128
+        high = c.block_m or (exact if plain else 64)
         constants: dict[str, tuple[str, object]] = {
             "BLOCK_M": (str(high), high), "BLOCK_N": (str(c.block_n), c.block_n),
             "BLOCK_K": (str(depth), depth), "GROUP": ("8", 8),
