@@ -20,7 +20,7 @@ interpreter. Both are set against the peers.
 In a cycle, besides the call over HTTP by OpenAI's SDK and the evaluator:
 
 - here: strategy, prompt, parser, duplicates told apart, ledger before and after, journal, evaluation and events,
-  each on disk before it is acted on;
+  on disk before the next move;
 - OpenEvolve: prompt, parser and evaluator in a worker process, its database in memory (on disk every 100 iterations);
   one worker, with a question for each of its five islands queued ahead, so that it never waits for the database;
 - ShinkaEvolve: prompt, parser, a process started for each evaluation and polled for, a row in SQLite.

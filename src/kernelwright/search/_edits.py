@@ -56,9 +56,9 @@ class Desk:
 class Edits:
     """Keep a strategy's moves under way and hand over what they bring, in the order of the moves.
 
-    In that order whatever finishes first, so that the same seed and replies make the same search. Every move,
-    reply and score is in the journal before it is acted on; taking up a run again gives the strategy the same
-    calls and carries out again only what no reply is known of.
+    In that order whatever finishes first, so that the same seed and replies make the same search. Every move
+    and reply is in the journal before it is acted on, and what was heard and scored before the next move begins; taking
+    up a run again gives the strategy the same calls and carries out again only what no reply is known of.
 
     Covers: an interrupt at any moment, a process killed at any moment, editors that fail or bring what was
     there before.
@@ -125,7 +125,7 @@ class Edits:
         key, number = evaluation.candidate.key, None if move is None else move.number
         if (number, key) not in self._told:
             found = Scored.of(evaluation, move, self._workloads)
-            self._journal.add(
+            self._journal.note(
                 "tell", number, {"candidate": key, "score": found.score, "spread": found.spread}
             )
             self._tell(found)
@@ -213,7 +213,7 @@ class Edits:
             "" if new or not reply.proposals else self._tried.why_not(reply.proposals)
         )
         labels: list[JsonValue] = [_label(p) for p in new]
-        self._journal.add("heard", number, {"kept": labels, "failure": failure})
+        self._journal.note("heard", number, {"kept": labels, "failure": failure})
         edit = self._hear(move, reply, new, failure)
         self._desk.say(
             "edit", number=number, operator=move.operator, usd=reply.usd, kept=len(new),

@@ -1,7 +1,8 @@
 """What a run's strategy asked, heard and was told, in order: enough to bring it back to where it stood.
 
 Covers: replies written from any thread the moment they are there; a process killed at any moment.
-Does not cover: a reply that was under way when the process died; its move is carried out again.
+Does not cover: a reply that was under way when the process died, its move is carried out again; lines that were noted
+and followed by none, which are brought about again by those before them.
 """
 
 import json
@@ -49,24 +50,42 @@ class Journal:
         self._database = Database(folder / "kernelwright.db", one_thread=False)
         self._lock = Lock()
         self._run = run
+        self._noted: list[tuple[str, int | None, str]] = []
 
     def close(self) -> None:
-        """Close it; a second time does nothing."""
+        """Write what was noted, and close it; a second time does nothing."""
         with self._lock:
-            self._database.close()
+            try:
+                self._write()
+            finally:
+                self._database.close()
 
     def add(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
-        """Add a line; it is on disk when this returns."""
-        with self._lock, self._database.transaction() as connection:
-            connection.execute(
+        """Add a line; it is on disk when this returns, and all that was noted before."""
+        with self._lock:
+            self._noted.append((kind, number, json.dumps(record)))
+            self._write()
+
+    def note(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
+        """Add a line that follows from those before it; it is on disk with the next that is added."""
+        with self._lock:
+            self._noted.append((kind, number, json.dumps(record)))
+
+    def _write(self) -> None:
+        lines, self._noted = self._noted, []
+        if not lines:
+            return
+        with self._database.transaction() as connection:
+            connection.executemany(
                 "INSERT INTO journal VALUES "
-                "(?, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?), ?, ?, ?)",
-                (self._run, self._run, kind, number, json.dumps(record)),
+                "(?1, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?1), ?2, ?3, ?4)",
+                [(self._run, *line) for line in lines],
             )
 
     def entries(self) -> list[Entry]:
         """Return every line in order."""
         with self._lock:
+            self._write()
             rows = self._database.read(
                 "SELECT kind, number, record FROM journal WHERE run = ? ORDER BY ordinal", (self._run,)
             )
