@@ -40,8 +40,12 @@ class Recalled:
 
     def __str__(self) -> str:
         """Say it in one sentence, with how often it was seen and contradicted."""
-        contradicted = f", contradicted {self.against} times" if self.against else ""
-        return f"{self.lesson} (seen {self.agree} times{contradicted})"
+        contradicted = f", contradicted {_times(self.against)}" if self.against else ""
+        return f"{self.lesson} (seen {_times(self.agree)}{contradicted})"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def kept_lessons(store: Store) -> list[Lesson]:

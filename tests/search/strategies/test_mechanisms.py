@@ -225,6 +225,7 @@ def test_near_copies_share_a_ball_and_noise_does_not_keep_the_lead():
     assert len(talk.strategy.queue) == 2
     chosen = [parent_us(talk.ask()) for _ in range(10)]
     assert chosen.count(50.0) > chosen.count(45.0)
+    assert 45.0 in chosen, "each edit takes a share off a ball's priority"
 
 
 def test_queue_asks_for_a_critique_and_hands_it_on():
