@@ -191,11 +191,13 @@ def test_uct_goes_deeper_where_edits_paid_and_spreads_moves_under_way():
 
 def test_graph_repairs_failures_merges_strangers_and_ends_when_it_stalls():
     talk = Talk("graph", {"patience": 8, "selection": "greedy", "drafts": 0}, found(50.0), found(55.0))
-    operators = []
+    operators, strangers = [], set()
     while (move := talk.ask()) is not None:
         operators.append((move.operator, len(move.parents)))
-        talk.bring(move, 99.0)
+        strangers |= {p.decision.time_us for p in move.parents[1:]}
+        talk.bring(move, 52.0)
     assert len(operators) == 8 and ("merge", 2) in operators and ("improve", 1) in operators
+    assert strangers == {55.0}, "its own children are better, and kin"
     broken = Talk("graph", {"drafts": 1})
     broken.bring(broken.ask(), 10.0, fault="verify")
     assert broken.ask().operator == "repair"
