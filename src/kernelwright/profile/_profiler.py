@@ -46,7 +46,7 @@ class Profiler(Protocol):
 
 
 class Ready:
-    """A candidate in its worker, called once, so that what is counted next is what every call does."""
+    """A candidate in its worker, called before, so that what is counted next is what every call does."""
 
     def __init__(self, worker: Worker, number: int, calls: int, deadline: float) -> None:
         self._worker, self._number, self._deadline = worker, number, deadline
@@ -88,14 +88,21 @@ class Trial:
 
     @contextmanager
     def ready(self) -> Iterator[Ready]:
-        """Hold the candidate in a worker like those that verify it, after its first call."""
-        with self._worker(self.pool) as (worker, number):
+        """Hold the candidate in a worker like those that verify it, after calls that were not counted.
+
+        They were as many as will be, and what they answered was released: outputs that are kept from call to call
+        would be made in fresh memory else, whose page faults are not the candidate's.
+        """
+        outputs = self.workload.outputs
+        with self._worker(self.pool) as (worker, arguments):
+            number = worker.bind(arguments, outputs)
             first = worker.call([number], deadline_s=self.left_s)
-            kept = sum(
-                torch.Size(s.shape).numel() * getattr(torch, s.dtype).itemsize for s in self.workload.outputs
-            )
+            kept = sum(torch.Size(s.shape).numel() * getattr(torch, s.dtype).itemsize for s in outputs)
             most = min(_SPAN_US / max(first.time_us, 1.0), _MOST_CALLS, _MOST_KEPT_BYTES / max(kept, 1))
-            yield Ready(worker, number, max(1, int(most)), self.deadline)
+            calls = max(1, int(most))
+            worker.call([number] * calls, deadline_s=self.left_s)
+            worker.release()
+            yield Ready(worker, worker.bind(arguments, outputs), calls, self.deadline)
 
     def under(self, command: Sequence[str]) -> str:
         """Call the candidate once in a worker that a command stands in front of; return what the command printed.
@@ -110,12 +117,13 @@ class Trial:
         with Pool(
             settings, arena_bytes=1, device=self.device.torch_device, under=command, start_s=self.left_s
         ) as pool:
-            with self._worker(pool) as (worker, number):
+            with self._worker(pool) as (worker, arguments):
+                number = worker.bind(arguments, self.workload.outputs)
                 worker.call([number], deadline_s=self.left_s)
             return pool.finish(self.left_s)
 
     @contextmanager
-    def _worker(self, pool: Pool) -> Iterator[tuple[Worker, int]]:
+    def _worker(self, pool: Pool) -> Iterator[tuple[Worker, tuple[Argument, ...]]]:
         workload, seed = self.workload, secrets.randbits(48)
         payload = Payload(
             candidate=self.candidate,
@@ -131,7 +139,7 @@ class Trial:
             if state := self.problem.state(workload, seed):
                 worker.set_state(state)
                 worker.prepare()
-            yield worker, worker.bind(arguments, workload.outputs)
+            yield worker, arguments
 
 
 @contextmanager

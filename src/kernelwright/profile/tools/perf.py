@@ -49,7 +49,8 @@ class Perf:
 
     Covers: counts that the candidate cannot reach; shares of time where there are more events than counters.
     Does not cover: which line or loop; bytes that a prefetcher brought; what the worker does between two calls,
-    some ten microseconds of Python, which counts too.
+    some ten microseconds of Python, which counts too; page faults of large outputs, which are kept from call to
+    call, as in timed ones, and find fresh memory now and then.
     """
 
     name = "perf"
