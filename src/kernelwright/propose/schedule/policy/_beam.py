@@ -8,6 +8,7 @@ from typing import Protocol
 from ..actions import ACTIONS, MOVES, Action, State, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
+from ..tile import products
 from ._cost import Cost, estimate
 from ._faults import Faults
 
@@ -20,6 +21,8 @@ _LEAST_GAIN = 0.005
 """Share of the estimated time that it must save, where it wastes as many bytes as before."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
+_FAR = 1 / 3
+"""Share of the library's estimated time below which an own product is tried first."""
 _NETWORK = 64
 """Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
 _AT_ONCE = ("library", "store")
@@ -81,6 +84,9 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults | No
 def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> Iterator[Leaf]:
     """Yield the leaves of a beam, best estimate first; a whole network's start before the rest is looked for.
 
+    Where every product is left to the library, and the rest is fused, comes before the best estimate unless that is
+    far better: own products are estimated by orders of magnitude.
+
     Lowering a network takes seconds: its first kernel can be built and measured before its second is worked out.
     """
     faults = faults or Faults(_LOG.warning)
@@ -89,6 +95,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | N
     if early:
         yield Leaf(start, estimate(early))
     found = beam(graph, actions=actions, start=start, faults=faults)
+    found = found if early else _library_first(found, start, actions, faults)
     yield from (leaf for leaf in found if not early or leaf.state.steps != start.steps)
 
 
@@ -193,6 +200,30 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
             while action.name == "fold" and (site := next(iter(action.sites(state)), None)):
                 state = taken(state, action, site)
     return [state] if state.steps else []
+
+
+def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
+    """Put the best leaf without products of its own before others that are not estimated to be far better."""
+    own = found and any(products(program) if (program := found[0].state.program) else ())
+    if not own:
+        return found
+    plain = [leaf for leaf in found if _is_plain(leaf)]
+    for action in (a for a in actions if a.name == "library" and not plain):
+        with faults.of(action.name):
+            state = next((taken(start, action, s) for s in action.sites(start) if s == "all"), start)
+            if state.program is not None:
+                plain = [leaf for leaf in [Leaf(state, estimate(state.program))] if _is_plain(leaf)]
+    if not plain or found[0].cost.time_us < _FAR * plain[0].cost.time_us:
+        return found
+    return [plain[0], *(leaf for leaf in found if leaf is not plain[0])]
+
+
+def _is_plain(leaf: Leaf) -> bool:
+    """Tell whether a leaf leaves its products to the library and has kernels beside them."""
+    program = leaf.state.program
+    if program is None or not program.natives or any(products(program)):
+        return False
+    return len(program.natives) < len(program.steps)
 
 
 def _mixed(actions: Sequence[Legal]) -> list[Legal]:
