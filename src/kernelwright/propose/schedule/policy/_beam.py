@@ -147,9 +147,8 @@ def beam(
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
-            choices = _mixed([(a, s) for a, s in legal(state, actions, faults) if a.name not in _UNSEEN])[
-                :most
-            ]
+            seen = [(a, s) for a, s in legal(state, actions, faults) if a.name not in _UNSEEN]
+            choices = _mixed(seen)[:most]
             for (action, site), score in zip(choices, judge.score(choices, state), strict=True):
                 with faults.of(action.name):
                     if score > float("-inf"):

@@ -33,6 +33,9 @@ CACHED_BYTES = 1 << 20
 """What a thread finds in its second cache when it comes back to it."""
 MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
+_LANES = 16
+_TAIL = 32
+"""Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
 
 
 @dataclass(frozen=True)
@@ -171,9 +174,6 @@ def _is_whole(end: Expression, known: Mapping[str, int]) -> bool:
             return False
 
 
-_LANES = 16
-_TAIL = 32
-"""Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
 _FOLDS = {"wide": 3, "sumexp": 20, "logsumexp": 20, "variance": 9, "argmax": 3, "argmin": 3}
 _WEIGHTS = {
     "exp": 8,
