@@ -26,6 +26,12 @@ CASES = {
     "columns": (over_channels, (3, 40, 300), "at += 8 * kw::W"),
     "sums": (lambda x: torch.cumsum(x * 2, -1) + x, (3, 77), "kw::scan<kw::Plus>"),
     "products": (lambda x: torch.cumprod(x, -1), (2, 77), "kw::scan<kw::Times>"),
+    "backwards": (lambda x: x.flip(-1).cumsum(-1), (2, 77), "kw::load_backwards("),
+    "before": (
+        lambda x: torch.cat([torch.zeros_like(x[:, :1]), x], -1).cumsum(-1),
+        (2, 77),
+        "kw::load_between(",
+    ),
     "windows": (windows, (2, 9, 70), "kw::load_between("),
 }
 

@@ -105,6 +105,8 @@ class Lanes:
                 return f"kw::load_integers({at}, lanes)"
             loaded = f"kw::load({at}, lanes)"
             return f"kw::to_mask({loaded})" if e.kind == "bool" else loaded
+        if step == number(-1) and buffer.dtype == "float32":
+            return f"kw::load_backwards({self._address(e, place)}, lanes)"
         if step == number(2) and buffer.dtype == "float32":
             return f"kw::load_evens({self._address(e, place)}, kw::mask(true), lanes)"
         return self._each(e)
@@ -137,7 +139,7 @@ class Lanes:
         if not self.varies(e.condition):
             condition = Scalar(self.scope).text(e.condition)
             return f"({condition} ? {self.text(e.value)} : {self.text(e.other)})"
-        within = self._load_where(e)
+        within = self._load_where(_load_first(e))
         if within:
             return within
         apart = self._each(e)
@@ -253,6 +255,18 @@ class Lanes:
         assert e is not None
         text = self.text(e)
         return text if e.kind == "bool" else f"({text} != 0)"
+
+
+def _load_first(e: Guard) -> Guard:
+    """Return a guard that loads elsewhere than where one comparison holds as one that loads where another does."""
+    opposite = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+    turned = isinstance(e.value, Literal) and isinstance(e.other, Load) and isinstance(e.condition, Call)
+    if not turned or not isinstance(e.condition, Call) or e.condition.op not in opposite:
+        return e
+    args = e.condition.args
+    if any(a is None or a.kind != "int64" for a in args):
+        return e
+    return Guard(Call(opposite[e.condition.op], args, (), "bool"), e.other, e.value, e.kind)
 
 
 def _whole(value: float) -> float | int:

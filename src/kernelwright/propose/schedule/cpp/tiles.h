@@ -106,6 +106,14 @@ template <class Lanes> KW_INLINE F load_evens(const float* p, M where, Lanes lan
   const M high = bits(shuffle(given, given, (lane >> 1) + W / 2)) & even;
   return shuffle(load_where(p, low, Full{}), load_where(p + W, high, Full{}), 2 * lane);
 }
+// Lane k gets p[-k].
+KW_INLINE F load_backwards(const float* p, Full) {
+  const F v = load(p - (W - 1), Full{});
+  return shuffle(v, v, W - 1 - iota());
+}
+KW_INLINE F load_backwards(const float* p, Part part) {
+  return each(part, [&](int k) { return p[-k]; });
+}
 // A load whose lanes are inside where the first and the last are; elsewhere under a mask, and `other` outside.
 template <class Lanes, class Inside, class Mask>
 KW_INLINE F load_between(const float* p, Inside inside, Mask mask, float other, Lanes lanes) {
