@@ -14,6 +14,7 @@ from kernelwright.propose.schedule.actions import (
     ACTIONS,
     IllegalAction,
     State,
+    _state,
     offered,
     replayed,
     steps_of,
@@ -457,6 +458,19 @@ def test_a_proposal_goes_on_past_actions_and_leaves_that_raise(monkeypatch):
     assert [template.name for template in ScheduleProposer().propose(request)] == names
     left = [line.partition(" failed")[0] for line in said]
     assert left == ["schedule: raising", f"schedule: {spoilt.removeprefix('schedule/')} in cpp"]
+
+
+def test_a_fused_start_that_raises_leaves_what_is_done_to_it(monkeypatch):
+    def lowered(graph, decisions, arranged):
+        if decisions == Decisions():
+            raise IndexError("planted")
+        return lower(graph, decisions, arranged)
+
+    graph, said = graph_of(CASES["two-passes"][0], (5, 7)), []
+    monkeypatch.setattr(_state, "lower", lowered)
+    found = beam(graph, faults=Faults(said.append))
+    assert found and all(leaf.state.steps for leaf in found)
+    assert said[0].startswith("schedule: the fused start failed")
 
 
 def test_a_native_product_hides_its_loops():

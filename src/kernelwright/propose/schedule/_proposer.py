@@ -64,7 +64,9 @@ class ScheduleProposer:
             _LOG.info("%s has no schedule: %s", request.problem.task.name, error)
             return
         found: dict[frozenset[str], Iterable[Leaf]] = {}
-        before, faults = alone(graph), Faults(request.say)
+        before, faults = None, Faults(request.say)
+        with faults.of("one kernel an operation"):
+            before = alone(graph)
         for language in request.languages:
             printer = printer_of(language)
             if printer is not None:

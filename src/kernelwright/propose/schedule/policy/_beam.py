@@ -1,6 +1,5 @@
 """Graph → States: legal actions enumerated, ordered by a policy, kept in a beam."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,9 +9,8 @@ from ..graph import Graph
 from ..lower import Decisions, lower
 from ..tile import products
 from ._cost import Cost, estimate
-from ._faults import Faults
+from ._faults import LOGGED, Faults
 
-_LOG = logging.getLogger(__name__)
 _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
 """What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
 _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
@@ -25,6 +23,7 @@ _FAR = 1 / 3
 """Share of the library's estimated time below which an own product is tried first."""
 _NETWORK = 64
 """Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
+_START = "the fused start"
 _AT_ONCE = ("library", "store")
 """What is done to a whole network before anything is weighed: products by the library, residual sums in memory."""
 
@@ -40,12 +39,14 @@ class Policy(Protocol):
 class CostPolicy:
     """Scores an action by the cost estimated for the program that it leads to; one that fails scores nothing."""
 
-    def __init__(self, faults: Faults | None = None) -> None:
-        self._faults = faults or Faults(_LOG.warning)
+    def __init__(self, faults: Faults = LOGGED) -> None:
+        self._faults = faults
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
         """Return minus the estimated time; minus infinity where nothing lowers, or is gained."""
-        now = _cost(state)
+        now = None
+        with self._faults.of(_START):
+            now = _cost(state)
         return [self._score(action, self._reached(state, action, site), now) for action, site in actions]
 
     def _reached(self, state: State, action: Action, site: str) -> Cost | None:
@@ -72,16 +73,16 @@ class Leaf:
     cost: Cost
 
 
-def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> list[Legal]:
+def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> list[Legal]:
     """Enumerate every legal action in a state."""
-    faults, found = faults or Faults(_LOG.warning), list[Legal]()
+    found = list[Legal]()
     for action in actions:
         with faults.of(action.name):
             found += [(action, site) for site in action.sites(state)]
     return found
 
 
-def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> Iterator[Leaf]:
+def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> Iterator[Leaf]:
     """Yield the leaves of a beam, best estimate first; a whole network's start before the rest is looked for.
 
     Where every product is left to the library, and the rest is fused, comes before the best estimate unless that is
@@ -89,9 +90,10 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | N
 
     Lowering a network takes seconds: its first kernel can be built and measured before its second is worked out.
     """
-    faults = faults or Faults(_LOG.warning)
     start = beginning(graph, actions, faults)
-    early = start.program if _operations(graph) >= _NETWORK else None
+    early = None
+    with faults.of(_START):
+        early = start.program if _operations(graph) >= _NETWORK else None
     if early:
         yield Leaf(start, estimate(early))
     found = beam(graph, actions=actions, start=start, faults=faults)
@@ -99,9 +101,9 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | N
     yield from (leaf for leaf in found if not early or leaf.state.steps != start.steps)
 
 
-def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults | None = None) -> State:
+def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:
     """Return where the beam starts: everything fused; for a whole network what `_AT_ONCE` names is done."""
-    states, faults = [State(graph, graph)], faults or Faults(_LOG.warning)
+    states = [State(graph, graph)]
     for name in _AT_ONCE if _operations(graph) >= _NETWORK else ():
         for action in (a for a in actions if a.name == name):
             with faults.of(name):
@@ -116,7 +118,7 @@ def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults 
 
 def beam(
     graph: Graph, policy: Policy | None = None, *, width: int = 2, depth: int = 3, most: int = 8,
-    actions: Sequence[Action] = ACTIONS, start: State | None = None, faults: Faults | None = None,
+    actions: Sequence[Action] = ACTIONS, start: State | None = None, faults: Faults = LOGGED,
 ) -> list[Leaf]:  # fmt: skip
     """Search for schedules worth measuring: the fused start, and what the best actions lead to.
 
@@ -135,7 +137,6 @@ def beam(
     Returns:
         Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
     """
-    faults = faults or Faults(_LOG.warning)
     judge = policy or CostPolicy(faults)
     start = start or beginning(graph, actions, faults)
     if _operations(graph) >= _NETWORK:
@@ -143,7 +144,8 @@ def beam(
         actions = [action for action in actions if action not in MOVES]
     found: dict[str, Leaf] = {}
     states = [start, *_folded(start, actions, faults)]
-    _add(found, start)
+    with faults.of(_START):
+        _add(found, start)
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:

@@ -1,5 +1,6 @@
 """What actions raise costs the step alone: it is told, once for each action, and the search goes on without it."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,3 +40,7 @@ class Faults:
             if name not in self.told:
                 self.told.add(name)
                 self.say(f"schedule: {name} failed and is left out there: {fault_of(error)}")
+
+
+LOGGED = Faults(logging.getLogger(__name__).warning)
+"""Where nobody is there to be told: each action's first fault in the process."""
