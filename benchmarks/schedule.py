@@ -1,6 +1,6 @@
 """What the schedule proposer gains on the own problems, in and out of cache, by class of problem.
 
-    python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--level 1] [--only softmax] [--seed 1]
+    python -m benchmarks.schedule --out rows.jsonl [--sizes in,out] [--classes memory,fused] [--only softmax] [--seed 1]
     python -m benchmarks.schedule --out gpu.jsonl --language triton --device cuda:0
     python -m benchmarks.schedule --table rows.jsonl
 
@@ -86,10 +86,14 @@ def _inner(graph: Graph, op: str, refs: Sequence[str]) -> int:
     return graph.node(left).shape[-1] if graph.node(left).shape else 1
 
 
-def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, on: Where) -> Row:
-    """Optimise one problem at one size and return its row."""
+def loaded(path: Path, size: str) -> tuple[Task, str]:
+    """Load a problem at a size, and class it."""
     task: Task = load_task(path, max_elements=ELEMENTS[size])
-    graph = capture(Problem(task), task.split(Split.SEARCH)[0])
+    return task, class_of(capture(Problem(task), task.split(Split.SEARCH)[0]))
+
+
+def measure(task: Task, budget: kw.Budget, store: Path, on: Where) -> Row:
+    """Optimise one task and return what its row says of that."""
     beaten = FROZEN if any(workload.state for workload in task.workloads) else BASELINES
     started, seen = time.monotonic(), dict[str, float]()
 
@@ -102,8 +106,7 @@ def measure(path: Path, level: int, size: str, budget: kw.Budget, store: Path, o
         languages=on.languages, device=on.device,
     )  # fmt: skip
     return {
-        "level": level, "problem": path.stem, "size": size, "class": class_of(graph), "run": result.run,
-        "decision": str(result.decision), "reason": result.reason, "baseline": result.baseline,
+        "run": result.run, "decision": str(result.decision), "reason": result.reason, "baseline": result.baseline,
         "time_us": result.time_us,
         "speedup": result.speedup.model_dump() if result.speedup else None,
         "fraction_of_bound": result.fraction_of_bound, "search_s": time.monotonic() - started,
@@ -171,6 +174,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="out,in")
     parser.add_argument("--level", type=int)
     parser.add_argument("--only", default="", help="part of a problem's name")
+    parser.add_argument("--classes", default=",".join(CLASSES))
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--evaluations", type=int, default=8)
     parser.add_argument(
@@ -192,10 +196,14 @@ def main() -> None:
     for size, level, file in wanted:
         if options.only not in file.stem or (file.stem, size) in done:
             continue
+        task, kind = loaded(file, size)
+        if kind not in options.classes.split(","):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             store = options.store or Path(folder)
             budget = kw.Budget(evaluations=options.evaluations, minutes=options.minutes)
-            row = measure(file, level, size, budget, store, Where(tuple(options.language), options.device))
+            found = measure(task, budget, store, Where(tuple(options.language), options.device))
+        row = {"level": level, "problem": file.stem, "size": size, "class": kind, **found}
         rows.append(row)
         with path.open("a") as out:
             out.write(json.dumps(row) + "\n")
