@@ -55,7 +55,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-5:eager,compile'
+        'kernelwright-6:eager,compile'
     """
 
     def __init__(
