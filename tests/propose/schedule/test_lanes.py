@@ -32,6 +32,11 @@ CASES = {
         (2, 77),
         "kw::load_between(",
     ),
+    "passes": (
+        lambda x: torch.softmax(x, -1),
+        (5, 77),
+        "kw::prefetch(x0 + ((i0 * 77) + i1) + kw::near(77));",
+    ),
     "windows": (windows, (2, 9, 70), "kw::load_between("),
 }
 
@@ -48,6 +53,11 @@ def test_lanes_mean_what_the_graph_means_in_whole_vectors_and_parts():
         assert CASES[name][2] in cpp.source(program), name
     for name, difference in differences(programs, built(programs)):
         assert difference < 1e-4, name
+
+
+def test_nothing_is_asked_for_where_one_pass_is_enough_or_rows_do_not_follow():
+    for function in (lambda x: x.sum(-1), lambda x: torch.softmax(x, 0), lambda x: x.t().softmax(-1)):
+        assert "kw::prefetch(" not in cpp.source(lowered(function, (5, 77))[1])
 
 
 def test_fewer_vectors_where_the_tuner_says_so_or_the_body_is_long():

@@ -17,6 +17,7 @@ from ..tile import (
     products,
     statements,
 )  # fmt: skip
+from ._ahead import asked_ahead
 from ._contraction import is_tiled, print_contraction
 from ._scalar import STORED, size_text
 from ._statements import Body
@@ -107,7 +108,7 @@ class Printer:
 
     def _traversal(self, kernel: Kernel) -> list[str]:
         past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
-        body = Body(self.program, vector=self.style.lanes)
+        body = Body(self.program, vector=self.style.lanes, ahead=asked_ahead(self.program, kernel.body))
         head = [
             f"  const bool {name}_past = {size_text(self.program.buffer(name).elements)} * "
             f"int64_t(sizeof(float)) >= {start};  // written past the caches"

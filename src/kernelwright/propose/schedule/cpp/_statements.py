@@ -1,7 +1,7 @@
 """Statements as C++: stores, loops, lanes, threads."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..printing import Unprintable
 from ..tile import (
@@ -28,6 +28,7 @@ from ..tile import (
     walk,
 )  # fmt: skip
 from ._accumulators import Accumulators
+from ._ahead import Ahead
 from ._jam import beside, jammed, vectors
 from ._lanes import Lanes
 from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
@@ -49,6 +50,8 @@ class Body(Accumulators):
     vector: bool = True
     """Whether vector loops are printed with lanes."""
     serial_below: int = _SERIAL
+    ahead: Mapping[str, tuple[Ahead, ...]] = field(default_factory=dict)
+    """What loops over lanes ask memory for, by their axis."""
 
     def print(self, body: Sequence[Statement], depth: int = 1) -> list[str]:
         """Print statements, indented."""
@@ -250,7 +253,8 @@ class Body(Accumulators):
             declared += one
             joined += two
         self.scope.axis = s.axis
-        inner = self.print(s.body, depth + 2)
+        inner = [f"{pad}    {self._asked(a)}" for a in self.ahead.get(s.axis, ())]
+        inner += self.print(s.body, depth + 2)
         self._restore((before[0], before[1], before[2], {**self.monoids}))
         u = ", int u" if unroll > 1 else ""
         zero, run = (", 0", ", u") if unroll > 1 else ("", "")
@@ -271,6 +275,10 @@ class Body(Accumulators):
             f"{pad}  if (at < end) step(at, kw::Part{{static_cast<int>(end - at)}}{zero});", *joined, f"{pad}}}",
         ]  # fmt: skip
         return lines
+
+    def _asked(self, ahead: Ahead) -> str:
+        place, further = (Scalar(self.scope).text(e) for e in (ahead.place, ahead.further))
+        return f"kw::prefetch({ahead.buffer} + {place} + kw::near({bare(further)}));"
 
     def _scan_loop(self, s: Loop, depth: int) -> list[str]:
         """Print a scan over lanes: what it folds joins the lanes before it, and the vectors before it by one value."""
