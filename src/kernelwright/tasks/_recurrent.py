@@ -18,7 +18,7 @@ class Whole(TorchFunctionMode):
     Does not cover: packed sequences, dropout between layers in training, single cells: these come in parts.
     """
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # torch does not annotate it
         """Take the layer's place where it is one."""
         name = getattr(func, "__name__", "")
         if name in _LAYERS and func is getattr(torch, name) and not kwargs and _is_padded(args):

@@ -216,11 +216,6 @@ struct SumExp<WIDE, false> {
 constexpr int64_t kRun = 2048;  // elements of a row between two flushes: short float32 runs
 constexpr int64_t kColumnRun = 64;  // the same for columns
 
-constexpr int64_t kNear = 65536;  // elements up to which a row and the next stay in cache together
-
-// Elements to the next row, or none where it would drive this one out of the cache.
-KW_INLINE int64_t near(int64_t elements) { return elements <= kNear ? elements : 0; }
-
 template <int UNROLL, class Body>
 KW_INLINE void unroll(Body body) {
 #pragma GCC unroll 16

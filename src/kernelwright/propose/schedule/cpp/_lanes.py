@@ -180,7 +180,7 @@ class Lanes:
             return True
         if not isinstance(e, Call):
             return False
-        if e.op in ("logical_and", "bitwise_and"):
+        if e.op == "logical_and":
             return all(a is not None and self._between(a) for a in e.args)
         return e.op in ("lt", "le", "gt", "ge") and all(
             a is not None and self.step(a) is not None for a in e.args

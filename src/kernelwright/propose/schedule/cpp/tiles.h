@@ -114,9 +114,6 @@ KW_INLINE F load_backwards(const float* p, Full) {
 KW_INLINE F load_backwards(const float* p, Part part) {
   return each(part, [&](int k) { return p[-k]; });
 }
-// Elements to the next row, or none where it would drive this one out of the cache.
-KW_INLINE int64_t near(int64_t elements) { return elements <= 65536 ? elements : 0; }
-
 // A load whose lanes are inside where the first and the last are; elsewhere under a mask, and `other` outside.
 template <class Lanes, class Inside, class Mask>
 KW_INLINE F load_between(const float* p, Inside inside, Mask mask, float other, Lanes lanes) {
