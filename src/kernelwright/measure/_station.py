@@ -22,11 +22,11 @@ from ._startup import CANDIDATE
 Phase = Literal["glance", "screen", "measure", "confirm", "warm"]
 COMPILE_LIMIT_S = 180.0
 """Seconds of a first call, in which a baseline may compile."""
-_BLOCK_US = 1500.0
-"""Microseconds that one leg of a block should take at least."""
+_BLOCK_US = 3000.0
+"""Microseconds that one leg's calls in a block should take at least; waking it and its reply take 350 to 450 more."""
 _COLD_BLOCK_US = 6000.0
 """The same with cold caches, where the word to go and the reply take 200 to 350 microseconds."""
-_MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 4
+_MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
 _MOST_ARGUMENT_BYTES = 16 << 20
 """Bytes of the arguments of a warm block's calls, so that they stay in the last level."""
@@ -125,18 +125,23 @@ class Station:
         """
         if self.contract.mutates:
             return
-        tried = 1 if self.cold else _TRIED_CALLS
-        sets = [self._content.draw()]
-        times = [
-            min(self._visit(leg, sets, tried, fetch=0)[0].time_us / tried for _ in range(2))
-            for leg in self.legs
-        ]
-        wanted = int((_COLD_BLOCK_US if self.cold else _BLOCK_US) / max(1.0, min(times))) + 1
-        self._calls = max(1, min(wanted, self._most_calls()))
-        if self._calls > tried:
+        sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
+        fastest = min(self._call_us(leg, sets, wanted_us) for leg in self.legs)
+        self._calls = max(1, min(int(wanted_us / max(1.0, fastest)) + 1, self._most_calls()))
+        if self._calls > 1:
             sets = self._content.several(self._calls)
             for leg in self.legs:
                 self._visit(leg, sets, self._calls, fetch=0)
+
+    def _call_us(self, leg: Contestant, sets: list[list[object]], enough_us: float) -> float:
+        """Return what a call takes, without what every block costs beside its calls if that may matter."""
+        once, tried = self._shortest_us(leg, sets, 1), min(_TRIED_CALLS, self._most_calls())
+        if self.cold or tried == 1 or once > enough_us:
+            return once
+        return (self._shortest_us(leg, sets, tried) - once) / (tried - 1)
+
+    def _shortest_us(self, leg: Contestant, sets: list[list[object]], calls: int) -> float:
+        return min(self._visit(leg, sets, calls, fetch=0)[0].time_us for _ in range(2))
 
     def _most_calls(self) -> int:
         """Return how many calls a block has room for, each with a set of its own: no answer can be given twice.

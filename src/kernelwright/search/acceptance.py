@@ -35,7 +35,7 @@ from ..tasks import Problem
 from ..verify import Admission, Depth, Oracle, admit, verify
 from ._stages import Stages
 
-HARNESS_VERSION = 6
+HARNESS_VERSION = 7
 """Raised where a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """What a candidate must beat where nothing else was asked for."""
@@ -55,7 +55,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-6:eager,compile'
+        'kernelwright-7:eager,compile'
     """
 
     def __init__(

@@ -1,0 +1,64 @@
+"""How many calls a block has, on legs whose cost is planted."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from kernelwright.measure._content import Content
+from kernelwright.measure._station import Station
+from kernelwright.records import Split
+from kernelwright.tasks import Problem, load_task
+
+TASK = """
+import torch
+
+import kernelwright as kw
+
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 64, "dim": 64}])
+def double(x):
+    return x * 2
+"""
+
+
+class Planted(Station):
+    """Legs take a fixed time for a block and some for each call."""
+
+    def _visit(self, leg, sets, calls, *, fetch, limit_s=0.0):
+        self.visits.append((len(sets), calls))
+        return SimpleNamespace(time_us=leg.block_us + calls * leg.call_us), None
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    path = tmp_path_factory.mktemp("station") / "double.py"
+    path.write_text(TASK)
+    return Problem(load_task(str(path)))
+
+
+def calls_of(problem, *call_us, block_us=400.0):
+    workload = problem.task.split(Split.SEARCH)[0]
+    station = Planted(
+        problem, workload, Content(problem, workload), None, None, random.Random(0), None, cold=False
+    )
+    station.visits = []
+    station.legs = [SimpleNamespace(block_us=block_us, call_us=us) for us in call_us]
+    station.choose_calls()
+    return station._calls, station.visits
+
+
+def test_what_a_block_costs_beside_its_calls_does_not_count_as_their_time(problem):
+    calls, visits = calls_of(problem, 25.0, 40.0)
+    assert calls == 121, "3000 us of the fastest leg, whatever waking it costs"
+    assert visits[-2:] == [(calls, calls)] * 2, "each leg's memory has grown before the first block"
+    assert calls_of(problem, 25.0, 40.0, block_us=2000.0)[0] == calls
+
+
+def test_a_call_that_is_long_enough_by_itself_is_not_tried_many_times(problem):
+    calls, visits = calls_of(problem, 5000.0)
+    assert (calls, visits) == (1, [(1, 1)] * 2)
+
+
+def test_calls_too_short_to_tell_from_the_block_are_bounded(problem):
+    assert calls_of(problem, 0.0)[0] == 256
