@@ -1,6 +1,6 @@
 """Random programs through the schedule engine, held against float64: the nightly command; tests run a few.
 
-    python -m benchmarks.random_graphs --count 20000 [--first 100000] [--steps 10]
+    python -m benchmarks.random_graphs --count 20000 [--first 100000] [--steps 10] [--recurrent]
 
 Every program is captured, read into graph form and interpreted in float64, and torch's own results must
 agree with that. One that does not is printed as source, cut down to the first step that differs, and the
@@ -174,11 +174,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100_000)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--recurrent", action="store_true", help="begin with a recurrent layer")
     options = parser.parse_args()
     torch.set_num_threads(1)
     failed = 0
     for seed in range(options.first, options.first + options.count):
-        program = random_program(seed, steps=options.steps)
+        program = random_program(seed, steps=options.steps, recurrent=options.recurrent)
         if reading_fault(program) is not None:
             failed += 1
             part, why = smallest(program, reading_fault)

@@ -55,3 +55,11 @@ def test_prefixes_end_with_each_step_and_hold_no_dead_line() -> None:
 def test_only_the_dtypes_asked_for_come_in() -> None:
     for seed in range(20):
         assert {t.dtype for t in random_program(seed, dtypes=("float16",)).inputs()} == {torch.float16}
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")
+def test_recurrent_programs_have_every_kind_of_layer_and_use_it() -> None:
+    found = [str(random_program(seed, steps=3, recurrent=True)) for seed in range(30)]
+    assert all("v0 = torch." in text and "x0" in text.split("def program")[1] for text in found)
+    for kind in ("lstm(", "gru(", "rnn_tanh(", "rnn_relu("):
+        assert any(kind in text for text in found)

@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 
+from ._program_layers import recurrent_layer
 from ._program_steps import STEPS, Step, Value, Writer
 
 _SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 19, 31, 33, 64, 65)
@@ -84,7 +85,9 @@ class RandomProgram:
         return scope
 
 
-def random_program(seed: int, *, steps: int = 8, dtypes: tuple[str, ...] = _DTYPES) -> RandomProgram:
+def random_program(
+    seed: int, *, steps: int = 8, dtypes: tuple[str, ...] = _DTYPES, recurrent: bool = False
+) -> RandomProgram:
     """Write a random program: elementwise steps that broadcast, views, reductions, scans, gathers, scatters, products.
 
     Covers: sizes of one and odd sizes, float32, bfloat16, float16, int64 and bool, inputs that are views.
@@ -97,16 +100,17 @@ def random_program(seed: int, *, steps: int = 8, dtypes: tuple[str, ...] = _DTYP
         seed: Determines everything.
         steps: Lines to write, at most.
         dtypes: What inputs are drawn from; a name may stand several times.
+        recurrent: Begin with a recurrent layer (float32), and go on from its result.
     """
     chance = random.Random(seed)
     writer = Writer(chance)
     generator = torch.Generator().manual_seed(seed)
-    shape = _shape(chance)
-    shapes = [shape, *(_related(chance, shape) for _ in range(chance.choice((0, 0, 1, 1, 2))))]
-    texts = [_input(chance, its, dtypes) for its in shapes]
+    texts, layer = recurrent_layer(chance) if recurrent else (_inputs(chance, dtypes), "")
     for i, text in enumerate(texts):
         tensor = eval(text, {"torch": torch, "g": generator})
         writer.values[f"x{i}"] = Value(tensor, exact=True)
+    if layer:
+        _taken(writer, Step(lambda _: (layer, False), weight=1))
     weights = [step.weight for step in STEPS]
     for _ in range(steps):
         for _ in range(_TRIES):
@@ -114,11 +118,19 @@ def random_program(seed: int, *, steps: int = 8, dtypes: tuple[str, ...] = _DTYP
                 break
     lines = tuple(writer.lines)
     if not lines:
-        return random_program(seed + 1_000_003, steps=steps, dtypes=dtypes)
+        return random_program(seed + 1_000_003, steps=steps, dtypes=dtypes, recurrent=recurrent)
     returns = [lines[-1][0]]
     if len(lines) > 2 and chance.random() < 0.25:
         returns.append(lines[chance.randrange(len(lines) - 1)][0])
+    if layer and "v0" not in returns:
+        returns.append("v0")
     return RandomProgram(seed, tuple(texts), lines, tuple(returns)).needed()
+
+
+def _inputs(chance: random.Random, dtypes: tuple[str, ...]) -> list[str]:
+    shape = _shape(chance)
+    shapes = [shape, *(_related(chance, shape) for _ in range(chance.choice((0, 0, 1, 1, 2))))]
+    return [_input(chance, its, dtypes) for its in shapes]
 
 
 def _shape(chance: random.Random) -> list[int]:

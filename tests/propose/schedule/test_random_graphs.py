@@ -18,6 +18,14 @@ def test_the_graph_means_what_torch_computes(chunk: int) -> None:
         assert why is None, "{1}\n{0}".format(*smallest(program, reading_fault))
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")
+def test_a_recurrent_layer_and_what_follows_it_mean_what_torch_computes() -> None:
+    for seed in range(60):
+        program = random_program(seed, steps=4, recurrent=True)
+        why = reading_fault(program)
+        assert why is None, "{1}\n{0}".format(*smallest(program, reading_fault))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_an_exported_program_reads_the_same(seed: int) -> None:
     assert reading_fault(random_program(seed), exported=True) is None

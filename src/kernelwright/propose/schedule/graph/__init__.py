@@ -34,6 +34,7 @@ from ._nodes import (
     Point,
     Ramp,
     Random,
+    Recurrent,
     Reduce,
     Reshape,
     Scan,
@@ -57,8 +58,8 @@ from ._size import Size, broadcast, fit, product, same, text_of, values_of
 __all__ = [
     "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input",
     "Monoid", "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Order", "Pad",
-    "Permute", "Point", "Ramp", "Random", "Reader", "Real", "Reduce", "Reshape", "Scan", "Scatter", "Segment",
-    "Shape", "Size", "Slice", "TypedLinear", "Weight", "Window", "broadcast", "fit", "from_captured",
+    "Permute", "Point", "Ramp", "Random", "Reader", "Real", "Recurrent", "Reduce", "Reshape", "Scan", "Scatter",
+    "Segment", "Shape", "Size", "Slice", "TypedLinear", "Weight", "Window", "broadcast", "fit", "from_captured",
     "interpret", "ordered", "product", "read", "rule", "rules", "same", "sources_of", "text_of", "values_of",
     "with_sources",
 ]  # fmt: skip

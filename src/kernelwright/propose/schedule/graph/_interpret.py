@@ -19,6 +19,7 @@ from ._nodes import (
     Permute,
     Point,
     Ramp,
+    Recurrent,
     Reduce,
     Reshape,
     Scan,
@@ -39,7 +40,7 @@ class NotInterpreted(Exception):
 def interpret(graph: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Compute the outputs in float64 (integers and masks as they are).
 
-    Covers: every node but `Native` and `Random`.
+    Covers: every node but `Native` and `Random`; of native ones, recurrent layers.
     Does not cover: new values of inputs that are changed in place; sizes other than those of the first workload.
 
     Args:
@@ -230,6 +231,15 @@ def _typed_linear(
     return found
 
 
+def _recurrent(node: Recurrent, *given: torch.Tensor) -> torch.Tensor:
+    x, *rest = (tensor.double() for tensor in given)
+    states = 2 if node.layer == "lstm" else 1
+    state = rest[:states] if states > 1 else rest[0]
+    layer: Callable[..., tuple[torch.Tensor, ...]] = getattr(torch, node.layer)
+    how = (node.biased, node.layers, 0.0, False, node.both_ways, node.batch_first)
+    return layer(x, state, rest[states:], *how)[node.result]
+
+
 _MEANING: dict[type[Node], Callable[..., torch.Tensor]] = {
     Point: _point,
     Constant: _constant,
@@ -249,4 +259,5 @@ _MEANING: dict[type[Node], Callable[..., torch.Tensor]] = {
     Scan: _scan,
     Contract: _contract,
     TypedLinear: _typed_linear,
+    Recurrent: _recurrent,
 }

@@ -18,7 +18,7 @@ Monoid = Literal[
 equals; NaN wins in `max`, `min` and their positions. `variance` is the mean square distance from the mean
 (Welford), divided by `count - correction`; `logsumexp` keeps the largest apart; `sumexp` is the sum of powers
 relative to the largest."""
-
+Layer = Literal["lstm", "gru", "rnn_tanh", "rnn_relu"]
 
 RESERVED = frozenset({
     *(f"i{d}" for d in range(12)),
@@ -291,6 +291,23 @@ class Native(Node):
     sources: tuple[Node, ...]
     op: str
     """The operator's full name, for the report."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recurrent(Native):
+    """A result of a recurrent layer over whole padded sequences; torch computes it.
+
+    Its sources are the sequences, the first state (of an `lstm` hidden and cell), and the weights, layer by layer
+    and within a layer forwards first.
+    """
+
+    layer: Layer
+    biased: bool
+    layers: int
+    both_ways: bool
+    batch_first: bool
+    result: int
+    """0 for the state after every step, 1 for the last one, 2 for the last cell."""
 
 
 def sources_of(node: Node) -> tuple[Node, ...]:
