@@ -180,3 +180,31 @@ def test_where_nothing_can_be_run_sizes_are_derived_by_shape(
     assert len(hidden) == 2 and all(w.axes != search.axes for w in hidden)
     assert [w.axes == search.axes for w in confirm] == [True, False]
     assert any("not run while loading" in note and "no other value regimes" in note for note in task.notes)
+
+
+WEIGHED = """
+import torch
+
+STEPS = 96
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(64, 512))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.weight)
+
+def get_inputs():
+    return [torch.randn(7, STEPS, 64)]
+"""
+
+
+def test_arguments_become_small_beside_weights_that_no_axis_changes(tmp_path: Path) -> None:
+    file = tmp_path / "weighed.py"
+    file.write_text(WEIGHED)
+    task = load_task(file)
+    hidden = task.split(Split.HIDDEN)
+    special = next(w for w in hidden if w.regime == "special")
+    assert special.axes["STEPS"] < 30 and _layouts(task) == {"contiguous", "transposed", "strided"}
+    assert max(w.axes["STEPS"] for w in hidden) > 48, "one is near the declared size"

@@ -53,7 +53,10 @@ class Sizes:
         self._limit = int(workload_elements(base) * _MOST_GROWTH)
 
     def smallest(self) -> Workload:
-        """Reduce the base workload on its free axes as far as it goes."""
+        """Reduce the base workload on its free axes as far as it goes.
+
+        Where what no axis changes is too large by itself (the weights of a network), all else becomes small.
+        """
         free = [name for group in self._plan.free for name in group]
         fixed = {k: v for k, v in self._base.axes.items() if k not in free}
 
@@ -68,6 +71,8 @@ class Sizes:
             try:
                 values = shrinker.shrink(values, limit // 2)
             except TaskError:
+                left = measure(shrinker.least(values))
+                values = shrinker.shrink(values, left + _SMALL)
                 break
             limit //= 2
         return self._plan.make(self._base.axes | values)
