@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -30,18 +31,52 @@ def set_up(extras: str) -> None:
     stamp = VENV / f"installed-{extras}"
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    packages = packages_with_torch()
-    print(
-        f"setting up {VENV} ({f'with the torch in {packages}' if packages else 'with a pinned torch'})",
-        file=sys.stderr,
-    )
+    packages, begun = packages_with_torch(), time.monotonic()
+    torch = f"with the torch in {packages}" if packages else "with a torch to download, the largest part"
+    say(f"setting up {VENV}, once, {torch}; this takes some minutes")
     subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     if packages:
         share(packages, VENV)
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     pins = [] if packages else ["--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([*pip, *pins, "--editable", f"{ROOT}[{extras}]"], check=True)
+    follow([*pip, *pins, "--editable", f"{ROOT}[{extras}]"])
     stamp.write_text(wanted)
+    say(f"set up in {time.monotonic() - begun:.0f} s")
+
+
+def follow(command: list[str]) -> None:
+    """Run pip and tell what takes long while it goes on."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pip:
+        for line in pip.stdout or ():
+            step = step_of(line.strip())
+            if step:
+                say(f"  {step}")
+    if pip.returncode:
+        raise subprocess.CalledProcessError(pip.returncode, command)
+
+
+def step_of(line: str) -> str:
+    """Say what takes long in a line of pip's: a download of megabytes, or the installation; else nothing.
+
+    Example:
+        >>> step_of("Downloading torch-2.13.0-cp311-cp311-linux_x86_64.whl (190.5 MB)")
+        'downloading torch-2.13.0 (190.5 MB)'
+        >>> step_of("Installing collected packages: mpmath, sympy, torch")
+        'installing 3 packages'
+        >>> step_of("Downloading idna-3.10-py3-none-any.whl (70 kB)")
+        ''
+    """
+    name, _, rest = line.removeprefix("Downloading ").rpartition(" (")
+    if line.startswith("Downloading ") and rest.endswith(("MB)", "GB)")):
+        return f"downloading {'-'.join(Path(name).name.split('-')[:2])} ({rest}"
+    if line.startswith("Installing collected packages: "):
+        return f"installing {line.count(',') + 1} packages"
+    return ""
+
+
+def say(words: str) -> None:
+    """Tell whoever waits."""
+    print(words, file=sys.stderr, flush=True)
 
 
 def packages_with_torch() -> Path | None:
@@ -59,21 +94,19 @@ def share(packages: Path, venv: Path) -> None:
 def main() -> int:
     """Set up, then hand over to `./check` or to the command line."""
     if sys.version_info < (3, 11):
-        print(f"Kernelwright needs Python 3.11 or later; this is {sys.version.split()[0]}", file=sys.stderr)
+        say(f"Kernelwright needs Python 3.11 or later; this is {sys.version.split()[0]}")
         return 2
     arguments = sys.argv[1:]
     checking = arguments[:1] == ["--check"]
     try:
         set_up("dev" if checking else "triton,opencl,bayes")
     except subprocess.CalledProcessError as error:
-        print(
-            f"set-up failed: {' '.join(map(str, error.cmd))} ended with {error.returncode}", file=sys.stderr
-        )
+        say(f"set-up failed: {' '.join(map(str, error.cmd))} ended with {error.returncode}")
         return 4
     command = (
         [str(PYTHON), str(ROOT / "check.py"), *arguments[1:]]
         if checking
-        else [str(PYTHON), "-m", "kernelwright", *arguments]
+        else [str(PYTHON.with_stem("kernelwright")), *arguments]
     )
     os.execv(command[0], command)
 

@@ -1,11 +1,13 @@
 """The set-up uses the torch that the Python at hand has, a virtual environment's too."""
 
+import doctest
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +25,16 @@ def _bootstrap() -> ModuleType:
 def test_the_torch_at_hand_is_found_in_a_virtual_environment() -> None:
     packages = _bootstrap().packages_with_torch()
     assert packages == Path(torch.__file__).parents[1]
+
+
+def test_whoever_waits_hears_of_downloads_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    bootstrap = _bootstrap()
+    assert doctest.testmod(bootstrap).failed == 0
+    lines = "Collecting torch\\nDownloading https://host/torch-2.13.0-cp311-linux.whl (1.2 GB)"
+    bootstrap.follow([sys.executable, "-c", f"print('{lines}')"])
+    assert capsys.readouterr().err == "  downloading torch-2.13.0 (1.2 GB)\n"
+    with pytest.raises(subprocess.CalledProcessError):
+        bootstrap.follow([sys.executable, "-c", "raise SystemExit(3)"])
 
 
 def test_a_new_environment_imports_and_lists_it(tmp_path: Path) -> None:

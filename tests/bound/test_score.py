@@ -1,13 +1,7 @@
 import pytest
 
-from kernelwright.bound import SLACK, headroom, is_faster_than_physics, slack_of, sol_score
+from kernelwright.bound import headroom, slack_of, sol_score
 from kernelwright.devices import Device
-from kernelwright.records import Bound, BoundTerm
-
-TEN_US = Bound(
-    workload="w", device="d",
-    terms=(BoundTerm(name="dram", amount=10, unit="bytes", peak=1e6, source="made up"),),
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -24,12 +18,6 @@ def test_sol_score(time_us: float, baseline_us: float, expected: float) -> None:
 def test_headroom_is_at_least_one() -> None:
     assert headroom(25.0, 10.0) == pytest.approx(2.5)
     assert headroom(5.0, 10.0) == 1.0
-
-
-def test_the_alarm_forgives_the_slack_and_no_more() -> None:
-    assert not is_faster_than_physics(10 * (1 - SLACK) + 1e-6, TEN_US)
-    assert is_faster_than_physics(10 * (1 - SLACK) - 1e-6, TEN_US)
-    assert not is_faster_than_physics(0.0, Bound(workload="w", device="d", terms=()))
 
 
 def test_shared_machines_get_more_slack() -> None:

@@ -2,12 +2,14 @@
 
 import errno
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from kernelwright.cli import _app, main
-from kernelwright.cli._common import Common
+from kernelwright.cli._common import Common, program
 from kernelwright.cli._console import describe, reporting, result_text
 from kernelwright.errors import StoreError
 from kernelwright.records import Budget
@@ -78,3 +80,12 @@ def test_an_edit_is_said_in_words():
         "edit 3: improve, no candidate",
         "edit 3: improve, the answer is empty",
     ]
+
+
+def test_the_next_command_can_be_copied_where_no_shell_finds_the_program(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv" / "bin" / "kernelwright")])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert program() == ".venv/bin/kernelwright"
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert program() == "kernelwright"

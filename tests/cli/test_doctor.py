@@ -1,5 +1,7 @@
 """The doctor: whatever a probe meets is a fact with a remedy."""
 
+import shutil
+
 import pytest
 
 import kernelwright.devices
@@ -8,6 +10,29 @@ import kernelwright.languages
 import kernelwright.sandbox
 from kernelwright.cli._common import Common
 from kernelwright.cli.doctor import examine
+from kernelwright.devices import Peak, Peaks, detect
+
+
+class Open:
+    """Stands for a pool on a machine that closes nothing in; no worker starts."""
+
+    isolation, layers = "none", ("process-group", "rlimits")
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Start no worker and look at two languages; the whole of it runs in test_program.py."""
+    monkeypatch.setattr(kernelwright.sandbox, "Pool", Open)
+    monkeypatch.setattr(kernelwright.languages, "language_names", lambda: ("cuda", "torch"))
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken driver"), OSError(13, "Permission denied")])
@@ -44,22 +69,20 @@ def test_a_store_that_cannot_be_opened_is_a_fact(tmp_path):
 
 
 def test_layers_that_do_not_hold_are_missing(monkeypatch, tmp_path):
-    class Open:
-        isolation, layers = "none", ("process-group", "rlimits")
-
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-    monkeypatch.setattr(kernelwright.sandbox, "Pool", Open)
     monkeypatch.setattr(kernelwright.landlock, "landlock_version", lambda: 0)
     facts = {f.name: f for f in examine(Common(store=tmp_path)) if f.area == "sandbox"}
     assert not facts["absent"].ok and "bubblewrap" in facts["absent"].remedy
     assert {"seccomp", "no-network", "closed files"} <= set(facts["absent"].what.split(", "))
     assert "rlimits" not in facts["absent"].what
     assert not facts["compilers"].ok
+
+
+def test_a_driver_that_torch_does_not_reach_and_peaks_of_a_busy_machine_are_told(monkeypatch, tmp_path):
+    busy = Peaks(device="made up", values={"float32": Peak(value=1, unit="flop", source="made up")}, load=3.0)
+    cpu = detect("cpu")
+    monkeypatch.setattr(kernelwright.devices, "devices", lambda: [cpu])
+    monkeypatch.setattr(kernelwright.devices, "cached_peaks", lambda device: busy)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name == "nvidia-smi" else None)
+    facts = {(f.area, f.name): f for f in examine(Common(store=tmp_path))}
+    assert not facts["device", "gpu"].ok and "nvidia-smi" in facts["device", "gpu"].what
+    assert "busy machine" in facts["peaks", "cpu"].what

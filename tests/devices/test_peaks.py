@@ -12,10 +12,8 @@ from kernelwright.devices import (
     Peak,
     Peaks,
     _cpu_peaks,
-    _diagnosis,
     cached_peaks,
     detect,
-    diagnose,
     peaks_of,
 )
 from kernelwright.devices import peaks as peaks_module
@@ -166,18 +164,3 @@ def test_gpu_peaks_come_from_events_and_the_spec_fills_in(monkeypatch: pytest.Mo
     assert values["tensor-bfloat16"].source.startswith("measured"), (
         "a measured rate stands before a published one"
     )
-
-
-def test_diagnosis_tells_of_peaks_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_in(tmp_path)
-    monkeypatch.setattr(_diagnosis, "devices", lambda: [DEVICE])
-    monkeypatch.setattr(peaks_module, "measure", Measurements(peaks_with(load=3.0), peaks_with()))
-    lines = diagnose(settings)
-    assert lines[0].what.startswith("cpu: made up, 1 cores")
-    assert "not measured yet" in lines[1].what
-    peaks_of(DEVICE, settings)
-    busy = diagnose(settings)[1]
-    assert not busy.ok
-    assert busy.remedy
-    peaks_of(DEVICE, settings, refresh=True)
-    assert diagnose(settings)[1].ok

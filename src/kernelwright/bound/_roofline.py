@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..devices import Device
-from ..devices.peaks import Peak, Peaks
+from ..devices import Device, Peak, Peaks
 from ..records import Bound, BoundTerm, Contract, Workload
-from ..tasks.capture import Graph, capture
+from ..tasks.capture import capture
 from ._score import slack_of
 from ._traffic import Traffic, traffic
 from ._work import work
@@ -19,9 +18,7 @@ _READ_SHARE = {"read": 1.0, "copy": 1 / 2, "add": 2 / 3, "write": 0.0}
 """Of the bytes of each measured pattern, how many are read."""
 
 
-def bound(
-    problem: "Problem", workload: Workload, device: Device, peaks: Peaks, *, graph: Graph | None = None
-) -> Bound:
+def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) -> Bound:
     """Find the least time in which the device can do the workload.
 
     Covers: bytes that must be read and written at the level where they stay between calls (the
@@ -33,10 +30,8 @@ def bound(
         workload: Sizes, dtypes and distributions.
         device: Whose caches hold the call's bytes.
         peaks: How fast it is; a resource without a peak has no term.
-        graph: The workload's graph where it was captured before.
     """
-    graph = graph or capture(problem, workload)
-    contract = problem.task.contract
+    graph, contract = capture(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
     terms = [
         *_memory_terms(moved, device, peaks, contract),

@@ -1,36 +1,22 @@
 """Figures that hold a time against its bound."""
 
 from ..devices import Device
-from ..records import Bound
 
-SLACK = 0.10
+_SLACK = 0.10
 """A time this much below the bound is still believed: peaks are measured to a few per cent."""
-SHARED_SLACK = 0.50
+_SHARED_SLACK = 0.50
 """The same on a virtual machine, whose share of the memory bandwidth changes from second to second: on
 one of two cores the best rate of a session was seen at half of the best rate minutes later."""
 
 
 def slack_of(device: Device) -> float:
-    """Return how far below the bound a time may be before it is an alarm.
+    """Return how far below the bound a time may be, as a share of it, before it is an alarm.
 
     Example:
         >>> slack_of(Device(kind="cpu", name="bare", cores=8, memory_bytes=1, torch_device="cpu"))
         0.1
     """
-    return SHARED_SLACK if device.facts.get("hypervisor") else SLACK
-
-
-def is_faster_than_physics(time_us: float, bound: Bound, slack: float = SLACK) -> bool:
-    """Tell whether a time is too good to be true: below the bound by more than the slack.
-
-    An alarm, not proof: peaks measured again (`peaks_of(..., refresh=True)`) may raise them.
-
-    Args:
-        time_us: Microseconds of one call.
-        bound: The workload's bound.
-        slack: Share of the bound that is forgiven; `slack_of` says how much is right for a device.
-    """
-    return time_us < bound.time_us * (1 - slack)
+    return _SHARED_SLACK if device.facts.get("hypervisor") else _SLACK
 
 
 def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float:

@@ -1,7 +1,10 @@
 """Flags that several commands share, and how they are checked."""
 
 import json
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +118,14 @@ class Taken:
         if calls is None:
             return task
         return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
+
+
+def program() -> str:
+    """Return how to call this program again: by its name where a shell finds it, else by where it lies."""
+    called = Path(sys.argv[0])
+    if called.stem != "kernelwright" or shutil.which("kernelwright"):
+        return "kernelwright"
+    return shlex.quote(os.path.relpath(called))
 
 
 def print_json(event: str, **data: JsonValue) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..errors import StoreError
 from ..records import Bound, Budget
-from ._common import Common, speedup_text, time_text
+from ._common import Common, program, speedup_text, time_text
 
 if TYPE_CHECKING:
     from ..search import Event, Result, Standing
@@ -42,7 +42,7 @@ def reporting(common: Common, budget: Budget, *, resumes: bool = True) -> "Itera
             yield following(_print_plainly)
     except (KeyboardInterrupt, StoreError, OSError):
         if run and resumes:
-            print(f"to go on where it stopped: kernelwright resume {run}{common.again}", file=sys.stderr)
+            print(f"to go on where it stopped: {program()} resume {run}{common.again}", file=sys.stderr)
         raise
 
 
@@ -124,14 +124,14 @@ def result_text(result: "Result", again: str = "") -> str:
         lines.append(f"  spent   {result.usd:.4f} USD on models")
     if result.kernel:
         lines.append(f"  kernel  {result.kernel}")
-        lines.append(f"  next    kernelwright export {result.run} --to DIR{again}   (a package to import)")
-        lines.append(f"          kernelwright report {result.run}{again}            (how it was decided)")
+        lines.append(f"  next    {program()} export {result.run} --to DIR{again}   (a package to import)")
+        lines.append(f"          {program()} report {result.run}{again}            (how it was decided)")
     else:
         lines.append("  kernel  none: the native op stays")
         more = "more --minutes"
         if not result.evaluations:
             more += ", or with a model to propose: --model NAME (docs/llm.md)"
-        lines.append(f"  next    kernelwright report {result.run}{again}, or optimize again with {more}")
+        lines.append(f"  next    {program()} report {result.run}{again}, or optimize again with {more}")
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """`kernelwright doctor`: what is here, what is missing, and what to do about it."""
 
 import platform
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -107,11 +108,17 @@ def _packages() -> Iterator[Fact]:
 def _devices() -> Iterator[Fact]:
     from ..devices import devices
 
-    for device in devices():
+    here = devices()
+    for device in here:
         caches = ", ".join(f"{c.level} {c.total_bytes >> 10} KiB" for c in device.caches)
         units = " ".join(device.vector_units)
         what = f"{device.name}, {device.cores} cores; {caches}; {units}".rstrip("; ")
         yield Fact("device", device.torch_device, True, what)
+    driver = shutil.which("nvidia-smi") or shutil.which("rocm-smi")
+    if driver and len(here) == 1:
+        yield Fact(
+            "device", "gpu", False, f"{driver} is here, but torch sees no GPU", "install a torch built for it"
+        )
 
 
 def _languages() -> Iterator[Fact]:
@@ -147,8 +154,7 @@ def _store(common: Common) -> Iterator[Fact]:
 
 
 def _peaks() -> Iterator[Fact]:
-    from ..devices import devices
-    from ..devices.peaks import cached_peaks
+    from ..devices import cached_peaks, devices
 
     for device in devices():
         found = cached_peaks(device)
@@ -156,6 +162,7 @@ def _peaks() -> Iterator[Fact]:
             yield Fact("peaks", device.torch_device, True, "not measured yet; the first run measures them")
         else:
             top = ", ".join(f"{name} {peak.value:.3g}" for name, peak in found.values.items())
+            top += "; on a busy machine, so perhaps too low" if found.disturbed else ""
             yield Fact("peaks", device.torch_device, True, top)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ..records import Interval, Run, RunStatus
 from ..store import Store
-from ._common import Common, print_json, speedup_text, table
+from ._common import Common, print_json, program, speedup_text, table
 
 
 def runs(*, common: Common | None = None) -> int:
@@ -21,7 +21,7 @@ def runs(*, common: Common | None = None) -> int:
             print_json("run", **row)
         print_json("result", runs=len(rows))
     else:
-        table(rows, empty=f"no runs in {common.folder}; `kernelwright optimize FILE` makes one")
+        table(rows, empty=f"no runs in {common.folder}; `{program()} optimize FILE` makes one")
     return 0
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ._asking import Asking
-from ._common import Common, print_json
+from ._common import Common, print_json, program
 
 
 def task(words: str, *, to: Path, asking: Asking | None = None, common: Common | None = None) -> int:
@@ -35,7 +35,7 @@ def task(words: str, *, to: Path, asking: Asking | None = None, common: Common |
         print_json("result", target=target, file=str(to), run=written.run, usd=written.usd)
         return 0
     print(f"{written.text}\n{target} is written. Read it: every kernel is held against it. Then:")
-    print(f"  kernelwright admit {target}{common.again}\n  kernelwright optimize {target}{common.again}")
+    print(f"  {program()} admit {target}{common.again}\n  {program()} optimize {target}{common.again}")
     return 0
 
 

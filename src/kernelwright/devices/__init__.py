@@ -3,19 +3,17 @@
 from ._conditions import Monitor
 from ._detect import detect, devices
 from ._device import Cache, Device
-from ._diagnosis import Diagnosis, diagnose
-from .peaks import Peak, Peaks, cached_peaks, peaks_of
+from ._peak import Peak
+from .peaks import Peaks, cached_peaks, peaks_of
 
 __all__ = [
     "Cache",
     "Device",
-    "Diagnosis",
     "Monitor",
     "Peak",
     "Peaks",
     "cached_peaks",
     "detect",
     "devices",
-    "diagnose",
     "peaks_of",
 ]  # fmt: skip

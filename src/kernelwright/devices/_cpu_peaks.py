@@ -12,7 +12,7 @@ from pathlib import Path
 from ..config import Settings
 from ..records import content_key
 from ._device import Device
-from .peaks import Peak
+from ._peak import Peak
 
 _SOURCE = Path(__file__).with_name("_micro.cpp")
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ._device import Device
-from .peaks import Peak
+from ._peak import Peak
 from .specs import spec_of
 
 _BYTES = 1 << 30

@@ -13,28 +13,17 @@ Names of peaks:
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
 
 from pydantic import ValidationError
 
 from ..config import Settings
 from ..records import SCHEMA_VERSION, Record
 from ._device import Device
+from ._peak import Peak
 
 METHOD = 4
 """Version of the measurement: what was measured another way is measured again."""
 _MOST_ROUNDS = 3
-
-
-class Peak(Record):
-    """One peak rate."""
-
-    value: float
-    """Units a second."""
-    unit: Literal["bytes", "flop", "launches"]
-    """What is counted."""
-    source: str
-    """A document with its table, or how it was measured."""
 
 
 class Peaks(Record):

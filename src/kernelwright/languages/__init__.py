@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from ..errors import InputError, NotFoundError, known_names
 from ._protocol import Availability, Kernel, Language
 
-__all__ = ["Availability", "Kernel", "Language", "availability", "get_language", "language_names"]
+__all__ = ["Availability", "Kernel", "Language", "get_language", "language_names"]
 
 _GROUP = "kernelwright.languages"
 
@@ -53,11 +53,6 @@ def get_language(name: str) -> Language:
             "expected name, available, toolchain, build, load and timeable"
         )
     return language
-
-
-def availability() -> dict[str, Availability]:
-    """Say of every registered language whether it can be used here, by name."""
-    return {name: get_language(name).available() for name in language_names()}
 
 
 def _entry_points() -> dict[str, EntryPoint]:

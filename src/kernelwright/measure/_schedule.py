@@ -35,11 +35,6 @@ def share(blocks: int) -> float:
     return 1 / len(LOOKS) if blocks > 0 else 0.0
 
 
-def next_look(blocks: int) -> int | None:
-    """Return the next look after so many blocks a workload, or none after the last."""
-    return next((look for look in LOOKS if look > blocks), None)
-
-
 def is_look(blocks: int) -> bool:
     """Tell whether measurement may stop after so many blocks a workload."""
     return blocks in LOOKS

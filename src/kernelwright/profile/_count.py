@@ -30,7 +30,6 @@ class Counting:
         problem: Problem,
         device: Device,
         *,
-        settings: Settings | None = None,
         profilers: Sequence[Profiler] = PROFILERS,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -39,12 +38,11 @@ class Counting:
         Args:
             problem: What is computed.
             device: Where.
-            settings: Sandbox; from the environment by default.
             profilers: Those that count on the device here are used.
             note: Told why there are no counters of a profiler, once.
         """
         self._problem, self._device, self._note = problem, device, note
-        self._settings = settings or Settings.from_environment()
+        self._settings = Settings.from_environment()
         self._profilers = [p for p in profilers if p.available(device).ok]
         self._pool: Pool | None = None
         self._noted: set[str] = set()

@@ -81,17 +81,6 @@ class Profile(Record):
     submodules: tuple[SubmoduleShare, ...] = ()
     """From the largest share to the least; empty for a function or a module without children."""
 
-    def worth_changing(self, least_effect: float = 0.02) -> tuple[OpShare, ...]:
-        """Return the operators that would gain more than the least effect if they took no time.
-
-        Example:
-            >>> half = OpShare(name="aten::mul", calls=1, time_us=5, share=0.5)
-            >>> p = Profile(task="t", workload="w", device="d", time_us=10, calls=5, operators=(half,))
-            >>> [(o.name, o.most_speedup) for o in p.worth_changing()]
-            [('aten::mul', 2.0)]
-        """
-        return tuple(o for o in self.operators if o.most_speedup > 1.0 + least_effect)
-
 
 def profile(problem: Problem, workload: Workload, device: Device, *, seconds: float = 0.5) -> Profile:
     """Profile the reference on one workload.

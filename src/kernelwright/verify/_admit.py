@@ -60,7 +60,6 @@ def admit(
     problem: Problem,
     *,
     oracle: Oracle | None = None,
-    seeds: Seeds | None = None,
     deadline_s: float = math.inf,
 ) -> Admission:
     """Try every mutant on the search workloads, with the same comparison that candidates meet.
@@ -73,14 +72,13 @@ def admit(
     Args:
         problem: The task.
         oracle: Expected values to share.
-        seeds: Where seeds come from; secret by default.
         deadline_s: Seconds for the whole.
 
     Raises:
         TimeoutError: the deadline came first.
     """
     end = time.monotonic() + deadline_s
-    oracle, seeds = oracle or Oracle(problem), seeds or Seeds()
+    oracle, seeds = oracle or Oracle(problem), Seeds()
     caught: dict[str, bool] = {}
     unusable: list[str] = []
     cases = 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ..records import Split, Task, TensorSpec, Workload
+from ..records import Split, Task, Workload
 from ..tasks import Apart, Outcome, Problem, Rounding, Sparing
 from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
@@ -319,11 +319,6 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
         return same_bits(torch.view_as_real(a), torch.view_as_real(b))
     kind = _INTEGER_OF[a.dtype.itemsize]
     return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
-
-
-def tensor_specs(workload: Workload) -> tuple[TensorSpec, ...]:
-    """Return the specs of a workload's tensor arguments, in order."""
-    return tuple(s for s in workload.arguments if isinstance(s, TensorSpec))
 
 
 def _nudge(value: object, random: torch.Generator) -> object:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...records import Record
 from .._device import Device
-from ..peaks import Peak
+from .._peak import Peak
 
 
 class Number(Record):

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from ...records import Candidate, Configuration, SourceFile, Space
 
-_SUFFIXES = {"cpp": "cpp", "triton": "py", "opencl": "py", "cuda": "cu"}
+_SUFFIXES = {"cpp": "cpp", "triton": "py", "opencl": "cl", "cuda": "cu"}
 
 _HEADERS = ("kernelwright.h", "rows.h", "vector.h")
 _QUIET = ("-Wno-psabi", "-Wno-uninitialized")
@@ -22,8 +22,6 @@ class Rendered:
     """The kernel file."""
     symbol: str
     """The entry in it."""
-    flags: tuple[str, ...] = ()
-    """Compiler flags beyond the language's own."""
 
 
 @dataclass(eq=False)
@@ -67,12 +65,11 @@ class KernelTemplate:
         rendered = self.source(configuration)
         path = f"kernel.{_SUFFIXES[self.language]}"
         kernel = SourceFile(path=path, text=rendered.text)
-        compiled = self.language in ("cpp", "cuda")
-        headers = headers_of(rendered.text) if compiled else ()
+        headers = headers_of(rendered.text)
         flags = _QUIET if "vector.h" in {h.path for h in headers} else ()
         return Candidate(
             sources=(kernel, *headers), language=self.language, entry=f"{path}:{rendered.symbol}",
-            style="destination" if compiled else "function", flags=(*flags, *rendered.flags),
+            style="function" if self.language == "triton" else "destination", flags=flags,
             parameters=dict(configuration), template=self.name, proposer="library", reason=self.reason,
         )  # fmt: skip
 

@@ -10,16 +10,13 @@ _STREAM_MIB = 12
 """Outputs above this many MiB are written past the caches."""
 
 
-def assemble(
-    path: str, symbol: str, constants: Mapping[str, object], *, flags: tuple[str, ...] = ()
-) -> Rendered:
+def assemble(path: str, symbol: str, constants: Mapping[str, object]) -> Rendered:
     """Return the kernel file made of `kernels/<path>` with its constants in front.
 
     Args:
         path: File of the family, such as `pool/pool.cpp`.
         symbol: The entry that the file defines with `KW_KERNEL`.
         constants: Macros by name; booleans become 1 and 0.
-        flags: Compiler flags beyond the language's own.
 
     Example:
         >>> assemble("scan/scan.cpp", "scan", {"AXIS": 1}).text.splitlines()[2]
@@ -30,7 +27,7 @@ def assemble(
     lines = [f"#define {name} {_text(value)}\n" for name, value in values.items()]
     includes = ['#include "kernelwright.h"\n', '#include "vector.h"\n']
     text = "".join([*includes, *lines, _read("_shared/staged.h"), _read(path)])
-    return Rendered(text, symbol, flags)
+    return Rendered(text, symbol)
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,6 @@ from .._core import KernelTemplate, Rendered
 from .._core.expression import Unprintable
 from .._shared import Printer, only_output, slots
 from ._print import opencl_printer, parameters
-from ._template import OpenCLTemplate
 
 
 def template(graph: Graph) -> KernelTemplate | None:
@@ -39,7 +38,7 @@ def template(graph: Graph) -> KernelTemplate | None:
     if not whole:
         return None
     space = Space(parameters=(Parameter(name="local", values=(64, 128, 256, 512, 1024)),))
-    return OpenCLTemplate(
+    return KernelTemplate(
         "opencl/pointwise", "opencl", space, {"local": 256},
         partial(_render, parameters(graph), printer.lines, result, whole[0]), "the whole chain in one pass",
     )  # fmt: skip

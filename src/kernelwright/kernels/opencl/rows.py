@@ -11,7 +11,6 @@ from .._core import KernelTemplate, Rendered
 from .._core.expression import Unprintable
 from .._shared import Printer, reach, slots
 from ._print import opencl_printer, parameters
-from ._template import OpenCLTemplate
 
 _SUMS = ("aten.sum.dim_IntList", "aten.mean.dim")
 _SOFTMAX = ("aten._softmax.default", "aten._log_softmax.default")
@@ -44,7 +43,7 @@ def template(graph: Graph) -> KernelTemplate | None:
     rows = _Rows(graph, shapes.pop())
     rows.finish()
     space = Space(parameters=(Parameter(name="local", values=(16, 32, 64, 128, 256)),))
-    return OpenCLTemplate(
+    return KernelTemplate(
         "opencl/rows", "opencl", space, {"local": 64}, partial(_render, parameters(graph), rows),
         "a row stays in cache from pass to pass",
     )  # fmt: skip

@@ -1,0 +1,16 @@
+"""Peak: one rate that a device reaches at its best."""
+
+from typing import Literal
+
+from ..records import Record
+
+
+class Peak(Record):
+    """One peak rate."""
+
+    value: float
+    """Units a second."""
+    unit: Literal["bytes", "flop", "launches"]
+    """What is counted."""
+    source: str
+    """A document with its table, or how it was measured."""
