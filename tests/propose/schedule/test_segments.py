@@ -108,6 +108,12 @@ def test_only_what_combines_along_the_first_dimension_is_sorted():
     )
 
 
+def test_segments_of_a_product_are_combined_by_a_kernel_of_their_own():
+    graph = graph_by_index(lambda x, t: total(x @ x.mT @ x, t))
+    program = replayed(graph, [("segments", next(SEGMENTS.sites(State(graph, graph))))], ACTIONS).program
+    assert program is not None and not program.natives
+
+
 def test_the_estimate_sees_what_sorting_saves():
     def by_node(x, t):
         return torch.zeros(1024, 64).index_add(0, t, x)

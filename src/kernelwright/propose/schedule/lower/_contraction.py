@@ -63,6 +63,10 @@ def build_contraction(
     for _ in range(8):
         try:
             return _attempt(root, found, stored, splits, comment, tilings.get(found.name, Tiling()))
+        except NeedsStore as needs:
+            if needs.node is root:
+                raise NotContraction("the root has loops of its own") from None
+            raise
         except NeedsSplit as cut:
             if cut.axis in splits or cut.axis[-2:-1] == "_":
                 raise NotContraction("an axis is cut twice") from None
