@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.devices import Device
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, MissingToolError
 from kernelwright.languages import Availability
 from kernelwright.search import _search, check_choices, usable_languages
 from kernelwright.tasks import load_task
@@ -39,3 +39,14 @@ def test_baselines_that_keep_their_weights_go_beside_one_whose_weights_follow():
     assert check_choices(task, beaten) == beaten
     with pytest.raises(InputError, match=r"'compile-freezing' keeps the weights .* such as 'eager'"):
         check_choices(task, ("compile-freezing", "compile-max-autotune-freezing"))
+
+
+def test_an_agent_that_cannot_be_started_is_told_before_anything_is_spent(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    task = load_task("examples/swiglu.py")
+    with pytest.raises(MissingToolError, match="no program 'codex' on the PATH"):
+        check_choices(task, (), ("agent",), more={"agent": "codex"})
+    (tmp_path / "codex").touch(mode=0o755)
+    with pytest.raises(InputError, match="does not say what it costs"):
+        check_choices(task, (), editors=("agent",), more={"agent": "codex"}, usd=1.0)
+    check_choices(task, (), ("agent",), more={"agent": "codex"})

@@ -37,5 +37,5 @@ class Agents:
         return {name: value for name, value in given.items() if value}
 
     def proposers(self, editors: Sequence[str]) -> tuple[str, ...]:
-        """Return the proposer that goes with the agent, unless it is an editor already."""
+        """Return the proposer that goes with the agent, whoever else proposes, unless it is an editor already."""
         return ("agent",) if self.agent and "agent" not in editors else ()

@@ -82,7 +82,6 @@ def optimize(
     """
     begun = time.monotonic()
     from .. import flow
-    from ..propose.agent import make_agent
     from ..records import Budget
     from ..search import DEFAULT_TUNER, PROPOSERS
     from ..search.recipe import load_recipe
@@ -90,8 +89,6 @@ def optimize(
 
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
-    if agents.agent:
-        make_agent(agents.agent)  # says at once where there is none
     budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=asking.usd)
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
@@ -105,7 +102,7 @@ def optimize(
             taken.task(target, calls=calls, minutes=budget.minutes),
             budget=budget,
             languages=language or (),
-            proposers=proposer or (*begins, *agents.proposers(editors)),
+            proposers=tuple(dict.fromkeys((*(proposer or begins), *agents.proposers(editors)))),
             device=device,
             baselines=baseline or (),
             seed=seed,

@@ -175,6 +175,7 @@ class Edits:
             history=tuple(self._known.values()),
             cancelled=self._cancelled.is_set,
             left_s=self._desk.left_s,
+            say=lambda _: None,  # the run speaks from its own thread
         )
 
         def work() -> None:

@@ -22,6 +22,7 @@ from ..languages import get_language, language_names
 from ..learn import Hint, recall, situation_of
 from ..llm import Options, check_models
 from ..propose import Proposal, Proposer, Request
+from ..propose.agent import check_agent
 from ..records import Bound, Candidate, Evaluation, Run, RunStatus, Space, Split, Task
 from ..store import DeviceLock, Store
 from ..tasks import Problem, keeps_weights
@@ -248,10 +249,12 @@ def check_choices(
         NotFoundError: no proposer, tuner, strategy or editor of that name.
         InputError: no baseline of that name, or none whose weights follow; a strategy without an editor; a model
             whose name, price or cap is missing.
-        MissingToolError: a model's SDK or key is not here.
+        MissingToolError: a model's SDK or key, or an agent's program, is not here.
     """
     make_proposers(proposers)
     check_models(more or {}, usd)
+    if "agent" in {*proposers, *editors}:
+        check_agent(more or {}, usd)
     check_strategy(strategy, editors, more or {})
     if tuner:
         make_tuner(tuner, Space(), 0)

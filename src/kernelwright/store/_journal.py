@@ -21,7 +21,7 @@ class Entry:
     """One line of a journal."""
 
     kind: str
-    """`ask`, `reply`, `heard` or `tell`; `prompts` and `guidance` where prompts evolve."""
+    """`ask`, `reply`, `heard` or `tell`; `prompts` and `guidance` where prompts evolve; `agent` what one proposed."""
     number: int | None
     """The move's number, for `guidance` the meta-step's; none where the line is of neither."""
     record: dict[str, JsonValue]

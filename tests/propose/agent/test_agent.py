@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from kernelwright.devices import detect
-from kernelwright.errors import InputError, NotFoundError
+from kernelwright.errors import InputError, ModelError, NotFoundError, SpentError
 from kernelwright.propose import Editor, Move, Proposer, Request
 from kernelwright.propose.agent import AgentEditor, AgentProposer, Spend, make_agent
 from kernelwright.propose.agent._attempt import can_confine
@@ -35,6 +35,14 @@ for line in sys.stdin:
     (file,) = pathlib.Path(asked["candidate"]).iterdir()
     right = "x + x" in file.read_text()
     print(json.dumps({{"event": "result", "verdict": "accepted" if right else "rejected"}}), flush=True)
+"""
+GRADING = """
+import json, pathlib, sys
+for line in sys.stdin:
+    (file,) = pathlib.Path(json.loads(line)["candidate"]).iterdir()
+    median = float(file.read_text().split("#")[1])
+    speedup = {"median": median, "low": None, "high": None}
+    print(json.dumps({"event": "result", "verdict": "accepted", "speedup": speedup}), flush=True)
 """
 HEAD = """
 import json, os, pathlib, subprocess, sys, time
@@ -77,20 +85,27 @@ class World:
         with Store(self.folder / "store") as store:
             self.run = store.create_run(self.task, device="cpu-1", budget=budget, seed=0).id
 
-    def edit(self, script, *, confine=False, usd=0.0, agent=None, move=None, cancelled=lambda: False):
+    def edit(self, script, *, confine=False, usd=0.0, agent=None, move=None, **more):
+        editor = self.editor(script, confine=confine, usd=usd, agent=agent)
+        return editor.edit(move or Move(number=3, operator="draft", goal="be quick"), self.request(**more))
+
+    def proposer(self, script, **more):
+        return AgentProposer(self.editor(script, **more))
+
+    def editor(self, script, *, confine=False, usd=0.0, agent=None):
         (self.folder / "agent.py").write_text(HEAD + textwrap.dedent(script))
         self.agent = agent or Scripted(self.folder / "agent.py", usd)
-        editor = AgentEditor(
+        return AgentEditor(
             program=(sys.executable, str(self.folder / "judge.py")),
             make=lambda _: self.agent,
             confine=confine,
         )
-        request = Request(
+
+    def request(self, **more):
+        return Request(
             Problem(self.task), detect("cpu"), (), ("cpp", "torch"), options=self.options,
-            store=self.folder / "store", run=self.run, lessons=("a lesson of old",),
-            cancelled=cancelled,
+            store=self.folder / "store", run=self.run, lessons=("a lesson of old",), **more,
         )  # fmt: skip
-        return editor.edit(move or Move(number=3, operator="draft", goal="be quick"), request)
 
     def transcript(self):
         with Calls(self.folder / "store") as calls:
@@ -173,6 +188,46 @@ def test_what_an_agent_detaches_dies_with_it(world, confine):
     assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", seconds]]
 
 
+def test_the_best_that_was_judged_counts_where_the_agent_is_cut_off_in_the_middle_of_the_next(world):
+    (world.folder / "judge.py").write_text(GRADING)
+    ready, said = world.folder / "ready", []
+    reply = world.edit(
+        f"""
+        for factor in (2, 3, 1):
+            left.write_text(f"def run(x):\\n    return x + x  # {{factor}}\\n")
+            judge()
+        left.write_text("def run(x):")
+        pathlib.Path({str(ready)!r}).touch()
+        time.sleep(600)
+        """,
+        cancelled=ready.exists,
+        say=said.append,
+    )
+    (best,) = reply.proposals
+    assert "# 3" in best.sources[0].text and not reply.failure
+    assert said[1] == "scripted asked the judge, 2 of 20: right, 3.00 times as fast" and len(said) == 3
+
+
+def test_a_proposer_tells_why_there_is_nothing_and_does_not_send_the_agent_to_work_twice(world):
+    with pytest.raises(ModelError, match="it says: Invalid API key"):
+        list(world.proposer("print('Invalid API key'); sys.exit(1)").propose(world.request()))
+    world.open(Budget(usd=1.0))
+    proposer = world.proposer(f"left.write_text({KERNEL!r})", usd=0.75)
+    (first,) = proposer.propose(world.request())
+    (again,) = proposer.propose(world.request())
+    assert again == first and len(world.agent.jobs) == 1
+    with Calls(world.folder / "store") as calls:
+        assert calls.spent_usd(world.run) == 0.75
+
+
+def test_one_that_was_interrupted_is_sent_to_work_again(world):
+    proposer = world.proposer("")
+    for cancelled in (lambda: True, lambda: False):
+        with pytest.raises(ModelError):
+            list(proposer.propose(world.request(cancelled=cancelled)))
+    assert len(world.agent.jobs) == 2
+
+
 def test_an_interrupt_ends_the_agent_and_what_it_left_counts(world):
     ready = world.folder / "ready"
     script = f"""
@@ -188,7 +243,7 @@ def test_an_interrupt_ends_the_agent_and_what_it_left_counts(world):
     ("script", "failure"),
     [
         ("sys.stdout.buffer.write(bytes(range(256)) * 99); sys.exit(3)", "should hold"),
-        ("raise RuntimeError", "should hold"),
+        ("raise RuntimeError", "folder 'candidate/' should hold"),
         ('left.write_text("nothing to call")', "invalid syntax"),
         ('os.symlink("/etc/passwd", left)', "cannot be read"),
         ("os.mkfifo(left)", "cannot be read"),
@@ -271,6 +326,15 @@ def test_money_is_charged_and_capped(world):
         first, second = calls.of_run(world.run)
     assert (first.who, first.usd, first.usage) == ("agent:scripted", 0.5, {"output_tokens": 2})
     assert second.usd == 0.25
+
+
+def test_what_ends_before_it_says_its_cost_takes_all_that_is_left_and_nobody_is_started_for_nothing(world):
+    world.open(Budget(usd=2.0))
+    assert world.edit("", usd=0.0).usd == 0, "it said that it cost nothing"
+    assert world.edit("", usd=None).usd == 2.0
+    with pytest.raises(SpentError, match="--usd 2 is spent"):
+        world.edit("")
+    assert world.agent.jobs == []
 
 
 def test_an_agent_that_cannot_keep_to_a_cap_is_not_started_under_one(world):

@@ -57,7 +57,12 @@ OVER_BUDGET = RESULT | {"subtype": "error_max_budget_usd", "result": "", "total_
 BEGUN = [{"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}]
 MESSAGE = {"type": "item.completed", "item": {"id": "item_0", "type": "agent_message", "text": "done"}}
 TURN = {"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 5}}
+DURING = RESULT | {"subtype": "error_during_execution", "result": None, "errors": ["Overloaded", "gave up"]}
 FAILED = {"type": "turn.failed", "error": {"message": "You've hit your usage limit."}}
+UNREACHED = [
+    {"type": "error", "message": "Reconnecting... 1/5"},
+    {"type": "error", "message": "401 Unauthorized"},
+]
 LEAVES = f'pathlib.Path("candidate/kernel.py").write_text({KERNEL!r})'
 
 
@@ -101,12 +106,29 @@ def test_its_flags_are_taken_and_its_words_are_read(stand_in, name, flags, lines
     [
         ("claude", CLAUDE, [INIT, NO_KEY], "Invalid API key"),
         ("claude", CLAUDE, [INIT, OVER_BUDGET], "error_max_budget_usd"),
+        ("claude", CLAUDE, [INIT, DURING], "Overloaded; gave up"),
         ("codex", CODEX, [*BEGUN, FAILED], "You've hit your usage limit."),
+        ("codex", CODEX, [*BEGUN, *UNREACHED], "401 Unauthorized"),
     ],
 )
 def test_what_it_says_went_wrong_is_the_failure(stand_in, name, flags, lines, said):
     reply, _ = stand_in(name, flags, lines)
     assert not reply.proposals and f"it says: {said}" in reply.failure
+
+
+def test_a_trouble_that_was_got_over_is_no_failure(stand_in):
+    reply, _ = stand_in("codex", CODEX, [*BEGUN, *UNREACHED, TURN])
+    assert "says" not in reply.failure
+
+
+def test_one_that_knows_none_of_our_flags_is_quoted(stand_in):
+    old = "sys.exit(\"error: unknown option '--max-budget-usd'\")\n"
+    reply, _ = stand_in("claude", old, [])
+    assert "it says: error: unknown option '--max-budget-usd'" in reply.failure
+
+
+def test_no_key_costs_nothing_under_a_cap(stand_in):
+    assert stand_in("claude", CLAUDE, [INIT, NO_KEY], usd=2.0)[1].usd == 0
 
 
 def test_claude_is_told_what_is_left_and_charged_what_it_took_though_that_is_more(stand_in):

@@ -25,8 +25,8 @@ class Job:
 class Spend:
     """What an agent's work cost and why it failed, as far as it says."""
 
-    usd: float = 0.0
-    """Money; 0 where it does not say."""
+    usd: float | None = None
+    """Money; none where it does not say."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens by kind."""
     failure: str = ""

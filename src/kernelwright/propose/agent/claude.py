@@ -41,12 +41,14 @@ class Claude:
         if not results:
             return Spend()
         cost = results[-1].get("total_cost_usd")
-        usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else 0.0
+        usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else None
         return Spend(usd, tokens(results[-1].get("usage")), _failure(results[-1]))
 
 
 def _failure(result: Mapping[str, Any]) -> str:
-    """Return what a result says went wrong: its words, else its kind, such as `error_max_budget_usd`."""
+    """Return what a result says went wrong: its words or errors, else its kind, such as `error_max_budget_usd`."""
     kind = str(result.get("subtype") or "")
     failed = bool(result.get("is_error")) or kind.startswith("error")
-    return str(result.get("result") or kind) if failed else ""
+    errors = result.get("errors")
+    listed = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+    return str(result.get("result") or listed or kind) if failed else ""

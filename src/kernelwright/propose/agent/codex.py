@@ -24,7 +24,7 @@ class Codex:
         return [*line, job.prompt]
 
     def spend(self, output: str) -> Spend:
-        """Add up the tokens of all turns, and take the words of the last that failed.
+        """Add up the tokens of all turns, and take the words of what failed last and was not got over.
 
         Example:
             >>> turn = '{"type": "turn.completed", "usage": {"input_tokens": 5, "output_tokens": 2}}'
@@ -36,7 +36,10 @@ class Codex:
         for line in json_lines(output):
             if line.get("type") == "turn.completed":
                 total.update(tokens(line.get("usage")))
+                failure = ""
             elif line.get("type") == "turn.failed":
                 error = line.get("error")
                 failure = str(error.get("message") if isinstance(error, dict) else error)
+            elif line.get("type") == "error":
+                failure = str(line.get("message"))
         return Spend(usage=dict(total), failure=failure)

@@ -1,51 +1,29 @@
 """Move → Reply by a coding agent in a workspace of its own."""
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from ...config import Settings, passed, secrets
-from ...errors import InputError, MissingToolError, NotFoundError, TaskError, known_names
+from ...errors import SpentError, TaskError
 from ...records import Candidate
 from ...store import Calls, Store
 from .._feedback import shown
 from .._protocol import Move, Reply, Request
 from ._attempt import Attempt, can_confine, confined, run_agent
-from ._judge import PROGRAM, Judge
+from ._choice import PROMPT, make_agent, name_of, see_cap, see_program
+from ._judge import PROGRAM, Answer, Judge
 from ._protocol import Agent, Job, Spend
 from ._queue import Queue
 from ._workspace import Workspace, candidate_of, idea_of
-from .command import Command
 
 _MOST_SAID = 300
 """Characters kept of what an agent says went wrong."""
 _MINUTES, _JUDGEMENTS = 15.0, 20
-_GROUP = "kernelwright.agents"
 _PASSED = ("PATH", "HOME", "USER", "LANG", "LC_*", "TERM", "SHELL", "TZ", "SSL_CERT_*", "*_PROXY", "*_proxy")
-_PROMPT = "Read README.md in this folder and do the job it describes, to its end, without asking anything."
-
-
-def make_agent(name: str) -> Agent:
-    """Make an agent by its name; what is no name of one is taken as a command line.
-
-    Raises:
-        NotFoundError: there is neither an agent nor a program of that name.
-    """
-    points = {point.name: point for point in entry_points(group=_GROUP)}
-    if name in points:
-        made: Agent = points[name].load()()
-        return made
-    words = name.split()
-    if not words or shutil.which(words[0]) is None:
-        raise NotFoundError(
-            f"no agent is called {name!r}, and it is no command that is here; {known_names(name, points)}"
-        )
-    return Command(name)
 
 
 class AgentEditor:
@@ -55,8 +33,8 @@ class AgentEditor:
     `agent_judgements`, for each move. What it leaves is a candidate like any other; what it was told by the judge
     while it worked is in the store, so that nothing is judged twice.
 
-    Covers: agents that edit the harness (void), hang, fork, crash, print anything, or leave what is no kernel;
-    a cap on money (an agent that cannot keep to one is not started under one).
+    Covers: agents that edit the harness (void), hang, fork, crash, print anything, or leave what is no kernel, or less
+    than the best that they had judged; a cap on money (an agent that cannot keep to one is not started under one).
     Does not cover: see `_attempt.py` for what an agent may see.
     """
 
@@ -87,7 +65,7 @@ class AgentEditor:
             NotFoundError: there is no such agent.
             MissingToolError: its program is not here.
         """
-        agent = self._make(str(request.options.get("agent") or "claude"))
+        agent = self._make(name_of(request.options))
         with tempfile.TemporaryDirectory(prefix="kernelwright-agent-", ignore_cleanup_errors=True) as folder:
             return _Session(agent, move, request, Path(folder), self._program, self._confine).reply()
 
@@ -110,6 +88,9 @@ class _Session:
         self._deadline_s = max(1.0, min(asked_s, request.left_s()))
         self._judgements = int(str(request.options.get("agent_judgements") or _JUDGEMENTS))
         self._numbers = iter(range(1_000_000))
+        self._best: dict[str, str] | None = None
+        """Files of the fastest that the judge found right."""
+        self._best_speedup = 0.0
 
     def reply(self) -> Reply:
         """Let the agent work and take what it leaves."""
@@ -126,7 +107,7 @@ class _Session:
             told=told,
         )
         with Queue(path) as queue, self._judge() as judge:
-            attempt, spend = self._work(path, queue, judge)
+            attempt, spend, usd = self._work(path, queue, judge)
             notes: dict[str, JsonValue] = {
                 "agent": self._agent.name, "ended": attempt.ended, "exit_code": attempt.code, "judged": judge.judged,
                 "usage": dict(spend.usage),
@@ -134,29 +115,34 @@ class _Session:
         edited = workspace.edited()
         if edited:
             failure = f"the agent changed {', '.join(edited)}, which it must not; its work is void"
-            return Reply(notes=notes, usd=spend.usd, failure=failure)
+            return Reply(notes=notes, usd=usd, failure=failure)
         try:
-            candidate = self._candidate(workspace.left())
+            left = [self._candidate(workspace.left(), "left")]
         except TaskError as error:
-            said = f"; it says: {spend.failure[:_MOST_SAID]}" if spend.failure else ""
-            failure = f"the agent ended ({attempt.ended}{said}): {error}"
-            return Reply(notes=notes, usd=spend.usd, failure=failure)
-        return Reply(proposals=(candidate,), notes=notes, usd=spend.usd)
+            words = _said(attempt, spend)
+            ended = f"{attempt.ended}; it says: {words}" if words else attempt.ended
+            failure, left = f"the agent ended ({ended}): {self._told(error, 'left')}", []
+        if self._best is not None:
+            left.append(self._candidate(self._best, "best"))
+        proposals = tuple({candidate.key: candidate for candidate in left}.values())
+        return Reply(proposals=proposals, notes=notes, usd=usd, failure="" if proposals else failure)
 
-    def _work(self, path: Path, queue: Queue, judge: Judge) -> tuple[Attempt, Spend]:
-        """Start the agent on the run's money, and settle what it cost."""
+    def _work(self, path: Path, queue: Queue, judge: Judge) -> tuple[Attempt, Spend, float]:
+        """Start the agent on the run's money, and settle what it cost: the last of what is returned, in USD."""
         if self._request.store is None:
             attempt = self._attempt(path, queue, judge, None)
-            return attempt, self._agent.spend(attempt.output)
+            spend = self._agent.spend(attempt.output)
+            return attempt, spend, spend.usd or 0.0
         with Store(self._request.store) as store:
             cap = store.run(self._request.run).budget.usd
-        if cap is not None and not self._agent.says_usd:
-            raise InputError(
-                f"agent {self._agent.name!r} does not say what it costs, so it cannot be held to --usd {cap:g}; "
-                "leave --usd out, or choose claude"
-            )
+        see_cap(self._agent, cap)
         with Calls(self._request.store) as calls:
             left = None if cap is None else max(0.0, cap - calls.spent_usd(self._request.run))
+            if cap is not None and not left:
+                raise SpentError(
+                    f"agent {self._agent.name!r} is not started: all of --usd {cap:g} is spent or was set aside for "
+                    "work that ended before it said its cost; allow more with --usd in a new run"
+                )
             call = calls.reserve(
                 self._request.run, key=f"agent {self._move.number}", who=f"agent:{self._agent.name}",
                 purpose=f"{self._move.number} {self._move.operator}", usd=left or 0.0, cap_usd=cap,
@@ -164,16 +150,13 @@ class _Session:
             )  # fmt: skip
             attempt = self._attempt(path, queue, judge, left)
             spend = self._agent.spend(attempt.output)
-            unknown = left is not None and not spend.usd
-            calls.settle(call, left or 0.0 if unknown else spend.usd, usage=spend.usage, reply=attempt.output)
-        return attempt, spend
+            usd = (left or 0.0) if spend.usd is None else spend.usd
+            calls.settle(call, usd, usage=spend.usage, reply=attempt.output)
+        return attempt, spend, usd
 
     def _attempt(self, path: Path, queue: Queue, judge: Judge, usd: float | None) -> Attempt:
-        command = self._agent.command(Job(_PROMPT, path, usd, self._move.model))
-        if shutil.which(command[0]) is None:
-            raise MissingToolError(
-                f"agent {self._agent.name!r} is not here: no program {command[0]!r}; install it"
-            )
+        command = self._agent.command(Job(PROMPT, path, usd, self._move.model))
+        see_program(self._agent, command)
         environment = passed((*_PASSED, *self._agent.environment)) | {"TMPDIR": str(path / ".tmp")}
         (path / ".tmp").mkdir()
         if self._confine and Settings.from_environment().sandbox != "none" and can_confine():
@@ -198,20 +181,35 @@ class _Session:
     ) -> dict[str, JsonValue]:
         if files is None:
             return {"event": "error", "message": "that is no request; run ./judge as it is"}
-        scratch = self._folder / "asked" / str(next(self._numbers))
+        asked = f"asked/{next(self._numbers)}"
         try:
-            candidate_of(files, self._request.problem.task, scratch)
+            candidate_of(files, self._request.problem.task, self._folder / asked)
         except TaskError as error:
-            return {
-                "event": "error",
-                "message": str(error)
-                .replace(f"{scratch}/", "candidate/")
-                .replace(str(scratch), "candidate/"),
-            }
-        return judge.ask(scratch, stop)
+            return {"event": "error", "message": self._told(error, asked)}
+        answer = judge.ask(self._folder / asked, stop)
+        self._hear(files, answer, judge.judged)
+        return answer
 
-    def _candidate(self, files: dict[str, str]) -> Candidate:
-        made = candidate_of(files, self._request.problem.task, self._folder / "left")
+    def _told(self, error: TaskError, folder: str) -> str:
+        """Return what is wrong with the files of one of our folders as if they lay in the agent's."""
+        place = str(self._folder / folder)
+        return str(error).replace(f"{place}/", "candidate/").replace(place, "candidate/")
+
+    def _hear(self, files: dict[str, str], answer: Answer, judged: int) -> None:
+        """Keep the best of what was judged, and say how it went."""
+        speedup = answer.get("speedup")
+        median = float(speedup["median"]) if speedup and answer.get("verdict") == "accepted" else 0.0
+        if median > self._best_speedup:
+            self._best, self._best_speedup = files, median
+        said = (
+            f"right, {median:.2f} times as fast"
+            if median
+            else answer.get("verdict", answer.get("message", ""))
+        )
+        self._request.say(f"{self._agent.name} asked the judge, {judged} of {self._judgements}: {said}")
+
+    def _candidate(self, files: dict[str, str], folder: str) -> Candidate:
+        made = candidate_of(files, self._request.problem.task, self._folder / folder)
         words = idea_of(files) or self._move.goal or f"{self._move.operator} by {self._agent.name}"
         return made.model_copy(
             update={
@@ -230,3 +228,12 @@ class _Session:
         if self._request.store is not None:
             arguments += ["--store", str(self._request.store)]
         return Judge(self._program, arguments, most=self._judgements)
+
+
+def _said(attempt: Attempt, spend: Spend) -> str:
+    """Return what an agent says went wrong; where it only died, its last words."""
+    words = [
+        line.strip() for line in attempt.output.splitlines() if line.strip() and not line.startswith("{")
+    ]
+    last = words[-1] if words and attempt.ended == "done" and attempt.code else ""
+    return (spend.failure or last)[:_MOST_SAID]

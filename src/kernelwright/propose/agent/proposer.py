@@ -1,13 +1,21 @@
 """Task → Candidates by a coding agent, without a strategy: one draft, worked on until the agent is content."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
-from .._protocol import Move, Proposal, Request
+from ...errors import ModelError
+from ...store import Journal
+from .._protocol import Move, Proposal, Reply, Request
 from .editor import AgentEditor
+
+_KIND = "agent"
 
 
 class AgentProposer:
-    """Lets an agent draft a kernel; it asks our judge as it goes, and leaves the best it has."""
+    """Lets an agent draft a kernel; it asks our judge as it goes, and leaves the best it has.
+
+    Covers: a run that is taken up again: an agent that came to its end is not sent to work, nor paid, a second time.
+    """
 
     name = "agent"
 
@@ -15,10 +23,27 @@ class AgentProposer:
         self._editor = editor or AgentEditor()
 
     def propose(self, request: Request) -> Iterator[Proposal]:
-        """Yield what the agent leaves; nothing where it leaves nothing that can be used.
+        """Yield what the agent leaves.
 
         Raises:
             InputError: the agent cannot be held to the run's cap on money.
             NotFoundError: there is no such agent.
+            ModelError: it left nothing that can be used; the message says why.
         """
-        yield from self._editor.edit(Move(number=0, operator="draft"), request).proposals
+        reply = self._reply(request)
+        if not reply.proposals:
+            raise ModelError(reply.failure)
+        yield from reply.proposals
+
+    def _reply(self, request: Request) -> Reply:
+        move = Move(number=0, operator="draft")
+        if request.store is None:
+            return self._editor.edit(move, request)
+        with closing(Journal(request.store, request.run)) as journal:
+            for entry in journal.entries():
+                if entry.kind == _KIND:
+                    return Reply.model_validate(entry.record)
+            reply = self._editor.edit(move, request)
+            if not request.cancelled():
+                journal.add(_KIND, 0, reply.model_dump(mode="json"))
+            return reply

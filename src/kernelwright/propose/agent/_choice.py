@@ -1,0 +1,69 @@
+"""A run's options → the agent they name, and whether it can be started at all."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from ...errors import InputError, MissingToolError, NotFoundError, known_names
+from ...records import Scalar
+from ._protocol import Agent, Job
+from .command import Command
+
+PROMPT = "Read README.md in this folder and do the job it describes, to its end, without asking anything."
+"""What an agent is told."""
+_GROUP = "kernelwright.agents"
+
+
+def make_agent(name: str) -> Agent:
+    """Make an agent by its name; what is no name of one is taken as a command line.
+
+    Raises:
+        NotFoundError: there is neither an agent nor a program of that name.
+    """
+    points = {point.name: point for point in entry_points(group=_GROUP)}
+    if name in points:
+        made: Agent = points[name].load()()
+        return made
+    words = name.split()
+    if not words or shutil.which(words[0]) is None:
+        raise NotFoundError(
+            f"no agent is called {name!r}, and it is no command that is here; {known_names(name, points)}"
+        )
+    return Command(name)
+
+
+def check_agent(options: Mapping[str, Scalar | tuple[Scalar, ...]], usd: float | None) -> None:
+    """See that the agent of a run can be started, before anything is spent.
+
+    Raises:
+        NotFoundError: there is no such agent.
+        MissingToolError: its program is not here.
+        InputError: it cannot be held to the cap on money.
+    """
+    agent = make_agent(name_of(options))
+    see_program(agent, agent.command(Job(PROMPT, Path())))
+    see_cap(agent, usd)
+
+
+def name_of(options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> str:
+    """Return the name of a run's agent."""
+    return str(options.get("agent") or "claude")
+
+
+def see_program(agent: Agent, command: Sequence[str]) -> None:
+    """Raise a `MissingToolError` where an agent's program is not here."""
+    if shutil.which(command[0]) is None:
+        raise MissingToolError(
+            f"agent {agent.name!r} is not here: no program {command[0]!r} on the PATH; install it and log in, or name "
+            "another with --agent"
+        )
+
+
+def see_cap(agent: Agent, usd: float | None) -> None:
+    """Raise an `InputError` where an agent cannot be held to a cap."""
+    if usd is not None and not agent.says_usd:
+        raise InputError(
+            f"agent {agent.name!r} does not say what it costs, so it cannot be held to --usd {usd:g}; "
+            "leave --usd out, or choose claude"
+        )
