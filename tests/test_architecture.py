@@ -112,6 +112,16 @@ def test_importing_the_package_loads_nothing_heavy():
     assert loaded_after("import kernelwright").isdisjoint({"torch", "pydantic", "cyclopts", "rich", "numpy"})
 
 
+def test_the_flow_does_not_load_what_only_tests_of_random_ops_use():
+    code = "import sys, kernelwright.flow; sys.exit('scipy.stats' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_program_does_not_collect_what_stays_over_and_over():
+    code = "import gc; from kernelwright.cli import main; main(['--help']); sys.exit(gc.get_threshold()[0] < 10_000)"
+    assert subprocess.run([sys.executable, "-c", f"import sys; {code}"], check=False).returncode == 0
+
+
 def test_help_does_not_load_torch():
     loaded = loaded_after("from kernelwright.cli import main; main(['--help'])")
     assert "cyclopts" in loaded

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy import stats
+import scipy
 
 from . import flow
 from .config import Settings
@@ -156,7 +156,7 @@ def _mean(legs: Sequence[Leg]) -> Interval:
     if len(legs) == 1:
         return legs[0].speedup
     logs = [log(leg.speedup.median) for leg in legs]
-    mean, reach = fmean(logs), float(stats.t.ppf(0.975, len(logs) - 1)) * stdev(logs) / sqrt(len(logs))
+    mean, reach = fmean(logs), float(scipy.stats.t.ppf(0.975, len(logs) - 1)) * stdev(logs) / sqrt(len(logs))
     return Interval(median=exp(mean), low=exp(mean - reach), high=exp(mean + reach))
 
 

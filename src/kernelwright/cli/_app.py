@@ -1,6 +1,7 @@
 """The program: names of commands, exit codes, errors in one sentence."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -19,6 +20,10 @@ _OF_THE_DISK = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO,
 })  # fmt: skip
 """What a disk or its owner may refuse at any moment; any other `OSError` is a fault of ours."""
+
+_COLLECTIONS = 50_000, 20, 50
+"""Thresholds of Python's collector. What torch's compiler allocates as it is imported stays; by default it is walked
+again and again, for a seventh of the processor time until a task is captured."""
 
 _COMMANDS = {
     "optimize": "Search for a faster kernel, verify it, and package it.",
@@ -68,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
+    gc.set_threshold(*_COLLECTIONS)
     try:
         return int(app(given) or 0)
     except CycloptsError as error:

@@ -16,8 +16,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import scipy
 import torch
-from scipy import stats
 
 FALSE_POSITIVES = 1e-6
 """Share of honest candidates that may be rejected by all tests of one verification together."""
@@ -138,7 +138,7 @@ def _probability(ours: torch.Tensor, theirs: torch.Tensor, slack: float) -> floa
     if float((torch.cat([ours, theirs]) - theirs.median()).abs().max()) <= slack:
         return 1.0
     rounded = [v.to(torch.float32).tolist() for v in (ours, theirs)]
-    return float(stats.ks_2samp(*rounded, method="exact").pvalue)
+    return float(scipy.stats.ks_2samp(*rounded, method="exact").pvalue)
 
 
 def _gap(ordered: torch.Tensor, place: int, least: float) -> float:
