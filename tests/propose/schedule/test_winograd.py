@@ -6,16 +6,16 @@ import pytest
 import torch
 from tests.propose.schedule.test_actions import BY_NAME, graph_of
 from tests.propose.schedule.test_products import built
-from tests.propose.schedule.test_weights import weighed
+from tests.propose.schedule.test_weights import drawn, weighed
 from torch.nn import functional as F
 
 from kernelwright.propose.schedule import cpp
 from kernelwright.propose.schedule.actions import ACTIONS, State, offered, taken, undone
-from kernelwright.propose.schedule.graph import Contract, interpret
+from kernelwright.propose.schedule.graph import Contract, Point, interpret
 from kernelwright.propose.schedule.lower import Decisions, lower
 from kernelwright.propose.schedule.policy import beam
 from kernelwright.propose.schedule.printing import Unprintable, forms_of
-from kernelwright.propose.schedule.tile import Tiling, run_program
+from kernelwright.propose.schedule.tile import Tiling, products, run_program
 
 CASES = {
     "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19), (7, 5, 3, 3), (7,)]),
@@ -103,6 +103,47 @@ def test_folded_weights_are_transformed_too():
     graph = weighed(lambda x, w, s: torch.relu(F.conv2d(x, w, padding=1) * s), [(1, 32, 28, 28)], shapes)
     folded = taken(State(graph, graph), BY_NAME["fold"], "mul")
     assert list(BY_NAME["winograd"].sites(folded)) == ["mul"]
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Return a convolution in groups whose weights are parameters, scaled by another one."""
+    function, shapes = (lambda x, w, s: F.conv2d(x, w, groups=2) * s), [(6, 2, 3, 3), (6, 1, 1)]
+    graph = weighed(function, [(1, 4, 5, 6)], shapes)
+    folded = taken(State(graph, graph), BY_NAME["fold"], "mul")
+    (site,) = BY_NAME["winograd"].sites(folded)
+    return taken(folded, BY_NAME["winograd"], site)
+
+
+def test_weights_that_are_parameters_are_transformed_ahead(kept):
+    inputs, (_, site) = drawn(kept.origin), kept.steps[-1]
+    (wanted,), (now,) = interpret(kept.origin, inputs), interpret(kept.graph, inputs)
+    assert torch.allclose(now, wanted, rtol=1e-10, atol=1e-10)
+    assert kept.program.buffer(f"{site}_spread").shape == (2, 4, 4, 3, 2)
+    assert f"{site}_spread_kernel" in kept.program.ahead
+    (run,) = run_program(kept.program, dict(enumerate(inputs)))
+    output = torch.full(tuple(wanted.shape), float("nan"))
+    program = dataclasses.replace(kept.program, name="kept")
+    built({"kept": (kept.graph, program)}).get_function("kept")(*inputs, output)
+    for got in (run, output):
+        assert torch.allclose(got.double(), wanted, rtol=1e-4, atol=1e-4)
+    back = undone(kept, kept.steps[-1], ACTIONS)
+    assert f"{site}_spread" not in str(back.graph) + str(back.decisions.ahead)
+
+
+def test_weights_that_are_arguments_are_transformed_in_the_call():
+    assert not any(s.tiling.is_spread for s in products(state_of("odd").program))
+
+
+def test_transformed_weights_that_something_else_is_done_to_are_refused(kept):
+    state = kept
+    product = next(n for n in state.graph.nodes if isinstance(n, Contract))
+    side = "right" if product.right in state.graph.lasting else "left"
+    other = getattr(product, side)
+    twice = Point(name="twice", shape=other.shape, dtype=other.dtype, op="mul", args=(other, 2.0))
+    graph = state.graph.rewritten({product: dataclasses.replace(product, **{side: twice})})
+    with pytest.raises(Unprintable, match="something else was done to"):
+        cpp.source(lower(graph, state.decisions))
 
 
 def test_the_beam_tries_it():

@@ -7,6 +7,7 @@ from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
 from ..graph import Contract, Expand, Graph, Node, Permute, Reshape, Window, sources_of, text_of
 from ..tile import Tiling
+from ._spread import spread_weights
 from ._state import State
 
 PRODUCTS = frozenset({
@@ -124,9 +125,9 @@ class Dots(_Tiled):
 class Winograd:
     """Convolve two by two results at a time: 16 multiplications instead of 36, for windows of 3 by 3 of images.
 
-    F(2x2, 3x3): image and results are transformed in registers, weights once a call. Its errors are a few times those
-    of the plain sum, and an infinity or not-a-number spreads over its tile; verification decides. Legal in float32 for
-    windows one apart, not dilated, whose product has no form yet.
+    F(2x2, 3x3): image and results are transformed in registers; weights once a call, ahead of it where they are
+    parameters. Its errors are a few times those of the plain sum, and an infinity or not-a-number spreads over its
+    tile; verification decides. Legal in float32 for windows one apart, not dilated, whose product has no form yet.
     """
 
     name = "winograd"
@@ -137,8 +138,15 @@ class Winograd:
         yield from (p.name for p in plain_products(state) if p.dtype == "float32" and _is_three_by_three(p))
 
     def apply(self, state: State, site: str) -> State:
-        """Choose the form."""
-        return tiled(state, {site: self.tiling})
+        """Choose the form, and keep what weights alone decide transformed."""
+        found = next(p for p in plain_products(state) if p.name == site)
+        new = spread_weights(state.graph, found)
+        if new is None:
+            return tiled(state, {site: self.tiling})
+        kept, product = new
+        decisions = replace(state.decisions, ahead=state.decisions.ahead | {kept.name})
+        rewritten = replace(state, graph=state.graph.rewritten({found: product}), decisions=decisions)
+        return tiled(rewritten, {site: replace(self.tiling, is_spread=True)})
 
 
 def _is_three_by_three(product: Contract) -> bool:

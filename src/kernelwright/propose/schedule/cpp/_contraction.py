@@ -6,8 +6,10 @@ from ..graph import Size, product
 from ..printing import Unprintable
 from ..tile import (
     Axis,
+    Call,
     Contraction,
     Expression,
+    Load,
     Position,
     Program,
     as_loops,
@@ -19,6 +21,9 @@ from ..tile import (
 from ._lanes import Lanes
 from ._scalar import Scalar, Scope, bare, size_text
 from ._statements import Body
+
+_BACK = {"lt", "sub"}
+"""What weights are told from their transforms by: choices between differences."""
 
 
 def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[str]:
@@ -67,7 +72,7 @@ class _Tiled:
         return [
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
-            *self._factor("left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left),
+            *self._left(),
             *self._factor(
                 "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along, c.right
             ),
@@ -102,6 +107,20 @@ class _Tiled:
         }[t.form]
         shares = [f"The inner elements are summed in {t.split} shares, and those at the end."]
         return [first, reading, *(shares if t.split > 1 else [])]
+
+    def _left(self) -> list[str]:
+        c = self.step
+        if self.tiling.is_spread:
+            return [f"  const float* const left = {self._spread()};  // transformed ahead"]
+        return self._factor("left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left)
+
+    def _spread(self) -> str:
+        """Name the buffer of transformed weights: the left factor is what they come from, and nothing else."""
+        parts = list(walk(self.step.left))
+        read = {e.buffer for e in parts if isinstance(e, Load)}
+        if len(read) != 1 or {e.op for e in parts if isinstance(e, Call)} - _BACK:
+            raise Unprintable("transformed weights that something else was done to")
+        return read.pop()
 
     # Functions -----------------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
 // A convolution with windows of three by three, one apart, two by two results at a time: 16 multiplications for 36.
 //   out tile = A^T [ (G g G^T) * (B^T d B) ] A, with the products summed over channels by register tiles.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), section 4.1, F(2x2, 3x3).
-// Lanes run over tiles side by side. Weights are transformed once a call (16/9 of their bytes written and read); tiles
-// of the image, for all channels, and the sums of a block of rows stay in the second cache between the transforms.
+// Lanes run over tiles side by side. Weights come transformed, (16, rows, channels), or are so once a call (16/9 of
+// their bytes written and read); tiles of the image, for all channels, and the sums of a block of rows stay in the second cache between the transforms.
 #pragma once
+#include <type_traits>
+
 #include "contraction.h"
 
 namespace kw {
@@ -146,22 +148,32 @@ template <class Left> void transform_weights(Left left, int64_t b, int64_t row, 
   }
 }
 
+template <class T, class Right, class Finish>
+void convolve_spread(const Shape& s, const Windows& w, const float* weights, Right right, Finish finish) {
+  Chunk<T> chunk(s, w);
+  const int64_t chunks = (chunk.groups() + T::vectors - 1) / T::vectors, one = 16 * s.rows * w.channels;
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < s.batch * chunks; ++i)
+    chunk.run(right, finish, weights + i / chunks * one, i / chunks, i % chunks * T::vectors);
+}
+
+// Weights are given transformed, or as a function of the factor that they are.
 template <class T, class Left, class Right, class Finish>
 void convolve(const Shape& s, const Windows& w, Left left, Right right, Finish finish) {
+  constexpr bool given = std::is_pointer_v<Left>;
   const bool alone = s.batch * s.rows * s.columns * s.inner < kSerialProducts || omp_in_parallel();
   const int64_t one = s.rows * w.channels;
-  const Temporary<float> weights(16 * s.batch * one);
+  const Temporary<float> own(given ? 0 : 16 * s.batch * one);
 #pragma omp parallel num_threads(alone ? 1 : omp_get_max_threads())
   {
-    Chunk<T> chunk(s, w);
-    const int64_t chunks = (chunk.groups() + T::vectors - 1) / T::vectors;
+    if constexpr (given) convolve_spread<T>(s, w, left, right, finish);
+    else {
 #pragma omp for schedule(static)
-    for (int64_t i = 0; i < s.batch * s.rows; ++i)
-      transform_weights(left, i / s.rows, i % s.rows, w.channels,
-                        weights.data + i / s.rows * 16 * one + i % s.rows * w.channels, one);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < s.batch * chunks; ++i)
-      chunk.run(right, finish, weights.data + i / chunks * 16 * one, i / chunks, i % chunks * T::vectors);
+      for (int64_t i = 0; i < s.batch * s.rows; ++i)
+        transform_weights(left, i / s.rows, i % s.rows, w.channels,
+                          own.data + i / s.rows * 16 * one + i % s.rows * w.channels, one);
+      convolve_spread<T>(s, w, own.data, right, finish);
+    }
   }
 }
 

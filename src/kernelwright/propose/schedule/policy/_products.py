@@ -42,7 +42,7 @@ def contraction_cost(
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
         case "winograd":
-            full, again = wide, (4 * right + 8 * left) // 9 + 32 * batch * rows * columns
+            full, again = wide, (4 * right + 8 * left * (not t.is_spread)) // 9 + 32 * batch * rows * columns
     fed = min(
         1.0, times * max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED
     )

@@ -27,3 +27,5 @@ class Tiling:
     """Shares of the inner axes that are summed apart, and then together."""
     accumulate: str = "float32"
     """What sums are kept in, whatever the factors are: `float32`; `float64` in plain loops only."""
+    is_spread: bool = False
+    """Of `winograd`: the left factor is read from weights that are transformed already."""

@@ -1,0 +1,79 @@
+"""Weights of a convolution, transformed for `winograd` once: `G g G^T` is kept, and `g` is read from it.
+
+Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), section 4.1, F(2x2, 3x3).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..graph import Cat, Contract, Graph, Node, Permute, Point, Slice
+
+_Rows = tuple[tuple[float, ...], ...]
+_SPREAD: _Rows = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
+_BACK: _Rows = ((1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))
+"""The inverse: no product in it but by one, so that who reads through it sees that nothing else was done."""
+
+
+def spread_weights(graph: Graph, product: Contract) -> tuple[Node, Contract] | None:
+    """Return what to keep of the weights of a convolution with windows of 3 by 3, and the product that reads it.
+
+    Returns:
+        The transformed weights, ((groups,) 4, 4, rows, channels), and the same product over what they come from; none
+        where the weights are no parameters.
+    """
+    on_left = product.left in graph.lasting
+    weights = product.left if on_left else product.right
+    if weights not in graph.lasting or (product.left in graph.lasting and product.right in graph.lasting):
+        return None
+    rank = len(weights.shape)
+    name, rows, columns = f"{product.name}_spread", rank - 2, rank - 1
+    wide = _mixed(_mixed(weights, rows, _SPREAD, f"{name}_rows"), columns, _SPREAD, f"{name}_columns")
+    kept = _permuted(wide, (*range(rank - 4), rows, columns, rank - 4, rank - 3), name)
+    seen = _permuted(kept, (*range(rank - 4), rank - 2, rank - 1, rank - 4, rank - 3), f"{name}_seen")
+    back = _mixed(_mixed(seen, rows, _BACK, f"{name}_up"), columns, _BACK, f"{name}_back")
+    return kept, replace(product, left=back) if on_left else replace(product, right=back)
+
+
+def _permuted(node: Node, order: Sequence[int], name: str) -> Node:
+    shape = tuple(node.shape[d] for d in order)
+    return Permute(name=name, shape=shape, dtype=node.dtype, source=node, order=tuple(order))
+
+
+def _mixed(node: Node, dim: int, rows: _Rows, name: str) -> Node:
+    """Multiply a matrix with a dimension: each row gives one of its elements."""
+    one = tuple(1 if d == dim else size for d, size in enumerate(node.shape))
+    parts = []
+    for row, factors in enumerate(rows):
+        total: Node | None = None
+        for place, factor in enumerate(factors):
+            if factor:
+                taken = _taken(node, dim, place, one, f"{name}{row}{place}")
+                total = _added(total, taken, factor, f"{name}{row}{place}")
+        assert total is not None
+        parts.append(total)
+    shape = tuple(len(rows) if d == dim else size for d, size in enumerate(node.shape))
+    return Cat(name=name, shape=shape, dtype=node.dtype, sources=tuple(parts), dim=dim)
+
+
+def _taken(node: Node, dim: int, place: int, shape: tuple[int, ...], name: str) -> Node:
+    starts = tuple(place if d == dim else 0 for d in range(len(shape)))
+    return Slice(
+        name=f"{name}_part",
+        shape=shape,
+        dtype=node.dtype,
+        source=node,
+        starts=starts,
+        steps=(1,) * len(shape),
+    )
+
+
+def _added(total: Node | None, part: Node, factor: float, name: str) -> Node:
+    """Return the sum so far and so much of a part."""
+
+    def point(op: str, *args: Node | float) -> Node:
+        return Point(name=f"{name}_{op}", shape=part.shape, dtype=part.dtype, op=op, args=args)
+
+    scaled = part if abs(factor) == 1 else point("mul", part, abs(factor))
+    if total is None:
+        return scaled
+    return point("add" if factor > 0 else "sub", total, scaled)
