@@ -30,7 +30,8 @@ def test_a_template_renders_a_self_contained_candidate() -> None:
     )
     assert isinstance(made, Template)
     candidate = made.render({"unroll": 1})
-    assert {s.path for s in candidate.sources} == {"kernel.cpp", "kernelwright.h", "vector.h", "rows.h"}
+    headers = {"kernelwright.h", "rows.h", "traffic.h", "vector.h"}
+    assert {s.path for s in candidate.sources} == {"kernel.cpp", *headers}
     assert candidate.parameters == {"unroll": 1}
     assert candidate.key == made.render({"unroll": 1}).key != made.render({"unroll": 2}).key
 

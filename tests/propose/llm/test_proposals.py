@@ -47,7 +47,7 @@ def test_of_several_blocks_the_longest_that_fits(problem):
 def test_headers_come_along(problem):
     text = KERNEL.replace("kernelwright.h", "vector.h")
     own = made(f"```cpp\n{text}```", problem)
-    assert {s.path for s in own.sources} == {"kernel.cpp", "vector.h", "kernelwright.h"}
+    assert {s.path for s in own.sources} == {"kernel.cpp", "vector.h", "traffic.h", "kernelwright.h"}
     parent = candidate().model_copy(
         update={"sources": (SourceFile(path="mine.h", text="#define A 1\n"), *candidate().sources)}
     )

@@ -38,6 +38,7 @@ CASES = {
         "kw::prefetch(x0 + ((i0 * 77) + i1) + kw::near(77));",
     ),
     "windows": (windows, (2, 9, 70), "kw::load_between("),
+    "walk": (lambda x: x * 2, (3, 400_001), "kw::read_ahead(x0 + i1, 1200003);"),
 }
 
 
@@ -53,6 +54,41 @@ def test_lanes_mean_what_the_graph_means_in_whole_vectors_and_parts():
         assert CASES[name][2] in cpp.source(program), name
     for name, difference in differences(programs, built(programs)):
         assert difference < 1e-4, name
+
+
+def test_what_is_large_and_read_once_from_end_to_end_is_asked_for_ahead():
+    def channels(x):
+        return x - x[0, :, 0, 0].reshape(-1, 1, 1)
+
+    text = cpp.source(lowered(channels, (2, 3, 500, 700))[1])
+    assert "kw::read_ahead(x0 + (((((i0 * 3) + i1) * 500) * 700) + i3), 2100000);" in text
+    assert text.count("kw::read_ahead(") == 1
+    for function, times in (
+        (lambda x: x.sum(-1), 1),
+        (lambda x: x.cumsum(-1), 1),
+        (lambda x: x / x.sum(), 2),
+    ):
+        text = cpp.source(lowered(function, (1024, 1025))[1])
+        assert text.count("kw::read_ahead(x0 + ") == text.count("kw::read_ahead(") == times
+
+
+def test_nothing_is_asked_for_ahead_that_is_small_skipped_or_read_at_several_places():
+    wide = (1024, 1025)
+    for function, shape in {
+        lambda x: x * 2: (1023, 1024),
+        lambda x: x[:, :900] * 2: wide,
+        lambda x: x[:, ::2] * 2: wide,
+        lambda x: x[:, 1:] - x[:, :-1]: wide,
+        lambda x: torch.nn.functional.pad(x, (0, 1)): wide,
+    }.items():
+        assert "kw::read_ahead(" not in cpp.source(lowered(function, shape)[1]), shape
+
+
+def test_large_results_ask_for_large_pages_and_small_ones_do_not():
+    for rows, asked in ((1024, True), (1023, False)):
+        text = cpp.source(lowered(lambda x: x * 2, (rows, 1024))[1])
+        assert ("  kw::ask_large_pages(mul.data(), mul.numel() * int64_t(sizeof(float)));" in text) == asked
+        assert text.count("kw::ask_large_pages(") == asked
 
 
 def test_nothing_is_asked_for_where_one_pass_is_enough_or_rows_do_not_follow():

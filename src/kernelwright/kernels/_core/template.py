@@ -9,7 +9,7 @@ from ...records import Candidate, Configuration, SourceFile, Space
 
 _SUFFIXES = {"cpp": "cpp", "triton": "py", "opencl": "cl", "cuda": "cu"}
 
-_HEADERS = ("kernelwright.h", "rows.h", "vector.h")
+_HEADERS = ("kernelwright.h", "rows.h", "traffic.h", "vector.h")
 _QUIET = ("-Wno-psabi", "-Wno-uninitialized")
 """No vector crosses an ABI, all is inlined; GCC 12 warns of its own AVX-512 headers."""
 
@@ -85,7 +85,7 @@ class KernelTemplate:
 
 @cache
 def header(name: str) -> str:
-    """Return the text of a header that kernels may include: `kernelwright.h`, `vector.h` or `rows.h`."""
+    """Return the text of a header that kernels may include: `kernelwright.h`, `traffic.h`, `vector.h` or `rows.h`."""
     owner = "kernelwright.languages" if name == "kernelwright.h" else "kernelwright.kernels._core"
     folder = files(owner) / "include" if name == "kernelwright.h" else files(owner)
     return (folder / name).read_text()
@@ -96,7 +96,7 @@ def headers_of(text: str) -> tuple[SourceFile, ...]:
 
     Example:
         >>> [header.path for header in headers_of('#include "vector.h"')]
-        ['kernelwright.h', 'vector.h']
+        ['kernelwright.h', 'traffic.h', 'vector.h']
     """
     names: list[str] = []
     waiting = [text]

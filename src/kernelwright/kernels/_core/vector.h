@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "kernelwright.h"
+#include "traffic.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -172,14 +173,6 @@ KW_INLINE void fence() {
   _mm_sfence();
 #endif
 }
-
-// Asks for a line that a later pass reads; beyond a tensor's end it does nothing.
-template <class T> KW_INLINE void prefetch(const T* p) { __builtin_prefetch(p, 0, 3); }
-
-constexpr int64_t kNear = 65536;  // elements up to which a row and the next stay in cache together
-
-// Elements to the next row, or none where it would drive this one out of the cache.
-KW_INLINE int64_t near(int64_t elements) { return elements <= kNear ? elements : 0; }
 
 // Folds all lanes with a commutative function; the result stands in every lane.
 template <class Op> KW_INLINE F fold_lanes(F v, Op op) {

@@ -1,8 +1,5 @@
 // Split of work over threads, and outputs that leave for memory in whole cache lines.
 #include <omp.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #include <algorithm>
 #include <vector>
@@ -18,19 +15,6 @@ KW_INLINE F vload(const float* p) { return load(p, Full{}); }
 KW_INLINE void vstore(float* p, F v) { store(p, v, Full{}); }
 KW_INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 KW_INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// Asks for large pages under an output that was allocated a moment ago: its first touch then costs one fault
-// for 2 MiB instead of 512. Advice only; where the system has none, nothing changes.
-static inline void ask_large_pages(void* p, int64_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr uintptr_t kPage = 2 << 20;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage;
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(p) + bytes) / kPage * kPage;
-  if (bytes > kStreamBytes && first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-  (void)p, (void)bytes;
-#endif
-}
 
 static inline int threads_for(int64_t work) {
   return int(max(1, min(work / kGrain, omp_get_max_threads())));

@@ -8,7 +8,7 @@ that packs weights ahead of the calls, becomes Python around the kernels.
 from collections.abc import Mapping
 from importlib.resources import files
 
-from ....kernels._core import header
+from ....kernels import headers_of
 from ....records import Candidate, Scalar, SourceFile
 from ..calls import Calls, NotCalled
 from ..graph import Graph
@@ -47,7 +47,7 @@ def render(
     """
     printer = Printer(program, style or Style())
     headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in printer.headers]
-    headers += [SourceFile(path=name, text=header(name)) for name in ("kernelwright.h", "vector.h")]
+    headers += headers_of(headers[-1].text)
     if calls := bool(program.natives or program.updates or program.ahead):
         text = printer.text(title or program.name, [s.name for s in program.steps])
         run = SourceFile(path="run.py", text=_around(program, graph, printer))

@@ -1,14 +1,23 @@
-"""Body of a kernel → what the last pass over a row asks memory for: the row that the first pass reads next.
+"""Body of a kernel → what its loops ask memory for before they read it.
 
-The first pass waits for memory, and those after it compute on what lies in a cache while memory has nothing to do. So
-the last of them asks for the next row's lines, one for each of its own.
+A kernel that reads a row several times waits for memory in the first pass alone, and those after it compute on what
+lies in a cache while memory has nothing to do: the last of them asks for the next row's lines, one for each of its own.
+A kernel that reads what is large once, from end to end, asks for what it reads a little later: the machine's own
+prefetching ends at every page.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
+
+from ..graph import same
 from ..tile import (
+    STREAM_BYTES,
+    Buffer,
     Expression,
+    Guard,
     Load,
     Loop,
     Position,
@@ -16,8 +25,10 @@ from ..tile import (
     Statement,
     Variable,
     expressions,
+    known_size,
     number,
     offset,
+    parts_of,
     statements,
     stride,
     substitute,
@@ -27,28 +38,44 @@ from ..tile import (
 
 @dataclass(frozen=True)
 class Ahead:
-    """Where a pass finds, in its own place of the row, what is read a row later."""
+    """What a loop over lanes asks for, seen from where it reads."""
 
     buffer: str
     place: Expression
-    """Of this row, in elements of the buffer."""
-    further: Expression
-    """Elements from there to the next row."""
+    """That is read, or lies as far within its row, in elements of the buffer."""
+    further: Expression | None = None
+    """Elements from there to the next row; none for a walk over all of the buffer."""
+
+
+def is_large(buffer: Buffer) -> bool:
+    """Tell whether a buffer of the largest workload is more than a cache holds; smaller ones are told at run time."""
+    return int(buffer.elements) * int(getattr(torch, buffer.dtype).itemsize) >= STREAM_BYTES
 
 
 def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tuple[Ahead, ...]]:
-    """Return what to ask for, by the axis of the pass.
+    """Return what to ask for, by the axis of the loop over lanes.
 
-    Covers: rows of arguments, side by side in lanes, that several passes within one loop go over from end to end.
-    Does not cover: rows that one pass is enough for, where the machine's own prefetching sees what comes.
+    Covers: arguments' rows, side by side in lanes, that several passes within one loop go over from end to end; large
+    buffers that one pass walks through, all at once or row after row.
+    Does not cover: rows of which parts are skipped; what is read at several places, or only under a condition.
     """
     found: dict[str, tuple[Ahead, ...]] = {}
-    for rows in (s for s in statements(tuple(body)) if isinstance(s, Loop) and not s.vector):
-        passes = [s for s in rows.body if isinstance(s, Loop)]
-        if len(passes) > 1 and all(p.vector and _bounds(p) == (number(0), passes[0].end) for p in passes):
+    for rows, within in _blocks(body):
+        passes = [s for s in within if isinstance(s, Loop)]
+        if rows is None or len(passes) == 1:
+            walks = (p for p in passes if (p.vector or p.ordered) and p.begin == number(0))
+            found |= {p.axis: tuple(_walked(program, rows, p)) for p in walks}
+        elif passes and all(p.vector and _bounds(p) == (number(0), passes[0].end) for p in passes):
             axis = passes[-1].axis
             found[axis] = tuple(dict.fromkeys(_next(program, rows.axis, passes[0], axis)))
     return found
+
+
+def _blocks(body: Sequence[Statement]) -> Iterator[tuple[Loop | None, Sequence[Statement]]]:
+    """Yield the body and those of the loops that are not over lanes, each with its loop."""
+    yield None, body
+    for loop in (s for s in statements(tuple(body)) if isinstance(s, Loop) and not s.vector):
+        yield loop, loop.body
 
 
 def _bounds(loop: Loop) -> tuple[Expression, Expression]:
@@ -57,12 +84,49 @@ def _bounds(loop: Loop) -> tuple[Expression, Expression]:
 
 def _next(program: Program, row: str, first: Loop, axis: str) -> Iterator[Ahead]:
     """Yield what a pass reads side by side, of every row another part."""
-    for load in (e for s in first.body for x in expressions(s) for e in walk(x) if isinstance(e, Load)):
-        computed = any(isinstance(e, Variable | Load) for index in load.index for e in walk(index))
-        if computed or program.buffer(load.buffer).role != "argument":
+    for load in _loads(first, walk):
+        place = _place(program, load)
+        if place is None or program.buffer(load.buffer).role != "argument":
             continue
-        place = offset(load.index, program.buffer(load.buffer).shape)
         further = stride(place, row)
         if stride(place, first.axis) == number(1) and further is not None and further != number(0):
             here = substitute(place, lambda e: Position(axis) if e == Position(first.axis) else None)
             yield Ahead(load.buffer, here, further)
+
+
+def _walked(program: Program, rows: Loop | None, only: Loop) -> Iterator[Ahead]:
+    """Yield the large buffers that the only pass over rows reads at one place, each row after the one before."""
+    loads = set(_loads(only, _always))
+    times = Counter(load.buffer for load in loads)
+    for load in sorted(loads, key=lambda e: e.buffer):
+        buffer, place = program.buffer(load.buffer), _place(program, load)
+        if times[load.buffer] > 1 or not is_large(buffer) or place is None:
+            continue
+        whole = rows is None or _follows(stride(place, rows.axis), only.end)
+        if whole and stride(place, only.axis) == number(1):
+            yield Ahead(load.buffer, place)
+
+
+def _follows(row: Expression | None, end: Expression) -> bool:
+    """Tell whether a row begins where the one before ends."""
+    apart, length = known_size(row), known_size(end)
+    return apart is not None and length is not None and same(apart, length)
+
+
+def _loads(loop: Loop, within: Callable[[Expression], Iterator[Expression]]) -> Iterator[Load]:
+    return (e for s in loop.body for x in expressions(s) for e in within(x) if isinstance(e, Load))
+
+
+def _always(e: Expression) -> Iterator[Expression]:
+    """Yield an expression and all within it that is read whatever the conditions."""
+    yield e
+    if not isinstance(e, Guard):
+        for part in parts_of(e):
+            yield from _always(part)
+
+
+def _place(program: Program, load: Load) -> Expression | None:
+    """Return the element that is read; none where that follows from values."""
+    if any(isinstance(e, Variable | Load) for index in load.index for e in walk(index)):
+        return None
+    return offset(load.index, program.buffer(load.buffer).shape)

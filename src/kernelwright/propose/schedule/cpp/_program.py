@@ -17,7 +17,7 @@ from ..tile import (
     products,
     statements,
 )  # fmt: skip
-from ._ahead import asked_ahead
+from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
 from ._scalar import STORED, size_text
 from ._statements import Body
@@ -125,6 +125,7 @@ class Printer:
             if b.role == "temporary":
                 count = size_text(product(b.shape))
                 lines.append(f"  const kw::Temporary<{STORED[b.dtype]}> {b.name}({count});")
+        lines += _paged([b for b in outside if b.role == "output"])
         for step in self.program.steps:
             assert not isinstance(step, NativeCall)
             reads, writes = self.touched(step)
@@ -157,6 +158,7 @@ class Printer:
         first = len(reads) + len(writes)
         for place, name in enumerate(self.sizes(step)):
             lines.append(f"  const int64_t {name} = args.integer({first + place});")
+        lines += _paged(writes)
         return [*lines, *self._launch(step, [f"{b.name}.data()" for b in (*reads, *writes)]), "}"]
 
     def opened(self, outside: Sequence[Buffer]) -> list[str]:
@@ -195,6 +197,14 @@ class Printer:
                 f'  if (!({guard.replace("//", "/")})) KW_UNSUPPORTED("sizes must satisfy {guard}");'
             )
         return lines
+
+
+def _paged(written: Sequence[Buffer]) -> list[str]:
+    """Print what large results ask of the system before they are written first."""
+    return [
+        f"  kw::ask_large_pages({b.name}.data(), {b.name}.numel() * int64_t(sizeof({STORED[b.dtype]})));"
+        for b in written if is_large(b)
+    ]  # fmt: skip
 
 
 def _known(step: Kernel | Contraction) -> dict[str, int]:

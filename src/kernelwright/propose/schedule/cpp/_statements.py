@@ -277,16 +277,20 @@ class Body(Accumulators):
         return lines
 
     def _asked(self, ahead: Ahead) -> str:
-        place, further = (Scalar(self.scope).text(e) for e in (ahead.place, ahead.further))
-        return f"kw::prefetch({ahead.buffer} + {place} + kw::near({bare(further)}));"
+        place = f"{ahead.buffer} + {Scalar(self.scope).text(ahead.place)}"
+        if ahead.further is None:
+            elements = size_text(self.program.buffer(ahead.buffer).elements)
+            return f"kw::read_ahead({place}, {bare(elements)});"
+        return f"kw::prefetch({place} + kw::near({bare(Scalar(self.scope).text(ahead.further))}));"
 
     def _scan_loop(self, s: Loop, depth: int) -> list[str]:
         """Print a scan over lanes: what it folds joins the lanes before it, and the vectors before it by one value."""
         folded, before = frozenset(self._folded(s.body)), self._snapshot()
         if not folded or not _is_scan(s.body, folded):
             raise Unprintable("iterations that wait for each other in another way than by what they fold")
-        self.scanned, self.scope.axis = folded, s.axis
-        body, pad = self.print(s.body, depth + 2), "  " * depth
+        self.scanned, self.scope.axis, pad = folded, s.axis, "  " * depth
+        body = [f"{pad}    {self._asked(a)}" for a in self.ahead.get(s.axis, ())]
+        body += self.print(s.body, depth + 2)
         self._restore(before)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         return [

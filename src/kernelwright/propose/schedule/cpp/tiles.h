@@ -195,6 +195,7 @@ template <class T> struct Temporary {
   explicit Temporary(int64_t count)
       : data(static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(count) * sizeof(T) + 64) / 64 * 64))) {
     if (!data) throw std::bad_alloc();
+    ask_large_pages(data, count * int64_t(sizeof(T)));
   }
   ~Temporary() { std::free(data); }
   Temporary(const Temporary&) = delete;
