@@ -260,3 +260,20 @@ def test_a_chain_with_a_name_of_its_own_is_printed_by_it(function: Function, nam
     text = printed(function, [torch.randn(8, 40)])
     assert name in text
     assert "log1p(" not in text
+
+
+@pytest.mark.parametrize(
+    ("function", "asked", "paged"),
+    [
+        (lambda x: F.silu(x), 1, 1),
+        (lambda x: (x * x[0]).sum(-1), 1, 0),
+        (lambda x: x / x.sum(), 2, 1),
+        (lambda x: x / x.sum(-1, keepdim=True), 0, 1),
+        (lambda x: x.sum(0), 0, 0),
+    ],
+)
+def test_what_one_pass_walks_through_is_asked_for_ahead(function: Function, asked: int, paged: int) -> None:
+    template = templates(function, [torch.randn(40, 70)])[0]
+    text = template.render(template.default()).sources[0].text
+    assert text.count("kw::read_ahead(x0_0_row + i, call.items * call.length);") == asked
+    assert text.count("kw::ask_large_pages(out0.data(), out0.numel() * int64_t(sizeof(float)));") == paged

@@ -163,9 +163,12 @@ class PassPrinter:
         return [f for f in self.plan.pass_values(number)[1] if f.what == "sumexp"]
 
     def _prefetches(self, values: list[Value], number: int) -> list[str]:
-        """Print requests for what is read next while this is in cache: the next run, or the next row."""
+        """Print requests for what is read next while this is in cache: the next run, the next row, or 2 KiB later."""
         if self._exponentials(number):
             asked = {v: "kw::kRun" for v in values if v.op == "load" and self._follows(v)}
+        elif not self.plan.segments and (self.plan.last_pass == 1 or not self.plan.outer):
+            walked = [v for v in values if v.op == "load" and v.varies >= set(self.plan.order)]
+            return [f"kw::read_ahead({v.name}_row + i, call.items * call.length);" for v in walked]
         else:
             asked = {v: f"{v.name}_next" for v in values if number == 2 and self.prefetched_row(v)}
         return [

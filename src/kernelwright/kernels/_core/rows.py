@@ -152,6 +152,9 @@ class RowPrinter:
             for n in [*(v.name for v in self.loads), *map(self.passes.out, plan.outputs)]
         ]
         lines += self.layout.fill(self.loads)
+        for o in self._element_outputs():
+            bytes_ = f"{self.passes.out(o)}.numel() * int64_t(sizeof({C_TYPES[o.dtype]}))"
+            lines.append(f"  kw::ask_large_pages({self.passes.out(o)}.data(), {bytes_});")
         lines += [
             "  std::unique_ptr<kw::Grand<kGrands>[]> grands(new kw::Grand<kGrands>[omp_get_max_threads() + 1]);"
         ]
