@@ -14,7 +14,7 @@ from kernelwright.server import _command
 from kernelwright.server.mcp import GUIDE_URI, make_server
 
 PROGRAM = """
-import json, os, pathlib, sys, time
+import atexit, json, os, pathlib, sys, time
 
 home = pathlib.Path(sys.argv[1])
 arguments = sys.argv[2:]
@@ -34,6 +34,12 @@ def answer(asked):
         return say("error", message="it is no candidate")
     decision = "inconclusive" if asked["screen"] else "improved"
     say("result", run="r1", candidate="c1", decision=decision)
+
+@atexit.register
+def end():
+    time.sleep(0.1)  # longer than it takes to be told to end
+    with (home / "ended").open("a") as log:
+        log.write(arguments[0] + "\\n")
 
 match arguments[0]:
     case "judge":
@@ -118,6 +124,7 @@ def test_every_tool_says_what_it_is_for_and_is_in_the_guide(world):
 def test_a_tool_is_a_command(world):
     async def steps(client):
         described = told(await client.call_tool("describe_task", {"task": "task.py", "max_elements": 100}))
+        await client.call_tool("profile", {"task": "task.py", "counters": True})
         rows = told(await client.call_tool("search_lessons", {"query": "softmax"}))
         shown = told(await client.call_tool("show_run", {"run": "last", "top": 2}))
         return described, rows, shown
@@ -126,12 +133,24 @@ def test_a_tool_is_a_command(world):
     store = ["--store", str(world.folder / "store"), "--json"]
     assert world.calls() == [
         ["describe", "task.py", "--max-elements", "100", *store],
+        ["profile", "task.py", "--counters", *store],
         ["lessons", "search", "softmax", *store],
         ["show", "last", *store],
     ]
     assert described == {"event": "result", "of": "describe"}
     assert rows == {"lessons": [{"event": "row", "of": "lessons"}]}
     assert [e["number"] for e in shown["evaluations"]] == [0, 1]
+
+
+def test_commands_end_by_themselves_once_they_have_answered(world):
+    async def steps(client):
+        await client.call_tool("describe_task", {"task": "task.py"})
+        await client.call_tool("describe_task", {"task": "nosuch.py"})
+        await client.call_tool("judge", {"task": "a.py", "source": "x", "file": "k.py"})
+        await client.call_tool("judge", {"task": "b.py", "source": "x", "file": "k.py"})
+
+    world.run(steps)
+    assert (world.folder / "ended").read_text().splitlines() == ["describe", "describe", "judge", "judge"]
 
 
 def test_judgements_share_one_warm_judge_and_its_run(world):

@@ -18,6 +18,7 @@ class Bench:
         self._common = common
         self._turn = anyio.Lock()
         self._command: Command | None = None
+        self._busy = False
         self._task: tuple[str, ...] = ()
         self.run = ""
         """The run that the judgements belong to; empty before the first."""
@@ -38,11 +39,14 @@ class Bench:
         async with self._turn:
             command = await self._opened(task, on_line)
             try:
+                self._busy = True
                 await command.ask(candidate=candidate, screen=screen)
                 result = await self._until(command, "result", on_line)
             except anyio.get_cancelled_exc_class():
-                await self.close()
+                await self._drop()
                 raise
+            finally:
+                self._busy = False
             self.judged += 1
             return result
 
@@ -70,7 +74,12 @@ class Bench:
         return await command.until(event, follow)
 
     async def close(self) -> None:
-        """End the judge, if there is one."""
+        """Let the judge end, if there is one; where it judges, it dies."""
+        if self._command is not None and not self._busy:
+            await self._command.finished()
+        await self._drop()
+
+    async def _drop(self) -> None:
         command, self._command = self._command, None
         if command is not None:
             await command.end()

@@ -91,6 +91,13 @@ class Command:
         with contextlib.suppress(anyio.BrokenResourceError):
             await self._process.stdin.send(json.dumps(request).encode() + b"\n")
 
+    async def finished(self) -> None:
+        """Let it come to its end by itself, for as long as that may take; its input, if it has any, ends first."""
+        if self._process.stdin is not None:
+            await self._process.stdin.aclose()
+        with anyio.move_on_after(_GRACE_S):
+            await self._process.wait()
+
     async def end(self) -> None:
         """End it: asked first, killed with its whole group if it does not go."""
         with anyio.CancelScope(shield=True):
@@ -113,6 +120,10 @@ async def running(arguments: Sequence[str]) -> AsyncIterator[Command]:
     command = await Command.start(arguments)
     try:
         yield command
+        await command.finished()
+    except ToolError:
+        await command.finished()
+        raise
     finally:
         await command.end()
 

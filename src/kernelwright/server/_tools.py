@@ -19,6 +19,9 @@ Task = Annotated[
 ]
 Run = Annotated[str, Field(description="A run's id, a beginning of it, or `last`", min_length=1)]
 MaxElements = Annotated[int | None, Field(description="Shrink sizes until all tensors together fit", ge=1)]
+Counters = Annotated[
+    bool, Field(description="Also let profilers count: cache misses, branches, vectors ...; seconds more")
+]
 Candidate = Annotated[
     str, Field(description="Path of the candidate: a source file, `file:symbol`, or a folder")
 ]
@@ -65,9 +68,12 @@ class Tools:
         """Say how fast the task could be on this device, by physics, and what binds it."""
         return await self._rows("bounds", ctx, "bound", *_task(task, max_elements))
 
-    async def profile(self, task: Task, ctx: Following, max_elements: MaxElements = None) -> Line:
-        """Say where the time of the native op goes, operator by operator."""
-        return await self._result(ctx, "profile", *_task(task, max_elements))
+    async def profile(
+        self, task: Task, ctx: Following, max_elements: MaxElements = None, counters: Counters = False
+    ) -> Line:
+        """Say where the time of the native op goes, operator by operator, and what profilers count of it."""
+        asked = ("--counters",) if counters else ()
+        return await self._result(ctx, "profile", *_task(task, max_elements), *asked)
 
     async def search_lessons(self, query: str, ctx: Following) -> Line:
         """Find what earlier runs learnt: which edit had which measured effect, in which situation."""

@@ -331,7 +331,9 @@ def test_money_is_charged_and_capped(world):
 def test_what_ends_before_it_says_its_cost_takes_all_that_is_left_and_nobody_is_started_for_nothing(world):
     world.open(Budget(usd=2.0))
     assert world.edit("", usd=0.0).usd == 0, "it said that it cost nothing"
-    assert world.edit("", usd=None).usd == 2.0
+    said = []
+    assert world.edit("", usd=None, say=said.append).usd == 2.0
+    assert said == ["scripted did not come to say its cost: all 2 USD left are charged"]
     with pytest.raises(SpentError, match="--usd 2 is spent"):
         world.edit("")
     assert world.agent.jobs == []

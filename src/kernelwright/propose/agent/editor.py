@@ -151,6 +151,10 @@ class _Session:
             attempt = self._attempt(path, queue, judge, left)
             spend = self._agent.spend(attempt.output)
             usd = (left or 0.0) if spend.usd is None else spend.usd
+            if spend.usd is None and usd:
+                self._request.say(
+                    f"{self._agent.name} did not come to say its cost: all {usd:.4g} USD left are charged"
+                )
             calls.settle(call, usd, usage=spend.usage, reply=attempt.output)
         return attempt, spend, usd
 
