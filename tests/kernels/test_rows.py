@@ -266,7 +266,7 @@ def test_a_chain_with_a_name_of_its_own_is_printed_by_it(function: Function, nam
     ("function", "asked", "paged"),
     [
         (lambda x: F.silu(x), 1, 1),
-        (lambda x: (x * x[0]).sum(-1), 1, 0),
+        (lambda x: x.square().sum(-1), 1, 0),
         (lambda x: x / x.sum(), 2, 1),
         (lambda x: x / x.sum(-1, keepdim=True), 0, 1),
         (lambda x: x.sum(0), 0, 0),
