@@ -223,6 +223,22 @@ def test_layouts_do_not_change_the_graph(layout: str) -> None:
     assert str(graph).splitlines()[0] == "x: float32[4, 6] = input"
 
 
+def test_a_problems_graph_is_found_once_for_each_workload() -> None:
+    calls = []
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x.shape)
+        return x.exp()
+
+    problem = FakeProblem(reference)
+    small, large = (Workload(name="w", arguments=(tensor("x", 3, n),)) for n in (4, 5))
+    graphs = [capture(problem, workload) for workload in (small, large, small)]
+    assert graphs[0] is graphs[2]
+    assert [graph.node("x").shape for graph in graphs] == [(3, 4), (3, 5), (3, 4)]
+    assert len(calls) == 2
+    assert capture(FakeProblem(reference), small) is not graphs[0], "another problem may run something else"
+
+
 def test_large_workloads_cost_nothing_and_nobody_is_warned() -> None:
     reference = nn.LSTM(16, 16).eval()
     with warnings.catch_warnings():

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -48,13 +49,16 @@ _COPIES_OF_SAME = (
     "aten.expand.default", "aten._unsafe_view.default", "aten.permute.default", "aten._to_copy.default",
 )  # fmt: skip
 
+_FOUND: WeakKeyDictionary["Problem", dict[str, Graph]] = WeakKeyDictionary()
+"""Of each problem the graphs found so far, by workload: an export takes half a second, and several stages want it."""
+
 
 def capture(problem: "Problem", workload: Workload) -> Graph:
     """Find the graph of the problem's reference on one workload.
 
     The reference is exported on fake tensors: nothing is computed, whatever the size. Where it cannot be
     (control flow that depends on values, results whose size does), it runs once on real inputs and is
-    recorded. Of a backward task it is the forward's graph.
+    recorded. Of a backward task it is the forward's graph. It is found once for a problem and a workload.
 
     Args:
         problem: Gives the reference, and the inputs where they are needed.
@@ -64,6 +68,13 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
         The graph, functional, in core ATen less the decompositions of softmax, norms, losses and attention.
     """
     workload = workload.forward
+    known, key = _FOUND.setdefault(problem, {}), workload.model_dump_json()
+    if key not in known:
+        known[key] = _captured(problem, workload)
+    return known[key]
+
+
+def _captured(problem: "Problem", workload: Workload) -> Graph:
     reference = problem.reference(workload)
     with _quiet(), torch.no_grad():
         try:
