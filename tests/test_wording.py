@@ -70,6 +70,20 @@ def test_nothing_is_written_over_and_a_model_is_needed(tmp_path, capsys):
     assert "--model" in capsys.readouterr().err and not (tmp_path / "new.py").exists()
 
 
+@pytest.mark.parametrize("words", [WORDS, "softmax.md"])
+def test_words_where_a_task_is_asked_for_are_told_how_to_become_one(words, capsys):
+    assert main(["optimize", words]) == 2
+    assert "kernelwright task WORDS --to FILE.py" in capsys.readouterr().err
+
+
+def test_a_person_sees_what_was_understood(tmp_path, capsys):
+    (tmp_path / "centred.py").write_text(FILE.replace('dim]"', 'dim] uniform(0, 1)"'))
+    assert main(["describe", str(tmp_path / "centred.py")]) == 0
+    said = capsys.readouterr().out
+    assert "rows=8,dim=16: takes x float32[8, 16]" in said and "gives output0 float32[8, 16]" in said
+    assert "error_factor=" in said and "return x - x.mean" in said and "{'" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "to", "complaint"),
     [("none.md", "new.py", "cannot be read"), (WORDS, "file/new.py", "cannot be written")],

@@ -1,6 +1,7 @@
 """The MCP server before the SDK's own client: what the tools ask of the program, and what they answer."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("mcp")
 from mcp.client import Client
 
+from kernelwright.propose.agent import _judge
 from kernelwright.server import _command
 from kernelwright.server.mcp import GUIDE_URI, make_server
 
@@ -140,6 +142,13 @@ def test_a_tool_is_a_command(world):
     assert described == {"event": "result", "of": "describe"}
     assert rows == {"lessons": [{"event": "row", "of": "lessons"}]}
     assert [e["number"] for e in shown["evaluations"]] == [0, 1]
+
+
+@pytest.mark.parametrize("program", [_command.PROGRAM, _judge.PROGRAM])
+def test_files_of_the_folder_are_no_modules_of_the_program(program, tmp_path):
+    (tmp_path / "random.py").write_text("raise SystemExit('mine')")
+    command = [*program, "lessons", "--help"]
+    assert subprocess.run(command, cwd=tmp_path, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def test_commands_end_by_themselves_once_they_have_answered(world):

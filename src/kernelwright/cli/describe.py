@@ -1,6 +1,12 @@
 """`kernelwright describe`: a task, as it is told to whoever writes a kernel for it."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from ._common import Common, Taken, print_json
+
+if TYPE_CHECKING:
+    from ..records import ScalarSpec, Task, TensorSpec
 
 
 def describe(
@@ -23,19 +29,41 @@ def describe(
     from ..tasks import brief
 
     common = common or Common()
-    told = brief((taken or Taken()).task(task))
-    used = detect(device)
-    told |= {"device": used.name, "languages": list(usable_languages((), used))}
+    loaded, used = (taken or Taken()).task(task), detect(device)
+    languages = usable_languages((), used)
     if common.json:
-        print_json("result", **told)
+        print_json("result", **brief(loaded), device=used.name, languages=list(languages))
         return 0
-    for name in ("task", "entry", "style", "device", "languages", "contract", "hidden_workloads", "notes"):
-        print(f"{name:17} {told[name]}")
-    workloads = told["workloads"]
-    for workload in workloads if isinstance(workloads, list) else ():
-        print(f"workload          {workload}")
-    for kind in ("reference", "start"):
-        files = told[kind]
-        for path, text in (files if isinstance(files, dict) else {}).items():
-            print(f"\n--- {kind}: {path}\n{text}")
+    print(f"{'task':11} {loaded.name} ({loaded.reference.entry}, a {loaded.reference.style})")
+    print(f"{'device':11} {used.name}, for kernels in {', '.join(languages)}")
+    for name, value in _facts(loaded):
+        print(f"{name:11} {value}")
+    for kind, files in (("reference", loaded.reference.files), ("start", loaded.start)):
+        for file in files:
+            print(f"\n--- {kind}: {file.path}\n{file.text}")
     return 0
+
+
+def _facts(task: "Task") -> "Iterator[tuple[str, str]]":
+    """Yield what is known of a task by its name: sizes, contract, notes."""
+    from ..records import Split
+
+    search = task.split(Split.SEARCH)
+    for workload in search:
+        told = {"takes": workload.arguments, "state": workload.state, "gives": workload.outputs}
+        specs = [f"{name} {', '.join(map(_text, specs))}" for name, specs in told.items() if specs]
+        yield "workload", f"{workload.name}: {'; '.join(specs)}"
+    yield "hidden", f"{len(task.workloads) - len(search)} more workloads, which only the judge sees"
+    terms = task.contract.model_dump(mode="json").items()
+    yield "contract", ", ".join(f"{name}={value}" for name, value in terms if value not in ([], False))
+    for note in task.notes:
+        yield "note", note
+
+
+def _text(spec: "TensorSpec | ScalarSpec") -> str:
+    """Write one argument: name, type and shape, and whatever else was said of its values."""
+    told = spec.model_dump(mode="json", exclude_defaults=True)
+    name, dtype, shape = (told.pop(field, "") for field in ("name", "dtype", "shape"))
+    drawn = told.pop("distribution", None) or {}
+    more = "".join(f" {field}={value}" for field, value in {**drawn, **told}.items())
+    return f"{name} {dtype or 'scalar'}{shape or ''}{more}"

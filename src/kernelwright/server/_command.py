@@ -26,8 +26,8 @@ Line = dict[str, JsonValue]
 OnLine = Callable[[Line], Awaitable[None]]
 """Called with every line of a command before its result, and with an empty one while there is none."""
 
-PROGRAM = (sys.executable, "-m", "kernelwright")
-"""The program that every tool runs."""
+PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
+"""The program that every tool runs; no file of the folder that it is started in takes the place of a module."""
 _HEARTBEAT_S = 2.0
 _MOST_LINE_BYTES = 64 << 20
 _GRACE_S = 10.0

@@ -20,6 +20,7 @@ from .forms import definition, existing, kernelbench, own
 _COPIES = 3
 """Times that a workload's tensors are held at once: inputs, a copy, the oracle's."""
 _MOST_MINUTES = 3.0
+_WORDS = (".md", ".txt")
 
 
 def load_task(
@@ -92,6 +93,7 @@ def _load(
     *,
     backward: bool,
 ) -> Task:
+    _check_words(path)
     text = read_text(path)
     given = contract
     if backward:
@@ -114,6 +116,16 @@ def _load(
             f"{path} has {len(names)} tasks; name one: " + ", ".join(f"{path}:{n}" for n in names)
         )
     return kernelbench.load(path, text, max_elements=max_elements, contract=contract, fixed=fixed)
+
+
+def _check_words(path: Path) -> None:
+    """Raise a `TaskError` where words stand in the place of a task: nothing is held against what nobody has read."""
+    said = " " in path.name and not path.suffix and not path.exists()
+    if said or path.suffix in _WORDS:
+        raise TaskError(
+            f"{str(path)!r} is said in words, and a task is code that somebody has read; let a model write it down "
+            "(kernelwright task WORDS --to FILE.py --model NAME), read FILE.py, and pass that"
+        )
 
 
 def _split(target: str) -> tuple[Path, str, str]:

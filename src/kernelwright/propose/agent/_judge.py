@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PROGRAM = (sys.executable, "-m", "kernelwright")
-"""The program that judges."""
+PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
+"""The program that judges; no file of the folder that it is started in takes the place of a module."""
 _POLL_S = 0.1
 Answer = dict[str, Any]
 """What the judge says, as it is told to the agent."""
