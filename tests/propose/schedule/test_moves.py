@@ -10,7 +10,15 @@ from tests.propose.schedule.test_reading import problem_of
 
 from kernelwright.propose.schedule import cpp, opencl
 from kernelwright.propose.schedule._layouts import laid_out, lowering, space_of
-from kernelwright.propose.schedule.actions import ACTIONS, State, offered, replayed, taken, transplanted
+from kernelwright.propose.schedule.actions import (
+    ACTIONS,
+    State,
+    offered,
+    replayed,
+    steps_of,
+    taken,
+    transplanted,
+)
 from kernelwright.propose.schedule.graph import read
 from kernelwright.propose.schedule.lower import Decisions, NotLowered, lower
 from kernelwright.propose.schedule.policy import beam, estimate
@@ -191,3 +199,36 @@ def test_a_size_is_worth_knowing_where_rows_are_short_and_whole(tmp_path):
         assert not any("specialise" in leaf.state.text for leaf in beam(other.graph))
         moved_ = transplanted(other.graph, (("specialise", "softmax_kernel.cols"),), ACTIONS)
         assert f"if (cols == {cols})" in cpp.source(moved_.program)
+
+
+def test_a_kernel_is_compiled_for_whole_vectors_and_for_all_others(tmp_path):
+    plain = sized_softmax(tmp_path)
+    assert list(BY_NAME["whole"].sites(plain)) == ["softmax_kernel.cols"]
+    after = taken(plain, BY_NAME["whole"], "softmax_kernel.cols")
+    assert not list(BY_NAME["whole"].sites(after)) and steps_of(after.text) == after.steps
+    assert estimate(after.program).operations < estimate(plain.program).operations
+    library = built({"space": (after.graph, dataclasses.replace(after.program, name="space"))})
+    generator = torch.Generator().manual_seed(2)
+    for cols in (64, 37, 16, 112):
+        x = torch.randn(3, cols, generator=generator)
+        output = torch.full((3, cols), float("nan"))
+        library.get_function("space")(x, output)
+        assert torch.allclose(output, torch.softmax(x, -1), atol=1e-6)
+    source = cpp.source(after.program)
+    assert "if (cols % 16 == 0) {\n    softmax_kernel<true>(" in source
+    assert "template <bool whole_cols = false>" in source
+    assert source.count("if (!whole_cols && at < end)") == source.count("at < end)")
+
+
+@pytest.mark.parametrize("cols", [63, 40])
+def test_no_version_for_whole_vectors_where_the_first_workload_has_a_tail(tmp_path, cols):
+    assert not list(BY_NAME["whole"].sites(sized_softmax(tmp_path, cols=cols)))
+
+
+def test_both_versions_of_a_size_are_one_where_it_is_known_and_another_is_whole(tmp_path):
+    declaration = "x='float32[rows, cols]', workloads=[{'rows': 48, 'cols': 64}]"
+    graph = read(problem_of(tmp_path, declaration, "return torch.softmax(x, -1)"))
+    state = transplanted(
+        graph, (("specialise", "softmax_kernel.rows"), ("whole", "softmax_kernel.cols")), ACTIONS
+    )
+    assert "if (rows == 48 && cols % 16 == 0) {\n    softmax_kernel<48, true>(" in cpp.source(state.program)

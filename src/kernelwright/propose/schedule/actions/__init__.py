@@ -34,6 +34,7 @@
 | `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
 | `feed` | loops | rows computed a panel at a time, right before the library multiplies them |
 | `specialise` | loops | a kernel compiled for one size too, with a test of it in the launch |
+| `whole` | loops | a kernel compiled for whole vectors too, with a test of the size in the launch |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
 (`replayed`), read back from a candidate (`steps_of`), brought to another language (`transplanted`), explained, and

@@ -64,5 +64,8 @@ MOVES = (
         its loops run, so that a whole number of vectors has no tail and a short row is unrolled. The launch tests the
         size, and takes the general version where it is another. Legal at sizes that differ between calls, in kernels
         that run in every call; worth it for short rows."""),
+    OnLoops("whole", """Compile a kernel for whole vectors too: where a size is a multiple of 16, loops in lanes have
+        no tail. The launch tests the size, and takes the general version elsewhere; so one version serves many sizes.
+        Legal where that holds on the first workload, and lanes run over the size, alone or times others."""),
 )  # fmt: skip
 """Changes of loops, those that an estimate can judge first."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from ..calls import touched
 from ..graph import Size, product
 from ..tile import (
+    LANES,
     Buffer,
     Contraction,
     Kernel,
@@ -89,14 +90,14 @@ class Printer:
         reads, writes = self.touched(step)
         parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
         parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
-        known = _known(step)
+        known, whole = _known(step), _whole(step)
         parameters += [f"int64_t {'given_' * (name in known)}{name}" for name in self.sizes(step)]
         also = [name for name, function in self.functions.items() if function == step.name != name]
         head = [
             f"// {step.comment}",
             *([f"// Runs on other buffers as {', '.join(also)}."] if also else []),
             f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
-            *_template(known),
+            *_template(known, whole),
         ]
         if isinstance(step, Contraction):
             body = print_contraction(step, self.program, self.style.lanes)
@@ -108,7 +109,12 @@ class Printer:
 
     def _traversal(self, kernel: Kernel) -> list[str]:
         past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
-        body = Body(self.program, vector=self.style.lanes, ahead=asked_ahead(self.program, kernel.body))
+        body = Body(
+            self.program,
+            vector=self.style.lanes,
+            whole=kernel.whole,
+            ahead=asked_ahead(self.program, kernel.body),
+        )
         head = [
             f"  const bool {name}_past = {size_text(self.program.buffer(name).elements)} * "
             f"int64_t(sizeof(float)) >= {start};  // written past the caches"
@@ -135,14 +141,16 @@ class Printer:
 
     def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
         """Print the call of a kernel: of the version for these sizes, where there is one."""
-        known, arguments = _known(step), ", ".join([*given, *self.sizes(step)])
+        known, whole, arguments = _known(step), _whole(step), ", ".join([*given, *self.sizes(step)])
         function = self.functions[step.name]
-        if not known:
+        if not known and not whole:
             return [f"  {function}({arguments});"]
-        guard = " && ".join(f"{name} == {size}" for name, size in known.items())
+        guard = [f"{name} == {size}" for name, size in known.items()]
+        guard += [f"{name} % {LANES} == 0" for name in whole]
+        version = [*map(str, known.values()), *("true" for _ in whole)]
         return [
-            f"  if ({guard}) {{",
-            f"    {function}<{', '.join(map(str, known.values()))}>({arguments});",
+            f"  if ({' && '.join(guard)}) {{",
+            f"    {function}<{', '.join(version)}>({arguments});",
             "  } else {",
             f"    {function}({arguments});",
             "  }",
@@ -212,14 +220,22 @@ def _known(step: Kernel | Contraction) -> dict[str, int]:
     return dict(step.known) if isinstance(step, Kernel) else {}
 
 
-def _template(known: Mapping[str, int]) -> list[str]:
+def _whole(step: Kernel | Contraction) -> tuple[str, ...]:
+    """Return the sizes that are multiples of a vector in that version."""
+    return step.whole if isinstance(step, Kernel) else ()
+
+
+def _template(known: Mapping[str, int], whole: Sequence[str]) -> list[str]:
     """Print what makes a function a version for sizes that the compiler knows; 0 is any size."""
-    if not known:
+    if not known and not whole:
         return []
-    shown = ", ".join(f"{name} = {size}" for name, size in known.items())
+    shown = [f"{name} = {size}" for name, size in known.items()]
+    shown += [f"multiples of {LANES} as {name}" for name in whole]
+    parameters = [f"int64_t known_{name} = 0" for name in known]
+    parameters += [f"bool whole_{name} = false" for name in whole]
     return [
-        f"// Compiled for {shown} too, where loops have no tail.",
-        f"template <{', '.join(f'int64_t known_{name} = 0' for name in known)}>",
+        f"// Compiled for {', '.join(shown)} too, where loops have no tail.",
+        f"template <{', '.join(parameters)}>",
     ]
 
 

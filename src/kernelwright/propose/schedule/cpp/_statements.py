@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ..printing import Unprintable
 from ..tile import (
+    LANES,
     MONOIDS,
     Arith,
     Begin,
@@ -22,6 +23,7 @@ from ..tile import (
     Store,
     Update,
     expressions,
+    factors_of,
     number,
     offset,
     part_kind,
@@ -35,8 +37,6 @@ from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
-_LANES = 16
-"""Of the widest vectors."""
 _SERIAL = 1 << 14
 
 
@@ -52,6 +52,8 @@ class Body(Accumulators):
     serial_below: int = _SERIAL
     ahead: Mapping[str, tuple[Ahead, ...]] = field(default_factory=dict)
     """What loops over lanes ask memory for, by their axis."""
+    whole: tuple[str, ...] = ()
+    """Sizes that are whole numbers of vectors in one version of the kernel."""
 
     def print(self, body: Sequence[Statement], depth: int = 1) -> list[str]:
         """Print statements, indented."""
@@ -272,9 +274,14 @@ class Body(Accumulators):
             ]  # fmt: skip
         lines += [
             f"{pad}  for (; at + kw::W <= end; at += kw::W) step(at, kw::Full{{}}{zero});",
-            f"{pad}  if (at < end) step(at, kw::Part{{static_cast<int>(end - at)}}{zero});", *joined, f"{pad}}}",
+            f"{pad}  if ({self._tail(s)}) step(at, kw::Part{{static_cast<int>(end - at)}}{zero});", *joined, f"{pad}}}",
         ]  # fmt: skip
         return lines
+
+    def _tail(self, s: Loop) -> str:
+        """Print whether a loop over lanes ends in a part of a vector."""
+        whole = [f"!whole_{name}" for name in self.whole if name in factors_of(s)]
+        return " && ".join([*whole, "at < end"])
 
     def _asked(self, ahead: Ahead) -> str:
         place = f"{ahead.buffer} + {Scalar(self.scope).text(ahead.place)}"
@@ -323,7 +330,7 @@ class Body(Accumulators):
 
     def _blocks(self, s: Loop, depth: int) -> list[str]:
         """Give threads whole blocks of a loop that is over lanes too."""
-        block = BLOCK if not any(isinstance(b, Loop) for b in s.body) else max(64, _LANES * s.unroll)
+        block = BLOCK if not any(isinstance(b, Loop) for b in s.body) else max(64, LANES * s.unroll)
         at = Position(f"{s.axis}_block")
         first = Arith("*", at, Literal(block, "int64"))
         last = Arith("min", Arith("+", first, Literal(block, "int64")), s.end)

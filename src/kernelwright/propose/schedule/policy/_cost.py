@@ -1,12 +1,13 @@
 """Program → Cost: bytes from memory and from caches, operations, kernels; seconds by rough peaks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 
 from ..graph import product
 from ..tile import (
+    LANES,
     Begin,
     Call,
     Contraction,
@@ -22,6 +23,7 @@ from ..tile import (
     Store,
     Update,
     expressions,
+    factors_of,
     is_known,
     walk,
 )  # fmt: skip
@@ -33,7 +35,6 @@ CACHED_BYTES = 1 << 20
 """What a thread finds in its second cache when it comes back to it."""
 MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
-_LANES = 16
 _TAIL = 32
 """Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
 
@@ -118,7 +119,9 @@ def _bytes(program: Program, name: str) -> int:
 
 def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
     passes: dict[str, int] = {}
-    done = _count(kernel.body, 1, passes, {}) + _TAIL * _tails(kernel.body, 1, dict(kernel.known))
+    done = _count(kernel.body, 1, passes, {}) + _TAIL * _tails(
+        kernel.body, 1, dict(kernel.known), kernel.whole
+    )
     once = sum(_bytes_outside(program, name) for name in passes)
     further = 0
     for name, count in passes.items():
@@ -154,22 +157,24 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
     return done
 
 
-def _tails(body: tuple[Statement, ...], times: int, known: Mapping[str, int]) -> int:
+def _tails(
+    body: tuple[Statement, ...], times: int, known: Mapping[str, int], whole: Collection[str] = ()
+) -> int:
     """Count the vector loops that end in a part of a vector, or are not known to end in a whole one."""
     done = 0
     for s in body:
         if isinstance(s, Loop):
-            done += times * (s.vector and not _is_whole(s.end, known))
-            done += _tails(s.body, times * int(trips(s)), known)
+            done += times * (s.vector and factors_of(s).isdisjoint(whole) and not _is_whole(s.end, known))
+            done += _tails(s.body, times * int(trips(s)), known, whole)
     return done
 
 
 def _is_whole(end: Expression, known: Mapping[str, int]) -> bool:
     match end:
         case Literal(value):
-            return int(value) % _LANES == 0
+            return int(value) % LANES == 0
         case Extent(size):
-            return is_known(size, known) and int(size) % _LANES == 0
+            return is_known(size, known) and int(size) % LANES == 0
         case _:
             return False
 

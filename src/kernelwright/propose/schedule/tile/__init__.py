@@ -54,7 +54,7 @@ from ._expression import (
     walk,
 )  # fmt: skip
 from ._interpret import run_program
-from ._known import is_known
+from ._known import LANES, factors_of, is_known
 from ._legal import SIZES, STREAM_BYTES, What, paths
 from ._merge import known_size, merged
 from ._moves import Immovable, Move, moved, places
@@ -86,10 +86,11 @@ from ._program import (
 from ._tiling import Form, Tiling
 
 __all__ = [
-    "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction", "Expression",
-    "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop", "Monoid", "Move",
-    "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store", "Tiling", "Update",
-    "Variable", "What", "arith", "as_loops", "expressions", "is_known", "known_size", "lies_along", "mapped", "merged",
-    "moved", "number", "offset", "part_kind", "parts_of", "paths", "pattern", "places", "positions", "products",
-    "read_by", "renamed", "run_program", "statements", "stride", "substitute", "walk", "written",
+    "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
+    "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
+    "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
+    "Tiling", "Update", "Variable", "What", "arith", "as_loops", "expressions", "factors_of", "is_known",
+    "known_size", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of", "paths",
+    "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "statements", "stride",
+    "substitute", "walk", "written",
 ]  # fmt: skip

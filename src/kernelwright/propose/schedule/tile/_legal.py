@@ -8,7 +8,7 @@ from typing import TypeAlias
 from ..graph import product
 from ._expression import Expression, Extent, Literal, number, offset, stride
 from ._feed import fed_by
-from ._known import sizes_of
+from ._known import LANES, factors_of, sizes_of
 from ._program import (
     Begin,
     Buffer,
@@ -36,6 +36,7 @@ What: TypeAlias = Choice[
     "keep",
     "strip",
     "specialise",
+    "whole",
     "feed",
 ]
 STREAM_BYTES = 4 << 20
@@ -164,6 +165,15 @@ def can_specialise(program: Program, kernel: Kernel, spot: Spot) -> bool:
     """Tell whether a kernel that runs in every call depends on a size, and has no version of its own for it yet."""
     known = spot.name in dict(kernel.known) or kernel.name in program.ahead
     return isinstance(spot.statement, Extent) and not known
+
+
+def can_be_whole(program: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Tell whether a size that is a whole number of vectors on the first workload leaves lanes of a kernel a tail."""
+    size = spot.statement.size if isinstance(spot.statement, Extent) else 1
+    if size % LANES or kernel.name in program.ahead or spot.name in (*dict(kernel.known), *kernel.whole):
+        return False
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.vector]
+    return any(spot.name in factors_of(loop) for loop in loops)
 
 
 def _large(buffer: Buffer) -> bool:

@@ -6,11 +6,12 @@ from typing import TypeAlias
 
 from ._expression import Arith, Position, number
 from ._feed import fed
-from ._known import specialised
+from ._known import specialised, wholly
 from ._legal import (
     SIZES,
     Spot,
     What,
+    can_be_whole,
     can_cut,
     can_feed,
     can_keep,
@@ -194,4 +195,5 @@ _KINDS: Mapping[What, _Kind] = {
     "strip": _Kind(can_strip, stripped),
     "feed": _Kind(can_feed, fed),
     "specialise": _Kind(can_specialise, lambda program, kernel, at, _: specialised(program, kernel, at)),
+    "whole": _Kind(can_be_whole, lambda program, kernel, at, _: wholly(program, kernel, at)),
 }

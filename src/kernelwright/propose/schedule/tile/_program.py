@@ -149,6 +149,8 @@ class Kernel:
     """What is computed and what it reads and writes, for the reader of the source."""
     known: tuple[tuple[str, int], ...] = ()
     """Sizes, by symbol, for which a version of its own is compiled; calls of other sizes take the general one."""
+    whole: tuple[str, ...] = ()
+    """Sizes, by symbol, that are multiples of `LANES` in that version: what runs over them in lanes has no tail."""
 
     family = "traversal"
 
