@@ -1,5 +1,7 @@
 """Both wire formats against the scripted server: what is sent, what is read, and every way it can fail."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kernelwright.config import Settings
@@ -167,6 +169,18 @@ def test_one_connection_serves_many_questions(form):
         for _ in range(3):
             provider.complete(TALK, None, Limits())
         assert server.connections == 1
+
+
+def test_one_timer_serves_many_answers(monkeypatch):
+    timers = []
+    monkeypatch.setattr(
+        "kernelwright.llm._stream.Timer", lambda *a: timers.append(a) or SimpleNamespace(start=int)
+    )
+    with ScriptedModel(["answer"]) as server:
+        provider = make(server, "chat")
+        for _ in range(3):
+            provider.complete(TALK, None, Limits())
+    assert len(timers) == 1, "it has not looked yet"
 
 
 @pytest.mark.parametrize("form", FORMATS)

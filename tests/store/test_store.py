@@ -239,3 +239,13 @@ def test_what_costs_something_is_flushed_and_nothing_else(tmp_path, monkeypatch)
             number = calls.reserve(run, key="k", who="m", purpose="p", usd=usd, cap_usd=None, request="a")
             calls.settle(number, usd, reply="b")
     assert levels == [normal, normal, full, full, normal, normal]
+
+
+def test_the_log_is_moved_into_the_file_at_the_end_not_in_between(tmp_path):
+    database = Database(tmp_path / "kernelwright.db")
+    blobs = Blobs(database, tmp_path / "blobs")
+    for n in range(60):
+        blobs.put(bytes([n]) * 90_000)
+    size_before = database.path.stat().st_size
+    database.close()
+    assert size_before < 1_000_000 and database.path.stat().st_size > 5_000_000

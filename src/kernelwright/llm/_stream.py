@@ -12,9 +12,10 @@ Source: WHATWG, HTML Living Standard, section 9.2 "Server-sent events".
 
 import json
 import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from threading import Timer
+from threading import Lock, Timer
 from types import ModuleType
 from typing import Any
 
@@ -27,28 +28,79 @@ _MOST_BYTES = 16_000_000
 """Of one line."""
 
 
-@contextmanager
-def streamed(
-    package: ModuleType, client: Any, path: str, body: Mapping[str, Any], watch: Watch, limits: Limits
-) -> Iterator[Iterator[Any]]:
-    """Ask, and give the events of the answer; left without an error, what remains of it is read.
+class Streams:
+    """Streamed answers over one client of an SDK; asked from any number of threads."""
 
-    Raises:
-        Broke: the server told of an error in mid-stream.
-        ValueError: what came is no event, or no JSON.
+    def __init__(self, package: ModuleType, client: Any) -> None:
+        self._package, self._client = package, client
+        self._patience = _Patience()
+
+    @contextmanager
+    def ask(
+        self, path: str, body: Mapping[str, Any], watch: Watch, limits: Limits
+    ) -> Iterator[Iterator[Any]]:
+        """Ask, and give the events of the answer; left without an error, what remains of it is read.
+
+        Raises:
+            Broke: the server told of an error in mid-stream.
+            ValueError: what came is no event, or no JSON.
+        """
+        http = transport(self._package)
+        options = {"timeout": timeout(self._package, limits)}
+        response = self._client.post(path, cast_to=http.Response, body=body, options=options, stream=True)
+        try:
+            pieces = response.iter_bytes()
+            yield _events(pieces, watch)
+            if not response.is_closed:
+                connection = response.extensions["network_stream"].get_extra_info("socket")
+                with suppress(http.HTTPError), self._patience.with_server(connection):
+                    for _ in pieces:
+                        pass
+        finally:
+            response.close()
+
+
+class _Patience:
+    """Hangs up on servers that go on after all was said; one timer for all that are read at a time.
+
+    A thread for each answer would cost more than all the rest of reading it.
     """
-    http = transport(package)
-    response = client.post(
-        path, cast_to=http.Response, body=body, options={"timeout": timeout(package, limits)}, stream=True
-    )
-    try:
-        pieces = response.iter_bytes()
-        yield _events(pieces, watch)
-        if not response.is_closed:
-            with suppress(http.HTTPError):
-                _read_on(response, pieces)
-    finally:
-        response.close()
+
+    def __init__(self) -> None:
+        self._since_s: dict[socket.socket, float] = {}
+        self._looks = False
+        self._lock = Lock()
+
+    @contextmanager
+    def with_server(self, connection: socket.socket) -> Iterator[None]:
+        """Shut a connection down if it is still read after a moment, or two."""
+        with self._lock:
+            self._since_s[connection] = time.monotonic()
+            self._look_later()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._since_s.pop(connection, None)
+
+    def _look_later(self) -> None:
+        if self._looks:
+            return
+        self._looks = True
+        timer = Timer(_END_S, self._look)
+        timer.daemon = True
+        timer.start()
+
+    def _look(self) -> None:
+        with self._lock:
+            self._looks = False
+            late_s = time.monotonic() - _END_S
+            for connection in [c for c, since_s in self._since_s.items() if since_s <= late_s]:
+                del self._since_s[connection]
+                with suppress(OSError):  # it may be closed by now
+                    connection.shutdown(socket.SHUT_RDWR)
+            if self._since_s:
+                self._look_later()
 
 
 def _events(pieces: Iterable[bytes], watch: Watch) -> Iterator[Any]:
@@ -75,21 +127,3 @@ def _lines(pieces: Iterable[bytes], watch: Watch) -> Iterator[bytes]:
         if len(rest) > _MOST_BYTES:
             raise ValueError(f"a line of more than {_MOST_BYTES} bytes")
         yield from (line.removesuffix(b"\r") for line in lines)
-
-
-def _read_on(response: Any, pieces: Iterable[bytes]) -> None:
-    """Read what is left, so that the connection can be used again; hang up on a server that goes on."""
-    connection = response.extensions["network_stream"].get_extra_info("socket")
-
-    def hang_up() -> None:
-        with suppress(OSError):  # it may be closed by now
-            connection.shutdown(socket.SHUT_RDWR)
-
-    late = Timer(_END_S, hang_up)
-    late.daemon = True
-    late.start()
-    try:
-        for _ in pieces:
-            pass
-    finally:
-        late.cancel()

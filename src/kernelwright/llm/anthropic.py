@@ -15,7 +15,7 @@ from ..errors import MissingToolError
 from ._names import ModelName
 from ._prices import Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
-from ._stream import streamed
+from ._stream import Streams
 from ._wire import SchemaWish, Watch, hide, in_words, sdk
 
 _URL = "https://api.anthropic.com"
@@ -62,8 +62,9 @@ class Messages:
         return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
 
     @cached_property
-    def _client(self) -> Any:
-        return self._anthropic.Anthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
+    def _streams(self) -> Streams:
+        client = self._anthropic.Anthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
+        return Streams(self._anthropic, client)
 
     def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         watch = Watch(self.name, limits, self._clock)
@@ -81,7 +82,7 @@ class Messages:
         written: int | None = None
         stop = "max_tokens"  # an answer that breaks off was cut
         with in_words(self._anthropic, self.name, self._key, limits):
-            with streamed(self._anthropic, self._client, "/v1/messages", asked, watch, limits) as events:
+            with self._streams.ask("/v1/messages", asked, watch, limits) as events:
                 for event in events:
                     kind, delta = event["type"], event.get("delta") or {}
                     if kind == "message_start":

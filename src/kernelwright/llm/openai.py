@@ -18,7 +18,7 @@ from ..errors import InputError, MissingToolError
 from ._names import ModelName
 from ._prices import FREE, Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
-from ._stream import streamed
+from ._stream import Streams
 from ._wire import SchemaWish, Watch, hide, in_words, sdk
 
 _OPENAI = "https://api.openai.com/v1"
@@ -96,8 +96,9 @@ class ChatCompletions:
         return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
 
     @cached_property
-    def _client(self) -> Any:
-        return self._openai.OpenAI(api_key=self._key or "none", base_url=self._base_url, max_retries=0)
+    def _streams(self) -> Streams:
+        client = self._openai.OpenAI(api_key=self._key or "none", base_url=self._base_url, max_retries=0)
+        return Streams(self._openai, client)
 
     def _ask(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         watch = Watch(self.name, limits, self._clock)
@@ -115,7 +116,7 @@ class ChatCompletions:
             }
         usage, stop = None, ""
         with in_words(self._openai, self.name, self._key, limits):
-            with streamed(self._openai, self._client, "/chat/completions", asked, watch, limits) as chunks:
+            with self._streams.ask("/chat/completions", asked, watch, limits) as chunks:
                 for chunk in chunks:
                     usage = chunk.get("usage") or usage
                     for choice in chunk.get("choices") or ():
