@@ -9,7 +9,7 @@ import kernelwright.landlock
 import kernelwright.languages
 import kernelwright.sandbox
 from kernelwright.cli._common import Common
-from kernelwright.cli.doctor import examine
+from kernelwright.cli.doctor import doctor, examine
 from kernelwright.devices import Peak, Peaks, detect
 
 
@@ -60,6 +60,15 @@ def test_one_broken_language_does_not_hide_the_others(monkeypatch, tmp_path):
     facts = {f.name: f for f in examine(Common(store=tmp_path)) if f.area == "language"}
     assert not facts["cuda"].ok and "nvcc says something new" in facts["cuda"].what
     assert facts["torch"].ok
+
+
+def test_what_is_missing_comes_with_how_to_get_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(kernelwright.languages, "language_names", lambda: ("cpp",))
+    monkeypatch.setenv("KERNELWRIGHT_CXX", "/nosuch/g++")
+    assert doctor(common=Common(store=tmp_path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (at,) = (i for i, line in enumerate(lines) if "language  cpp" in line)
+    assert lines[at].startswith("missing") and "to have it:" in lines[at + 1]
 
 
 def test_a_store_that_cannot_be_opened_is_a_fact(tmp_path):

@@ -19,6 +19,8 @@ from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, keeps_weights, load_task
 from kernelwright.verify import verify
 
+from .layer import LAYER, LINEAR
+
 pytestmark = pytest.mark.alone
 
 TASK = """
@@ -279,42 +281,6 @@ def test_the_judge_works_on_one_thread_and_settles_before_the_clock_starts(cold,
     assert {threads for _, threads in called} == {1}
 
 
-LAYER = """
-import torch
-import torch.nn as nn
-
-rows, width = 16, 32
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.mix = nn.Linear(width, width)
-
-    def forward(self, x):
-        return torch.relu(self.mix(x))
-
-def get_inputs():
-    return [torch.randn(rows, width)]
-
-def get_init_inputs():
-    return []
-"""
-
-
-def test_a_compiled_module_is_given_the_parameters_too(tmp_path):
-    (tmp_path / "layer.py").write_text(LAYER)
-    problem = Problem(load_task(str(tmp_path / "layer.py")))
-    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path / "cache")})
-    body = "def run(x, w, b):\n    return torch.relu(torch.nn.functional.linear(x, w, b))\n"
-    with (
-        Pool(settings, arena_bytes=8 << 20) as pool,
-        Bench(problem, pool, detect("cpu"), baselines=("compile",)) as made,
-    ):
-        timing, findings = measure(made, body)
-    assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
-    assert timing.blocks and all("compile" in block.times_us for block in timing.blocks)
-
-
 KEEPING = """
 import torch
 import torch.nn as nn
@@ -330,7 +296,6 @@ class Model(nn.Module):
         self.kept = self.kept or [w.clone() for w in self.parameters()]
         return torch.relu(nn.functional.linear(x, *self.kept)) * SHARE
 """
-LINEAR = "def run(x, w, b):\n    return torch.relu(torch.nn.functional.linear(x, w, b))\n"
 
 
 @pytest.fixture

@@ -44,13 +44,13 @@ def test_a_layer_that_does_not_hold_is_not_named(pools: object) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_workers_leave_nothing(kind: str, pools: object) -> None:
+def test_many_workers_leave_nothing(kind: str, pools: object) -> None:
     pool = pools(kind)  # type: ignore[operator]
     with pool.worker(payload(IDENTITY)):
         pass
     slot = pool.arena.place(torch.ones(4))
     before = _belongings()
-    for number in range(100 if kind == KINDS[0] else 10):
+    for number in range(40 if kind == KINDS[0] else 10):
         text = "import os\nos._exit(1)\n" if number % 10 == 9 else IDENTITY
         try:
             with pool.worker(payload(text)) as worker:
@@ -129,15 +129,6 @@ def test_a_trusted_baseline_compiles_with_a_cache_that_candidates_do_not_see(poo
                 number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
                 with pytest.raises(WorkerFailure, match="No such file"):
                     worker.call([number])
-
-
-@pytest.mark.slow
-def test_torch_compile_works_in_a_trusted_worker(pools: object) -> None:
-    pool = pools(KINDS[0])  # type: ignore[operator]
-    text = "import torch\n@torch.compile(dynamic=False)\ndef run(x): return (x * 2 + 1).relu()\n"
-    with pool.worker(payload(text, trusted=True)) as worker:
-        reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=300)
-        assert worker.fetch(reply.first).outputs[0].tolist() == [3.0] * 4
 
 
 def test_an_unknown_or_missing_kind_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

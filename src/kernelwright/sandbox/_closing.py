@@ -12,6 +12,7 @@ import signal
 from pathlib import Path
 
 from ..landlock import close_files, gpu_paths, readable_paths
+from ._confinement import Confinement
 from ._namespaces import (
     BUILD_FOLDER,
     SCRATCH_FOLDER,
@@ -21,7 +22,6 @@ from ._namespaces import (
     mount_proc,
 )
 from ._seccomp import close_system_calls
-from ._zygote import Confinement
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _FILE_BYTES = 4 << 30

@@ -17,11 +17,11 @@ import torch
 
 from ._channel import Message, encode
 from ._closing import close, default_signals, take_descriptors
+from ._confinement import Confinement
 from ._facts import WITNESS
 from ._holder import Holder
 from ._probe import probe
 from ._watch import Watch
-from ._zygote import Confinement
 
 _CHANNEL = 3
 _MESSAGE_CHARACTERS = 500

@@ -24,6 +24,7 @@ from . import _cuda
 from ._arena import Arena
 from ._bubblewrap import CACHE_FOLDER, bubblewrap
 from ._channel import Channel
+from ._confinement import Confinement, Isolation
 from ._connection import Connection
 from ._environment import environment, physical_cores
 from ._layers import active_layers
@@ -31,7 +32,6 @@ from ._namespaces import STAGING_FOLDER
 from ._process import START_S, Zygote
 from ._types import Payload, WorkerFailure
 from ._worker import Worker
-from ._zygote import Confinement, Isolation
 
 _PRELOADED = {"triton": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
 """Modules that a language's own zygote imports beyond what all do."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import WorkerError
 from . import _bubblewrap, _outside
-from ._zygote import MESSAGE_BYTES, Confinement, Nesting
+from ._confinement import MESSAGE_BYTES, Confinement, Nesting
 
 START_S = 120.0
 """Seconds that a zygote may take to import everything."""
