@@ -194,6 +194,28 @@ def test_the_estimate_prefers_tiles_with_what_follows_where_memory_is_the_bound(
     assert min(wide.index("panels"), wide.index("direct")) < wide.index("library")
 
 
+@pytest.mark.parametrize("form", ["panels", "direct", "winograd"])
+def test_the_estimate_sees_lanes_that_are_read_one_by_one(form):
+    def operations(function, *shapes):
+        graph = graph_of(function, *shapes)
+        (name,) = (n.name for n in graph.nodes if isinstance(n, Contract))
+        return estimate(lower(graph, Decisions(tilings={name: Tiling(form)}))).operations
+
+    spread = operations(
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), (2, 16, 32, 32), (16, 16, 3, 3)
+    )
+    beside = operations(lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 63, 63), (16, 16, 3, 3))
+    assert spread > 1.4 * beside, "as many multiplications, but zeros lie between elements"
+
+
+def test_the_library_comes_before_products_that_reuse_nothing():
+    def separable(x, d, w):
+        return F.relu(F.conv2d(F.relu(F.conv2d(x, d, padding=1, groups=32)), w))
+
+    found = forms_by_cost(separable, (8, 32, 28, 28), (32, 1, 3, 3), (64, 32, 1, 1))
+    assert found[0] == "library", "a filter a channel multiplies an element of the image once"
+
+
 def test_a_split_feeds_threads_that_had_nothing_to_do():
     graph = graph_of(lambda x, w: x @ w, (1, 65536), (65536, 16))
     state = taken(State(graph, graph), BY_NAME["direct"], "mm")
@@ -211,6 +233,16 @@ def test_a_product_is_the_librarys_or_has_a_form():
 def test_padding_is_loaded_under_a_mask_where_lanes_meet_it():
     _, program = program_of("convolved", Tiling("panels"))
     assert "kw::load_between(x0" in cpp.source(program)
+
+
+def test_lanes_that_meet_no_padding_load_neighbours_beside_what_is_one_for_all():
+    def biased(x, b, w):
+        return F.conv2d(F.pad(torch.relu(x + b), (1, 1, 1, 1)), w)
+
+    graph = graph_of(biased, (2, 8, 20, 20), (8, 1, 1), (8, 8, 3, 3))
+    program = lower(graph, Decisions(tilings={"convolution_product2": Tiling("direct")}))
+    (text,) = (line for line in cpp.source(program).splitlines() if "kw::all(" in line)
+    assert "kw::relu((kw::load(x0" in text
 
 
 def test_half_floats_are_summed_in_single():

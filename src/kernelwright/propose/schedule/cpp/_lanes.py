@@ -146,7 +146,7 @@ class Lanes:
         affine = all(
             self.step(offset(p.index, self.scope.program.buffer(p.buffer).shape)) == number(1)
             for p in walk(e.value)
-            if isinstance(p, Load)
+            if isinstance(p, Load) and self.varies(p)
         )
         if affine and self.scope.axis in positions(e.value):
             condition = self.text(e.condition)

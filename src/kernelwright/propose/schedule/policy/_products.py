@@ -3,13 +3,28 @@
 from collections.abc import Callable, Mapping
 
 from ..graph import Contract, Node, product, sources_of
-from ..tile import Contraction, Load, Store, lies_along, walk
+from ..tile import (
+    Call,
+    Contraction,
+    Expression,
+    Guard,
+    Load,
+    Store,
+    number,
+    positions,
+    stride,
+    walk,
+)
 
 _SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0, "winograd": 7.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
 _VECTOR, _TILE_ROWS, _GROUP_VECTORS = 16, 12, 16
+_REUSED = 4
+"""Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
+_ADDRESS = 2
+"""Operations an element for the position on each axis beyond the first, of a vector whose axes are taken apart."""
 _THREADS_FED = 8
 """Tasks below which some threads have nothing to do, by order of magnitude."""
 
@@ -29,28 +44,58 @@ def contraction_cost(
     t = step.tiling
     side = max(1, int(step.columns[-1].size)) if step.columns else 1
     wide = side / (-(-side // _VECTOR) * _VECTOR)
+    times_read = 0.0
     match t.form:
         case "loops":
             full, again = min(1.0, wide), right * rows
         case "panels":
             again = 2 * right * -(-rows // t.block) + 2 * left * -(-columns // (_GROUP_VECTORS * _VECTOR))
-            full = wide
+            full, times_read = wide, -(-rows // t.block)
         case "direct":
             full, again = wide, right * (-(-rows // _TILE_ROWS) - 1)
-            if step.columns and not lies_along(step.right, step.columns[-1].name):
-                full /= _VECTOR  # lanes are read one by one
+            times_read = -(-rows // _TILE_ROWS)
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
+            times_read = -(-rows // 4)
         case "winograd":
             full, again = wide, (4 * right + 8 * left * (not t.is_spread)) // 9 + 32 * batch * rows * columns
+            times_read = 4 / 9 * -(-rows // t.block)
     fed = min(
         1.0, times * max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED
     )
     again += 8 * (t.split > 1) * t.split * batch * rows * columns
     done = 2 * batch * rows * columns * inner
     again = times * again + (times - 1) * right
+    if t.form in ("panels", "direct"):
+        full *= min(1.0, rows / _REUSED)
     slower = 1 if t.accumulate == "float32" else 2
-    return memory, int(again), int(slower * times * done / (_SPEED[t.form] * full * fed))
+    reading = times_read * batch * columns * inner * _reading(step) / fed
+    return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))
+
+
+def _reading(step: Contraction) -> int:
+    """Return the operations to read an element of the right factor beyond a plain load.
+
+    What is fused before the product is computed at every read; where lanes lie apart, one by one.
+    """
+    of = {"dots": [step.inner], "panels": [step.columns, step.inner]}.get(step.tiling.form, [step.columns])
+    within = list(walk(step.right))
+    fused = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
+    fused += any(isinstance(e, Guard) for e in within)
+    if all(axes and _one_by_one(step.right, axes[-1].name) for axes in of):
+        return (2 + fused) * _VECTOR
+    apart = sum(int(a.size) > 1 for a in (*step.columns, *step.inner))
+    return fused + _ADDRESS * max(0, apart - 2)
+
+
+def _one_by_one(value: Expression, axis: str) -> bool:
+    """Tell whether lanes along an axis read elements that do not lie side by side."""
+    for e in walk(value):
+        if isinstance(e, Load) and axis in positions(e):
+            *outer, last = (stride(i, axis) for i in e.index)
+            if last != number(1) or any(o != number(0) for o in outer):
+                return True
+    return False
 
 
 def library_operations(native: Node, ends: Mapping[Node, str]) -> int:
