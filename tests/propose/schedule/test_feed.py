@@ -32,6 +32,9 @@ def f(x, w):
 """
 
 
+ITEMS = BATCH.replace("float32[items, cols, out]", "float32[cols, out]")
+
+
 def library_of(folder, body, task=TASK, product="mm"):
     """Return the state in which the library multiplies."""
     path = folder / "task.py"
@@ -98,6 +101,39 @@ def test_a_fed_product_is_right_at_every_number_of_rows(tmp_path):
     generator = torch.Generator().manual_seed(4)
     for rows in (1, 7, 50):
         x, w = (torch.randn(s, generator=generator) for s in ((rows, 30), (30, 5)))
+        assert torch.allclose(kernel(x, w), torch.softmax(x, -1) @ w, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_fed"),
+    [
+        ("torch.relu(x) @ w", True),
+        ("torch.relu(x.flip(1)) @ w", False),
+        ("torch.softmax(x, 1) @ w", True),
+        ("torch.softmax(x, 0) @ w", False),
+        ("torch.relu(x - x.amax((0, 1))) @ w", False),
+        ("torch.relu(x + x[0]) @ w", False),
+    ],
+)
+def test_items_of_rows_are_fed_where_they_are_computed_one_by_one(tmp_path, body, is_fed):
+    sites = list(BY_NAME["feed"].sites(library_of(tmp_path, body, ITEMS)))
+    assert sites == (["view_kernel.view"] if is_fed else [])
+
+
+def test_items_of_rows_are_right_at_every_number_of_them(tmp_path):
+    plain = library_of(tmp_path, "torch.softmax(x, -1) @ w", ITEMS)
+    after = taken(plain, BY_NAME["feed"], "view_kernel.view")
+    small = lower(after.graph, laid_out(after.decisions, {"panel_kib": 4}))
+    candidate = cpp.render(small, after.graph)
+    text = candidate.sources[1].text
+    assert "rows_at_once = max(1, 4096 // max(1, 4 * rows * cols))" in text
+    one = "x[first:last], view[:(last - first) * rows], mm[first * rows:last * rows], last - first"
+    assert f"mm_rows({one})" in text
+    build = get_language("cpp").build(candidate, deadline_s=400)
+    kernel = get_language("cpp").load(candidate, Path(build.artefact), ())
+    generator = torch.Generator().manual_seed(4)
+    for items, rows in ((1, 3), (7, 9), (5, 50)):
+        x, w = (torch.randn(s, generator=generator) for s in ((items, rows, 30), (30, 5)))
         assert torch.allclose(kernel(x, w), torch.softmax(x, -1) @ w, atol=1e-6)
 
 

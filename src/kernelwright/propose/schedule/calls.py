@@ -22,6 +22,7 @@ from .tile import (
     Store,
     as_loops,
     expressions,
+    led_by,
     statements,
     walk,
     written,
@@ -148,22 +149,28 @@ class Calls:
         program, op = self.program, self.operations[step.name]
         kernel = next(s for s in program.steps if isinstance(s, Kernel) and step.fed in written(s))
         panel, result = program.buffer(step.fed), program.buffer(step.writes)
-        rows, *row = map(text_of, panel.shape)
+        rows, each = led_by(panel.shape[0])
+        row = [*([each] if each else []), *map(text_of, panel.shape[1:])]
         reads = dict.fromkeys(n for n in (*touched(kernel)[0], *step.reads) if n != step.fed)
-        cut = [n for n in reads if [rows] == [*map(text_of, program.buffer(n).shape[:1])]]
+        parts = {n: led_by(size) for n in reads for size in program.buffer(n).shape[:1]}
+        cut = {n: by for n, (first, by) in parts.items() if first == rows}
         into = replace(op, op=op.op.replace(".default", ".out"), kwargs=(*op.kwargs, ("out", Ref(step.name))))
         itemsize = getattr(torch, panel.dtype).itemsize
-        given = ", ".join([*(f"{n}[first:last]" for n in cut), f"{panel.name}[:last - first]"])
+        given = ", ".join([
+            *(f"{n}[{_times('first', by)}:{_times('last', by)}]" for n, by in cut.items()),
+            f"{panel.name}[:{_times('last - first', each)}]",
+            f"{result.name}[{_times('first', each)}:{_times('last', each)}]",
+        ])  # fmt: skip
         self.made |= {panel.name, result.name}
         return [
             f"def {step.writes}_rows({', '.join([*cut, panel.name, result.name, rows])}):",
             *(f"    {line}" for line in self.launch(kernel)), f"    {self._call(into)}",
             f"rows_at_once = max(1, {step.panel_bytes} // max(1, {itemsize} * {' * '.join(row)}))",
-            f"{panel.name} = {self._empty(panel, 'rows_at_once')}",
-            f"{result.name} = {self._empty(result, rows)}",
+            f"{panel.name} = {self._empty(panel, _times('rows_at_once', each))}",
+            f"{result.name} = {self._empty(result, _times(rows, each))}",
             f"for first in range(0, {rows}, rows_at_once):",
             f"    last = min(first + rows_at_once, {rows})",
-            f"    {step.writes}_rows({given}, {result.name}[first:last], last - first)",
+            f"    {step.writes}_rows({given}, last - first)",
         ]  # fmt: skip
 
     def _empty(self, b: Buffer, rows: str) -> str:
@@ -249,6 +256,13 @@ def _function(name: str, parameters: Sequence[str], body: Sequence[str]) -> list
 def _several(names: Sequence[str]) -> str:
     """Print a tuple, as a target or as a value."""
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+def _times(count: str, each: str) -> str:
+    """Print so many times a product of sizes."""
+    if not each:
+        return count
+    return f"({count}) * {each}" if " " in count else f"{count} * {each}"
 
 
 def _shape(b: Buffer) -> str:

@@ -57,9 +57,9 @@ MOVES = (
         tuner's. Legal for loops over lanes that fold into what was begun outside."""),
     OnLoops("feed", """Compute what a product of the library reads a panel of rows at a time, each right before the
         library multiplies it: the panel is still in the cache then, and memory holds no more of it. Legal behind
-        `library`, for a product whose rows (of a batch of products: whose items) are a size of the call, where the
-        kernel before it writes nothing else and takes row by row. Every panel costs two calls, so it pays where the
-        product has few columns. The bytes of a panel are the tuner's."""),
+        `library`, for a product whose rows are a size of the call (or items of rows, as in a batch of products), where
+        the kernel before it writes nothing else and takes row by row, or item by item. Every panel costs two calls, so
+        it pays where the product has few columns. The bytes of a panel are the tuner's."""),
     OnLoops("specialise", """Compile a kernel for one size too, that of the first workload: the compiler knows how often
         its loops run, so that a whole number of vectors has no tail and a short row is unrolled. The launch tests the
         size, and takes the general version where it is another. Legal at sizes that differ between calls, in kernels

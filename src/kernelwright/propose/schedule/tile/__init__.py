@@ -53,6 +53,7 @@ from ._expression import (
     substitute,
     walk,
 )  # fmt: skip
+from ._feed import led_by
 from ._interpret import run_program
 from ._known import LANES, factors_of, is_known
 from ._legal import SIZES, STREAM_BYTES, What, paths
@@ -90,7 +91,7 @@ __all__ = [
     "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "What", "arith", "as_loops", "expressions", "factors_of", "is_known",
-    "known_size", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of", "paths",
-    "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "statements", "stride",
+    "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of",
+    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "statements", "stride",
     "substitute", "walk", "written",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from ._strips import own_elements
 
 _LEFT = {"aten.mm.default": 0, "aten.addmm.default": 1, "aten.bmm.default": 0}
 """Operations that multiply row by row, or item by item → which of the tensors that they read holds the rows."""
+_PRODUCT = re.compile(r"\(?(\w+)((?: \* \w+)*)\)?")
 
 
 def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
@@ -27,7 +28,7 @@ def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
     call = readers[0] if len(readers) == 1 else None
     if not isinstance(call, NativeCall) or call.fed or not _multiplies_rows_of(program, call, name):
         return None
-    return call if _is_row_wise(program, kernel, text_of(program.buffer(name).shape[0])) else None
+    return call if _is_row_wise(program, kernel, led_by(program.buffer(name).shape[0])[0]) else None
 
 
 def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Program:
@@ -38,19 +39,32 @@ def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Progr
     return replace(program, steps=tuple(new if step is call else step for step in program.steps))
 
 
+def led_by(size: int) -> tuple[str, str]:
+    """Return the first factor of a size and what it is multiplied by; nothing where the size is no such product.
+
+    Example:
+        >>> from kernelwright.propose.schedule.graph import Size
+        >>> items, rows = Size("items", (2, 3)), Size("rows", (8, 9))
+        >>> led_by(items), led_by(items * rows), led_by(items + rows)
+        (('items', ''), ('items', 'rows'), ('', ''))
+    """
+    found = _PRODUCT.fullmatch(text_of(size))
+    return (found[1], found[2].removeprefix(" * ")) if found else ("", "")
+
+
 def _multiplies_rows_of(program: Program, call: NativeCall, name: str) -> bool:
     """Tell whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis.
 
-    The items of a batch are rows here; the other factor has as many.
+    The items of a batch are rows here; the other factor has as many. So are items of as many rows each.
     """
     place = _LEFT.get(call.op)
     if place is None or len(call.reads) != place + 2 or call.reads[place] != name:
         return False
-    rows = text_of(program.buffer(name).shape[0])
+    rows, each = led_by(program.buffer(name).shape[0])
     others = [[*map(text_of, program.buffer(read).shape)] for read in call.reads if read != name]
-    if call.op == "aten.bmm.default" and [shape.pop(0) for shape in others] != [rows]:
+    if call.op == "aten.bmm.default" and (each or [shape.pop(0) for shape in others] != [rows]):
         return False
-    return rows in program.symbols and all(rows not in shape for shape in others)
+    return rows in program.symbols and not any(_mentions(text, rows) for shape in others for text in shape)
 
 
 def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
@@ -65,7 +79,7 @@ def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
     for name in touched | {e.buffer for e in loads}:
         first, *behind = (text_of(size) for size in shapes[name] or (1,))
         others |= set(behind)
-        if first == rows:
+        if shapes[name] and led_by(shapes[name][0])[0] == rows:
             if own_elements(kernel, loop, program.buffer(name)) is None:
                 return False
         elif any(
