@@ -23,7 +23,6 @@ _SIZE_SCALE = 3.0
 """Factors of e in size over which likeness falls by e."""
 _IMPORTED, _SCREENED = 0.5, 0.7
 """Trust in what others measured, and in what was only screened, against what our own acceptance measured."""
-_AGAINST = {"faster": "slower", "repaired": "refused"}
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,6 @@ class Call:
     usage: Mapping[str, int]
     """Tokens by kind."""
 
-    @property
-    def charged_usd(self) -> float:
-        """What counts against the cap."""
-        return self.reserved_usd if self.usd is None else self.usd
-
 
 class Calls:
     """The ledger of a store, for any number of threads.

@@ -9,7 +9,7 @@ from ..errors import TaskError
 from ..records import Contract, Workload
 from ._draw import copy_of
 from ._probe import flatten, output_specs
-from ._problem import Problem
+from ._problem import Problem, same
 from ._seed import seed_torch
 
 
@@ -30,7 +30,7 @@ def observe(problem: Problem, workload: Workload) -> Contract:
             f"{workload.name!r}: {error}"
         ) from error
     _check_outputs(problem, workload, outcome.outputs)
-    changed = [k for k, v in outcome.state.items() if not _equal(v, state[k])]
+    changed = [k for k, v in outcome.state.items() if not same(v, state[k])]
     mutates = tuple(dict.fromkeys((*problem.task.contract.mutates, *outcome.mutated, *changed)))
     return problem.task.contract.model_copy(
         update={
@@ -80,10 +80,6 @@ def _raw(reference: Callable[..., Any], arguments: list[Any], seed: int) -> tupl
     with torch.no_grad(), torch.random.fork_rng():
         seed_torch(seed)
         return flatten(reference(*arguments))
-
-
-def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and (torch.equal(a, b) or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:

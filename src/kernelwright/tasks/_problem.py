@@ -239,13 +239,13 @@ def _call(
             outputs = flatten(reference(*arguments))
     mutated = {
         spec.name: new for spec, new, old in zip(workload.arguments, arguments, before, strict=True)
-        if isinstance(new, torch.Tensor) and not _same(new, old)
+        if isinstance(new, torch.Tensor) and not same(new, old)
     }  # fmt: skip
     state = reference.state_dict() if isinstance(reference, torch.nn.Module) else {}
     return Outcome(outputs, mutated, {k: v.detach() for k, v in state.items()})
 
 
-def _same(new: torch.Tensor, old: torch.Tensor) -> bool:
+def same(new: torch.Tensor, old: torch.Tensor) -> bool:
     """Tell whether the values are the same bit for bit as far as equality goes, NaN equal to NaN."""
     if new.shape != old.shape:
         return False

@@ -29,8 +29,6 @@ from ._segments import build_order
 from ._typed import build_typed
 
 _MOST_ROUNDS = 200
-_SMALL_PRODUCT = 4096
-"""Multiplications below which a product is plain loops."""
 
 
 @dataclass(frozen=True)
