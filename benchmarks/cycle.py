@@ -9,8 +9,9 @@ turns, and the figure is the best of the rounds, for other work on the machine o
 an environment of their own, made in `--venv` on first use.
 
 Two rows are the floor under all of them: `call` is OpenAI's SDK in a loop and nothing else, `evaluator` the evaluator
-in a loop. What a system *adds* is its cycle less these two, one of each, the same for all. The result has the whole
-cycle and what is added, each as a share of the better peer's. Target of the latter, the overhead: at most half.
+in a loop. What a system *adds* is its cycle less these two: a call a question, and as many evaluations as it made, for
+here what is proposed again is not evaluated again. The result has the whole cycle and what is added, each as a share of
+the better peer's. Target of the latter, the overhead: at most half.
 
 Proposals and evaluations overlap here: `kernelwright` has as many questions under way as a run has by default, or
 `--edits`; `one-at-a-time` has one, as the peers. `overlapped` is the share of the latter's cycle that the former saves;
@@ -223,14 +224,22 @@ def evaluator_alone(folder: Path, cycles: int) -> Cost:
     return Cost.of("evaluator", begun_s, log)
 
 
-def shares(cycle_s: Mapping[str, float]) -> dict[str, float]:
-    """Set ours against the better peer: the whole cycle, and what is added to the call and the evaluator."""
-    floor_s = cycle_s["call"] + cycle_s["evaluator"]
-    better_s = min(cycle_s[peer] for peer in PEERS)
+def shares(cycle_s: Mapping[str, float], evaluated: Mapping[str, float]) -> dict[str, float]:
+    """Set ours against the better peer: the whole cycle, and what is added to the call and the evaluator.
+
+    Args:
+        cycle_s: Seconds a question, by system.
+        evaluated: Evaluations a question, by system.
+    """
+
+    def added_s(name: str) -> float:
+        return cycle_s[name] - cycle_s["call"] - evaluated[name] * cycle_s["evaluator"]
+
+    better = min(PEERS, key=lambda peer: cycle_s[peer])
     found = {"overlapped": 1 - cycle_s["kernelwright"] / cycle_s["one-at-a-time"]}
     for name in OURS:
-        found[f"{name}: share of the cycle"] = cycle_s[name] / better_s
-        found[f"{name}: share of what is added"] = (cycle_s[name] - floor_s) / (better_s - floor_s)
+        found[f"{name}: share of the cycle"] = cycle_s[name] / cycle_s[better]
+        found[f"{name}: share of what is added"] = added_s(name) / added_s(better)
     return found
 
 
@@ -246,14 +255,16 @@ def main() -> None:
     given = parser.parse_args()
     python = peers_python(given.venv)
     best_s: dict[str, float] = {}
+    evaluated: dict[str, float] = {}
     for _ in range(given.rounds):
         for system in SYSTEMS:
             with tempfile.TemporaryDirectory() as name:
                 one = run(system, Path(name), python, given.cycles, given.edits)
             best_s[system] = min(one.cycle_s, best_s.get(system, one.cycle_s))
+            evaluated[system] = one.evaluations / one.questions if one.questions else 0.0
             load = round(os.getloadavg()[0], 1)
             print(json.dumps({"event": "system", **one.__dict__, "load": load}), flush=True)
-    print(json.dumps({"event": "result", "cycle_s": best_s, **shares(best_s), "target": 0.5}))
+    print(json.dumps({"event": "result", "cycle_s": best_s, **shares(best_s, evaluated), "target": 0.5}))
 
 
 if __name__ == "__main__":
