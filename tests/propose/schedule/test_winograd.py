@@ -131,6 +131,14 @@ def test_weights_that_are_parameters_are_transformed_ahead(kept):
     assert f"{site}_spread" not in str(back.graph) + str(back.decisions.ahead)
 
 
+def test_weights_that_are_transformed_back_are_never_stored(kept):
+    back = f"{kept.steps[-1][1]}_spread_back"
+    assert back not in list(BY_NAME["ahead"].sites(kept))
+    ahead = dataclasses.replace(kept.decisions, ahead=kept.decisions.ahead | {back})
+    with pytest.raises(Unprintable, match="transformed back"):
+        cpp.source(lower(kept.graph, ahead))
+
+
 def test_weights_that_are_arguments_are_transformed_in_the_call():
     assert not any(s.tiling.is_spread for s in products(state_of("odd").program))
 

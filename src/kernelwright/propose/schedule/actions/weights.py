@@ -25,14 +25,21 @@ class Ahead:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield what can be computed ahead and is not yet, and `all` where there are several."""
-        found = [name for name in _computed(state.graph) if name not in state.decisions.ahead]
+        found = [name for name in self._open(state) if name not in state.decisions.ahead]
         yield from found
         if len(found) > 1:
             yield "all"
 
     def apply(self, state: State, site: str) -> State:
         """Compute it ahead."""
-        return ahead(state, *(_computed(state.graph) if site == "all" else [site]))
+        return ahead(state, *(self._open(state) if site == "all" else [site]))
+
+    @staticmethod
+    def _open(state: State) -> list[str]:
+        """Name the values, but not those that stand for transformed weights: nobody computes them."""
+        spread = {name for name, tiling in state.decisions.tilings.items() if tiling.is_spread}
+        back = {s.name for n in state.graph.nodes if n.name in spread for s in sources_of(n)}
+        return [name for name in _computed(state.graph) if name not in back]
 
 
 @dataclass(frozen=True)

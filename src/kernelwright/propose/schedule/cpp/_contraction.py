@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..graph import Size, product
+from ..graph import Size, product, same
 from ..printing import Unprintable
 from ..tile import (
     Axis,
@@ -120,7 +120,11 @@ class _Tiled:
         read = {e.buffer for e in parts if isinstance(e, Load)}
         if len(read) != 1 or {e.op for e in parts if isinstance(e, Call)} - _BACK:
             raise Unprintable("transformed weights that something else was done to")
-        return read.pop()
+        (name,) = read
+        wanted = 16 * product([a.size for a in (*self.step.batch, *self.step.rows, self.step.inner[0])])
+        if not same(product(self.program.buffer(name).shape), wanted):
+            raise Unprintable("weights that were transformed back")
+        return name
 
     # Functions -----------------------------------------------------------------------------------------
 
