@@ -38,6 +38,7 @@ CASES = {
         "kw::prefetch(x0 + ((i0 * 77) + i1) + kw::near(77));",
     ),
     "windows": (windows, (2, 9, 70), "kw::load_between("),
+    "down": (lambda x: x.sum(1), (2, 900, 700), "kw::columns_ahead<8>("),
     "walk": (lambda x: x * 2, (3, 400_001), "kw::read_ahead(x0 + i1, 1200003);"),
 }
 
@@ -70,6 +71,19 @@ def test_what_is_large_and_read_once_from_end_to_end_is_asked_for_ahead():
     ):
         text = cpp.source(lowered(function, (1024, 1025))[1])
         assert text.count("kw::read_ahead(x0 + ") == text.count("kw::read_ahead(") == times
+
+
+def test_the_first_walk_down_large_columns_asks_for_rows_further_down():
+    def asked(function, shape):
+        lines = cpp.source(lowered(function, shape)[1]).splitlines()
+        return [line.strip() for line in lines if "kw::columns_ahead<" in line]
+
+    one, eight = asked(lambda x: torch.softmax(x, 1), (4, 300, 1025))
+    place = "(x0 + ((((i0 * 300) + softmax_max1_1) * 1025) + i2), 1230000, softmax_max1_1, 300, 1025);"
+    assert one == f"kw::columns_ahead<1>{place}"
+    assert eight == f"kw::columns_ahead<8>{place}"
+    assert not asked(lambda x: torch.softmax(x, 1), (4, 200, 1025))
+    assert not asked(lambda x: (x[:, 1:] * x[:, :-1]).sum(1), (4, 300, 1025))
 
 
 def test_nothing_is_asked_for_ahead_that_is_small_skipped_or_read_at_several_places():

@@ -2,8 +2,8 @@
 
 A kernel that reads a row several times waits for memory in the first pass alone, and those after it compute on what
 lies in a cache while memory has nothing to do: the last of them asks for the next row's lines, one for each of its own.
-A kernel that reads what is large once, from end to end, asks for what it reads a little later: the machine's own
-prefetching ends at every page.
+A kernel that reads what is large once, from end to end, asks for what it reads a little later, and one that folds the
+columns of what is large for a row further down: the machine's own prefetching ends at every page.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tup
     """Return what to ask for, by the axis of the loop over lanes.
 
     Covers: arguments' rows, side by side in lanes, that several passes within one loop go over from end to end; large
-    buffers that one pass walks through, all at once or row after row.
+    buffers that one pass walks through, all at once or row after row; large buffers whose columns are folded.
     Does not cover: rows of which parts are skipped; what is read at several places, or only under a condition.
     """
     found: dict[str, tuple[Ahead, ...]] = {}
@@ -68,6 +68,10 @@ def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tup
         elif passes and all(p.vector and _bounds(p) == (number(0), passes[0].end) for p in passes):
             axis = passes[-1].axis
             found[axis] = tuple(dict.fromkeys(_next(program, rows.axis, passes[0], axis)))
+    for columns in (s for s in statements(tuple(body)) if isinstance(s, Loop) and s.vector):
+        down = next((s for s in columns.body if isinstance(s, Loop)), None)
+        if down and down.begin == number(0):
+            found[down.axis] = tuple(_folded(program, columns.axis, down))
     return found
 
 
@@ -95,16 +99,29 @@ def _next(program: Program, row: str, first: Loop, axis: str) -> Iterator[Ahead]
 
 
 def _walked(program: Program, rows: Loop | None, only: Loop) -> Iterator[Ahead]:
-    """Yield the large buffers that the only pass over rows reads at one place, each row after the one before."""
-    loads = set(_loads(only, _always))
+    """Yield the large buffers that the only pass over rows reads, each row after the one before."""
+    for name, place in _once(program, only, only.axis):
+        if rows is None or _follows(stride(place, rows.axis), only.end):
+            yield Ahead(name, place)
+
+
+def _folded(program: Program, columns: str, down: Loop) -> Iterator[Ahead]:
+    """Yield the large buffers whose columns the first loop within those of lanes goes down, a row at a time."""
+    for name, place in _once(program, down, columns):
+        row = stride(place, down.axis)
+        if row is not None and row != number(0):
+            yield Ahead(name, place, row)
+
+
+def _once(program: Program, loop: Loop, lanes: str) -> Iterator[tuple[str, Expression]]:
+    """Yield the large buffers that a loop reads at one place, side by side in lanes."""
+    loads = set(_loads(loop, _always))
     times = Counter(load.buffer for load in loads)
     for load in sorted(loads, key=lambda e: e.buffer):
-        buffer, place = program.buffer(load.buffer), _place(program, load)
-        if times[load.buffer] > 1 or not is_large(buffer) or place is None:
-            continue
-        whole = rows is None or _follows(stride(place, rows.axis), only.end)
-        if whole and stride(place, only.axis) == number(1):
-            yield Ahead(load.buffer, place)
+        place = _place(program, load)
+        large = is_large(program.buffer(load.buffer)) and times[load.buffer] == 1
+        if large and place is not None and stride(place, lanes) == number(1):
+            yield load.buffer, place
 
 
 def _follows(row: Expression | None, end: Expression) -> bool:

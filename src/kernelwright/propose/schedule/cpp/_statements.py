@@ -51,9 +51,11 @@ class Body(Accumulators):
     """Whether vector loops are printed with lanes."""
     serial_below: int = _SERIAL
     ahead: Mapping[str, tuple[Ahead, ...]] = field(default_factory=dict)
-    """What loops over lanes ask memory for, by their axis."""
+    """What loops over lanes, and those within them, ask memory for, by their axis."""
     whole: tuple[str, ...] = ()
     """Sizes that are whole numbers of vectors in one version of the kernel."""
+    wide: int = 1
+    """How many vectors are side by side in what is printed."""
 
     def print(self, body: Sequence[Statement], depth: int = 1) -> list[str]:
         """Print statements, indented."""
@@ -185,7 +187,9 @@ class Body(Accumulators):
 
     def _serial(self, s: Loop, depth: int) -> list[str]:
         pad = "  " * depth
-        return [pad + self._head(s), *self.print(s.body, depth + 1), pad + "}"]
+        asked = self.ahead.get(s.axis, ()) if self._in_lanes else ()
+        lines = [pad + self._head(s), *(f"{pad}  {self._asked_down(a, s)}" for a in asked)]
+        return [*lines, *self.print(s.body, depth + 1), pad + "}"]
 
     def _parallel(self, s: Loop, depth: int) -> list[str]:
         pad = "  " * depth
@@ -290,6 +294,12 @@ class Body(Accumulators):
             return f"kw::read_ahead({place}, {bare(elements)});"
         return f"kw::prefetch({place} + kw::near({bare(Scalar(self.scope).text(ahead.further))}));"
 
+    def _asked_down(self, ahead: Ahead, s: Loop) -> str:
+        assert ahead.further is not None
+        rows, row, place = (bare(Scalar(self.scope).text(e)) for e in (s.end, ahead.further, ahead.place))
+        elements = bare(size_text(self.program.buffer(ahead.buffer).elements))
+        return f"kw::columns_ahead<{self.wide}>({ahead.buffer} + ({place}), {elements}, {s.axis}, {rows}, {row});"
+
     def _scan_loop(self, s: Loop, depth: int) -> list[str]:
         """Print a scan over lanes: what it folds joins the lanes before it, and the vectors before it by one value."""
         folded, before = frozenset(self._folded(s.body)), self._snapshot()
@@ -314,6 +324,7 @@ class Body(Accumulators):
         if count == 1:
             return []
         try:
+            self.wide = count
             body = jammed(s.body, s.axis, count)
             self.scope.axis = s.axis
             inner = self.print(body, depth + 2)
@@ -321,6 +332,7 @@ class Body(Accumulators):
             return []
         finally:
             self._restore(before)
+            self.wide = 1
         places = [f"{beside(s.axis, k)} = {k} * kw::W" for k in range(1, count)]
         return [
             f"{pad}  for (; at + {count} * kw::W <= end; at += {count} * kw::W) {{",

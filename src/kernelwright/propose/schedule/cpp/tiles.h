@@ -190,6 +190,17 @@ template <class Lanes> KW_INLINE void stream(float* p, F v, Lanes lanes, bool pa
   }
 }
 
+// Asks for `kVectors` vectors of the row that a walk down columns reads 16 rows after row i, or where the columns end
+// before, of one of the first rows of those to the right; every row may lie on a page of its own. Nothing where the
+// tensor's elements lie in cache.
+template <int kVectors, class T>
+KW_INLINE void columns_ahead(const T* p, int64_t elements, int64_t i, int64_t rows, int64_t row) {
+  if (elements * int64_t(sizeof(T)) < kLargeBytes) return;
+  const int64_t down = std::min<int64_t>(16, rows);
+  p += i + down < rows ? down * row : (down - rows) * row + kVectors * W;
+  for (int64_t k = 0; k < kVectors * W; k += 64 / int64_t(sizeof(T))) prefetch(p + k);
+}
+
 // Memory of a temporary, aligned to a cache line.
 template <class T> struct Temporary {
   explicit Temporary(int64_t count)
