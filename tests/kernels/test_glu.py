@@ -1,5 +1,7 @@
 """Gated linear units over either half and any axis."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -53,3 +55,16 @@ def test_unequal_parts_do_not_match() -> None:
         return a * b[..., :10]
 
     assert not templates("glu", function, [torch.randn(3, 30)])
+
+
+def test_what_is_read_of_every_input_is_asked_for_ahead() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        a, _, c = x.chunk(3, -1)
+        return F.silu(a) * c + y
+
+    template = templates("glu", function, [torch.randn(3, 30), torch.randn(3, 10)])[0]
+    text = template.render(template.default()).sources[0].text
+    places = dict.fromkeys(re.findall(r"kw::load\((.*?), lanes\)", text))
+    asked = [f"kw::read_ahead(x.{place}, outer * run);" for place in places]
+    assert f"#define ASKED {' '.join(asked)}\n" in text
+    assert len(asked) == 3

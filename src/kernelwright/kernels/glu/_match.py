@@ -18,6 +18,8 @@ class _Gate:
     axis: int
     parts: int
     statements: str
+    places: tuple[str, ...]
+    """What is read of the inputs, each from end to end."""
     inputs: tuple[tuple[int, str], ...]
     source: int
     output: int
@@ -88,6 +90,7 @@ def _find(graph: Graph) -> _Gate | None:
     places = slots(graph)
     used: list[tuple[int, str]] = []
     wholes: set[tuple[str, int, int]] = set()
+    places_read: dict[str, None] = {}
 
     def field(name: str, dtype: str) -> int:
         entry = (places[name], C_TYPES[dtype])
@@ -95,15 +98,19 @@ def _find(graph: Graph) -> _Gate | None:
             used.append(entry)
         return used.index(entry)
 
+    def read(place: str) -> Term:
+        places_read[place] = None
+        return Term(f"kw::load({place}, lanes)")
+
     def leaf(node: Node) -> Term | None:
         part = part_of(graph, node)
         if part is not None and node.shape == root.shape and node.dtype == "float32":
             wholes.add((part.source, part.axis, part.parts))
-            return Term(f"kw::load(a{field(part.source, node.dtype)} + part + {part.index} * run, lanes)")
+            return read(f"a{field(part.source, node.dtype)} + part + {part.index} * run")
         if node.name in places:
             if node.shape != root.shape or node.dtype not in ("float32", "bool"):
                 raise Unprintable(f"{node.name} is not {root.shape} of float32 or bool")
-            return Term(f"kw::load(a{field(node.name, node.dtype)} + flat, lanes)")
+            return read(f"a{field(node.name, node.dtype)} + flat")
         return None
 
     tree = Tree(graph, leaf)
@@ -115,7 +122,7 @@ def _find(graph: Graph) -> _Gate | None:
         return None
     statements = " ".join([*tree.lines, f"return {term.as_float()};"])
     output = len(graph.inputs) + len(graph.state)
-    return _Gate(axis, parts, statements, tuple(used), places[source], output)
+    return _Gate(axis, parts, statements, tuple(places_read), tuple(used), places[source], output)
 
 
 def _render(gate: _Gate, configuration: Configuration) -> Rendered:
@@ -123,6 +130,7 @@ def _render(gate: _Gate, configuration: Configuration) -> Rendered:
         "AXIS": gate.axis, "PARTS": gate.parts, "STATEMENTS": gate.statements, "INPUT": gate.source,
         "FIELDS": " ".join(f"const {c}* a{i};" for i, (_, c) in enumerate(gate.inputs)),
         "ARGUMENTS": ", ".join(f"args.tensor<const {c}>({place}).data()" for place, c in gate.inputs),
+        "ASKED": " ".join(f"kw::read_ahead(x.{place}, outer * run);" for place in gate.places),
         "OUTPUT": gate.output, "UNROLL": configuration["unroll"], "STREAM_MIB": configuration["stream_mib"],
     }  # fmt: skip
     return assemble("glu/glu.cpp", "glu", constants)

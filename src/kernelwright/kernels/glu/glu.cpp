@@ -17,6 +17,7 @@ template <bool kStreamed>
 static void gate(const Inputs& x, float* y, int64_t outer, int64_t run) {
   const int64_t chunks = (run + kChunk - 1) / kChunk;
   parallel(outer * chunks, 4 * outer * run, [&](int64_t first, int64_t last) {
+    const auto ask = [&](int64_t part, int64_t flat) { ASKED };
     Writer<kStreamed> writer(y + first / chunks * run + first % chunks * kChunk);
     for (int64_t c = first; c < last; ++c) {
       const int64_t o = c / chunks, j = c % chunks * kChunk, n = min(kChunk, run - j);
@@ -24,6 +25,7 @@ static void gate(const Inputs& x, float* y, int64_t outer, int64_t run) {
       float* to = writer.room(n);
       int64_t i = 0;
       for (; i + UNROLL * W <= n; i += UNROLL * W) {
+        for (int u = 0; u < UNROLL; ++u) ask(part + i + u * W, flat + i + u * W);
         F v[UNROLL];
 #pragma GCC unroll 4
         for (int u = 0; u < UNROLL; ++u) v[u] = x.value(part + i + u * W, flat + i + u * W, run, Full{});

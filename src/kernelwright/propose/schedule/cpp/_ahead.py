@@ -14,7 +14,7 @@ import torch
 
 from ..graph import same
 from ..tile import (
-    STREAM_BYTES,
+    SIZES,
     Buffer,
     Expression,
     Guard,
@@ -49,7 +49,7 @@ class Ahead:
 
 def is_large(buffer: Buffer) -> bool:
     """Tell whether a buffer of the largest workload is more than a cache holds; smaller ones are told at run time."""
-    return int(buffer.elements) * int(getattr(torch, buffer.dtype).itemsize) >= STREAM_BYTES
+    return int(buffer.elements) * int(getattr(torch, buffer.dtype).itemsize) >= SIZES["stream"]
 
 
 def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tuple[Ahead, ...]]:
