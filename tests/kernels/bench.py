@@ -13,7 +13,7 @@ from kernelwright.tasks.capture import Graph, capture
 Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Problem:
     """As much of a problem as capture needs."""
 
