@@ -52,6 +52,12 @@ def legs(monkeypatch):
             return result(record, 1.25)
 
     resumed: list[str] = []
+    task_of = module.flow.task_of
+
+    def load(target, most):
+        return planted_task() if target in {"a.py", "b.py"} else task_of(target, most)
+
+    monkeypatch.setattr(module.flow, "task_of", load)
     monkeypatch.setattr(module.flow, "optimize", optimize)
     monkeypatch.setattr(module.flow, "resume", resume)
     return begun, interrupt, resumed
@@ -123,6 +129,22 @@ def test_flags_of_the_search_go_to_every_run_and_settings_to_their_recipe(legs, 
     )
     assert [b[5].get("strategy.epsilon") for b in begun] == [0.3, None]
     assert "2.00x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nosuch.py", "--recipes", "polca"], "'nosuch.py' does not exist"),
+        (["b.py", "--recipes", "polca,mine.toml"], "no strategy is called 'nosuch'"),
+    ],
+)
+def test_every_leg_is_checked_before_the_first(legs, tmp_path, capsys, monkeypatch, words, complaint):
+    monkeypatch.chdir(tmp_path)
+    mine = 'title = "mine"\nsource = "me"\nmechanism = "none"\nleft_out = "all"\nstrategy = "nosuch"\n'
+    (tmp_path / "mine.toml").write_text(mine)
+    model = ["--model", "local:m@http://127.0.0.1:1/v1", "--store", str(tmp_path / "store")]
+    assert main(["compare", "a.py", *words, *model]) == 2
+    assert complaint in capsys.readouterr().err and not legs[0]
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(legs, tmp_path):

@@ -57,6 +57,12 @@ def test_words_become_a_task_file_and_the_call_is_in_the_ledger(tmp_path, capsys
     for command in (["runs"], ["show", "last"]):
         assert main([*command, "--store", str(tmp_path)]) == 0
     assert "from words" in capsys.readouterr().out
+    assert main(["show", "last", "--transcript", "--store", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "task from words: asked" in shown and WORDS in shown and ANSWER in shown
+    assert main(["show", "last", "--transcript", "--json", "--store", str(tmp_path)]) == 0
+    (line, _) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert line["event"] == "call" and json.loads(line["reply"])["text"] == ANSWER
     assert main(["resume", "last", "--store", str(tmp_path)]) == 2
     assert "searched nothing" in capsys.readouterr().err
 

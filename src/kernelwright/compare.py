@@ -12,7 +12,7 @@ import scipy
 from . import flow
 from .config import Settings
 from .records import Budget, DecisionStatus, Interval, Record, RunStatus, content_key
-from .search import Event, Result
+from .search import Event, Result, check_choices
 from .search.recipe import Recipe
 from .store import Calls, Store
 
@@ -82,6 +82,32 @@ class Comparison(Record):
             by_recipe.setdefault(leg.recipe, []).append(leg)
         standings = (_standing(name, legs) for name, legs in by_recipe.items())
         return tuple(sorted(standings, key=lambda s: -s.speedup.median))
+
+
+def check(
+    targets: Sequence[str],
+    recipes: Sequence[Recipe],
+    *,
+    usd: float | None,
+    arguments: Mapping[str, Any],
+    more: flow.Options,
+) -> None:
+    """See that every leg can begin, before the first one does.
+
+    Raises:
+        TaskError: a target is no task.
+        NotFoundError: a recipe names a strategy, proposer or editor that is not here.
+        InputError: a model's name, price or cap is missing.
+        MissingToolError: a model's SDK or key is not here.
+    """
+    composed = [recipe.arguments() for recipe in recipes]
+    for target in targets:
+        task = flow.task_of(target, arguments["max_elements"])
+        for one in composed:
+            check_choices(
+                task, arguments["baselines"], one["proposers"], arguments["tuner"], one["strategy"], one["editors"],
+                more={**one["more"], **more}, usd=usd,
+            )  # fmt: skip
 
 
 def compare(

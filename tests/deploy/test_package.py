@@ -177,8 +177,12 @@ assert sys.modules.get("kernelwright") is None
 
 @needs_compiler
 def test_the_kernel_itself_serves(tmp_path: Path) -> None:
-    """With the native op broken, calls inside the guard still work: the kernel answers, not the fallback."""
-    export(tmp_path / "out")
+    """With the native op broken, calls inside the guard still work: the kernel answers, not the fallback.
+
+    Its source does not carry our header, as those that people and agents write do not.
+    """
+    task, written = make_task(), CANDIDATE.model_copy(update={"sources": CANDIDATE.sources[:1]})
+    package(task, [variant(task, written)], claim(task), tmp_path / "out")
     code = """
 import torch
 from scale_shift import dispatcher
@@ -244,6 +248,9 @@ def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:
     source.write_text(source.read_text().replace("* a + pb[c]", "* a"))
     bad = subprocess.run(command, cwd=kernel.folder, capture_output=True, text=True)
     assert bad.returncode == 1, bad.stdout
+    source.write_text("no kernel")
+    unused = subprocess.run([*command, "-k", "serves"], cwd=kernel.folder, capture_output=True, text=True)
+    assert unused.returncode == 1 and "is not used" in unused.stdout
 
 
 def test_without_a_compiler_the_native_op_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

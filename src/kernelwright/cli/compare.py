@@ -56,6 +56,7 @@ def compare(
     """
     import sys
 
+    from ..compare import check
     from ..compare import compare as run_all
     from ..errors import InputError
     from ..records import Budget
@@ -73,15 +74,15 @@ def compare(
     if not asking.model:
         raise InputError("recipes ask a language model, and none was named; add --model NAME (docs/llm.md)")
     budget = Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd)
+    arguments = {
+        "languages": tuple(language or ()), "device": device, "baselines": tuple(baseline or ()),
+        "tuner": tuner or DEFAULT_TUNER, "max_elements": None if max_elements is None else int(max_elements),
+    }  # fmt: skip
+    check(targets, composed, usd=asking.usd, arguments=arguments, more=asking.options)
     with reporting(common, budget) as on_event:
         compared = run_all(
-            targets, composed, budget=budget, seeds=seeds, store=common.folder,
-            more=asking.options, on_event=on_event,
-            arguments={
-                "languages": tuple(language or ()), "device": device, "baselines": tuple(baseline or ()),
-                "tuner": tuner or DEFAULT_TUNER,
-                "max_elements": None if max_elements is None else int(max_elements),
-            },
+            targets, composed, budget=budget, seeds=seeds, store=common.folder, more=asking.options,
+            on_event=on_event, arguments=arguments,
         )  # fmt: skip
     standings = compared.standings()
     file = to or Path(compared.folder) / "comparison.html"

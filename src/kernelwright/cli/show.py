@@ -1,9 +1,13 @@
 """`kernelwright show`: one run in words and figures."""
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from pydantic import JsonValue
 
 from ..records import Evaluation
-from ..store import Store
+from ..store import Calls, Store
 from ._common import Common, print_json, speedup_text, table, time_text
 from .runs import standing
 
@@ -11,13 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def show(run: str, *, top: int = 20, sources: bool = False, common: Common | None = None) -> int:
+def show(
+    run: str,
+    *,
+    top: int = 20,
+    sources: bool = False,
+    transcript: Annotated[bool, Parameter(negative="")] = False,
+    common: Common | None = None,
+) -> int:
     """Show one run: its decision and its candidates, best first.
 
     Args:
         run: The run's id, a beginning of it, or `last`.
         top: How many candidates to show.
         sources: Print the best candidate's source as well.
+        transcript: Also all that models and agents were asked in it, and what they said.
         common: Flags of every command.
     """
     common = common or Common()
@@ -25,9 +37,13 @@ def show(run: str, *, top: int = 20, sources: bool = False, common: Common | Non
         record = store.run(run)
         evaluations = sorted(store.evaluations(record.id), key=_median, reverse=True)
         result, status = store.result(record.id), standing(store, record)
+    with Calls(common.folder) as calls:
+        said = calls.transcript(record.id) if transcript else []
     if common.json:
         for evaluation in evaluations:
             print_json("evaluation", **evaluation.model_dump(mode="json", exclude={"timing"}))
+        for call in said:
+            print_json("call", **call)
         print_json("result", **{**record.model_dump(mode="json"), "status": status, "result": result})
         return 0
     print(f"run {record.id}: {record.task_name} on {record.device}, seed {record.seed}, {status}")
@@ -39,7 +55,23 @@ def show(run: str, *, top: int = 20, sources: bool = False, common: Common | Non
     if sources and evaluations:
         for file in evaluations[0].candidate.sources:
             print(f"\n--- {file.path}\n{file.text}")
+    for call in said:
+        asked, answer = _words(call["request"]), _words(call["reply"]) or "(no answer)"
+        print(f"\n=== {call['who']}, {call['purpose']}: asked\n{asked}\n=== answered\n{answer}")
     return 0
+
+
+def _words(said: JsonValue) -> str:
+    """Return the words of a request or an answer: a model's stand among figures, as JSON."""
+    try:
+        held = json.loads(str(said or ""))
+    except ValueError:
+        return str(said or "")
+    if isinstance(held, dict) and "text" in held:
+        return str(held["text"])
+    if isinstance(held, list):
+        return "\n".join(str(turn["text"]) for turn in held)
+    return str(said)
 
 
 def _median(evaluation: Evaluation) -> float:

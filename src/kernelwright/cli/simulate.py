@@ -62,6 +62,9 @@ def simulate(
             recorded=len(recording.evaluations), moves=len(recording.steps),
         )  # fmt: skip
     else:
-        print(f"run {recording.name}: {len(recording.steps)} moves, {len(recording.evaluations)} candidates")
+        print(
+            f"run {recording.name}: {len(recording.steps)} moves, {len(recording.evaluations)} candidates; "
+            f"each strategy evaluates {most} of them, {seeds} times"
+        )
         table(rows, empty="no strategy")
     return 0

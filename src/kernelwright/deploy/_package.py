@@ -14,7 +14,8 @@ from string import Template
 from ..errors import InputError
 from ..languages import prepared
 from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
-from ..records import Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
+from ..languages.cpp import header
+from ..records import Candidate, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ._claim import Claim
 from ._guard import Variant, guard
 
@@ -85,7 +86,7 @@ def _fill(
     home = folder / name
     (home / "variants").mkdir(parents=True)
     for variant in variants:
-        _write(home / "variants" / variant.name, variant.evaluation.candidate.sources)
+        _write(home / "variants" / variant.name, _whole(variant.evaluation.candidate))
     _write(home / "reference", task.reference.files)
     weights = [s.name for s in task.split(Split.SEARCH)[0].state]
     rows = [{**_table_row(v, device), "weights": weights} for v in variants]
@@ -199,6 +200,13 @@ def _schema_type(spec: TensorSpec | ScalarSpec, alias: str) -> str:
 def _identifier(text: str) -> str:
     name = re.sub(r"\W+", "_", text).strip("_").lower() or "kernel"
     return f"k_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+
+
+def _whole(candidate: Candidate) -> Sequence[SourceFile]:
+    """Return a candidate's sources with our header, which its language lends to those that do not carry it."""
+    own = header()
+    lent = candidate.language == "cpp" and own.path not in {file.path for file in candidate.sources}
+    return (*candidate.sources, own) if lent else candidate.sources
 
 
 def _write(folder: Path, files: Sequence[SourceFile]) -> None:

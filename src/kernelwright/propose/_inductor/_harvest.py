@@ -46,7 +46,7 @@ def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DE
     """
     settings = Settings.from_environment()
     with subprocess.Popen(
-        [sys.executable, "-m", "kernelwright.propose._inductor"],
+        [sys.executable, "-P", "-m", "kernelwright.propose._inductor"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
