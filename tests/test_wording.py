@@ -133,3 +133,9 @@ def test_an_answer_that_is_no_task_is_asked_for_again_with_the_complaint(tmp_pat
 def test_what_is_no_plain_task_is_refused_unrun(text, complaint):
     with pytest.raises(ReplyError, match=complaint):
         task_in(text)
+
+
+@pytest.mark.parametrize("reaching", ["open('x').read()", "torch.load('x')", "eval('x')"])
+def test_a_task_computes_from_its_arguments_alone(reaching):
+    with pytest.raises(ReplyError, match="compute from the arguments alone"):
+        task_in(FILE.replace("return x", f"return {reaching} + x"))

@@ -19,6 +19,10 @@ from .records import Budget, Reference, RunStatus, SourceFile, Task
 from .store import Store
 
 _IMPORTED = frozenset({"torch", "math", "kernelwright"})
+_OUTSIDE = frozenset(
+    {"open", "exec", "eval", "compile", "input", "__import__", "torch.load", "torch.save", "torch.hub"}
+)
+"""What reaches files, other code or people; what a task computes it computes from its arguments."""
 _OF_THE_JUDGE = frozenset({"contract", "hidden", "confirm", "fixed", "regimes"})
 """What `@kw.task` may be told that makes its checks weaker: for a person to add."""
 _BODY = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
@@ -89,6 +93,9 @@ def task_in(text: str) -> str:
         foreign = _modules(node) - _IMPORTED
         if foreign:
             raise ReplyError(f"the file imports {', '.join(sorted(foreign))}; use torch and math alone")
+    said = {ast.unparse(n) for n in ast.walk(module) if isinstance(n, ast.Name | ast.Attribute)}
+    if outside := sorted(said & _OUTSIDE):
+        raise ReplyError(f"the file uses {', '.join(outside)}; compute from the arguments alone")
     marks = [(n.name, mark) for n in module.body if isinstance(n, ast.FunctionDef) for mark in _marks(n)]
     if len(marks) != 1:
         raise ReplyError(f"the file has {len(marks)} functions under @kw.task(...); write exactly one")
