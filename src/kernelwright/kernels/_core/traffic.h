@@ -22,8 +22,8 @@ constexpr int64_t kLargeBytes = 4 << 20;  // of a tensor that a walk does not fi
 constexpr int64_t kAheadBytes = 2048;
 
 // Asks for what a walk through `elements` in all reads 32 lines later, to be read once; nothing where they lie in
-// cache. The machine's own prefetching ends at every page of 4 KiB: 10.5 M floats read and written past the caches take
-// 1.94 ms with this and 2.39 ms without (2 threads of an AMD EPYC with AVX-512).
+// cache. The machine's own prefetching ends at every page of 4 KiB. Sums over what lies in memory took 4 to 11 % less
+// with this, maps 2 to 4 %, maps that write whole lines past the caches the same (2 threads of an AMD EPYC, AVX-512).
 template <class T> KW_INLINE void read_ahead(const T* p, int64_t elements) {
   if (elements * int64_t(sizeof(T)) >= kLargeBytes) __builtin_prefetch(p + kAheadBytes / int64_t(sizeof(T)), 0, 0);
 }

@@ -57,13 +57,14 @@ def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tup
 
     Covers: arguments' rows, side by side in lanes, that several passes within one loop go over from end to end; large
     buffers that one pass walks through, all at once or row after row; large buffers whose columns are folded.
-    Does not cover: rows of which parts are skipped; what is read at several places, or only under a condition.
+    Does not cover: rows of which parts are skipped; what is read at several places, or only under a condition; scans,
+    which took 1 to 7 % longer with it.
     """
     found: dict[str, tuple[Ahead, ...]] = {}
     for rows, within in _blocks(body):
         passes = [s for s in within if isinstance(s, Loop)]
         if rows is None or len(passes) == 1:
-            walks = (p for p in passes if (p.vector or p.ordered) and p.begin == number(0))
+            walks = (p for p in passes if p.vector and p.begin == number(0))
             found |= {p.axis: tuple(_walked(program, rows, p)) for p in walks}
         elif passes and all(p.vector and _bounds(p) == (number(0), passes[0].end) for p in passes):
             axis = passes[-1].axis

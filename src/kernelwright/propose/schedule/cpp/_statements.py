@@ -306,8 +306,7 @@ class Body(Accumulators):
         if not folded or not _is_scan(s.body, folded):
             raise Unprintable("iterations that wait for each other in another way than by what they fold")
         self.scanned, self.scope.axis, pad = folded, s.axis, "  " * depth
-        body = [f"{pad}    {self._asked(a)}" for a in self.ahead.get(s.axis, ())]
-        body += self.print(s.body, depth + 2)
+        body = self.print(s.body, depth + 2)
         self._restore(before)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         return [
