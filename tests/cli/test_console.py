@@ -89,3 +89,9 @@ def test_the_next_command_can_be_copied_where_no_shell_finds_the_program(monkeyp
     assert program() == ".venv/bin/kernelwright"
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     assert program() == "kernelwright"
+
+
+def test_that_baselines_start_is_said():
+    data = {"names": ["eager", "compile"], "workloads": ["a"]}
+    waits = Event(event="baselines", run="r1", elapsed_s=0.0, data=data)
+    assert describe(waits) == "starting what must be beaten: eager, compile"

@@ -166,7 +166,9 @@ def test_the_first_candidate_is_shown_before_the_other_baselines_start(judge, mo
     assert said == [], "a wrong kernel is no first one"
     found = judge.screen(*FAST)
     names = [event for event, given in said if given.get("only") is None]
-    assert names[:3] == ["verified", "glance", "start"]
+    assert names[:4] == ["verified", "glance", "baselines", "start"], (
+        "what takes long is said before it begins"
+    )
     assert said[0] == ("verified", {"candidate": FAST[0].key, "language": "torch"}), (
         "before any baseline starts"
     )

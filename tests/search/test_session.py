@@ -73,7 +73,8 @@ class Rig:
 
     @property
     def result(self):
-        return result_of(self.run, self.outcome, self.meter, None)
+        cut = [data["message"] for event, data in self.events if event == "budget"]
+        return result_of(self.run, self.outcome, self.meter, None, cut, cut)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -248,6 +249,7 @@ def test_nothing_is_accepted_of_a_budget_that_is_spent(store):
     rig.go()
     assert len(rig.judge.screened) == 1 and rig.judge.accepted == []
     assert not rig.outcome.accepted
+    assert rig.result.reason.endswith("; no budget left to accept 1 finalists")
     assert "no budget left" in next(data["message"] for event, data in rig.events if event == "budget")
 
 

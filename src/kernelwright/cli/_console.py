@@ -80,6 +80,8 @@ def describe(event: "Event") -> str:
         case "glance":
             against = f"against {data['baseline']} alone"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"
+        case "baselines":
+            return f"starting what must be beaten: {', '.join(data['names'])}"
         case "isolation":
             return f"isolation: {', '.join(data['layers'])}"
         case "accept":

@@ -20,6 +20,9 @@ _NOT_TESTED = (
     "gradients",
 )
 
+_REASONS = frozenset({"proposer", "edits", "budget"})
+"""Events that say why something did not happen."""
+
 
 def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
     """Return the evaluations that a run accepted, the one that serves most first."""
@@ -32,9 +35,9 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
 def conclude(setting: Search, outcome: Outcome) -> Result:
     """Package what a run accepted, sum it up, and keep that as the run's end."""
     run = setting.run
-    asked = [e for e in setting.store.events(run.id) if e["event"] in {"proposer", "edits", "budget"}]
-    said = [str(event["message"]) for event in asked]
-    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said)
+    told = [(e["event"], str(e["message"])) for e in setting.store.events(run.id) if e["event"] in _REASONS]
+    said, cut = [words for _, words in told], [words for event, words in told if event == "budget"]
+    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said, cut)
     with Calls(setting.store.folder) as calls:
         result = result.model_copy(update={"usd": calls.spent_usd(run.id)})
     setting.say("standing", workloads=[row.model_dump(mode="json") for row in standings(outcome)])

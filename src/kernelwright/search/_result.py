@@ -218,11 +218,17 @@ def standings(outcome: Outcome) -> tuple[Standing, ...]:
 
 
 def result_of(
-    run: Run, outcome: Outcome, meter: Meter, kernel: str | None = None, said: Sequence[str] = ()
+    run: Run,
+    outcome: Outcome,
+    meter: Meter,
+    kernel: str | None = None,
+    said: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> Result:
     """Sum a run up. Nothing counts as improved that the full acceptance did not accept.
 
-    `said` is what those who were asked for proposals had to say where they had none, and what the time was up for.
+    `said` is what those who were asked for proposals had to say where they had none, and what the time was up for;
+    `cut` is the latter alone.
     """
     best, served = outcome.best, outcome.served
     decision = best.decision if best is not None else None
@@ -233,7 +239,7 @@ def result_of(
         run=run.id,
         task=run.task_name,
         decision=status,
-        reason=_why(outcome, said),
+        reason=_why(outcome, said, cut),
         speedup=decision.speedup if decision else None,
         baseline=decision.baseline or None if decision else None,
         bound_us=decision.bound_us or None if decision else None,
@@ -249,12 +255,13 @@ def result_of(
     return result.model_copy(update={"caveat": caveat(result.baseline or "")})
 
 
-def _why(outcome: Outcome, said: Sequence[str]) -> str:
+def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
     """Say why nothing better came of a run; nothing where something serves."""
     if outcome.served:
         return ""
     if outcome.best is not None:
-        return _reason(outcome.best.decision.reason)
+        unfinished = cut if outcome.best.stage != "full" else ()
+        return "; ".join((_reason(outcome.best.decision.reason), *dict.fromkeys(unfinished)))
     words = "; ".join(dict.fromkeys(said)) or f"stopped by {outcome.stopped_by}"
     return f"nothing was evaluated: {words}"
 

@@ -252,6 +252,8 @@ class Acceptance:
         ]
         chosen = self._workloads(phase, verdict, workloads)
         if phase != "glance":
+            if not self._bench.ready(chosen):
+                self._say("baselines", names=list(self._baselines), workloads=[w.name for w in chosen])
             with stages("baselines"):
                 stages.over = not self._bench.start(chosen, left_s=stages.left_s)
         try:
