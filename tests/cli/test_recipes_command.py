@@ -26,7 +26,7 @@ def test_optimize_follows_a_recipe_and_flags_count_more(asked):
         "local:m@http://127.0.0.1:1/v1",
     )
     assert main([*words, "--strategy", "beam", "--proposer", "library"]) == 130
-    assert asked["strategy"] == "beam" and asked["proposers"] == ["library"]
+    assert asked["strategy"] == "beam" and asked["proposers"] == ("library",)
 
 
 def test_without_a_model_it_begins_with_what_needs_none(asked):

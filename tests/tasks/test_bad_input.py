@@ -59,9 +59,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "softmax.py").write_text("")
     with pytest.raises(TaskError, match=r"sofmax\.py' does not exist; did you mean '.*softmax\.py'"):
         load_task(tmp_path / "sofmax.py")
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(TaskError, match=r"is no task; expected a \.py or \.json"):
-        load_task(tmp_path / "notes.txt")
+    for name, message in (
+        ("notes.txt", "is said in words"),
+        ("notes.csv", r"is no task; expected a \.py or \.json"),
+    ):
+        (tmp_path / name).write_text("hello")
+        with pytest.raises(TaskError, match=message):
+            load_task(tmp_path / name)
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(TaskError, match="not UTF-8"):
         load_task(tmp_path / "binary.py")
