@@ -1,6 +1,7 @@
 """Peaks of this machine: they stand in order, and a real copy may come near the bound and not pass it."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,6 +41,15 @@ def in_order(device: Device, values: dict[str, Peak]) -> None:
     assert all(p.source.startswith("measured: ") for p in values.values())
 
 
+class Copying:
+    """As much of a problem as a bound needs."""
+
+    task = SimpleNamespace(contract=Contract())
+
+    def reference(self, workload: Workload) -> Callable[..., torch.Tensor]:
+        return lambda x: x.clone()
+
+
 @pytest.mark.alone
 def test_peaks_stand_in_order_and_a_large_copy_is_near_its_bound_and_never_beats_it(tmp_path: Path) -> None:
     device = detect("cpu")
@@ -49,9 +59,7 @@ def test_peaks_stand_in_order_and_a_large_copy_is_near_its_bound_and_never_beats
     wall_after, busy_after = copy_us(device.cores)
     if "_micro.cpp" in peaks.values["dram.read"].source:
         in_order(device, peaks.values)
-    problem = SimpleNamespace(
-        reference=lambda workload: lambda x: x.clone(), task=SimpleNamespace(contract=Contract())
-    )
+    problem = Copying()
     workload = Workload(name="w", arguments=(TensorSpec(name="x", shape=(COUNT,), dtype="float32"),))
     found = bound(problem, workload, device, peaks)
     assert found.binding.startswith("dram")
