@@ -62,3 +62,9 @@ def test_a_call_that_is_long_enough_by_itself_is_not_tried_many_times(problem):
 
 def test_calls_too_short_to_tell_from_the_block_are_bounded(problem):
     assert calls_of(problem, 0.0)[0] == 256
+
+
+def test_one_call_is_made_where_there_is_no_room_for_its_arguments(problem, monkeypatch):
+    monkeypatch.setattr("kernelwright.measure._station._MOST_ARGUMENT_BYTES", 1000)
+    calls, visits = calls_of(problem, 25.0)
+    assert (calls, visits) == (1, [(1, 1)] * 2)

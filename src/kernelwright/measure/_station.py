@@ -127,7 +127,7 @@ class Station:
             return
         sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
         fastest = min(self._call_us(leg, sets, wanted_us) for leg in self.legs)
-        self._calls = max(1, min(int(wanted_us / max(1.0, fastest)) + 1, self._most_calls()))
+        self._calls = min(int(wanted_us / max(1.0, fastest)) + 1, self._most_calls())
         if self._calls > 1:
             sets = self._content.several(self._calls)
             for leg in self.legs:
@@ -144,7 +144,7 @@ class Station:
         return min(self._visit(leg, sets, calls, fetch=0)[0].time_us for _ in range(2))
 
     def _most_calls(self) -> int:
-        """Return how many calls a block has room for, each with a set of its own: no answer can be given twice.
+        """Return how many calls a block has room for, one at least, each with a set of its own: none is answered twice.
 
         Cold, the flush has put the sets out of cache; weights, which all calls share, would be warm from the second on.
         """
@@ -152,9 +152,11 @@ class Station:
         given = bytes_of(self.workload.arguments)
         if not self.cold:
             room = _MOST_OUTPUT_BYTES // max(1, held), _MOST_ARGUMENT_BYTES // max(1, given)
-            return min(_MOST_CALLS, self._content.most, *room)
+            return max(1, min(_MOST_CALLS, self._content.most, *room))
         own = given + held
-        return min(_MOST_COLD_CALLS, _MOST_COLD_BYTES // max(1, own)) if shared <= _SHARED_SHARE * own else 1
+        if shared > _SHARED_SHARE * own:
+            return 1
+        return max(1, min(_MOST_COLD_CALLS, _MOST_COLD_BYTES // max(1, own)))
 
     def block(self, phase: Phase) -> Block:
         """Run every leg once on the same fresh bytes and compare what came out.

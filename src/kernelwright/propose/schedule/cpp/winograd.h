@@ -2,7 +2,8 @@
 //   out tile = A^T [ (G g G^T) * (B^T d B) ] A, with the products summed over channels by register tiles.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), section 4.1, F(2x2, 3x3).
 // Lanes run over tiles side by side. Weights come transformed, (16, rows, channels), or are so once a call (16/9 of
-// their bytes written and read); tiles of the image, for all channels, and the sums of a block of rows stay in the second cache between the transforms.
+// their bytes written and read); tiles of the image, for all channels, and the sums of a block of rows stay in the
+// second cache between the transforms.
 #pragma once
 #include <type_traits>
 
