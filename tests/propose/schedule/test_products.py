@@ -194,17 +194,26 @@ def test_the_estimate_prefers_tiles_with_what_follows_where_memory_is_the_bound(
     assert min(wide.index("panels"), wide.index("direct")) < wide.index("library")
 
 
+def operations(form, function, *shapes):
+    graph = graph_of(function, *shapes)
+    (name,) = (n.name for n in graph.nodes if isinstance(n, Contract))
+    return estimate(lower(graph, Decisions(tilings={name: Tiling(form)}))).operations
+
+
+def test_the_estimate_sees_lanes_beside_each_other_in_a_matrix_chosen_by_index():
+    chosen = operations(
+        "direct", lambda x, w: torch.einsum("nd,ndf->nf", x, w[x.argmax(1)]), (128, 64), (64, 64, 256)
+    )
+    given = operations("direct", lambda x, w: torch.einsum("nd,ndf->nf", x, w), (128, 64), (128, 64, 256))
+    assert chosen < 2 * given
+
+
 @pytest.mark.parametrize("form", ["panels", "direct", "winograd"])
 def test_the_estimate_sees_lanes_that_are_read_one_by_one(form):
-    def operations(function, *shapes):
-        graph = graph_of(function, *shapes)
-        (name,) = (n.name for n in graph.nodes if isinstance(n, Contract))
-        return estimate(lower(graph, Decisions(tilings={name: Tiling(form)}))).operations
-
     spread = operations(
-        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), (2, 16, 32, 32), (16, 16, 3, 3)
+        form, lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), (2, 16, 32, 32), (16, 16, 3, 3)
     )
-    beside = operations(lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 63, 63), (16, 16, 3, 3))
+    beside = operations(form, lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 63, 63), (16, 16, 3, 3))
     assert spread > 1.4 * beside, "as many multiplications, but zeros lie between elements"
 
 

@@ -92,8 +92,8 @@ def _one_by_one(value: Expression, axis: str) -> bool:
     """Tell whether lanes along an axis read elements that do not lie side by side."""
     for e in walk(value):
         if isinstance(e, Load) and axis in positions(e):
-            *outer, last = (stride(i, axis) for i in e.index)
-            if last != number(1) or any(o != number(0) for o in outer):
+            *outer, last = e.index
+            if stride(last, axis) != number(1) or any(axis in positions(i) for i in outer):
                 return True
     return False
 
