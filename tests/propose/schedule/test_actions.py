@@ -337,6 +337,26 @@ def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_lo
     assert explained(found[0], alone(network)).endswith("65 operations in 64 kernels")
 
 
+@pytest.mark.parametrize(
+    "factor", [torch.tanh, lambda x: torch.cat([x[:, :40], -x[:, 40:]], -1), lambda x: torch.relu(x).t().t()]
+)  # fmt: skip
+def test_what_plain_loops_of_a_product_read_is_computed_once_where_torch_multiplies_nothing(factor):
+    graph = graph_of(lambda x, w: factor(x) @ w, (128, 96), (96, 128))
+    best = beam(graph, actions=offered(forms_of("opencl")))[0].state
+    assert [action for action, _ in best.steps] == ["store"] and len(best.program.steps) == 2
+    inputs = dict(enumerate((torch.randn(128, 96), torch.randn(96, 128))))
+    fused, stored = (run_program(state.program, inputs) for state in (State(graph, graph), best))
+    assert all(torch.equal(a, b) for a, b in zip(fused, stored, strict=True))
+    assert not list(BY_NAME["store"].sites(best)), "it is stored"
+
+
+@pytest.mark.parametrize(
+    ("language", "may"), [("cpp", True), ("triton", True), ("opencl", False), ("wgsl", False)]
+)
+def test_products_are_left_to_torch_by_languages_that_can_call_it(language, may):
+    assert ("library" in {action.name for action in offered(forms_of(language))}) is may
+
+
 def test_the_start_of_a_network_is_there_before_its_beam_is_searched(network, monkeypatch):
     monkeypatch.setattr(_beam, "beam", lambda *_, **__: pytest.fail("searched"))
     assert next(leaves(network)).state.text == "library(all)"

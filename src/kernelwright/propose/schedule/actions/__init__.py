@@ -114,6 +114,8 @@ def _needs(action: Action) -> set[str]:
             return {"segments"}
         case Activated():
             return {"onednn"}
+        case Library():
+            return {"native"}
         case OnLoops():
             return {"moves"}
         case _:

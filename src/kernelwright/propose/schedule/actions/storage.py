@@ -3,8 +3,23 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Constant, Contract, Graph, Input, Node, Point, Reduce, sources_of
+from ..graph import (
+    Cat,
+    Constant,
+    Contract,
+    Graph,
+    Input,
+    Node,
+    Pad,
+    Permute,
+    Point,
+    Reduce,
+    Reshape,
+    Window,
+    sources_of,
+)
 from ._state import State
+from .product import plain_products
 
 _COSTLY = frozenset({
     "exp", "log", "sigmoid", "tanh", "erf", "gelu", "silu", "mish", "softplus", "pow", "sin", "cos", "expm1", "log1p",
@@ -15,30 +30,50 @@ _MANY = 3
 
 @dataclass(frozen=True)
 class Store:
-    """Store a value that several users read, instead of computing it again for each: traffic for operations.
+    """Store a value that is read more than once, instead of computing it at every reading: traffic for operations.
 
     `all` stores what several kernels would compute from ever more tensors, by kernels of their own: the sums that
-    residual connections pass on.
+    residual connections pass on; and what the plain loops of products read.
     """
 
     name = "store"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield costly values with several users, and reductions, that are not stored yet."""
-        if _passed_on(state):
+        """Yield what is not stored yet: factors of plain products; reductions and costly values with several users."""
+        factors = _factors(state)
+        if factors or _passed_on(state):
             yield "all"
         for node in state.graph.nodes:
             known = node.name in state.decisions.store or isinstance(node, Input | Constant)
             costly = isinstance(node, Reduce) or (isinstance(node, Point) and node.op in _COSTLY)
-            if not known and costly and len(state.graph.users[node]) > 1:
+            if node.name in factors or (not known and costly and len(state.graph.users[node]) > 1):
                 yield node.name
 
     def apply(self, state: State, site: str) -> State:
         """Store the value."""
-        made = state.decisions
-        if site == "all":  # by kernels of their own: what stores it on the way may be the last to read it
-            return replace(state, decisions=replace(made, before=made.before | _passed_on(state)))
+        made, factors = state.decisions, _factors(state)
+        # By kernels of their own: what stores it on the way may be the last to read it.
+        before = factors | _passed_on(state) if site == "all" else factors & {site}
+        if before:
+            return replace(state, decisions=replace(made, before=made.before | before))
         return replace(state, decisions=replace(made, store=made.store | {site}))
+
+
+def _factors(state: State) -> frozenset[str]:
+    """Name values that are computed at every step of a product's plain loops, and not stored yet."""
+    found = set[str]()
+    for product in plain_products(state):
+        for factor in map(_whole, sources_of(product)):
+            if isinstance(factor, Cat) or (isinstance(factor, Point) and factor.op != "cast"):
+                found.add(factor.name)
+    return frozenset(found - state.decisions.store - state.decisions.before)
+
+
+def _whole(node: Node) -> Node:
+    """Return what a node is a view of."""
+    while isinstance(node, Reshape | Permute | Pad | Window):
+        (node,) = sources_of(node)
+    return node
 
 
 def _passed_on(state: State) -> frozenset[str]:

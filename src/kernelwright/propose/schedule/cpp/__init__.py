@@ -18,7 +18,7 @@ from ._program import Printer, Style
 
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
-FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "double")
+FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "native", "double")
 """Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
 `double` for sums in float64."""

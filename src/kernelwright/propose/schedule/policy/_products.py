@@ -70,6 +70,8 @@ def contraction_cost(
         full *= min(1.0, rows / _REUSED)
     slower = 1 if t.accumulate == "float32" else 2
     reading = times_read * batch * columns * inner * _reading(step) / fed
+    if t.form == "loops":
+        reading = batch * rows * columns * inner * (_fused(step.left) + _fused(step.right))
     return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))
 
 
@@ -79,13 +81,18 @@ def _reading(step: Contraction) -> int:
     What is fused before the product is computed at every read; where lanes lie apart, one by one.
     """
     of = {"dots": [step.inner], "panels": [step.columns, step.inner]}.get(step.tiling.form, [step.columns])
-    within = list(walk(step.right))
-    fused = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
-    fused += any(isinstance(e, Guard) for e in within)
+    fused = _fused(step.right)
     if all(axes and _one_by_one(step.right, axes[-1].name) for axes in of):
         return (2 + fused) * _VECTOR
     apart = sum(int(a.size) > 1 for a in (*step.columns, *step.inner))
     return fused + _ADDRESS * max(0, apart - 2)
+
+
+def _fused(factor: Expression) -> int:
+    """Count the operations that compute an element of a factor."""
+    within = list(walk(factor))
+    computed = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
+    return computed + any(isinstance(e, Guard) for e in within)
 
 
 def _one_by_one(value: Expression, axis: str) -> bool:

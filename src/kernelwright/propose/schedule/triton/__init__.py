@@ -22,7 +22,10 @@ from ._functions import TAKEN
 from ._product import is_product
 from ._program import Choice, Printer
 
-__all__ = ["Choice", "Unprintable", "render", "space"]
+__all__ = ["FORMS", "Choice", "Unprintable", "render", "space"]
+
+FORMS = ("native",)
+"""What torch computes runs between the kernels."""
 
 
 def render(
