@@ -129,5 +129,5 @@ def test_help_does_not_load_torch():
 
 
 def test_help_of_no_command_loads_torch():
-    ask = "from kernelwright.cli import _app; [_app.main([name, '--help']) for name in _app._COMMANDS]"
+    ask = "from kernelwright.cli import _app; [_app.main([name, '--help']) for name in _app.COMMANDS]"
     assert "torch" not in loaded_after(ask)

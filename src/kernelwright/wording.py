@@ -11,7 +11,7 @@ from importlib.resources import files
 from inspect import getdoc
 from pathlib import Path
 
-from .errors import ModelError
+from .errors import InputError, ModelError
 from .llm import Completion, Limits, Message, Models, Options, check_models
 from .propose.llm._asking import ask
 from .propose.llm._replies import ReplyError, read_code
@@ -46,10 +46,14 @@ def write_task(words: str, *, options: Options, usd: float | None, store: Path) 
     """Ask the first of the options' models for the task that the words describe.
 
     Raises:
-        ModelError: there is no model, it does not answer, no money is left, or no answer was a task.
-        InputError: the model's name, price or cap is missing.
+        ModelError: the model does not answer, no money is left, or no answer was a task.
+        InputError: there are no words, or the model's name, price or cap is missing.
         MissingToolError: its SDK or key is not here.
     """
+    if not options.get("models"):
+        raise InputError("no model was named to write the task; name one with --model PROVIDER:MODEL")
+    if not words.strip():
+        raise InputError("there are no words; say what is to be computed, on which sizes and dtypes")
     check_models(options, usd)
     said = SourceFile(path="words.md", text=words)
     reference = Reference(files=(said,), entry="words.md:words", style="function")

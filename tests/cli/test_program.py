@@ -8,10 +8,7 @@ import sys
 import pytest
 
 from kernelwright.cli import main
-
-COMMANDS = (
-    "optimize", "judge", "bound", "doctor", "runs", "show", "resume", "report", "export", "decide", "admit",
-)  # fmt: skip
+from kernelwright.cli._app import COMMANDS
 
 
 @pytest.fixture
@@ -37,6 +34,23 @@ def test_help_of_every_command(capsys, command):
     said = capsys.readouterr()
     assert "--store" in said.out and "--json" in said.out
     assert said.err == ""
+
+
+def test_help_of_a_command_says_all_that_its_function_says(capsys):
+    assert main(["judge", "--help"]) == 0
+    assert "Exit code 0: the candidate is right and honest" in capsys.readouterr().out
+
+
+def test_help_has_the_word_that_switches_off_only_where_there_is_something_to_switch_off(capsys):
+    assert main(["optimize", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--no-learn" in said and "--no-json" not in said and "--no-backward" not in said
+
+
+def test_help_leaves_out_what_is_merely_not_given(capsys):
+    assert main(["optimize", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "[default: 0]" in said and "None]" not in said and "False]" not in said and "()]" not in said
 
 
 def test_version(program):
@@ -67,8 +81,15 @@ WRONG = {
     "unknown baseline": (("optimize", "{task}", "--baseline", "nosuch"), "nosuch"),
     "negative budget": (("optimize", "{task}", "--evaluations", "-1"), "-1"),
     "no time": (("optimize", "{task}", "--minutes", "0"), "minutes"),
+    "endless": (("optimize", "{task}", "--minutes", "inf"), "minutes"),
+    "endless sizes": (("optimize", "{task}", "--max-elements", "inf"), "'inf' is not a number such as 4e6"),
+    "no file": (("optimize", "/dev/null"), "'/dev/null' is no file"),
+    "no kernel to start from": (("optimize", "{task}", "--kernel", "nosuch.cpp"), "kernel file 'nosuch.cpp'"),
+    "no recorded space": (("tune", "--space", "nosuch.csv"), "(.csv or .csv.gz): No such file or directory"),
+    "no words": (("task", " ", "--to", "{task}.py", "--model", "local:m@http://127.0.0.1:9"), "no words"),
+    "no model for words": (("task", "a softmax", "--to", "{task}.py"), "--model"),
     "not a number": (("optimize", "{task}", "--evaluations", "many"), "many"),
-    "unknown flag": (("optimize", "{task}", "--nosuch"), "--nosuch"),
+    "unknown flag": (("optimize", "{task}", "--nosuch"), "see `kernelwright optimize --help`"),
     "no target": (("optimize",), "TARGET is missing"),
     "unknown command": (("nosuch",), "nosuch"),
     "unknown run": (("show", "nosuch"), "nosuch"),

@@ -19,10 +19,10 @@ def test_it_is_printed_and_needs_nothing_else():
 
 
 def test_every_command_in_it_exists():
-    from kernelwright.cli._app import _COMMANDS
+    from kernelwright.cli._app import COMMANDS
 
     named = set(re.findall(r"kernelwright (\w+)", guide()))
-    assert {"describe", "judge", "export", "lessons"} <= named <= set(_COMMANDS)
+    assert {"describe", "judge", "export", "lessons"} <= named <= set(COMMANDS)
 
 
 @pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from ._common import Count
+from ._common import Count, Positive
 
 if TYPE_CHECKING:
     from ..flow import Options
@@ -21,7 +20,7 @@ class Agents:
     agent: str = ""
     """Coding agent that writes kernels: `claude`, `codex`, or a command line, in which `{prompt}` stands for what it
     is told. By itself it is one more proposer; with `--editor agent` the strategy sends it to work."""
-    agent_minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    agent_minutes: Positive | None = None
     """Most minutes for one piece of an agent's work; 15 by default."""
     agent_judgements: Count | None = None
     """How often an agent may ask the judge in one piece of work; 20 by default."""

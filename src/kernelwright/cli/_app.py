@@ -9,7 +9,15 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from .. import __version__
 from ..errors import KernelwrightError, StoreError, known_names
@@ -25,43 +33,71 @@ _COLLECTIONS = 50_000, 20, 50
 """Thresholds of Python's collector. What torch's compiler allocates as it is imported stays; by default it is walked
 again and again, for a seventh of the processor time until a task is captured."""
 
-_COMMANDS = {
-    "optimize": "Search for a faster kernel, verify it, and package it.",
-    "judge": "Verify and measure a candidate against a task.",
-    "describe": "Say what a task computes, to whoever writes a kernel for it.",
-    "task": "Let a language model write a task from words.",
-    "profile": "Say where the time of the native op goes.",
-    "bound": "Say how fast a task could be on a device, by physics.",
-    "lessons": "List, search, exchange or audit what earlier runs taught.",
-    "trajectories": "Write runs as data to train on: a line of JSON for each candidate.",
-    "prompts": "List the versions of the prompts with what came of them.",
-    "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
-    "doctor": "Say what is here, what is missing, and what to do about it.",
-    "runs": "List the runs in the store.",
-    "show": "Show one run: its decision and every candidate.",
-    "resume": "Go on with a run that was interrupted.",
-    "report": "Write a run as one self-contained HTML file.",
-    "export": "Write a run's accepted kernel as an importable package.",
-    "decide": "Decide again from the raw blocks in the store.",
-    "compare": "Run recipes head to head at equal budget.",
-    "recipes": "List the field's systems as recipes over the same parts.",
-    "strategies": "List what decides which edit to ask for next, with its settings.",
-    "tune": "Replay a recorded search space: what a tuner would have found in it.",
-    "simulate": "Replay a recorded run: what other strategies would have found in it.",
-    "admit": "Show that a task's checks reject every mutant.",
+_GROUPS = {
+    "Search": {
+        "optimize": "Search for a faster kernel, verify it, and package it.",
+        "resume": "Go on with a run that was interrupted.",
+        "judge": "Verify and measure a candidate against a task.",
+        "export": "Write a run's accepted kernel as an importable package.",
+    },
+    "Tasks": {
+        "task": "Let a language model write a task from words.",
+        "describe": "Say what a task computes, to whoever writes a kernel for it.",
+        "profile": "Say where the time of the native op goes.",
+        "bound": "Say how fast a task could be on a device, by physics.",
+        "admit": "Show that a task's checks reject every mutant.",
+    },
+    "Runs": {
+        "runs": "List the runs in the store.",
+        "show": "Show one run: its decision and every candidate.",
+        "report": "Write a run as one self-contained HTML file.",
+        "decide": "Decide again from the raw blocks in the store.",
+    },
+    "What earlier runs taught": {
+        "lessons": "List, search, exchange or audit what earlier runs taught.",
+        "prompts": "List the versions of the prompts with what came of them.",
+        "trajectories": "Write runs as data to train on: a line of JSON for each candidate.",
+    },
+    "Parts of a search": {
+        "recipes": "List the field's systems as recipes over the same parts.",
+        "strategies": "List what decides which edit to ask for next, with its settings.",
+        "compare": "Run recipes head to head at equal budget.",
+        "simulate": "Replay a recorded run: what other strategies would have found in it.",
+        "tune": "Replay a recorded search space: what a tuner would have found in it.",
+    },
+    "Around it": {
+        "doctor": "Say what is here, what is missing, and what to do about it.",
+        "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
+    },
 }
+"""The commands as the help lists them; each is the function of its name in the module of its name."""
+
+COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
+"""Names of all commands."""
+
+
+def _default_text(value: object) -> str | None:
+    """Write a default in the help; what is merely not given is left out."""
+    return None if value is False or value in (None, (), "") else str(value)
+
 
 app = App(
     name="kernelwright",
     help="Takes a PyTorch op, module or kernel and gives back a faster one its owner can trust.",
     version=__version__,
+    default_parameter=Parameter(negative="", show_default=_default_text),
     result_action="return_value",
     exit_on_error=False,
     suppress_keyboard_interrupt=False,
     print_error=False,
 )
-for _name, _help in _COMMANDS.items():
-    app.command(f"kernelwright.cli.{_name}:{_name}", name=_name, help=_help)
+for _title, _listed in _GROUPS.items():
+    _group = Group.create_ordered(_title)
+    for _place, (_name, _help) in enumerate(_listed.items()):
+        app.command(
+            f"kernelwright.cli.{_name}:{_name}", name=_name, help=_help, group=_group, sort_key=_place
+        )
+app["--help"].group = app["--version"].group = _group
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,9 +111,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     gc.set_threshold(*_COLLECTIONS)
     try:
+        if given and given[0] in COMMANDS:
+            app[given[0]].help = None  # its docstring, which says more than its line in the list
         return int(app(given) or 0)
     except CycloptsError as error:
-        return _fail(f"{_in_words(error)}; see `kernelwright --help`", WRONG_INPUT, given)
+        asked = " ".join(["kernelwright", *(error.command_chain or ()), "--help"])
+        return _fail(f"{_in_words(error)}; see `{asked}`", WRONG_INPUT, given)
     except KernelwrightError as error:
         return _fail(str(error), error.exit_code, given)
     except BrokenPipeError:
@@ -101,7 +140,7 @@ def _in_words(error: CycloptsError) -> str:
     tokens = error.unused_tokens or [""]
     match error:
         case UnknownCommandError():
-            return f"no command is called {tokens[0]!r}; {known_names(tokens[0], _COMMANDS)}"
+            return f"no command is called {tokens[0]!r}; {known_names(tokens[0], COMMANDS)}"
         case UnusedCliTokensError():
             return f"{tokens[0]!r} is more than the command takes"
         case MissingArgumentError(argument=argument) if argument and argument.field_info.is_positional:

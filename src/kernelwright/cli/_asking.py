@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ._common import Count
+from ._common import Count, Positive
 
 if TYPE_CHECKING:
     from ..flow import Options
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 class Asking:
     """Which language models a run may ask, and how far that may go."""
 
-    model: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    model: tuple[str, ...] = ()
     """Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are read from
     OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant."""
     usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None
     """Most money that a run may spend on models, resumed or not; needed where a model costs any."""
-    price: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    price: tuple[str, ...] = ()
     """What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`."""
-    requests_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    requests_per_minute: Positive | None = None
     """Most requests to a model in a minute."""
-    tokens_per_minute: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    tokens_per_minute: Positive | None = None
     """Most tokens to and from a model in a minute."""
     output_tokens: Count | None = None
     """Most tokens of one answer, reasoning included; 16384 by default."""
     retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
     """How often to ask again where a server is busy or fails; 4 by default."""
-    note: Annotated[str, Parameter(show_default=False)] = ""
+    note: str = ""
     """What a model should know besides the task, in words."""
 
     @property

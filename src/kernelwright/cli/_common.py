@@ -1,6 +1,7 @@
 """Flags that several commands share, and how they are checked."""
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -37,6 +38,21 @@ Count = Annotated[int, Parameter(converter=_whole, validator=Number(gte=1))]
 """A whole number of at least one."""
 
 
+def _elements(_: object, tokens: Sequence[Token]) -> int:
+    """Read a number of elements, which may be written as 4e6."""
+    try:
+        return int(float(tokens[0].value))
+    except (ValueError, OverflowError):
+        raise ValueError(f"{tokens[0].value!r} is not a number such as 4e6") from None
+
+
+Elements = Annotated[int, Parameter(converter=_elements, validator=Number(gte=1))]
+"""A number of elements of at least one."""
+
+Positive = Annotated[float, Parameter(validator=Number(gt=0, lt=math.inf))]
+"""A finite number above zero."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Common:
@@ -44,7 +60,7 @@ class Common:
 
     store: Path | None = None
     """Folder of the run store; by default KERNELWRIGHT_STORE, else the user's data directory."""
-    json: Annotated[bool, Parameter(negative="")] = False
+    json: bool = False
     """Print JSON: one line an event, the last line the result."""
 
     @property
@@ -68,19 +84,14 @@ class Common:
 class Taken:
     """How a task is taken from its target."""
 
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None
+    max_elements: Elements | None = None
     """Shrink sizes until inputs, parameters and outputs together fit."""
-    fixed: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    fixed: tuple[str, ...] = ()
     """Size that no hidden or confirm workload may change, an axis or a constant of the file; repeat for more."""
     kernel: Path | None = None
     """Existing kernel to start from and to beat; by default the one in the task's folder."""
-    backward: Annotated[bool, Parameter(negative="")] = False
+    backward: bool = False
     """Take forward and backward together as one call, as `@kw.task(backward=True)` does."""
-
-    @property
-    def most(self) -> int | None:
-        """To how many elements sizes are shrunk; none where they stay."""
-        return None if self.max_elements is None else int(self.max_elements)
 
     @property
     def options(self) -> "Options":
@@ -108,7 +119,7 @@ class Taken:
             task = target
         else:
             task = load_task(
-                target, max_elements=self.most, kernel=None if self.kernel is None else str(self.kernel),
+                target, max_elements=self.max_elements, kernel=None if self.kernel is None else str(self.kernel),
                 fixed=self.fixed, backward=self.backward, minutes=minutes,
             )  # fmt: skip
         if self.backward and not task.contract.backward:

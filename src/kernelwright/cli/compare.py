@@ -6,29 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ._asking import Asking
-from ._common import Common, Count, print_json, speedup_text, table
+from ._common import Common, Count, Elements, Positive, print_json, speedup_text, table
 
 if TYPE_CHECKING:
     from ..search.recipe import Recipe
-
-_Names = Annotated[list[str] | None, Parameter(negative="")]
 
 
 def compare(
     *targets: str,
     recipes: str,
     evaluations: Count = 40,
-    minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    minutes: Positive | None = None,
     seeds: Count = 1,
-    language: _Names = None,
+    language: list[str] | None = None,
     device: str | None = None,
-    max_elements: Annotated[float | None, Parameter(validator=Number(gte=1))] = None,
-    baseline: _Names = None,
+    max_elements: Elements | None = None,
+    baseline: list[str] | None = None,
     tuner: str | None = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
     asking: Asking | None = None,
     to: Path | None = None,
     common: Common | None = None,
@@ -76,7 +73,7 @@ def compare(
     budget = Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd)
     arguments = {
         "languages": tuple(language or ()), "device": device, "baselines": tuple(baseline or ()),
-        "tuner": tuner or DEFAULT_TUNER, "max_elements": None if max_elements is None else int(max_elements),
+        "tuner": tuner or DEFAULT_TUNER, "max_elements": max_elements,
     }  # fmt: skip
     check(targets, composed, usd=asking.usd, arguments=arguments, more=asking.options)
     with reporting(common, budget) as on_event:

@@ -1,16 +1,10 @@
 """`kernelwright decide`: the decision again, from what is on disk."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from ..store import Store
 from ._common import Common, bounds_of, print_json, table
 
 
-def decide(
-    run: str, *, recheck: Annotated[bool, Parameter(negative="")] = False, common: Common | None = None
-) -> int:
+def decide(run: str, *, recheck: bool = False, common: Common | None = None) -> int:
     """Show every decision of a run; with `--recheck` make each again from the stored blocks.
 
     The decision is a pure function of the raw blocks, the verdict, the bounds and the contract, so each

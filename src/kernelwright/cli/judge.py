@@ -31,11 +31,11 @@ def judge(
     task: str,
     candidate: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
-    screen: Annotated[bool, Parameter(negative="")] = False,
+    screen: bool = False,
     language: str = "",
     run: str = "",
     device: str | None = None,
-    baseline: Annotated[list[str] | None, Parameter(negative="")] = None,
+    baseline: list[str] | None = None,
     calls: Calls | None = None,
     taken: Taken | None = None,
     common: Common | None = None,
@@ -73,13 +73,13 @@ def judge(
     with reporting(common, Budget(), resumes=False) as on_event:
         if candidate == _ON_INPUT:
             with judging(
-                target, device=device, baselines=baseline or (), max_elements=taken.most, run=run,
+                target, device=device, baselines=baseline or (), max_elements=taken.max_elements, run=run,
                 store=common.folder, on_event=on_event,
             ) as ask:  # fmt: skip
                 return _serve(ask)
         judgement = judge_once(
             target, load_candidate(candidate, target, language), screen=screen, device=device, baselines=baseline or (),
-            max_elements=taken.most, run=run, store=common.folder, on_event=on_event,
+            max_elements=taken.max_elements, run=run, store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:
         print(judgement.line(), flush=True)

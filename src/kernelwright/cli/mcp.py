@@ -11,7 +11,7 @@ from ._common import Common
 
 def mcp(
     *,
-    guide: Annotated[bool, Parameter(negative="")] = False,
+    guide: bool = False,
     port: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65535))] = None,
     common: Common | None = None,
 ) -> int:

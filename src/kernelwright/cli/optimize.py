@@ -5,36 +5,33 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ._agents import Agents
 from ._asking import Asking
-from ._common import Calls, Common, Count, Taken
+from ._common import Calls, Common, Count, Positive, Taken
 
 if TYPE_CHECKING:
     from .. import flow
-
-_Names = Annotated[list[str] | None, Parameter(negative="")]
 
 
 def optimize(
     target: str,
     *,
-    language: _Names = None,
-    proposer: _Names = None,
+    language: list[str] | None = None,
+    proposer: list[str] | None = None,
     device: str | None = None,
     evaluations: Count | None = None,
-    minutes: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    device_seconds: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    minutes: Positive | None = None,
+    device_seconds: Positive | None = None,
     seed: int = 0,
-    baseline: _Names = None,
+    baseline: list[str] | None = None,
     tuner: str | None = None,
     strategy: str = "",
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
-    editor: _Names = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
+    editor: list[str] | None = None,
     recipe: str | None = None,
-    learn: bool = True,
-    counters: bool | None = None,
+    learn: Annotated[bool, Parameter(negative="--no-learn")] = True,
+    counters: Annotated[bool | None, Parameter(negative="--no-counters")] = None,
     calls: Calls | None = None,
     taken: Taken | None = None,
     asking: Asking | None = None,
@@ -115,7 +112,7 @@ def optimize(
             | agents.options
             | taken.options
             | ({} if counters is None else {"counters": counters}),
-            max_elements=taken.most,
+            max_elements=taken.max_elements,
             store=common.folder,
             on_event=on_event,
             begun=begun,

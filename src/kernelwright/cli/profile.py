@@ -1,9 +1,7 @@
 """`kernelwright profile`: where the time of the native op goes."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from ._common import Common, Taken, print_json, table, time_text
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 def profile(
     task: str,
     *,
-    counters: Annotated[bool, Parameter(negative="")] = False,
+    counters: bool = False,
     device: str | None = None,
     taken: Taken | None = None,
     common: Common | None = None,

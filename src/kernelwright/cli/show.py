@@ -1,9 +1,8 @@
 """`kernelwright show`: one run in words and figures."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
 from pydantic import JsonValue
 
 from ..records import Evaluation
@@ -20,7 +19,7 @@ def show(
     *,
     top: int = 20,
     sources: bool = False,
-    transcript: Annotated[bool, Parameter(negative="")] = False,
+    transcript: bool = False,
     common: Common | None = None,
 ) -> int:
     """Show one run: its decision and its candidates, best first.

@@ -1,9 +1,6 @@
 """`kernelwright simulate`: how other strategies would have done on what a run recorded."""
 
 from functools import partial
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from ._common import Common, Count, print_json, table
 
@@ -11,7 +8,7 @@ from ._common import Common, Count, print_json, table
 def simulate(
     run: str,
     *,
-    strategy: Annotated[list[str] | None, Parameter(negative="")] = None,
+    strategy: list[str] | None = None,
     evaluations: Count | None = None,
     seeds: Count = 20,
     common: Common | None = None,

@@ -215,7 +215,9 @@ def _rows(path: Path) -> list[list[str]]:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a recorded space (.csv or .csv.gz): {error}") from None
+        raise InputError(
+            f"{path} cannot be read as a recorded space (.csv or .csv.gz): {getattr(error, 'strerror', None) or error}"
+        ) from None
     return [row for row in csv.reader(text.splitlines()) if row]
 
 

@@ -21,7 +21,9 @@ def read_text(
     path: Path, kind: str = "task", expected: str = "a .py or .json file, or a task's folder"
 ) -> str:
     """Return the text of a file of that kind; raises `TaskError` where there is none or it is not text."""
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise TaskError(f"{str(path)!r} is no file; expected {expected}")
+    if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         nearest = get_close_matches(path.name, beside, n=1)
         meant = (

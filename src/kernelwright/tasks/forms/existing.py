@@ -32,7 +32,7 @@ def inside(folder: Path, kernel: str | None) -> tuple[Path, str | None]:
 
 def with_kernel(task: Task, path: Path) -> Task:
     """Return the task with the kernel's source as its start."""
-    start = SourceFile(path=path.name, text=read_text(path))
+    start = SourceFile(path=path.name, text=read_text(path, "kernel", "a kernel's source"))
     return task.model_copy(update={"form": "existing", "start": (start,)})
 
 
