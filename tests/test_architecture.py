@@ -12,7 +12,7 @@ import kernelwright
 HOME = Path(kernelwright.__file__).parent
 MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
 
-ROOT = {"errors", "config", "records", "landlock", "deadline"}
+ROOT = {"errors", "config", "records", "registry", "landlock", "deadline"}
 SERVICES = {"devices", "languages", "llm", "sandbox", "store", "tasks"}
 STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
 EVERYTHING = {"*"}
@@ -25,6 +25,7 @@ ALLOWED = {
     "landlock": set(),
     "deadline": set(),
     "records": set(),
+    "registry": {"errors"},
     "tasks": ROOT,
     "devices": ROOT,
     "languages": ROOT,

@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from kernelwright import languages
+from kernelwright import registry
 from kernelwright.errors import InputError, NotFoundError
 from kernelwright.languages import Language, get_language, language_names
 
@@ -24,8 +24,8 @@ def test_unknown_name_is_answered_with_the_known_ones():
 
 def test_what_is_not_a_language_is_refused(monkeypatch):
     point = EntryPoint("bad", "builtins:dict", "kernelwright.languages")
-    monkeypatch.setattr(languages, "_entry_points", lambda: {"bad": point})
-    with pytest.raises(InputError, match="does not make a Language"):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    with pytest.raises(InputError, match="makes a 'dict' and no Language"):
         get_language("bad")
 
 

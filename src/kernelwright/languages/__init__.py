@@ -12,14 +12,13 @@
 Each file's docstring shows how to write a candidate in that language.
 """
 
-from importlib.metadata import EntryPoint, entry_points
-
-from ..errors import InputError, NotFoundError, known_names
+from ..errors import InputError
+from ..registry import Registry
 from ._protocol import Availability, Kernel, Language
 
 __all__ = ["Availability", "Kernel", "Language", "get_language", "language_names"]
 
-_GROUP = "kernelwright.languages"
+_LANGUAGES = Registry("languages", "language")
 
 
 def language_names() -> tuple[str, ...]:
@@ -29,7 +28,7 @@ def language_names() -> tuple[str, ...]:
         >>> "cpp" in language_names()
         True
     """
-    return tuple(sorted(_entry_points()))
+    return _LANGUAGES.names()
 
 
 def get_language(name: str) -> Language:
@@ -43,17 +42,10 @@ def get_language(name: str) -> Language:
         >>> get_language("torch").name
         'torch'
     """
-    known = _entry_points()
-    if name not in known:
-        raise NotFoundError(f"no language is called {name!r}; {known_names(name, known)}")
-    language = known[name].load()()
+    language = _LANGUAGES.load(name)()
     if not isinstance(language, Language):
         raise InputError(
-            f"entry point {known[name].value!r} of language {name!r} does not make a Language; "
+            f"the entry point of language {name!r} makes a {type(language).__name__!r} and no Language; "
             "expected name, available, toolchain, build, load and timeable"
         )
     return language
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=_GROUP)}

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, NotFoundError, known_names
+from ..errors import InputError
 from ..propose import Editor, Request
 from ..propose.llm import LLMEditor
 from ..propose.team import Team
 from ..records import Scalar
+from ..registry import Registry
 from ..store import Journal
 from ._edits import Desk, Edits
 from ._evaluation import Evaluator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH = 4
 """Moves under way at once, where the run's option `edits` says nothing else."""
+_EDITORS = Registry("editors", "editor")
 
 
 def make_editors(names: Sequence[str]) -> list[Editor]:
@@ -30,11 +31,7 @@ def make_editors(names: Sequence[str]) -> list[Editor]:
     Raises:
         NotFoundError: no editor is registered under a name.
     """
-    points = {point.name: point for point in entry_points(group="kernelwright.editors")}
-    for name in names:
-        if name not in points:
-            raise NotFoundError(f"no editor is called {name!r}; {known_names(name, points)}")
-    return [points[name].load()() for name in names]
+    return [make() for make in map(_EDITORS.load, names)]
 
 
 def check_strategy(

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import overload
 
 from ..config import Settings
@@ -14,9 +13,7 @@ from ..errors import (
     KernelwrightError,
     MissingToolError,
     ModelError,
-    NotFoundError,
     fault_of,
-    known_names,
 )
 from ..languages import get_language, language_names
 from ..learn import Hint, recall, situation_of
@@ -24,6 +21,7 @@ from ..llm import Options, check_models
 from ..propose import Proposal, Proposer, Request
 from ..propose.agent import check_agent
 from ..records import Bound, Candidate, Evaluation, Run, RunStatus, Space, Split, Task
+from ..registry import Registry
 from ..store import DeviceLock, Store
 from ..tasks import Problem, keeps_weights
 from ._about import opening
@@ -43,6 +41,7 @@ from .tuners import make_tuner
 
 PROPOSERS = ("start", "library", "schedule", "compiler")
 """Who proposes by default; none of them needs a model."""
+_PROPOSERS = Registry("proposers", "proposer")
 _MOST_BUILDS = 4
 _GRACE_S = 5.0
 """Seconds past a run's time until what does not keep to it is cut off; what does ends with more to tell."""
@@ -221,11 +220,7 @@ def make_proposers(names: Sequence[str]) -> list[Proposer]:
     Raises:
         NotFoundError: no proposer is registered under a name.
     """
-    points = {point.name: point for point in entry_points(group="kernelwright.proposers")}
-    for name in names:
-        if name not in points:
-            raise NotFoundError(f"no proposer is called {name!r}; {known_names(name, points)}")
-    return [points[name].load()() for name in names]
+    return [make() for make in map(_PROPOSERS.load, names)]
 
 
 def check_choices(

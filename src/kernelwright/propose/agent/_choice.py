@@ -2,17 +2,17 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...errors import InputError, MissingToolError, NotFoundError, known_names
 from ...records import Scalar
+from ...registry import Registry
 from ._protocol import Agent, Job
 from .command import Command
 
 PROMPT = "Read README.md in this folder and do the job it describes, to its end, without asking anything."
 """What an agent is told."""
-_GROUP = "kernelwright.agents"
+_AGENTS = Registry("agents", "agent")
 
 
 def make_agent(name: str) -> Agent:
@@ -21,14 +21,13 @@ def make_agent(name: str) -> Agent:
     Raises:
         NotFoundError: there is neither an agent nor a program of that name.
     """
-    points = {point.name: point for point in entry_points(group=_GROUP)}
-    if name in points:
-        made: Agent = points[name].load()()
+    if name in _AGENTS.names():
+        made: Agent = _AGENTS.load(name)()
         return made
     words = name.split()
     if not words or shutil.which(words[0]) is None:
         raise NotFoundError(
-            f"no agent is called {name!r}, and it is no command that is here; {known_names(name, points)}"
+            f"no agent is called {name!r}, and it is no command that is here; {known_names(name, _AGENTS.names())}"
         )
     return Command(name)
 

@@ -3,15 +3,15 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
-from ...errors import InputError, NotFoundError, known_names
+from ...errors import InputError
 from ...records import Scalar
+from ...registry import Registry
 from ._numbered import NumberedStrategy
 from ._protocol import Means, Strategy
 from ._settings import Setting, check_settings, read_settings, settings_of
 
-GROUP = "kernelwright.strategies"
+_STRATEGIES = Registry("strategies", "strategy")
 DEFAULT_STRATEGY = "evolve"
 
 Settings = Mapping[str, Scalar]
@@ -73,16 +73,13 @@ def settings_in(name: str, words: Sequence[str]) -> dict[str, Scalar]:
 
 
 def _loaded(name: str) -> Callable[..., Strategy]:
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        raise NotFoundError(f"no strategy is called {name!r}; {known_names(name, found)}")
-    make: Callable[..., Strategy] = found[name].load()
+    make: Callable[..., Strategy] = _STRATEGIES.load(name)
     return make
 
 
 def strategy_names() -> tuple[str, ...]:
     """Name every strategy that is registered."""
-    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+    return _STRATEGIES.names()
 
 
 __all__ = [
