@@ -47,10 +47,11 @@ from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, SourceFile, TensorSpec, content_key
 from ._cache import cached_build
 from ._destination import Destination, load_entry, load_library
+from ._entry import split_entry
 from ._object import object_evidence
 from ._process import run_tool
 from ._protocol import Availability, Kernel
-from .torch import load_symbol, python_problem, split_entry
+from .torch import load_symbol, python_problem
 
 INCLUDE: Final = Path(__file__).parent / "include"
 """Folder of `kernelwright.h`."""

@@ -41,10 +41,10 @@ from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._cache import cached_build
 from ._destination import Destination, load_entry
+from ._entry import split_entry
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from .cpp import INCLUDE, LIBRARY, ffi_includes, missing_export
-from .torch import split_entry
 
 _SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
 _BASE_FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v")

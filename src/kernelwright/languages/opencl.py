@@ -44,12 +44,12 @@ from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._cache import cached_build
 from ._destination import Destination
+from ._entry import source_of
 from ._launch import Geometry, Launch, View
 from ._pocl import name_cpu
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from ._stages import Stages
-from .torch import split_entry
 
 _REMEDY = "pip install 'kernelwright[opencl]'"
 _NEWER = "install a driver that knows this CPU, and set OCL_ICD_VENDORS to the folder of its .icd file"
@@ -102,7 +102,7 @@ class OpenCL:
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:  # noqa: ARG002
         """Build the program in this process and return a `Destination` bound to the outputs."""
-        entry = _Program(*_source(candidate), candidate.flags)
+        entry = _Program(*source_of(candidate), candidate.flags)
         return Destination(entry, outputs, strided=candidate.parameters.get("strided") is True)
 
     def timeable(self, device: str) -> bool:
@@ -273,19 +273,11 @@ class _Program:
         self._queue.finish()
 
 
-def _source(candidate: Candidate) -> tuple[str, str]:
-    path, symbol = split_entry(candidate.entry)
-    texts = {source.path: source.text for source in candidate.sources}
-    if path not in texts:
-        raise InputError(f"entry file {path!r} is not among the sources {sorted(texts)}")
-    return texts[path], symbol
-
-
 def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
     problem = _problem(candidate)
     if problem is not None:
         return Build(status=BuildStatus.FAILED, diagnostics=problem)
-    source, symbol = _source(candidate)
+    source, symbol = source_of(candidate)
     work = folder / ".driver"
     work.mkdir()
     request, answer = work / "request.json", work / "answer.json"
@@ -318,7 +310,7 @@ def _problem(candidate: Candidate) -> str | None:
         if not flag.startswith(_ALLOWED_FLAGS):
             return f"flag {flag!r} is not allowed; expected one that starts {', '.join(_ALLOWED_FLAGS)}"
     try:
-        source = _source(candidate)[0]
+        source = source_of(candidate)[0]
         if not Stages(source).stages:
             Launch(source)
     except InputError as error:

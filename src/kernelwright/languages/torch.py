@@ -41,6 +41,7 @@ from ..errors import InputError
 from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build, write_sources
 from ._destination import Destination
+from ._entry import source_of, split_entry
 from ._protocol import Availability, Kernel
 
 COMPILE_FLAGS = (
@@ -145,19 +146,6 @@ def returning(symbol: Kernel, candidate: Candidate, outputs: tuple[TensorSpec, .
     return Destination(symbol, outputs, strided=True, device="")
 
 
-def split_entry(entry: str) -> tuple[str, str]:
-    """Split `path:symbol`.
-
-    Example:
-        >>> split_entry("a/kernel.py:run")
-        ('a/kernel.py', 'run')
-    """
-    path, _, symbol = entry.rpartition(":")
-    if not path or not symbol:
-        raise InputError(f"entry {entry!r} is not of the form 'path:symbol'")
-    return path, symbol
-
-
 def _compiling(mode: str) -> dict[str, Any]:
     """Return the options of `torch.compile` for a mode, with Inductor set up for it."""
     _name_files_apart()
@@ -189,11 +177,10 @@ def _keep_headers() -> None:
 
 def _entry_problem(candidate: Candidate) -> str | None:
     try:
-        path, _ = split_entry(candidate.entry)
+        source_of(candidate)
     except InputError as error:
         return str(error)
-    paths = [source.path for source in candidate.sources]
-    return None if path in paths else f"entry file {path!r} is not among the sources {paths}"
+    return None
 
 
 def _flag_problem(candidate: Candidate, flags: tuple[str, ...]) -> str | None:

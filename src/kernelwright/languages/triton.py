@@ -57,10 +57,11 @@ from ..config import Settings
 from ..errors import MissingToolError
 from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
 from ._cache import cached_build
+from ._entry import source_of
 from ._process import Finished, run_tool
 from ._protocol import Availability, Kernel
 from ._triton_compile import RefusedError, jitted_source
-from .torch import check_python, load_symbol, returning, split_entry
+from .torch import check_python, load_symbol, returning
 
 TARGETS: Final = (
     {"name": "sm_80", "backend": "cuda", "arch": 80, "warp_size": 32},
@@ -151,8 +152,7 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
     checked = check_python(candidate, flags=())
     if checked.status is not BuildStatus.OK:
         return checked
-    path = split_entry(candidate.entry)[0]
-    text = next(s.text for s in candidate.sources if s.path == path)
+    text, _ = source_of(candidate)
     try:
         wanted, source = specialisations(text), jitted_source(text)
     except RefusedError as error:

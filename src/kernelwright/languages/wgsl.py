@@ -42,11 +42,11 @@ from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build
 from ._destination import Destination
+from ._entry import source_of, split_entry
 from ._launch import Geometry, Launch, View
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from ._stages import Stage, Stages
-from .torch import split_entry
 
 _REMEDY = "pip install 'kernelwright[webgpu]', and a Vulkan driver: apt-get install mesa-vulkan-drivers"
 _BINDING = re.compile(r"@binding\((\d+)\)\s*var<storage(?:,\s*(\w+))?>\s*(\w+)\s*:\s*([^;]*)")
@@ -246,15 +246,6 @@ class Program:
         if any(max(g.global_size) > _MOST_GROUPS for g in found):
             raise NotImplementedError(f"Unsupported: more than {_MOST_GROUPS} workgroups along one axis")
         return found
-
-
-def source_of(candidate: Candidate) -> tuple[str, str]:
-    """Return the entry's source and symbol."""
-    path, symbol = split_entry(candidate.entry)
-    texts = {source.path: source.text for source in candidate.sources}
-    if path not in texts:
-        raise InputError(f"entry file {path!r} is not among the sources {sorted(texts)}")
-    return texts[path], symbol
 
 
 def _with_groups(source: str) -> str:

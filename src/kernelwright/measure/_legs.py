@@ -3,13 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from statistics import median
 
 from torch import Tensor
 
 from ..languages import get_language
 from ..records import Build, Candidate, Leg, Workload
-from ..sandbox import Gradient, Payload, Pool, Worker, WorkerFailure
+from ..sandbox import Payload, Pool, Worker, WorkerFailure
 from ..tasks import Problem, keeps_weights, superfluous
 from ._startup import CANDIDATE
 
@@ -120,18 +121,14 @@ class Baselines:
             return None
         candidate = self._problem.baseline(name, workload)
         build = get_language(candidate.language).build(candidate)
-        payload = Payload(
-            candidate=candidate,
-            artefact=build.artefact,
-            init=self._problem.init_arguments(workload),
-            outputs=workload.outputs,
-            device=self._pool.device,
-            mode=self._problem.task.contract.mode,
-            gradient=Gradient.of(workload),
-            trusted=True,
-        )
+        payload = Payload.of(
+            self._problem.task, workload, candidate, build,
+            init=self._problem.init_arguments, device=self._pool.device,
+        )  # fmt: skip
         try:
-            contestant = Contestant(name, self._pool.worker(payload, deadline_s=left_s))
+            contestant = Contestant(
+                name, self._pool.worker(replace(payload, trusted=True), deadline_s=left_s)
+            )
         except WorkerFailure as failure:
             if time.monotonic() < end:
                 self.notes[name, workload.name] = f"{failure.kind.value}: {failure.message}"
@@ -161,18 +158,12 @@ class CandidateLegs:
 
     def of(self, workload: Workload, deadline_s: float) -> Contestant:
         """Return the candidate's leg; raises `WorkerFailure` where it does not load."""
-        init = self._problem.init_arguments(workload) if self._candidate.style == "module" else ()
-        key = repr((init, [(s.name, s.shape, s.dtype) for s in workload.state]))
+        payload = Payload.of(
+            self._problem.task, workload, self._candidate, self._build,
+            init=self._problem.init_arguments, device=self._pool.device,
+        )  # fmt: skip
+        key = repr((payload.init, [(s.name, s.shape, s.dtype) for s in workload.state]))
         if key not in self._held:
-            payload = Payload(
-                candidate=self._candidate,
-                artefact=self._build.artefact,
-                init=tuple(init),
-                outputs=workload.outputs,
-                device=self._pool.device,
-                mode=self._problem.task.contract.mode,
-                gradient=Gradient.of(workload),
-            )
             self._held[key] = Contestant(CANDIDATE, self._pool.worker(payload, deadline_s=deadline_s))
         return self._held[key]
 

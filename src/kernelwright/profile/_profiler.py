@@ -13,7 +13,7 @@ from ..config import Settings
 from ..devices import Device
 from ..languages import Availability
 from ..records import Build, Candidate, Counters, TensorSpec, Workload
-from ..sandbox import Argument, Gradient, Payload, Pool, Worker
+from ..sandbox import Argument, Payload, Pool, Worker
 from ..tasks import Problem
 
 _SPAN_US, _MOST_CALLS, _MOST_KEPT_BYTES = 100_000, 100, 1 << 28
@@ -125,15 +125,10 @@ class Trial:
     @contextmanager
     def _worker(self, pool: Pool) -> Iterator[tuple[Worker, tuple[Argument, ...]]]:
         workload, seed = self.workload, secrets.randbits(48)
-        payload = Payload(
-            candidate=self.candidate,
-            artefact=self.build.artefact,
-            init=self.problem.init_arguments(workload) if self.candidate.style == "module" else (),
-            outputs=workload.outputs,
-            device=self.device.torch_device,
-            mode=self.problem.task.contract.mode,
-            gradient=Gradient.of(workload),
-        )
+        payload = Payload.of(
+            self.problem.task, workload, self.candidate, self.build,
+            init=self.problem.init_arguments, device=self.device.torch_device,
+        )  # fmt: skip
         values = self.problem.inputs(workload, seed)
         with _arena(pool, values) as arguments, pool.worker(payload, deadline_s=self.left_s) as worker:
             if state := self.problem.state(workload, seed):

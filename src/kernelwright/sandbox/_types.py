@@ -1,13 +1,13 @@
 """What crosses the boundary between the judge and a worker, as the judge sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from torch import Tensor
 
-from ..records import Candidate, Scalar, TensorSpec, Workload
+from ..records import Build, Candidate, Scalar, Task, TensorSpec, Workload
 
 
 class FailureKind(StrEnum):
@@ -103,6 +103,37 @@ class Payload:
     """Which of torch's operators are spoilt once it is loaded; all are as they are by default."""
     trusted: bool = False
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        workload: Workload,
+        candidate: Candidate,
+        build: Build,
+        *,
+        init: Callable[[Workload], Sequence[object]],
+        device: str,
+    ) -> "Payload":
+        """Return what a worker needs to call a built candidate as the task's workload does.
+
+        Args:
+            task: Whose contract says which mode modules are in.
+            workload: Whose outputs and gradients are asked for.
+            candidate: What to load.
+            build: What came of building it.
+            init: Says what the task's module is made with on a workload; only a `module` candidate needs it.
+            device: `cpu` or `cuda:N`.
+        """
+        return cls(
+            candidate=candidate,
+            artefact=build.artefact,
+            init=tuple(init(workload)) if candidate.style == "module" else (),
+            outputs=workload.outputs,
+            device=device,
+            mode=task.contract.mode,
+            gradient=Gradient.of(workload),
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Does not cover: judging; it only hands back what was seen.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import cast
 
@@ -20,7 +20,6 @@ from ..sandbox import (
     Audit,
     FailureKind,
     Fetched,
-    Gradient,
     Payload,
     Pool,
     Slot,
@@ -112,20 +111,13 @@ class Trial:
 
     def worker(self, workload: Workload) -> Worker:
         """Return the worker for the workload, started and loaded where there is none yet."""
-        init = self.problem.init_arguments(workload) if self.candidate.style == "module" else ()
-        key = repr((init, [(s.name, s.shape, s.dtype) for s in workload.state]))
+        payload = Payload.of(
+            self.problem.task, workload, self.candidate, self._build,
+            init=self.problem.init_arguments, device=self._pool.device,
+        )  # fmt: skip
+        key = repr((payload.init, [(s.name, s.shape, s.dtype) for s in workload.state]))
         if key not in self._workers:
-            payload = Payload(
-                candidate=self.candidate,
-                artefact=self._build.artefact,
-                init=tuple(init),
-                outputs=workload.outputs,
-                device=self._pool.device,
-                mode=self.problem.task.contract.mode,
-                gradient=Gradient.of(workload),
-                watched=self._watched,
-                alone=self._alone,
-            )
+            payload = replace(payload, watched=self._watched, alone=self._alone)
             self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
             self._audits[key] = self._workers[key].audit()
         return self._workers[key]
