@@ -52,12 +52,12 @@ def legs(monkeypatch):
             return result(record, 1.25)
 
     resumed: list[str] = []
-    task_of = module.flow.task_of
+    load_task = module.load_task
 
-    def load(target, most):
-        return planted_task() if target in {"a.py", "b.py"} else task_of(target, most)
+    def load(target, *, max_elements):
+        return planted_task() if target in {"a.py", "b.py"} else load_task(target, max_elements=max_elements)
 
-    monkeypatch.setattr(module.flow, "task_of", load)
+    monkeypatch.setattr(module, "load_task", load)
     monkeypatch.setattr(module.flow, "optimize", optimize)
     monkeypatch.setattr(module.flow, "resume", resume)
     return begun, interrupt, resumed

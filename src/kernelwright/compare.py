@@ -1,6 +1,6 @@
 """Recipes head to head: the same tasks, seeds and budget for each, and nothing shared between them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import exp, log, sqrt
 from pathlib import Path
@@ -12,11 +12,10 @@ import scipy
 from . import flow
 from .config import Settings
 from .records import Budget, DecisionStatus, Interval, Record, RunStatus, content_key
-from .search import Event, Result, check_choices
+from .search import OnEvent, Result, check_choices
 from .search.recipe import Recipe
 from .store import Calls, Store
-
-OnEvent = Callable[[Event], None]
+from .tasks import load_task
 
 
 class Leg(Record):
@@ -102,7 +101,7 @@ def check(
     """
     composed = [recipe.arguments() for recipe in recipes]
     for target in targets:
-        task = flow.task_of(target, arguments["max_elements"])
+        task = load_task(target, max_elements=arguments["max_elements"])
         for one in composed:
             check_choices(
                 task, arguments["baselines"], one["proposers"], arguments["tuner"], one["strategy"], one["editors"],

@@ -6,17 +6,16 @@
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from .bound import bound
 from .devices import detect, peaks_of
 from .errors import BusyError, InputError
 from .learn import hints_of, learn_from
 from .profile import profile
-from .records import Bound, Budget, Run, RunStatus, Scalar, Split, Task
+from .records import Bound, Budget, Run, RunStatus, Scalar, Split
 from .search import (
     DEFAULT_TUNER,
     PROPOSERS,
@@ -34,14 +33,12 @@ from .search import (
     usable_languages,
 )  # fmt: skip
 from .store import Store
-from .tasks import Problem, load_task
+from .tasks import Problem, Target, load_task
 
 __all__ = ["Event", "Result", "optimize", "resume"]
 
 DEFAULT_BUDGET = Budget(evaluations=40, minutes=3)
 Options = dict[str, Scalar | tuple[Scalar, ...]]
-Target = str | Path | Task | Callable[..., Any]
-"""`file.py`, `file.py:symbol`, a definition's JSON file, a `Task`, or a function under `@kw.task`."""
 
 
 def optimize(
@@ -65,8 +62,27 @@ def optimize(
 ) -> Result:
     """Search for a faster kernel, verify it, and package it; nothing better found is a result too.
 
-    `more` is what proposers, editors and strategies let one choose: `models`, `edits`, `strategy.patience` ...
-    The budget's minutes count from `begun`, a reading of `time.monotonic`, by default from now.
+    Args:
+        target: What to make faster.
+        budget: When to stop; 40 evaluations or 3 minutes by default.
+        languages: To write kernels in; by default all whose tools are here.
+        proposers: Who proposes kernels.
+        device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
+        baselines: Native forms to beat, of which the fastest counts; by default `eager`, `compile` and the existing
+            kernel where there is one.
+        seed: Of the search; the judge's own are secret.
+        tuner: Explores the parameters of kernels.
+        strategy: Decides which edit to ask for next, where there are `editors`.
+        editors: Who changes what was found: `llm`, `agent`.
+        more: What proposers, editors and strategies let one choose: `models`, `edits`, `strategy.patience` ...
+        learn: Whether to try first what did well in earlier runs of the store.
+        max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
+        store: Folder of the run store; by default the user's.
+        on_event: Called with each event while it happens.
+        begun: Reading of `time.monotonic` from which the budget's minutes count; by default now.
+
+    Returns:
+        What was decided, by how much it is faster, and the folder of the packaged kernel where there is one.
 
     Raises:
         TaskError: the target is no task.
@@ -74,7 +90,7 @@ def optimize(
         KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
     """
     begun = time.monotonic() if begun is None else begun
-    task, used = task_of(target, max_elements, budget.minutes), detect(device)
+    task, used = load_task(target, max_elements=max_elements, minutes=budget.minutes), detect(device)
     beaten = check_choices(task, baselines, proposers, tuner, strategy, editors, more=more, usd=budget.usd)
     options: Options = {
         "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
@@ -130,10 +146,3 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
     setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     with open_judge(setting, problem, bounds) as judging:
         yield problem, bounds, judging
-
-
-def task_of(target: Target, max_elements: int | None, minutes: float | None = None) -> Task:
-    """Return the task that a target stands for; loading it may take so many minutes."""
-    if isinstance(target, Task):
-        return target
-    return load_task(target, max_elements=max_elements, minutes=minutes)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from .devices import detect
 from .errors import InputError
-from .flow import Options, Target, staged, task_of
+from .flow import Options, staged
 from .learn import learn_from
 from .records import Budget, Candidate, RunStatus
 from .search import Judgement, OnEvent, Search, check_choices, judge_one, usable_languages
 from .store import Store
-from .tasks import load_candidate
+from .tasks import Target, load_candidate, load_task
 
 __all__ = ["Ask", "Judgement", "judge", "judging"]
 
@@ -34,12 +34,23 @@ def judge(
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
 ) -> Judgement:
-    """Verify one candidate in full and measure it against the native op; `screen` stops where a search would.
+    """Verify one candidate and measure it against the native op.
+
+    Args:
+        target: The task.
+        candidate: A source file, `file:symbol`, a solution's JSON file, a folder, or a `Candidate`.
+        screen: Only verify and time it on the search workloads, which is never enough to accept it.
+        device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
+        baselines: Native forms to measure against, as for `optimize`.
+        max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
+        run: An earlier run of judgements to go on with, so that it is known how many were tried.
+        store: Folder of the run store; by default the user's.
+        on_event: Called with each event while it happens.
 
     Raises:
         TaskError: the target is no task, or the candidate no candidate.
     """
-    task = task_of(target, max_elements)
+    task = load_task(target, max_elements=max_elements)
     one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
     usable_languages((one.language,), detect(device))  # says at once where there is none
     with judging(
@@ -67,7 +78,7 @@ def judging(
     Raises:
         InputError: `run` is of another task, or a search.
     """
-    task, used = task_of(target, max_elements), detect(device)
+    task, used = load_task(target, max_elements=max_elements), detect(device)
     options: Options = {
         "device": used.torch_device, "tuner": "", "judged": True, "max_elements": max_elements,
         "baselines": check_choices(task, baselines=baselines),

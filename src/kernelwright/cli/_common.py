@@ -21,6 +21,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from ..flow import Options
     from ..records import Bound, Task
+    from ..tasks import Target
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
 """What may compute the answer; see `Contract.calls`."""
@@ -99,9 +100,7 @@ class Taken:
         given: Options = {"fixed": self.fixed, "kernel": str(self.kernel or "")}
         return {name: value for name, value in given.items() if value}
 
-    def task(
-        self, target: "str | Path | Task", *, calls: Calls | None = None, minutes: float | None = None
-    ) -> "Task":
+    def task(self, target: "Target", *, calls: Calls | None = None, minutes: float | None = None) -> "Task":
         """Return the task of a target as the flags ask for it.
 
         Args:
@@ -112,16 +111,12 @@ class Taken:
         Raises:
             InputError: `backward` is asked for of a loaded task that is forward only.
         """
-        from ..records import Task
         from ..tasks import load_task
 
-        if isinstance(target, Task):
-            task = target
-        else:
-            task = load_task(
-                target, max_elements=self.max_elements, kernel=None if self.kernel is None else str(self.kernel),
-                fixed=self.fixed, backward=self.backward, minutes=minutes,
-            )  # fmt: skip
+        task = load_task(
+            target, max_elements=self.max_elements, kernel=None if self.kernel is None else str(self.kernel),
+            fixed=self.fixed, backward=self.backward, minutes=minutes,
+        )  # fmt: skip
         if self.backward and not task.contract.backward:
             raise InputError(
                 f"task {task.name!r} of an earlier run is forward only; name its file with --backward"

@@ -61,11 +61,3 @@ class Device(Record):
     def last_level_bytes(self) -> int:
         """Bytes of the farthest level of cache; 0 where the system does not say."""
         return self.caches[-1].total_bytes if self.caches else 0
-
-    @property
-    def vector_bits(self) -> int:
-        """Width of the widest vector unit in bits; 64 where there is none."""
-        units = set(self.vector_units)
-        if "avx512" in units:
-            return 512
-        return 256 if units & {"avx", "avx2"} else 128 if units & {"sse2", "neon", "sve"} else 64

@@ -8,10 +8,10 @@ from ._facts import aliases
 from ._problem import Outcome, Problem
 from ._rounding import Apart, Rounding
 from ._sparing import Sparing
-from ._target import load_task, one_thread
+from ._target import Target, load_task, one_thread
 from .forms.own import task
 
 __all__ = [
-    "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Workload", "aliases", "brief", "candidate_of",
+    "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Target", "Workload", "aliases", "brief", "candidate_of",
     "caveat", "keeps_weights", "load_candidate", "load_task", "one_thread", "superfluous", "task",
 ]  # fmt: skip

@@ -23,8 +23,12 @@ _MOST_MINUTES = 3.0
 _WORDS = (".md", ".txt")
 
 
+Target = str | Path | Task | Callable[..., Any]
+"""`file.py`, `file.py:symbol`, a definition's JSON file, a folder, a `Task`, or a function under `@kw.task`."""
+
+
 def load_task(
-    target: str | Path | Callable[..., Any],
+    target: Target,
     *,
     max_elements: int | None = None,
     contract: Contract | None = None,
@@ -33,7 +37,7 @@ def load_task(
     backward: bool = False,
     minutes: float | None = None,
 ) -> Task:
-    """Load a task from a file, a function in a file, a definition, or a folder.
+    """Load a task from a file, a function in a file, a definition, or a folder; a `Task` is returned as it is.
 
     Args:
         target: `file.py` (KernelBench form, or the own form if one function is under `@kw.task`),
@@ -53,6 +57,8 @@ def load_task(
         >>> load_task("examples/swiglu.py").name
         'swiglu'
     """
+    if isinstance(target, Task):
+        return target
     if callable(target):
         target = f"{_file_of(target)}:{target.__name__}"
     path, _, symbol = _split(str(target))

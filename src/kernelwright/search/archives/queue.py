@@ -50,11 +50,6 @@ class NetQueue:
     def __len__(self) -> int:
         return len(self._balls)
 
-    @property
-    def balls(self) -> tuple[Ball, ...]:
-        """Every ball in the order begun."""
-        return tuple(self._balls)
-
     def add(self, found: Scored) -> Ball | None:
         """Put a candidate into the nearest ball within ε, or begin a ball; a failure does neither."""
         if found.score is None:
