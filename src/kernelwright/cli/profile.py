@@ -30,7 +30,7 @@ def profile(
         common: Flags of every command.
     """
     from ..devices import detect
-    from ..profile import OpShare, SubmoduleShare
+    from ..profile import Share
     from ..profile import profile as profile_of
     from ..records import Split
     from ..tasks import Problem
@@ -45,7 +45,7 @@ def profile(
         )
         return 0
     print(f"{found.task} on {found.workload}: {time_text(found.time_us)} in eager torch")
-    parts: list[OpShare | SubmoduleShare] = [*found.operators, *found.submodules]
+    parts: list[Share] = [*found.operators, *found.submodules]
     rows = [
         {
             "part": part.name,

@@ -4,7 +4,7 @@ Candidate → Counters: what profilers count while a candidate runs, where there
 """
 
 from ._count import Counting
-from ._profile import OpShare, Profile, SubmoduleShare, profile
+from ._profile import OpShare, Profile, Share, SubmoduleShare, profile
 from ._profiler import Profiler, Ready, Trial
 from .tools import PROFILERS
 
@@ -15,6 +15,7 @@ __all__ = [
     "Profile",
     "Profiler",
     "Ready",
+    "Share",
     "SubmoduleShare",
     "Trial",
     "profile",

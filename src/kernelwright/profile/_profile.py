@@ -20,42 +20,39 @@ _ROUNDS = 5
 """Calls behind the shares, as far as the time goes."""
 
 
-class OpShare(Record):
-    """One operator's own time, calls of it by others included."""
+class Share(Record):
+    """What a part of the reference takes in one run of it."""
 
     name: str
-    """Torch's name, such as `aten::mul`."""
+    """Name of the part."""
     calls: float
-    """Calls in one run of the reference."""
-    time_us: float
-    """Microseconds in one run, in the operator itself, with the clock around it."""
-    share: float
-    """Part of all operators' time, from 0 to 1."""
-
-    @property
-    def most_speedup(self) -> float:
-        """Speedup of the whole if this took no time at all (Amdahl's law)."""
-        return _amdahl(self.share)
-
-
-class SubmoduleShare(Record):
-    """One submodule's time, everything inside it included; the shares of nested ones overlap."""
-
-    name: str
-    """Its path in the module: `layers.0.norm`."""
-    kind: str
-    """Its class."""
-    calls: float
-    """Calls in one run of the reference."""
+    """Calls in one run."""
     time_us: float
     """Microseconds in one run."""
     share: float
-    """Part of the whole module's time, from 0 to 1."""
+    """Part of the whole's time, from 0 to 1."""
 
     @property
     def most_speedup(self) -> float:
         """Speedup of the whole if this took no time at all (Amdahl's law)."""
-        return _amdahl(self.share)
+        return 1.0 / max(1.0 - self.share, 1e-3)
+
+
+class OpShare(Share):
+    """One operator's own time, with the clock around it and calls of it by others included; shares add up to 1.
+
+    It is named as in torch, such as `aten::mul`.
+    """
+
+
+class SubmoduleShare(Share):
+    """One submodule's time, everything inside it included; the shares of nested ones overlap.
+
+    It is named by its path in the module, such as `layers.0.norm`.
+    """
+
+    kind: str
+    """Its class."""
 
 
 class Profile(Record):
@@ -149,10 +146,6 @@ def _submodules(
         SubmoduleShare(name=n, kind=k, calls=c, time_us=t, share=min(t / whole, 1.0)) for n, k, c, t in found
     ]
     return tuple(sorted(shares, key=lambda s: -s.share))
-
-
-def _amdahl(share: float) -> float:
-    return 1.0 / max(1.0 - share, 1e-3)
 
 
 def _nothing() -> None:
