@@ -1,6 +1,7 @@
 """`kernelwright compare`: recipes head to head at equal budget."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from ._asking import Asking
 from ._common import Common, Count, Elements, Positive, print_json, speedup_text, table
 
 if TYPE_CHECKING:
+    from ..compare import Comparison
     from ..search.recipe import Recipe
 
 
@@ -51,8 +53,6 @@ def compare(
         to: Where to write the report; into the comparison's folder by default.
         common: Flags of every command.
     """
-    import sys
-
     from ..compare import check
     from ..compare import compare as run_all
     from ..errors import InputError
@@ -81,34 +81,35 @@ def compare(
             targets, composed, budget=budget, seeds=seeds, store=common.folder, more=asking.options,
             on_event=on_event, arguments=arguments,
         )  # fmt: skip
-    standings = compared.standings()
     file = to or Path(compared.folder) / "comparison.html"
     file.write_text(render_comparison(compared, shlex.join(["kernelwright", *sys.argv[1:]])))
     if common.json:
         print_json(
             "result", comparison=compared.id, report=str(file),
-            standings=[s.model_dump(mode="json") for s in standings],
+            standings=[s.model_dump(mode="json") for s in compared.standings()],
             legs=[leg.model_dump(mode="json") for leg in compared.legs],
         )  # fmt: skip
-        return 0
-    table(
-        [
-            {
-                "recipe": s.recipe, "speedup": speedup_text(s.speedup.model_dump()),
-                "improved": f"{s.improved} of {s.legs}", "evaluations": str(s.evaluations),
-                "failures": str(s.failures), "USD": f"{s.usd:.2f}",
-            }
-            for s in standings
-        ],
-        empty="",
-    )  # fmt: skip
-    for leg in compared.legs:
-        spread = leg.result.speedup.model_dump() if leg.result.speedup else None
-        print(
-            f"{leg.result.task}, {leg.recipe}, seed {leg.seed}: {leg.result.decision}, {speedup_text(spread)}"
-        )
-    print(f"report: {file}")
+    else:
+        _print(compared)
+        print(f"report: {file}")
     return 0
+
+
+def _print(compared: "Comparison") -> None:
+    """Print how each recipe stands, then what came of each leg."""
+    rows = [
+        {
+            "recipe": s.recipe, "speedup": speedup_text(s.speedup.model_dump()),
+            "improved": f"{s.improved} of {s.legs}", "evaluations": str(s.evaluations),
+            "failures": str(s.failures), "USD": f"{s.usd:.2f}",
+        }
+        for s in compared.standings()
+    ]  # fmt: skip
+    table(rows, empty="")
+    for leg in compared.legs:
+        result = leg.result
+        spread = result.speedup.model_dump() if result.speedup else None
+        print(f"{result.task}, {leg.recipe}, seed {leg.seed}: {result.decision}, {speedup_text(spread)}")
 
 
 def _recipes(names: Sequence[str], words: Sequence[str]) -> "list[Recipe]":
