@@ -12,7 +12,7 @@ import kernelwright
 HOME = Path(kernelwright.__file__).parent
 MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
 
-ROOT = {"errors", "config", "records", "registry", "landlock", "deadline"}
+ROOT = {"errors", "config", "records", "registry", "landlock", "deadline", "closing"}
 SERVICES = {"devices", "languages", "llm", "sandbox", "store", "tasks"}
 STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
 EVERYTHING = {"*"}
@@ -23,6 +23,7 @@ ALLOWED = {
     "errors": set(),
     "config": {"errors"},
     "landlock": set(),
+    "closing": set(),
     "deadline": set(),
     "records": set(),
     "registry": {"errors"},

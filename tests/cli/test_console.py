@@ -46,10 +46,10 @@ def test_the_next_command_finds_the_same_store():
 
 
 def test_a_disk_that_refuses_is_one_sentence(monkeypatch, capsys):
-    def refuse(given):
+    def refuse(app, given):
         raise OSError(errno.ENOSPC, "No space left on device", "/some/file")
 
-    monkeypatch.setattr(_app, "app", refuse)
+    monkeypatch.setattr(_app.App, "__call__", refuse)
     assert main(["runs", "--json"]) == 1
     out, err = capsys.readouterr()
     assert err.count("\n") == 1 and "/some/file" in err and "free some space" in err
@@ -57,10 +57,10 @@ def test_a_disk_that_refuses_is_one_sentence(monkeypatch, capsys):
 
 
 def test_another_os_error_is_a_fault_of_ours(monkeypatch):
-    def fail(given):
+    def fail(app, given):
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/some/file")
 
-    monkeypatch.setattr(_app, "app", fail)
+    monkeypatch.setattr(_app.App, "__call__", fail)
     with pytest.raises(FileNotFoundError):
         main(["runs"])
 

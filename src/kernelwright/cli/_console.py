@@ -100,7 +100,7 @@ def describe(event: "Event") -> str:
                 else "earlier runs say nothing of where to begin"
             )
         case "explored":
-            return f"explored {data['evaluations']} candidates; stopped by {data['stopped_by']}"
+            return f"candidates explored: {data['evaluations']}; stopped by {data['stopped_by']}"
         case _:
             words = data.get("message") or ", ".join(f"{name} {value}" for name, value in data.items())
             return f"{event.event}: {words}"

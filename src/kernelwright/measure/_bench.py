@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
+from ..closing import Closing
 from ..devices import Device, Monitor
 from ..records import (
     Block,
@@ -47,7 +48,7 @@ _FAR_ROUND, _FAR_SHARE = 2, 0.8
 """A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
 
 
-class Bench:
+class Bench(Closing):
     """Opened once for a problem; keeps its baselines warm across candidates. A context manager.
 
     Covers: every leg of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
@@ -74,12 +75,6 @@ class Bench:
         self._random = random.Random(secrets.randbits(64))
         self._layout = Layout(pool, device, self._random)
         self._monitor = Monitor(device)
-
-    def __enter__(self) -> "Bench":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the baselines' workers."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ..closing import Closing
 from ..errors import InputError
 from ._memory import mapped
 from ._types import Slot
@@ -25,7 +26,7 @@ _TILE_BYTES = 1 << 20
 _numbers = itertools.count(1)
 
 
-class Arena:
+class Arena(Closing):
     """A sealed memory file of fixed size, made by the judge.
 
     Slots start at multiples of 64 bytes, each with at least 4096 bytes of secret pattern on both sides.
@@ -50,12 +51,6 @@ class Arena:
         self._pattern = torch.frombuffer(bytearray(secrets.token_bytes(_TILE_BYTES)), dtype=torch.uint8)
         self._slots: list[Slot] = []
         self._end = 0
-
-    def __enter__(self) -> "Arena":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def place(self, tensor: Tensor, skew_bytes: int = 0) -> Slot:
         """Copy a tensor, strides and all, into a new slot.

@@ -11,10 +11,10 @@ import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
+from ..closing import Closing
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
 from ..landlock import landlock_version
@@ -43,7 +43,7 @@ _FIRST_UID, _UIDS = 200_000, 50_000
 _KINDS: tuple[Isolation, ...] = ("bubblewrap", "landlock", "none")
 
 
-class Pool:
+class Pool(Closing):
     """Zygotes, arenas and the workers made from them. A context manager; leaving it kills everything.
 
     Covers: what `layers` lists, and nothing that it does not list.
@@ -99,14 +99,6 @@ class Pool:
         self._first_arena: Arena | None = None
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._layers: tuple[str, ...] | None = None
-
-    def __enter__(self) -> "Pool":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def arena(self) -> Arena:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Self
 
 from pydantic import JsonValue
 
+from ..closing import Closing
 from ..errors import SpentError
 from ._blobs import Blobs
 from ._database import Database
@@ -43,7 +42,7 @@ class Call:
     """Tokens by kind."""
 
 
-class Calls:
+class Calls(Closing):
     """The ledger of a store, for any number of threads.
 
     Example:
@@ -57,14 +56,6 @@ class Calls:
         self._database = Database(folder / "kernelwright.db", one_thread=False)
         self._blobs = Blobs(self._database, folder / "blobs")
         self._lock = Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection; a second time does nothing."""

@@ -5,11 +5,10 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pydantic import JsonValue
 
+from ..closing import Closing
 from ..config import Settings
 from ..errors import NotFoundError
 from ..records import Budget, Candidate, Evaluation, Run, RunStatus, Scalar, Task
@@ -20,7 +19,7 @@ from ._evaluations import EvaluationKey, Spent
 from ._locks import RunLock
 
 
-class Store:
+class Store(Closing):
     """A folder with one SQLite file and a folder of blobs. Several processes may share it.
 
     Example:
@@ -35,14 +34,6 @@ class Store:
         self.folder = Path(folder) if folder is not None else Settings.from_environment().store
         self._database = Database(self.folder / "kernelwright.db")
         self.blobs = Blobs(self._database, self.folder / "blobs")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the store; a second time does nothing."""

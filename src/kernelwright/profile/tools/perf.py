@@ -14,8 +14,8 @@ import os
 import platform
 import struct
 from pathlib import Path
-from types import TracebackType
 
+from ...closing import Closing
 from ...devices import Device
 from ...errors import ProfilerError
 from ...languages import Availability
@@ -79,7 +79,7 @@ class Perf:
         )  # fmt: skip
 
 
-class Events:
+class Events(Closing):
     """Counters of one process's threads, and of all that these start from then on. A context manager."""
 
     def __init__(self, pid: int) -> None:
@@ -107,14 +107,6 @@ class Events:
     def names(self) -> tuple[str, ...]:
         """Events that are counted."""
         return tuple(name for name, descriptors in self._open.items() if descriptors)
-
-    def __enter__(self) -> "Events":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def enable(self) -> None:
         """Begin to count."""

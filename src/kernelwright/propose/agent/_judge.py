@@ -14,17 +14,19 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from ...closing import Closing
 
 PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
 """The program that judges; no file of the folder that it is started in takes the place of a module."""
+
 _POLL_S = 0.1
 Answer = dict[str, Any]
 """What the judge says, as it is told to the agent."""
 
 
-class Judge:
+class Judge(Closing):
     """Screens candidates for one agent, a fixed number of times; started when it is first asked."""
 
     def __init__(self, program: Sequence[str], arguments: Sequence[str], *, most: int) -> None:
@@ -41,14 +43,6 @@ class Judge:
         self._said: queue.Queue[bytes] = queue.Queue()
         self.judged = 0
         """Questions that were answered so far."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def ask(self, candidate: Path, stop: Callable[[], bool]) -> Answer:
         """Screen what lies in a folder; gives up, and kills the judge, as soon as `stop` says so."""
