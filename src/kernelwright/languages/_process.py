@@ -55,6 +55,7 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     limit: int = OUTPUT_LIMIT,
     closed: bool = False,
+    readable: Sequence[Path] = (),
 ) -> Finished:
     """Run a command to its end, or kill its whole process group after `deadline_s` seconds.
 
@@ -66,6 +67,7 @@ def run_tool(
         limit: Characters of output to keep.
         closed: Whether all that it may read is the system, Python's packages, its own installation and `folder`,
             and all that it may write is `folder` and GPUs. For tools that read what strangers wrote.
+        readable: Folders that it may read beyond that.
 
     Example:
         >>> run_tool(["echo", "hello"], deadline_s=10).output
@@ -74,7 +76,10 @@ def run_tool(
     started = time.monotonic()
     words = [str(word) for word in command]
     given = {**without_secrets(), **(env or {})}
-    process = _start_closed(words, folder or Path.cwd(), given) if closed else _start(words, folder, given)
+    if closed:
+        process = _start_closed(words, folder or Path.cwd(), given, readable)
+    else:
+        process = _start(words, folder, given)
     _limit_resources(process.pid)
     assert process.stdout is not None
     chunks: list[bytes] = []
@@ -102,10 +107,12 @@ def _start(words: list[str], folder: Path | None, env: dict[str, str]) -> subpro
     )  # fmt: skip
 
 
-def _start_closed(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start_closed(
+    words: list[str], folder: Path, env: dict[str, str], more: Sequence[Path]
+) -> subprocess.Popen[bytes]:
     """Start it from a thread that was closed in before: Landlock holds for a thread and what that starts."""
     folder = folder.resolve()
-    readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *_installation(words[0]))
+    readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *_installation(words[0]), *map(str, more))
     writable = (str(folder), *_DEVICES, *graphics_nodes())
     env = {**env, "TMPDIR": str(folder), "CCACHE_DISABLE": "1"}
 

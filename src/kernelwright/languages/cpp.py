@@ -49,6 +49,7 @@ from ._cache import cached_build
 from ._destination import Destination, load_entry, load_library
 from ._entry import split_entry
 from ._object import object_evidence
+from ._precompiled import precompiled, shared_header
 from ._process import run_tool
 from ._protocol import Availability, Kernel
 from .torch import load_symbol, python_problem
@@ -138,11 +139,15 @@ class Cpp:
         libraries = [
             f for f in flags if f.startswith(("-l", "-L"))
         ]  # the linker wants them after the sources
-        command = [
+        words = [
             compiler, *self._flags(compiler), *(f for f in flags if f not in libraries),
-            "-I.", f"-I{INCLUDE}", *ffi_includes(), *sources, "-o", LIBRARY, *libraries, *_link(compiler),
+            "-I.", f"-I{INCLUDE}", *ffi_includes(),
         ]  # fmt: skip
-        done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
+        command = [*words, *sources, "-o", LIBRARY, *libraries, *_link(compiler)]
+        headers = () if _is_clang(compiler) else shared_header(candidate, _SUFFIXES)
+        toolchain, cache = self.toolchain(), self._settings.cache
+        with precompiled(headers, words, toolchain, cache, folder, deadline_s=deadline_s) as readable:
+            done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True, readable=readable)
         if done.timed_out:
             return Build(
                 status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}"

@@ -47,7 +47,7 @@ def render(
     """
     printer = Printer(program, style or Style())
     headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in printer.headers]
-    headers += headers_of(headers[-1].text)
+    headers += headers_of(headers[0].text)
     if calls := bool(program.natives or program.updates or program.ahead):
         text = printer.text(title or program.name, [s.name for s in program.steps])
         run = SourceFile(path="run.py", text=_around(program, graph, printer))

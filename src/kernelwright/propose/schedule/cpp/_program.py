@@ -45,7 +45,8 @@ class Printer:
         """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
         kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         lines = [
-            *(f"// {line}" for line in title.splitlines()), f'#include "{self.headers[0]}"', "", "namespace {", "",
+            *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers), "",
+            "namespace {", "",
             f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
         ]  # fmt: skip
         printed = [s for s in kernels if self.functions[s.name] == s.name]
@@ -61,11 +62,11 @@ class Printer:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The headers that the file stands on, each including the next."""
+        """The headers that the file stands on, the one that all printed kernels begin with first."""
         found = list(products(self.program)) if self.style.lanes else []
         if any(product.tiling.form == "winograd" for product in found):
-            return "winograd.h", "contraction.h", "tiles.h"
-        return ("contraction.h", "tiles.h") if any(map(is_tiled, found)) else ("tiles.h",)
+            return "tiles.h", "contraction.h", "winograd.h"
+        return ("tiles.h", "contraction.h") if any(map(is_tiled, found)) else ("tiles.h",)
 
     @cached_property
     def functions(self) -> dict[str, str]:

@@ -1,0 +1,111 @@
+"""Headers that many kernels begin with are compiled once, and nothing else changes."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernelwright.languages import _precompiled, cpp
+from kernelwright.languages._precompiled import shared_header
+from kernelwright.languages.cpp import Cpp
+from kernelwright.records import BuildStatus, Candidate, SourceFile
+
+ASKS = "// precompile\n#pragma once\n"
+INNER = SourceFile(path="inner.h", text='#pragma once\n#include "kernelwright.h"\ninline float two() { return 2; }\n')
+OUTER = SourceFile(path="outer.h", text=f'{ASKS}#include "inner.h"\n')
+
+
+def _candidate(body: str = "two()", *headers: SourceFile, before: str = "// a kernel\n") -> Candidate:
+    text = f'{before}#include "outer.h"\nKW_KERNEL(f) {{ *args.tensor<float>(0).data() = {body}; }}\n'
+    sources = (SourceFile(path="k.cpp", text=text), *(headers or (OUTER, INNER)))
+    return Candidate(sources=sources, language="cpp", entry="k.cpp:f", style="destination")
+
+
+def _kept(settings) -> list[Path]:
+    return sorted((settings.cache / "builds" / "headers").glob("[!.]*"))
+
+
+needs_gcc = pytest.mark.skipif("g++" not in Cpp().available().what.split()[:1], reason="no g++")
+
+
+@needs_gcc
+class TestBuilds:
+    def test_a_header_is_compiled_once_for_all_kernels_that_begin_with_it(self, fresh, monkeypatch):
+        commands = []
+        run = _precompiled.run_tool
+        monkeypatch.setattr(
+            _precompiled, "run_tool", lambda words, **given: commands.append(words) or run(words, **given)
+        )
+        builds = [Cpp(fresh).build(_candidate(body)) for body in ("two()", "two() + 1")]
+        assert [build.status for build in builds] == [BuildStatus.OK, BuildStatus.OK], builds[0].diagnostics
+        assert len(commands) == len(_kept(fresh)) == 1
+
+    def test_it_is_what_the_compiler_reads(self, fresh):
+        """What stands in the header's text is not looked at again: here the form is of another text."""
+        assert Cpp(fresh).build(_candidate()).status is BuildStatus.OK
+        (entry,) = _kept(fresh)
+        other = replace(fresh, cache=fresh.cache / "other")
+        changed = INNER.model_copy(update={"text": INNER.text + "inline float three() { return 3; }\n"})
+        assert Cpp(other).build(_candidate("three()", OUTER, changed)).status is BuildStatus.OK
+        (entry / "header.gch").write_bytes((_kept(other)[0] / "header.gch").read_bytes())
+        assert Cpp(fresh).build(_candidate("three()")).status is BuildStatus.OK
+
+    def test_the_library_is_the_same_and_the_folder_holds_nothing_else(self, fresh, monkeypatch):
+        with_it = Path(Cpp(fresh).build(_candidate()).artefact)
+        monkeypatch.setattr(cpp, "shared_header", lambda *_: ())
+        without = Path(Cpp(replace(fresh, cache=fresh.cache / "other")).build(_candidate()).artefact)
+        assert (with_it / "kernel.so").read_bytes() == (without / "kernel.so").read_bytes()
+        assert sorted(p.name for p in with_it.iterdir()) == sorted(p.name for p in without.iterdir())
+
+    def test_another_text_or_flag_has_a_form_of_its_own(self, fresh):
+        changed = INNER.model_copy(update={"text": INNER.text + "// more\n"})
+        for candidate in (_candidate(), _candidate("two()", OUTER, changed)):
+            assert Cpp(fresh).build(candidate).status is BuildStatus.OK
+        plain = _candidate().model_copy(update={"flags": ("-O1",)})
+        assert Cpp(fresh).build(plain).status is BuildStatus.OK
+        assert len(_kept(fresh)) == 3
+
+    def test_a_header_that_does_not_compile_alone_is_left_to_the_kernel(self, fresh):
+        needy = OUTER.model_copy(update={"text": f"{ASKS}#ifndef VALUE\n#error no value\n#endif\n"})
+        build = Cpp(fresh).build(_candidate("1", needy, before=""))
+        assert build.status is BuildStatus.FAILED
+        assert "no value" in build.diagnostics
+
+    def test_few_are_kept_the_latest_used_ones(self, fresh, monkeypatch):
+        monkeypatch.setattr(_precompiled, "_KEPT", 1)
+        Cpp(fresh).build(_candidate())
+        (first,) = _kept(fresh)
+        time.sleep(0.02)
+        Cpp(fresh).build(_candidate().model_copy(update={"flags": ("-O1",)}))
+        assert len(_kept(fresh)) == 1
+        assert _kept(fresh) != [first]
+
+
+class TestWhoIsServed:
+    def test_the_header_and_what_it_includes(self):
+        assert shared_header(_candidate(), (".cpp",)) == (OUTER, INNER)
+
+    @pytest.mark.parametrize(
+        "candidate",
+        [
+            _candidate("two()", OUTER.model_copy(update={"text": '#include "inner.h"\n'}), INNER),
+            _candidate(before="#define N 1\n"),
+            _candidate().model_copy(update={"flags": ("-Isome",)}),
+            _candidate("two()", OUTER, INNER, SourceFile(path="outer.h.gch", text="mine")),
+            _candidate("two()", INNER),
+        ],
+        ids=["does not ask", "comes late", "own folders", "own form", "not carried"],
+    )
+    def test_nobody_else(self, candidate):
+        assert shared_header(candidate, (".cpp",)) == ()
+
+    def test_kernels_of_the_schedule_proposer(self):
+        from kernelwright.propose.schedule import cpp as printer
+        from kernelwright.propose.schedule import graph, lower
+        from kernelwright.tasks import Problem, load_task
+
+        read = graph.read(Problem(load_task("examples/swiglu.py")))
+        candidate = printer.render(lower.lower(read), read)
+        names = [header.path for header in shared_header(candidate, (".cpp",))]
+        assert names == ["tiles.h", "vector.h", "kernelwright.h", "traffic.h"]
