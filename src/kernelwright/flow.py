@@ -38,7 +38,7 @@ from .tasks.capture import capture
 
 __all__ = ["Event", "Result", "optimize", "resume"]
 
-DEFAULT_BUDGET = Budget(evaluations=40, minutes=3)
+DEFAULT_BUDGET = Budget(evaluations=40, minutes=3, search_minutes=1)
 Options = dict[str, Scalar | tuple[Scalar, ...]]
 
 

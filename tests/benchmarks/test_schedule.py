@@ -34,10 +34,23 @@ def test_the_table_has_a_line_a_class_and_size():
     row = {
         "level": 1, "problem": "a", "size": "in", "class": "memory", "decision": "improved", "baseline": "eager",
         "speedup": {"median": 2.0}, "search_s": 20.0, "explored_s": 12.0, "first_s": 3.0,
-        "verified_s": 1.5,
+        "verified_s": 1.5, "first_correct_s": 0.7,
     }  # fmt: skip
-    text = table([row, {**row, "problem": "b", "decision": "equal", "first_s": None, "verified_s": None}])
+    text = table(
+        [
+            row,
+            {
+                **row,
+                "problem": "b",
+                "decision": "equal",
+                "first_s": None,
+                "verified_s": None,
+                "first_correct_s": None,
+            },
+        ]
+    )
     assert "memory, in of cache: 2 problems, 1 improved, geomean over the better baseline 1.41" in text
     assert "search: median 12.0 s" in text and "search and acceptance: median 20.0 s" in text
+    assert "first correct kernel, from capture on: median 0.7 s" in text
     assert "first correct kernel: median 1.5 s" in text and "against eager: " not in text
     assert "first kernel timed against every baseline: median 3.0 s" in text

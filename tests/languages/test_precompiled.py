@@ -12,7 +12,9 @@ from kernelwright.languages.cpp import Cpp
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 
 ASKS = "// precompile\n#pragma once\n"
-INNER = SourceFile(path="inner.h", text='#pragma once\n#include "kernelwright.h"\ninline float two() { return 2; }\n')
+INNER = SourceFile(
+    path="inner.h", text='#pragma once\n#include "kernelwright.h"\ninline float two() { return 2; }\n'
+)
 OUTER = SourceFile(path="outer.h", text=f'{ASKS}#include "inner.h"\n')
 
 

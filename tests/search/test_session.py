@@ -236,6 +236,55 @@ def test_minutes_keep_a_reserve_for_acceptance(store):
     assert len(rig.outcome.evaluations) > 1
 
 
+class Clocked(PlantedJudge):
+    """Takes ten seconds a candidate, the first one thirty, by a clock of its own."""
+
+    now = 0.0
+
+    def screen(self, candidate, build, **limits):
+        took_s = 10.0 if self.screened else 30.0
+        self.now += took_s
+        found = super().screen(candidate, build, **limits)
+        stages = {"verify": 7.0, "screen": 3.0, "baselines": took_s - 10.0}
+        return found.model_copy(update={"stages_s": stages})
+
+
+@pytest.mark.parametrize(
+    ("limits", "screened", "until_s"),
+    [
+        ({"minutes": 3.0, "search_minutes": 1.0}, 3, 50.0),
+        ({"minutes": 3.0}, 11, 130.0),
+        ({"search_minutes": 1.5}, 6, 80.0),
+    ],
+)
+def test_no_candidate_begins_that_would_pass_the_time_for_searching(store, limits, screened, until_s):
+    """Each takes ten seconds: what would end in the limit's last second, or past it, is not begun."""
+    judge = Clocked()
+    rig = Rig(store, [tiles()], judge=judge, clock=lambda: judge.now, **limits)
+    rig.go()
+    assert (len(judge.screened), rig.outcome.stopped_by) == (screened, "minutes")
+    assert judge.now == until_s and rig.outcome.accepted
+
+
+def test_what_the_first_candidate_is_held_to_is_worked_out_once_while_it_is_built(store):
+    events = []
+
+    class Watched(PlantedJudge):
+        def foresee(self):
+            events.append("foresee")
+
+        def screen(self, candidate, build, **limits):
+            events.append("screen")
+            return super().screen(candidate, build, **limits)
+
+    candidates = [planted_candidate(float(time_us)) for time_us in (50, 60, 70)]
+    Rig(store, candidates, judge=Watched()).go()
+    assert events == ["foresee", "screen", "screen", "screen"]
+    again = Rig(store, candidates)
+    again.go()
+    assert again.judge.screened == [] and again.judge.foreseen == 0, "what is known already needs nothing"
+
+
 def test_device_seconds_stop(store):
     rig = Rig(store, [tiles()], device_seconds=4.0)
     rig.go()

@@ -60,6 +60,10 @@ def describe(event: "Event") -> str:
         case "profile":
             top = ", ".join(f"{o['name']} {o['share']:.0%}" for o in data["operators"][:3])
             return f"profile {time_text(data['time_us'])} eager on {data['workload']}: {top}"
+        case "captured":
+            return "captured: " + ", ".join(
+                f"{n} operations on {name}" for name, n in data["operations"].items()
+            )
         case "bound":
             return "bound " + ", ".join(bound_text(Bound.model_validate(b)) for b in data["bounds"])
         case "evaluation":
@@ -270,7 +274,8 @@ class _Live:
 
 _PHASES = {
     "run": "profiling",
-    "profile": "bounding",
+    "profile": "capturing",
+    "captured": "bounding",
     "bound": "proposing",
     "hints": "proposing",
     "explored": "accepting",

@@ -22,6 +22,7 @@ def optimize(
     device: str | None = None,
     evaluations: Count | None = None,
     minutes: Positive | None = None,
+    search_minutes: Positive | None = None,
     device_seconds: Positive | None = None,
     seed: int = 0,
     baseline: list[str] | None = None,
@@ -41,7 +42,7 @@ def optimize(
     """Search for a faster kernel, verify it, and package it.
 
     Ends with `improved` and a packaged kernel, or with "nothing better found"; both are a job done. With
-    no budget given it stops after 3 minutes or 40 evaluations, whichever comes first.
+    no budget given it tries 40 candidates or for a minute, whichever comes first, and ends after 3 minutes.
 
     Args:
         target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
@@ -52,6 +53,7 @@ def optimize(
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
         minutes: Stop after this long; a part is kept back for the final acceptance.
+        search_minutes: Try no more candidates after this long; what was found is accepted within the other limits.
         device_seconds: Stop after holding the device this long.
         seed: Seed of the search. The judge's seeds are secret.
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
@@ -86,7 +88,10 @@ def optimize(
 
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
-    budget = Budget(evaluations=evaluations, minutes=minutes, device_seconds=device_seconds, usd=asking.usd)
+    budget = Budget(
+        evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
+        usd=asking.usd,
+    )  # fmt: skip
     if budget == Budget():
         budget = flow.DEFAULT_BUDGET
     composed = load_recipe(recipe).arguments() if recipe else {}

@@ -64,7 +64,11 @@ def precompiled(
         folder: Where the kernel's sources lie.
         deadline_s: Seconds that compiling the header may take.
     """
-    made = _made(headers, compile_words, toolchain, cache / "builds" / "headers", deadline_s) if headers else None
+    made = (
+        _made(headers, compile_words, toolchain, cache / "builds" / "headers", deadline_s)
+        if headers
+        else None
+    )
     if made is None:
         yield ()
         return

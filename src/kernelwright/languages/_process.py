@@ -76,10 +76,8 @@ def run_tool(
     started = time.monotonic()
     words = [str(word) for word in command]
     given = {**without_secrets(), **(env or {})}
-    if closed:
-        process = _start_closed(words, folder or Path.cwd(), given, readable)
-    else:
-        process = _start(words, folder, given)
+    place = folder or Path.cwd()
+    process = _start_closed(words, place, given, readable) if closed else _start(words, place, given)
     _limit_resources(process.pid)
     assert process.stdout is not None
     chunks: list[bytes] = []
@@ -100,7 +98,7 @@ def run_tool(
     return Finished(process.returncode, output, timed_out, time.monotonic() - started)
 
 
-def _start(words: list[str], folder: Path | None, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,

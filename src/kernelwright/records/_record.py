@@ -25,7 +25,7 @@ class Record(BaseModel):
         Example:
             >>> from kernelwright.records import Budget
             >>> Budget(evaluations=3).to_json()
-            '{"device_seconds":null,"evaluations":3,"minutes":null,"usd":null}'
+            '{"device_seconds":null,"evaluations":3,"minutes":null,"search_minutes":null,"usd":null}'
         """
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 

@@ -19,6 +19,8 @@ class Budget(Record):
     """Candidates evaluated, cached ones not counted."""
     minutes: float | None = Field(default=None, gt=0)
     """Wall minutes."""
+    search_minutes: float | None = Field(default=None, gt=0)
+    """Wall minutes, of all of them, until no more candidates are tried; accepting what was found comes after that."""
     device_seconds: float | None = Field(default=None, gt=0)
     """Seconds that the device was held."""
     usd: float | None = Field(default=None, ge=0)

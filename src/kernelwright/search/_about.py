@@ -79,7 +79,7 @@ def reproduce(task: Task, run: Run) -> str:
         words.append("--no-learn")
     if "counters" in run.options:
         words.append("--counters" if run.options["counters"] else "--no-counters")
-    for flag in ("evaluations", "minutes", "device_seconds"):
+    for flag in ("evaluations", "minutes", "search_minutes", "device_seconds"):
         limit = getattr(run.budget, flag)
         if limit is not None:
             words += [f"--{flag.replace('_', '-')}", f"{limit:g}"]

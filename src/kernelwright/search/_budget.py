@@ -1,6 +1,7 @@
 """What a run may still spend."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 from ..records import Budget, Evaluation
@@ -8,6 +9,10 @@ from ..store import Spent
 
 _MOST_RESERVE_S = 90.0
 _RESERVE_SHARE, _MOST_RESERVE_SHARE = 0.25, 0.5
+_LATEST = 3
+"""Candidates by which the next one's time is told: the longest of them."""
+_EACH = ("build", "verify", "screen")
+"""What every candidate takes; what is left out is done once for a run."""
 
 
 class Meter:
@@ -15,6 +20,7 @@ class Meter:
 
     A quarter of the minutes, at most 90 seconds, is kept back from the exploration for the acceptance
     of what it found; more, up to a half, where verifying, timing and starting baselines was seen to take longer.
+    The exploration ends where the next candidate would pass its time, if it took as long as the latest ones.
 
     Example:
         >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
@@ -30,6 +36,7 @@ class Meter:
         self.stages_s: dict[str, float] = {}
         """Seconds by stage since the start or the resumption; builds beside each other count each."""
         self._longest_s: dict[str, float] = {}
+        self._latest_s = deque[dict[str, float]](maxlen=_LATEST)
         self._clock = clock
         self._start = clock() - spent.elapsed_s
         self._here = 0
@@ -52,17 +59,21 @@ class Meter:
         if not again:
             self.evaluations += 1
             self._here += 1
+            self._latest_s.append({stage: evaluation.stages_s.get(stage, 0.0) for stage in _EACH})
 
     def longest_s(self, stage: str) -> float:
         """Seconds that a stage took at most for one candidate, since the start or the resumption."""
         return self._longest_s.get(stage, 0.0)
 
-    def over(self, *, reserve: bool = False) -> str:
-        """Say which budget is used up, or nothing; with `reserve`, as far as the exploration goes."""
+    def over(self, *, reserve: bool = False, built: bool = False) -> str:
+        """Say which budget is used up, or nothing.
+
+        With `reserve`, as far as the exploration goes, and by the end of the next candidate, whose build may be there.
+        """
         budget = self.budget
         if budget.evaluations is not None and reserve and self.evaluations >= budget.evaluations:
             return "evaluations"
-        if (self.left_to_explore_s() if reserve else self.left_s()) <= 0:
+        if self.left_s() <= 0 or (reserve and self.left_to_explore_s() <= self._next_s(built)):
             return "minutes"
         share = 1 - _RESERVE_SHARE if reserve else 1.0
         if budget.device_seconds is not None and self.device_s >= budget.device_seconds * share:
@@ -75,8 +86,10 @@ class Meter:
         return float("inf") if minutes is None else minutes * 60 - self.elapsed_s
 
     def left_to_explore_s(self) -> float:
-        """Wall seconds left before the reserve for the acceptance begins."""
-        return self.left_s() - self._reserve_s()
+        """Wall seconds left before the reserve for the acceptance begins, or the time for searching ends."""
+        minutes = self.budget.search_minutes
+        searching_s = float("inf") if minutes is None else minutes * 60 - self.elapsed_s
+        return min(self.left_s() - self._reserve_s(), searching_s)
 
     def eta_s(self) -> float | None:
         """Expected wall seconds until a budget is used up; none where nothing is known."""
@@ -85,6 +98,11 @@ class Meter:
             pace = (self._clock() - self._since) / self._here
             ends.append(max(self.budget.evaluations - self.evaluations, 0) * pace)
         return max(min(ends), 0.0) if ends else None
+
+    def _next_s(self, built: bool) -> float:
+        """Expected wall seconds of the next candidate; 0 while nothing is known."""
+        stages = [stage for stage in _EACH if not (built and stage == "build")]
+        return max((sum(seconds[stage] for stage in stages) for seconds in self._latest_s), default=0.0)
 
     def _reserve_s(self) -> float:
         """Return what an acceptance may take.

@@ -69,6 +69,10 @@ class Evaluator:
             self._observed(self._judge.screen(candidate, build, deadline_s=self._meter.left_s()))
         )
 
+    def foresee(self) -> None:
+        """Let the judge work out what the first candidate is held to, while that is built."""
+        self._judge.foresee()
+
     def vet(self, candidate: Candidate, build: Build) -> Evaluation:
         """Verify a screened candidate in full, untimed; only what is wrong changes what is known of it."""
         known = self.evaluations[candidate.key]

@@ -14,6 +14,10 @@ class Judge(Protocol):
     harness: str
     """Version of the judge with its baseline; part of the key that evaluations are kept under."""
 
+    def foresee(self) -> None:
+        """Work out ahead what a candidate is held to first; nothing is lost where it is not asked."""
+        ...
+
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time it on the search workloads: quick, enough to rank by."""
         ...

@@ -110,8 +110,10 @@ class Session:
                 if trial is None:
                     break
                 self._builder.give(trial, known=self._evaluator.known(trial.candidate) is not None)
-            if not len(self._builder) or self._meter.over(reserve=True):
+            if not len(self._builder) or self._meter.over(reserve=True, built=True):
                 break
+            if self._builder.building and not self._told:
+                self._evaluator.foresee()
             self._evaluate()
         self._stopped_by = self._meter.over(reserve=True) or "nothing left to try"
 

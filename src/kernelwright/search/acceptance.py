@@ -6,6 +6,7 @@ Does not cover: what to try next.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
@@ -32,7 +33,7 @@ from ..records import (
 )  # fmt: skip
 from ..sandbox import Pool
 from ..tasks import Problem
-from ..verify import Admission, Depth, Oracle, admit, verify
+from ..verify import Admission, Depth, Oracle, admit, foresee, verify
 from ._stages import Stages
 
 HARNESS_VERSION = 7
@@ -92,6 +93,7 @@ class Acceptance:
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
         self._admission: Admission | None = None
+        self._foreseen_s = 0.0
 
     def __enter__(self) -> "Acceptance":
         first = self._problem.task.workloads[0]
@@ -106,6 +108,12 @@ class Acceptance:
     def notes(self) -> tuple[str, ...]:
         """Say which baselines are absent, and why."""
         return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
+
+    def foresee(self) -> None:
+        """Work out what the first call of a screening is held to; its time counts in the first verification."""
+        begun = time.monotonic()
+        foresee(self._oracle)
+        self._foreseen_s += time.monotonic() - begun
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept.
@@ -225,6 +233,7 @@ class Acceptance:
         return moved
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
+        stages.seconds["verify"], self._foreseen_s = self._foreseen_s, 0.0
         with stages("verify"):
             return verify(
                 self._problem,
