@@ -143,8 +143,7 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
         peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
     setting.say("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
-        captured = {workload.name: len(capture(problem, workload).ops) for workload in searched}
-        setting.say("captured", operations=captured)
+        setting.say("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
         bounds = [bound(problem, workload, device, peaks) for workload in searched]
     setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     with open_judge(setting, problem, bounds) as judging:

@@ -156,17 +156,16 @@ def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
     assert (found.stage, found.timing) == ("screen", None)
 
 
-def test_what_was_foreseen_is_not_worked_out_again_and_counts_as_verifying(judge, monkeypatch):
+def test_what_was_foreseen_is_not_worked_out_again_and_is_a_stage_once(judge, monkeypatch):
     oracle = judge._oracle
     oracle._cases.clear()
     make, made_s = oracle.make, []
     monkeypatch.setattr(oracle, "make", lambda *a, **k: made_s.append(1) or make(*a, **k))
     judge.foresee()
     assert len(made_s) == 1
-    judge._foreseen_s = 100.0
     monkeypatch.setattr(judge._bench, "measure", lambda *_, **__: (None, []))
-    assert judge.screen(*FAST).stages_s["verify"] > 100.0
-    assert judge.screen(*FAST).stages_s["verify"] < 100.0
+    assert judge.screen(*FAST).stages_s["foresee"] > 0
+    assert "foresee" not in judge.screen(*FAST).stages_s
     assert len(made_s) == 1
 
 

@@ -245,7 +245,7 @@ class Clocked(PlantedJudge):
         took_s = 10.0 if self.screened else 30.0
         self.now += took_s
         found = super().screen(candidate, build, **limits)
-        stages = {"verify": 7.0, "screen": 3.0, "baselines": took_s - 10.0}
+        stages = {"verify": 7.0, "screen": 3.0, "foresee": took_s - 10.0}
         return found.model_copy(update={"stages_s": stages})
 
 
@@ -253,7 +253,7 @@ class Clocked(PlantedJudge):
     ("limits", "screened", "until_s"),
     [
         ({"minutes": 3.0, "search_minutes": 1.0}, 3, 50.0),
-        ({"minutes": 3.0}, 11, 130.0),
+        ({"minutes": 3.0}, 9, 110.0),
         ({"search_minutes": 1.5}, 6, 80.0),
     ],
 )
@@ -374,6 +374,7 @@ def test_the_time_kept_for_the_acceptance_follows_what_its_stages_took():
     assert kept_s(1) == 15.0 and kept_s(10) == 90.0
     assert kept_s(1, verify=4.0, baselines=13.0) == 21.0
     assert kept_s(1, verify=4.0, baselines=13.0, screen=1.5) == 27.0
+    assert kept_s(1, foresee=3.0, verify=1.0, baselines=13.0) == 21.0
     assert kept_s(1, verify=30.0) == 30.0 and kept_s(10, verify=300.0) == 90.0
 
 

@@ -32,7 +32,8 @@ def shared_header(candidate: Candidate, suffixes: tuple[str, ...]) -> tuple[Sour
     """Return the header that all sources begin with, and what it includes; nothing where none asks to be precompiled.
 
     Example:
-        >>> files = [SourceFile(path="k.cpp", text='#include "h.h"\\n'), SourceFile(path="h.h", text="// precompile\\n")]
+        >>> header = SourceFile(path="h.h", text="// precompile\\n")
+        >>> files = (SourceFile(path="k.cpp", text='#include "h.h"\\n'), header)
         >>> [f.path for f in shared_header(Candidate(sources=files, language="cpp", entry="k.cpp:k"), (".cpp",))]
         ['h.h']
     """

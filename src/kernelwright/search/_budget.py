@@ -65,6 +65,11 @@ class Meter:
         """Seconds that a stage took at most for one candidate, since the start or the resumption."""
         return self._longest_s.get(stage, 0.0)
 
+    @property
+    def longest_verify_s(self) -> float:
+        """Seconds that verifying took at most, working out what is expected included."""
+        return self.longest_s("foresee") + self.longest_s("verify")
+
     def over(self, *, reserve: bool = False, built: bool = False) -> str:
         """Say which budget is used up, or nothing.
 
@@ -112,7 +117,6 @@ class Meter:
         if self.budget.minutes is None:
             return 0.0
         whole_s = self.budget.minutes * 60
-        seen_s = (
-            self.stages_s.get("baselines", 0.0) + 2 * self.longest_s("verify") + 4 * self.longest_s("screen")
-        )
+        starts_s, verify_s = self.stages_s.get("baselines", 0.0), self.longest_verify_s
+        seen_s = starts_s + 2 * verify_s + 4 * self.longest_s("screen")
         return min(max(whole_s * _RESERVE_SHARE, seen_s), whole_s * _MOST_RESERVE_SHARE, _MOST_RESERVE_S)

@@ -158,7 +158,7 @@ class Session:
         arm, speedup, meter = trial.arm, evaluation.decision.speedup, self._meter
         if arm is None or arm.vetted or speedup is None or speedup.median <= self._worth_vetting():
             return evaluation
-        if meter.left_to_explore_s() < _VETTINGS * meter.longest_s("verify"):
+        if meter.left_to_explore_s() < _VETTINGS * meter.longest_verify_s:
             return evaluation
         vetted = self._evaluator.vet(trial.candidate, self._builder.build(trial.candidate))
         arm.vetted = vetted.decision.status is not DecisionStatus.REJECTED

@@ -110,7 +110,7 @@ class Acceptance:
         return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
 
     def foresee(self) -> None:
-        """Work out what the first call of a screening is held to; its time counts in the first verification."""
+        """Work out what the first call of a screening is held to; its time is a stage of the first verification."""
         begun = time.monotonic()
         foresee(self._oracle)
         self._foreseen_s += time.monotonic() - begun
@@ -233,7 +233,8 @@ class Acceptance:
         return moved
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
-        stages.seconds["verify"], self._foreseen_s = self._foreseen_s, 0.0
+        if self._foreseen_s:
+            stages.seconds["foresee"], self._foreseen_s = self._foreseen_s, 0.0
         with stages("verify"):
             return verify(
                 self._problem,
