@@ -114,6 +114,7 @@ def test_stages_speak_in_order_and_the_log_is_kept(world):
     assert names == [
         "run",
         "profile",
+        "captured",
         "bound",
         "hints",
         "evaluation",

@@ -71,7 +71,7 @@ def program_of(case, tiling, name="product"):
 def built(programs, *flags):
     """Compile programs as one file, each in a namespace of its own; returns the loaded library."""
     first = cpp.source(next(iter(programs.values()))[1])
-    texts = [next(line for line in first.splitlines() if line.startswith("#include"))]
+    texts = [line for line in first.splitlines() if line.startswith("#include")]
     for space, (_, program) in programs.items():
         text = cpp.source(program).replace("#include", "// #include")
         texts.append(f"namespace space_{space} {{\n{text}}}")
