@@ -65,7 +65,7 @@ def optimize(
 
     Args:
         target: What to make faster.
-        budget: When to stop; 40 evaluations or 3 minutes by default.
+        budget: When to stop; 40 evaluations, a minute of searching or 3 minutes in all by default.
         languages: To write kernels in; by default all whose tools are here.
         proposers: Who proposes kernels.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.

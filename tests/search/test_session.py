@@ -250,17 +250,21 @@ class Clocked(PlantedJudge):
 
 
 @pytest.mark.parametrize(
-    ("limits", "screened", "until_s"),
+    ("limits", "before_s", "screened", "until_s"),
     [
-        ({"minutes": 3.0, "search_minutes": 1.0}, 3, 50.0),
-        ({"minutes": 3.0}, 9, 110.0),
-        ({"search_minutes": 1.5}, 6, 80.0),
+        ({"minutes": 3.0, "search_minutes": 1.0}, 0.0, 3, 50.0),
+        ({"minutes": 3.0, "search_minutes": 1.0}, 40.0, 3, 90.0),
+        ({"minutes": 3.0}, 0.0, 9, 110.0),
+        ({"search_minutes": 1.5}, 0.0, 6, 80.0),
     ],
 )
-def test_no_candidate_begins_that_would_pass_the_time_for_searching(store, limits, screened, until_s):
+def test_no_candidate_begins_that_would_pass_the_time_for_searching(
+    store, limits, before_s, screened, until_s
+):
     """Each takes ten seconds: what would end in the limit's last second, or past it, is not begun."""
     judge = Clocked()
     rig = Rig(store, [tiles()], judge=judge, clock=lambda: judge.now, **limits)
+    judge.now = before_s
     rig.go()
     assert (len(judge.screened), rig.outcome.stopped_by) == (screened, "minutes")
     assert judge.now == until_s and rig.outcome.accepted

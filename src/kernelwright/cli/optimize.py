@@ -53,7 +53,8 @@ def optimize(
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
         minutes: Stop after this long; a part is kept back for the final acceptance.
-        search_minutes: Try no more candidates after this long; what was found is accepted within the other limits.
+        search_minutes: Try no more candidates after searching for this long; what was found is accepted within the
+            other limits.
         device_seconds: Stop after holding the device this long.
         seed: Seed of the search. The judge's seeds are secret.
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By

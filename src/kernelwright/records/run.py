@@ -20,7 +20,8 @@ class Budget(Record):
     minutes: float | None = Field(default=None, gt=0)
     """Wall minutes."""
     search_minutes: float | None = Field(default=None, gt=0)
-    """Wall minutes, of all of them, until no more candidates are tried; accepting what was found comes after that."""
+    """Wall minutes from the first proposal on until no more candidates are tried, anew where a run is taken up again;
+    accepting what was found comes after that."""
     device_seconds: float | None = Field(default=None, gt=0)
     """Seconds that the device was held."""
     usd: float | None = Field(default=None, ge=0)

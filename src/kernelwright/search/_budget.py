@@ -39,6 +39,7 @@ class Meter:
         self._latest_s = deque[dict[str, float]](maxlen=_LATEST)
         self._clock = clock
         self._start = clock() - spent.elapsed_s
+        self._explored_from_s = self.elapsed_s
         self._here = 0
         self._since = clock()
 
@@ -92,9 +93,13 @@ class Meter:
 
     def left_to_explore_s(self) -> float:
         """Wall seconds left before the reserve for the acceptance begins, or the time for searching ends."""
-        minutes = self.budget.search_minutes
-        searching_s = float("inf") if minutes is None else minutes * 60 - self.elapsed_s
+        minutes, searched_s = self.budget.search_minutes, self.elapsed_s - self._explored_from_s
+        searching_s = float("inf") if minutes is None else minutes * 60 - searched_s
         return min(self.left_s() - self._reserve_s(), searching_s)
+
+    def explore(self) -> None:
+        """Begin to count the time for searching."""
+        self._explored_from_s = self.elapsed_s
 
     def eta_s(self) -> float | None:
         """Expected wall seconds until a budget is used up; none where nothing is known."""

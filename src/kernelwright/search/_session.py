@@ -104,6 +104,7 @@ class Session:
         return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
 
     def _explore(self) -> None:
+        self._meter.explore()
         while True:
             while self._builder.hungry and not self._over():
                 trial = self._scheduler.ask(idle=not len(self._builder))
