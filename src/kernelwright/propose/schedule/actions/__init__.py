@@ -18,6 +18,7 @@
 | `direct` | product | register tiles, one factor read where it lies |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions two by two results at a time, 16 multiplications for 36 |
+| `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
 | `split` | product | a long sum in shares, added at the end |
 | `fold` | folding | scales, biases and running statistics go into the weights of the product before them |
 | `pack` | weights | the weights of a product as its tiles read them, once |
@@ -53,6 +54,7 @@ from .dead import Drop
 from .folding import Fold
 from .hoist import Hoist
 from .loops import MOVES, OnLoops
+from .phases import Phases
 from .product import Direct, Dots, Library, Panels, Split, Winograd
 from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
@@ -81,6 +83,7 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Winograd(),
+    Phases(),
     Split(),
     Pack(),
     Ahead(),
@@ -104,6 +107,8 @@ def _needs(action: Action) -> set[str]:
     match action:
         case Panels() | Direct() | Dots() | Winograd():
             return {action.tiling.form}
+        case Phases():
+            return {"panels", "ahead"}
         case Pack():
             return {"direct", "ahead"}
         case Single() | Double():
@@ -143,6 +148,7 @@ __all__ = [
     "OnLoops",
     "Pack",
     "Panels",
+    "Phases",
     "Reassociate",
     "Segments",
     "Shares",

@@ -33,7 +33,7 @@ class Library:
             op.name for op in state.graph.operations
             if op.name not in state.decisions.native and state.graph.values.get(op.name) in alive
             and _multiplies(op, state.graph)
-            and any(p.name not in state.decisions.tilings for p in _nearest_products(state.graph.values[op.name]))
+            and any(p.name not in state.decisions.tilings for p in nearest_products(state.graph.values[op.name]))
         ]  # fmt: skip
         yield from found
         if len(found) > 1:
@@ -53,7 +53,7 @@ def _multiplies(op: Captured, graph: Graph) -> bool:
     return op.op.startswith("aten.") and op.op.split(".")[1] in PRODUCTS
 
 
-def _nearest_products(value: Node) -> list[Contract]:
+def nearest_products(value: Node) -> list[Contract]:
     """Return the products that a value is computed from, but none behind another product."""
     found: dict[int, Contract] = {}
     waiting, seen = [value], set[int]()

@@ -127,6 +127,8 @@ class Body(Accumulators):
                 return [f"kw::store_integers({s.buffer} + {at}, {text}, lanes);"]
             past = f", {s.buffer}_past" if s.stream else ""
             return [f"kw::{'stream' if s.stream else 'store'}({s.buffer} + {at}, {bare(text)}, lanes{past});"]
+        if lanes.step(place) == number(2) and buffer.dtype == "float32" and s.value.kind == "float32":
+            return [f"kw::store_evens({s.buffer} + {Scalar(self.scope).text(place)}, {bare(text)}, lanes);"]
         at = lanes.one.text(place)
         element = "stored[k] != 0" if s.value.kind == "bool" else "stored[k]"
         element = _converted(element, s.value.kind, buffer.dtype)

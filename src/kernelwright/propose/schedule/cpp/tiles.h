@@ -107,6 +107,19 @@ template <class Lanes> KW_INLINE F load_evens(const float* p, M where, Lanes lan
   const M high = bits(shuffle(given, given, (lane >> 1) + W / 2)) & even;
   return shuffle(load_where(p, low, Full{}), load_where(p + W, high, Full{}), 2 * lane);
 }
+// Lane k goes to p[2 * k]; what lies between stays.
+KW_INLINE void store_evens(float* p, F v, Part part) {
+  for (int k = 0; k < part.count; ++k) p[2 * k] = v[k];
+}
+KW_INLINE void store_evens(float* p, F v, Full) {
+#if defined(__AVX512F__)
+  const M half = iota() >> 1;
+  _mm512_mask_storeu_ps(p, 0x5555, (__m512)shuffle(v, v, half));
+  _mm512_mask_storeu_ps(p + W, 0x5555, (__m512)shuffle(v, v, half + W / 2));
+#else
+  store_evens(p, v, Part{W});
+#endif
+}
 // Lane k gets p[-k].
 KW_INLINE F load_backwards(const float* p, Full) {
   const F v = load(p - (W - 1), Full{});

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ..graph import Contract, Node, product, same, sources_of
+from ..graph import Contract, Node, Size, product, same, sources_of
 from ..tile import (
     Axis,
     Contraction,
@@ -12,6 +12,7 @@ from ..tile import (
     Store,
     Tiling,
     Variable,
+    lies_along,
     number,
     offset,
     stride,
@@ -20,6 +21,9 @@ from ..tile import (
 from ._block import Block, NeedsStore, kind_of
 from ._builder import Builder
 from ._index import Index, NeedsSplit, joined
+
+_PHASES = 4
+"""Results side by side, at most, that are fewer than lanes are worth along them: those of the phases of a stride."""
 
 
 class NotContraction(Exception):
@@ -141,7 +145,13 @@ def _attempt(
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
     rows, columns = picked(1), picked(2)
-    if _lies_along(tuple(positions), root.shape, rows):
+    along = _lies_along(tuple(positions), root.shape, (*rows, *columns))
+    if (
+        (along in rows
+        and not _is_short(along, columns, right))
+        or (along in columns
+        and _is_short(along, rows, left))
+    ):
         rows, columns, left, right = columns, rows, right, left
     return Contraction(
         name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
@@ -149,10 +159,16 @@ def _attempt(
     ), done  # fmt: skip
 
 
-def _lies_along(index: Index, shape: Sequence[int], axes: Sequence[Axis]) -> bool:
-    """Tell whether the result lies side by side along one of the axes."""
+def _lies_along(index: Index, shape: Sequence[int], axes: Sequence[Axis]) -> Axis | None:
+    """Return the axis along which the result lies side by side."""
     place = offset(index, shape)
-    return any(stride(place, a.name) == number(1) for a in axes)
+    return next((a for a in axes if stride(place, a.name) == number(1)), None)
+
+
+def _is_short(along: Axis, others: Sequence[Axis], factor: Expression) -> bool:
+    """Tell whether an axis is a few phases, and lanes find neighbours along the others."""
+    few = not isinstance(along.size, Size) and along.size <= _PHASES
+    return few and bool(others) and int(others[-1].size) > _PHASES and lies_along(factor, others[-1].name)
 
 
 class _Flat:
