@@ -146,11 +146,8 @@ def _attempt(
         raise NotContraction("a reduction follows")
     rows, columns = picked(1), picked(2)
     along = _lies_along(tuple(positions), root.shape, (*rows, *columns))
-    if (
-        (along in rows
-        and not _is_short(along, columns, right))
-        or (along in columns
-        and _is_short(along, rows, left))
+    if (along in rows and not _is_short(along, columns, right)) or (
+        along in columns and _is_short(along, rows, left)
     ):
         rows, columns, left, right = columns, rows, right, left
     return Contraction(
