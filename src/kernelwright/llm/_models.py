@@ -12,6 +12,7 @@ from ..config import Settings
 from ..errors import InputError, ModelError, NotFoundError, known_names
 from ..records import Scalar
 from ..store import Calls, Store
+from ._calling import Called, Caller
 from ._ledger import Ledger
 from ._model import Model, Retry
 from ._names import parse_name
@@ -27,9 +28,9 @@ _ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
 
 class Models:
-    """Models by name on one ledger.
+    """Models by name on one ledger; their calls go out from one process beside this one.
 
-    Use it as a context, or close it: it holds a connection to the store.
+    Use it as a context, or close it: it holds that process and a connection to the store.
     """
 
     def __init__(self, options: Options, calls: Calls, run: str, cap_usd: float | None) -> None:
@@ -38,6 +39,7 @@ class Models:
         self.ledger = Ledger(calls, run, cap_usd)
         """What the run spends."""
         self._calls = calls
+        self._caller = Caller()
         self._options = options
         self._made: dict[str, Model] = {}
         self._lock = Lock()
@@ -58,7 +60,8 @@ class Models:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """End the calls that are under way, and let go of the store."""
+        self._caller.close()
         self._calls.close()
 
     def get(self, name: str = "") -> Model:
@@ -80,7 +83,9 @@ class Models:
                 retries = self._options.get("retries")
                 retry = Retry() if retries is None else Retry(attempts=1 + int(str(retries)))
                 provider = make_provider(wanted, self._options)
-                self._made[wanted] = Model(provider, self.ledger, retry=retry, rate=rate)
+                self._caller.start()  # its imports take a while
+                called = Called(provider, _texts(self._options, "prices"), self._caller)
+                self._made[wanted] = Model(called, self.ledger, retry=retry, rate=rate)
             return self._made[wanted]
 
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -19,20 +21,32 @@ _MOST_WORDS = 300
 """Characters kept of what a server says."""
 
 
+def require_sdk(name: str) -> None:
+    """See that a provider's SDK is installed, without importing it: that takes most of a second.
+
+    Raises:
+        MissingToolError: it is not.
+    """
+    if find_spec(name) is None:
+        raise _missing(name)
+
+
 def sdk(name: str) -> ModuleType:
     """Import a provider's SDK.
 
     Raises:
-        MissingToolError: it is not installed.
+        MissingToolError: it is not installed, or something that it needs is not.
     """
-    import importlib
-
     try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingToolError(
-            f"package {name!r} is not installed; it is asked for with: pip install 'kernelwright[{name}]'"
-        ) from None
+        return import_module(name)
+    except ImportError as error:
+        raise _missing(name) from error
+
+
+def _missing(name: str) -> MissingToolError:
+    return MissingToolError(
+        f"package {name!r} is not installed; it is asked for with: pip install 'kernelwright[{name}]'"
+    )
 
 
 def transport(package: ModuleType) -> ModuleType:

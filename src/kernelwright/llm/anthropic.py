@@ -8,6 +8,7 @@ Does not cover: tools, images, extended thinking's text.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from ..config import Settings
@@ -16,7 +17,7 @@ from ._names import ModelName
 from ._prices import Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
 from ._stream import Streams
-from ._wire import SchemaWish, Watch, hide, in_words, sdk
+from ._wire import SchemaWish, Watch, hide, in_words, require_sdk, sdk
 
 _URL = "https://api.anthropic.com"
 _STOPS: dict[str, Stop] = {
@@ -48,6 +49,7 @@ class Messages:
         base_url: str = _URL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        require_sdk("anthropic")
         self.name = str(name)
         self.price = price
         self._model = name.model
@@ -55,11 +57,14 @@ class Messages:
         self._base_url = base_url
         self._clock = clock
         self._wish = SchemaWish()
-        self._anthropic = sdk("anthropic")
 
     def complete(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         """Ask once, streaming."""
         return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
+
+    @cached_property
+    def _anthropic(self) -> ModuleType:
+        return sdk("anthropic")
 
     @cached_property
     def _streams(self) -> Streams:

@@ -10,6 +10,7 @@ Does not cover: the responses API, tools, images.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from ._names import ModelName
 from ._prices import FREE, Price, Usage, price_of
 from ._protocol import Completion, Limits, Message, Schema, Stop
 from ._stream import Streams
-from ._wire import SchemaWish, Watch, hide, in_words, sdk
+from ._wire import SchemaWish, Watch, hide, in_words, require_sdk, sdk
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENROUTER = "https://openrouter.ai/api/v1"
@@ -80,6 +81,7 @@ class ChatCompletions:
         base_url: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        require_sdk("openai")
         self.name = str(name)
         self.price = price
         self._model = name.model
@@ -87,13 +89,16 @@ class ChatCompletions:
         self._base_url = (base_url or _OPENAI).rstrip("/")
         self._clock = clock
         self._wish = SchemaWish()
-        self._openai = sdk("openai")
         # OpenAI's newer models take only the newer name; other servers know only the older.
         self._most = "max_tokens" if base_url else "max_completion_tokens"
 
     def complete(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
         """Ask once, streaming."""
         return self._wish.ask(lambda wished: self._ask(messages, wished, limits), schema)
+
+    @cached_property
+    def _openai(self) -> ModuleType:
+        return sdk("openai")
 
     @cached_property
     def _streams(self) -> Streams:
