@@ -297,7 +297,9 @@ def test_a_provider_that_does_not_keep_to_its_deadline_is_left(rude, monkeypatch
     assert (caught.value.kind, caught.value.billed) == (FailureKind.TIMEOUT, True)
 
 
-@pytest.mark.parametrize(("name", "package"), [("local:m@http://10.0.0.1/v1", "openai"), ("anthropic:m", "anthropic")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("local:m@http://10.0.0.1/v1", "openai"), ("anthropic:m", "anthropic")]
+)
 def test_an_sdk_that_is_not_installed_is_told_before_anything_is_asked(monkeypatch, name, package):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setitem(sys.modules, package, None)

@@ -1,3 +1,4 @@
+import hashlib
 import sqlite3
 from datetime import datetime
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from kernelwright.errors import NotFoundError, StoreError
 from kernelwright.records import Block, Budget, DecisionStatus, Leg, RunStatus, Timing
 from kernelwright.store import Blobs, Calls, EvaluationKey, Store
 from kernelwright.store._database import Database
+from kernelwright.store._migrations import MIGRATIONS
 from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
 
 
@@ -249,3 +251,16 @@ def test_the_log_is_moved_into_the_file_at_the_end_not_in_between(tmp_path):
     size_before = database.path.stat().st_size
     database.close()
     assert size_before < 1_000_000 and database.path.stat().st_size > 5_000_000
+
+
+def test_the_texts_of_a_store_of_an_earlier_schema_are_kept(tmp_path):
+    connection = sqlite3.connect(tmp_path / "kernelwright.db")
+    for migration in MIGRATIONS[:5]:
+        migration(connection)
+    name = hashlib.sha256(b"kernel").hexdigest()
+    connection.execute("INSERT INTO blobs VALUES (?, ?)", (name, b"kernel"))
+    connection.execute("PRAGMA user_version=5")
+    connection.commit()
+    connection.close()
+    with Store(tmp_path) as store:
+        assert store.blobs.get(name) == b"kernel" and store.blobs.put(b"kernel") == name

@@ -60,7 +60,8 @@ class Provider(Protocol):
     """One model behind one wire format; called from several threads at once.
 
     An entry point in `kernelwright.providers` is a function `(ModelName, Settings, Price | None) -> Provider`;
-    the price is the user's own, none where it is to be looked up. Its file imports its SDK when it is called.
+    the price is the user's own, none where it is to be looked up. A run calls it twice: in its own process, where only
+    the name and the price are used and no SDK should be imported yet, and in the process that the calls go out from.
     """
 
     name: str

@@ -126,7 +126,7 @@ class Session:
 
     def _evaluate(self) -> None:
         trial, build = self._builder.take()
-        evaluation = self._evaluator.known(trial.candidate)
+        evaluation = self._evaluator.evaluations.get(trial.candidate.key)
         if evaluation is None:
             evaluation = self._evaluator.screen(
                 trial.candidate, build or self._builder.build(trial.candidate)

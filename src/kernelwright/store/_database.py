@@ -57,15 +57,18 @@ class Database:
         Args:
             flushed: Whether the commit, and all before it, is to outlast power loss.
         """
-        with self._in_words(), self._flushing(flushed):
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._in_words():
+            if flushed:
+                self._connection.execute("PRAGMA synchronous=FULL")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
                 self._connection.execute("COMMIT")
-            except BaseException:
+            finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                raise
+                if flushed:
+                    self._connection.execute("PRAGMA synchronous=NORMAL")
 
     def write(self, sql: str, values: Sequence[Value] = ()) -> None:
         """Carry out one statement, in the transaction under way if there is one."""
@@ -93,17 +96,6 @@ class Database:
 
     def _version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-
-    @contextmanager
-    def _flushing(self, flushed: bool) -> Iterator[None]:
-        if not flushed:
-            yield
-            return
-        self._connection.execute("PRAGMA synchronous=FULL")
-        try:
-            yield
-        finally:
-            self._connection.execute("PRAGMA synchronous=NORMAL")
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

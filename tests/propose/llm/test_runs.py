@@ -13,7 +13,7 @@ import kernelwright as kw
 from kernelwright import flow
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.records import Budget, DecisionStatus, RunStatus
-from kernelwright.search import _edits, _packaging, _search
+from kernelwright.search import _packaging, _search
 from kernelwright.store import Calls, Store
 from kernelwright.testing import (
     PlantedJudge,
@@ -275,8 +275,7 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_interrupted_in_mid_call_only_that_question_is_asked_again(world, monkeypatch):
-    monkeypatch.setattr(_edits, "_GRACE_S", 0.05)
+def test_interrupted_in_mid_call_only_that_question_is_asked_again(world):
     over = threading.Event()
 
     def script(asked):
@@ -294,12 +293,11 @@ def test_interrupted_in_mid_call_only_that_question_is_asked_again(world, monkey
             run = store.run("last")
             before = {e.candidate.key for e in store.evaluations(run.id)}
             assert run.status is RunStatus.INTERRUPTED and len(before) == 2
-            assert [call.usd is None for call in calls.of_run(run.id)] == [False, False, True]
+            given_up = calls.of_run(run.id)[2]
+            assert given_up.usd == given_up.reserved_usd > 0, "nobody knows whether it was billed"
+            assert not [thread for thread in threading.enumerate() if thread.name.startswith("edit-")]
         result = world.resume()
         over.set()
-        for thread in threading.enumerate():
-            if thread.name.startswith("edit-"):
-                thread.join(60)
     questions = [asked.text for asked in server.asked]
     assert len(questions) == 5 and questions[2] == questions[3] and len(set(questions)) == 4
     with Store(world.store) as store, Calls(world.store) as calls:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...propose import Move
 from ...records import DecisionStatus, Evaluation, VerdictStatus
@@ -35,7 +36,7 @@ class Scored:
         spread = (speedup.at_most - speedup.at_least) / 2 if known else 0.0
         return cls(evaluation, overall(evaluation, workloads), move, spread)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The candidate's key."""
         return self.evaluation.candidate.key
@@ -50,7 +51,7 @@ class Scored:
         """The score, below every score where it failed: to sort by."""
         return float("-inf") if self.score is None else self.score
 
-    @property
+    @cached_property
     def family(self) -> str:
         """What it is one of: itself, or the template that one move returned and a tuner explores."""
         template = self.evaluation.candidate.template
