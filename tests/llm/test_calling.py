@@ -70,7 +70,7 @@ def called(caller, server):
 
 def failure(provider, **limits):
     with pytest.raises(CallFailed) as caught:
-        provider.complete(HELLO, None, Limits(**limits))
+        provider.complete(HELLO, None, Limits(**{"deadline_s": 30, **limits}))
     return caught.value
 
 
@@ -276,7 +276,7 @@ def rude(tmp_path, monkeypatch):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rude\nVersion: 1\n")
     (about / "entry_points.txt").write_text("[kernelwright.providers]\nrude = rude:make\n")
     (tmp_path / "rude.py").write_text(RUDE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("RUDE_API_KEY", KEY)
     caller = Caller()
     yield Called(SimpleNamespace(name="rude:m", price=FREE), (), caller)
