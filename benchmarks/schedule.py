@@ -187,7 +187,8 @@ def main() -> None:
     parser.add_argument("--level", type=int)
     parser.add_argument("--only", default="", help="part of a problem's name")
     parser.add_argument("--classes", default=",".join(CLASSES))
-    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--search-minutes", type=float, default=1.0)
     parser.add_argument("--evaluations", type=int, default=8)
     parser.add_argument(
         "--seed", type=int, help="order of a shuffle: a run that is stopped is a random sample"
@@ -213,7 +214,11 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             store = options.store or Path(folder)
-            budget = kw.Budget(evaluations=options.evaluations, minutes=options.minutes)
+            budget = kw.Budget(
+                evaluations=options.evaluations,
+                minutes=options.minutes,
+                search_minutes=options.search_minutes,
+            )
             found = measure(task, budget, store, Where(tuple(options.language), options.device))
         row = {"level": level, "problem": file.stem, "size": size, "class": kind, **found}
         rows.append(row)
