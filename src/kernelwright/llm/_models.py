@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
+from ..closing import Closing
 from ..config import Settings
 from ..errors import InputError, ModelError, NotFoundError, known_names
 from ..records import Scalar
@@ -27,7 +27,7 @@ _GROUP = "kernelwright.providers"
 _ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
 
-class Models:
+class Models(Closing):
     """Models by name on one ledger; their calls go out from one process beside this one.
 
     Use it as a context, or close it: it holds that process and a connection to the store.
@@ -50,14 +50,6 @@ class Models:
         with Store(folder) as store:
             record = store.run(run)
         return cls(record.options, Calls(folder), record.id, record.budget.usd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the calls that are under way, and let go of the store."""
