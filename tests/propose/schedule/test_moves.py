@@ -21,7 +21,7 @@ from kernelwright.propose.schedule.actions import (
 )
 from kernelwright.propose.schedule.graph import read
 from kernelwright.propose.schedule.lower import Decisions, NotLowered, lower
-from kernelwright.propose.schedule.policy import beam, estimate
+from kernelwright.propose.schedule.policy import beam, estimate, leaves
 from kernelwright.propose.schedule.printing import Unprintable, forms_of
 from kernelwright.propose.schedule.tile import Call, Loop, Move, Row, Store, expressions, statements, walk
 
@@ -199,6 +199,14 @@ def test_a_size_is_worth_knowing_where_rows_are_short_and_whole(tmp_path):
         assert not any("specialise" in leaf.state.text for leaf in beam(other.graph))
         moved_ = transplanted(other.graph, (("specialise", "softmax_kernel.cols"),), ACTIONS)
         assert f"if (cols == {cols})" in cpp.source(moved_.program)
+
+
+def test_versions_of_a_schedule_come_after_all_other_schedules(tmp_path):
+    found = [leaf.state.steps for leaf in leaves(sized_softmax(tmp_path).graph)]
+    plain = [frozenset(s for s in steps if s[0] not in ("specialise", "whole")) for steps in found]
+    different = len(set(plain))
+    assert len(found) > different > 2, "two versions of a schedule at least"
+    assert len(set(plain[:different])) == different
 
 
 def test_a_kernel_is_compiled_for_whole_vectors_and_for_all_others(tmp_path):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..actions import ACTIONS, MOVES, Action, State, taken
+from ..actions import ACTIONS, MOVES, Action, State, Step, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
 from ..tile import products
@@ -17,6 +17,8 @@ _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
 """What is worth nothing but the time that it saves."""
 _LEAST_GAIN = 0.005
 """Share of the estimated time that it must save, where it wastes as many bytes as before."""
+_VERSIONS = ("specialise", "whole")
+"""What compiles a kernel twice and changes no loop of it: a few leaves are tried, and these say little beside others."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _FAR = 1 / 3
@@ -98,7 +100,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
         yield Leaf(start, estimate(early))
     found = beam(graph, actions=actions, start=start, faults=faults)
     found = found if early else _library_first(found, start, actions, faults)
-    yield from (leaf for leaf in found if not early or leaf.state.steps != start.steps)
+    yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps != start.steps)
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:
@@ -217,6 +219,15 @@ def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], f
     if not plain or found[0].cost.time_us < _FAR * plain[0].cost.time_us:
         return found
     return [plain[0], *(leaf for leaf in found if leaf is not plain[0])]
+
+
+def _varied(found: Sequence[Leaf]) -> list[Leaf]:
+    """Put what differs from an earlier leaf in versions of a kernel alone after all others."""
+    first: dict[frozenset[Step], Leaf] = {}
+    for leaf in found:
+        first.setdefault(frozenset(step for step in leaf.state.steps if step[0] not in _VERSIONS), leaf)
+    chosen = {id(leaf) for leaf in first.values()}
+    return [*first.values(), *(leaf for leaf in found if id(leaf) not in chosen)]
 
 
 def _is_plain(leaf: Leaf) -> bool:
