@@ -15,7 +15,7 @@ from kernelwright.devices import Peaks, detect
 from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
 from kernelwright.languages import Availability
 from kernelwright.records import Budget, DecisionStatus, Parameter, RunStatus, Space, Split
-from kernelwright.search import Meter, _packaging, _search
+from kernelwright.search import Meter, _choices, _packaging, _proposals, _search
 from kernelwright.store import DeviceLock, Store
 from kernelwright.tasks import load_task
 from kernelwright.testing import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_candidate
@@ -70,8 +70,10 @@ class World:
 @pytest.fixture
 def world(monkeypatch, tmp_path):
     world = World(tmp_path)
-    monkeypatch.setattr(_search, "get_language", lambda name: world.language)
-    monkeypatch.setattr(_search, "make_proposers", lambda names: [world])
+    for module in (_choices, _search):
+        monkeypatch.setattr(module, "get_language", lambda name: world.language)
+    for module in (_choices, _proposals):
+        monkeypatch.setattr(module, "make_proposers", lambda names: [world])
     monkeypatch.setattr(flow, "open_judge", world.open_judge)
     monkeypatch.setattr(flow, "peaks_of", lambda device: Peaks(device=device.fingerprint, values={}))
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
@@ -306,7 +308,7 @@ def test_what_a_proposer_leaves_out_is_told_in_the_run(world, monkeypatch):
         yield planted_candidate(70.0)
 
     modest = SimpleNamespace(name="modest", propose=propose)
-    monkeypatch.setattr(_search, "make_proposers", lambda names: [modest])
+    monkeypatch.setattr(_proposals, "make_proposers", lambda names: [modest])
     world.optimize()
     assert [e.data["message"] for e in world.events if e.event == "proposer"] == ["one action is left out"]
 
@@ -320,7 +322,7 @@ def test_a_proposer_that_fails_ends_itself_and_not_the_run(world, monkeypatch):
             raise IndexError("out of ideas")
 
     world.proposals = [planted_candidate(60.0)]
-    monkeypatch.setattr(_search, "make_proposers", lambda names: [Faulty(), world])
+    monkeypatch.setattr(_proposals, "make_proposers", lambda names: [Faulty(), world])
     result = world.optimize()
     assert result.decision == "improved" and result.evaluations == 2
     (said,) = [e.data["message"] for e in world.events if e.event == "proposer"]

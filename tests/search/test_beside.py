@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from kernelwright.errors import ModelError
 from kernelwright.propose import Request
-from kernelwright.search import _search
+from kernelwright.search import _proposals
 from kernelwright.search._beside import proposed
 from kernelwright.search._scheduler import Scheduler
 from kernelwright.search.tuners import make_tuner
@@ -45,9 +45,11 @@ class Ready:
 def asked(monkeypatch, waiting, **options):
     """What a run of the waiting proposer proposes, where the ready one stands in, and what is said."""
     said = []
-    monkeypatch.setattr(_search, "PROPOSERS", ("ready",))
+    monkeypatch.setattr(_proposals, "PROPOSERS", ("ready",))
     monkeypatch.setattr(
-        _search, "make_proposers", lambda names: [waiting if name == "waiting" else Ready() for name in names]
+        _proposals,
+        "make_proposers",
+        lambda names: [waiting if name == "waiting" else Ready() for name in names],
     )
     setting = SimpleNamespace(
         names=lambda _: ("waiting",),
@@ -55,7 +57,7 @@ def asked(monkeypatch, waiting, **options):
         run=SimpleNamespace(options=options),
     )
     request = Request(None, None, (), ("planted",), say=said.append)
-    return _search.proposals_of(setting, request), said
+    return _proposals.proposals_of(setting, request), said
 
 
 def test_others_go_on_while_no_model_answers(monkeypatch):

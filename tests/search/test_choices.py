@@ -5,7 +5,7 @@ import pytest
 from kernelwright.devices import Device
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.languages import Availability
-from kernelwright.search import _search, check_choices, usable_languages
+from kernelwright.search import _choices, check_choices, usable_languages
 from kernelwright.tasks import load_task
 from kernelwright.testing import PlantedLanguage
 
@@ -15,8 +15,8 @@ CPU = Device(kind="cpu", name="any", cores=1, memory_bytes=1, torch_device="cpu"
 @pytest.fixture
 def here(monkeypatch):
     found = {name: PlantedLanguage() for name in ("cpp", "opencl", "torch")}
-    monkeypatch.setattr(_search, "get_language", found.__getitem__)
-    monkeypatch.setattr(_search, "language_names", lambda: tuple(found))
+    monkeypatch.setattr(_choices, "get_language", found.__getitem__)
+    monkeypatch.setattr(_choices, "language_names", lambda: tuple(found))
     return found
 
 

@@ -9,7 +9,7 @@ from kernelwright import flow
 from kernelwright.cli import main
 from kernelwright.errors import InputError, NotFoundError
 from kernelwright.records import Budget
-from kernelwright.search import _editing, _packaging, _search, make_editors
+from kernelwright.search import _choices, _editing, _packaging, _search, make_editors
 from kernelwright.search._about import reproduce
 from kernelwright.search._editing import strategy_of
 from kernelwright.search.recipe import load_recipe, recipe_of
@@ -37,7 +37,8 @@ def world(monkeypatch, tmp_path):
     def open_judge(setting, problem, bounds):
         yield judge
 
-    monkeypatch.setattr(_search, "get_language", lambda name: PlantedLanguage())
+    for module in (_choices, _search):
+        monkeypatch.setattr(module, "get_language", lambda name: PlantedLanguage())
     monkeypatch.setattr(_editing, "make_editors", lambda names: [landscape] if names else [])
     monkeypatch.setattr(flow, "open_judge", open_judge)
     monkeypatch.setattr(_packaging, "package_accepted", lambda task, run, *rest: tmp_path)

@@ -2,24 +2,16 @@
 
 from ._about import environment_of
 from ._budget import Meter
+from ._choices import check_choices, usable_languages
 from ._editing import make_editors
 from ._events import Event, Log, OnEvent
 from ._judging import open_judge, recheck
 from ._packaging import accepted_of, conclude, package_accepted
+from ._proposals import PROPOSERS, make_proposers, proposals_of, request_of
 from ._protocol import Judge
 from ._result import Judgement, Result, Standing
-from ._search import (
-    PROPOSERS,
-    Search,
-    check_choices,
-    judge_one,
-    make_proposers,
-    proposals_of,
-    request_of,
-    search,
-    so_far,
-    usable_languages,
-)
+from ._run import Search
+from ._search import judge_one, search, so_far
 from ._session import Outcome
 from .tuners import DEFAULT_TUNER, Tuner
 

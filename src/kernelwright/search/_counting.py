@@ -2,23 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from ..errors import BusyError
 from ..profile import PROFILERS, Counting
 from ..records import Build, Candidate, Counters
 from ..tasks import Problem
 from ._evaluation import Observe
-
-if TYPE_CHECKING:
-    from ._search import Search
+from ._run import Search
 
 _LEAST_S = 5.0
 """Seconds of exploring that must be left for counting to be worth its while."""
 
 
 @contextmanager
-def observing(setting: "Search", problem: Problem) -> Iterator[Observe | None]:
+def observing(setting: Search, problem: Problem) -> Iterator[Observe | None]:
     """Yield what counts a candidate, or none where nobody asked.
 
     By default it is asked for where there is somebody to read the figures: a model or an agent.
@@ -49,7 +46,7 @@ def observing(setting: "Search", problem: Problem) -> Iterator[Observe | None]:
         yield observe
 
 
-def _say_what_is_missing(setting: "Search") -> None:
+def _say_what_is_missing(setting: Search) -> None:
     """Say why nothing will be counted, where that was asked for and cannot be had."""
     found = {profiler.name: profiler.available(setting.device) for profiler in PROFILERS}
     if not any(tool.ok for tool in found.values()):

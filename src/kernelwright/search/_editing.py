@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..propose import Editor, Request
@@ -14,11 +13,9 @@ from ..store import Journal
 from ._edits import Desk, Edits
 from ._evaluation import Evaluator
 from ._evolving import Evolving
+from ._run import Search
 from .recipe import SETTING, Recipe, recipe_of
 from .strategies import DEFAULT_STRATEGY, Means, Strategy, make_strategy
-
-if TYPE_CHECKING:
-    from ._search import Search
 
 WIDTH = 4
 """Moves under way at once, where the run's option `edits` says nothing else."""
@@ -53,9 +50,7 @@ def check_strategy(
         )
 
 
-def edits_of(
-    setting: "Search", request: Request, evaluator: Evaluator
-) -> AbstractContextManager[Edits | None]:
+def edits_of(setting: Search, request: Request, evaluator: Evaluator) -> AbstractContextManager[Edits | None]:
     """Make the edits of a run, taken up where its journal left them; none where it has no editor."""
     run, meter = setting.run, setting.meter
     editors = make_editors(setting.names("editors"))
@@ -80,7 +75,7 @@ def edits_of(
     )
 
 
-def _by_its_prompts(editor: Editor, recipe: Recipe, setting: "Search") -> Editor:
+def _by_its_prompts(editor: Editor, recipe: Recipe, setting: Search) -> Editor:
     """Return the editor with the prompts that the recipe asks for; only a model's prompts evolve."""
     if recipe.prompts == "shipped" or not isinstance(editor, LLMEditor):
         return editor

@@ -7,7 +7,7 @@ from ..measure import decide
 from ..records import Bound, BoundTerm, Contract, Decision, Evaluation
 from ..tasks import Problem
 from ._protocol import Judge
-from ._search import Search
+from ._run import Search
 from .acceptance import Acceptance
 
 

@@ -10,7 +10,7 @@ from ..store import Calls, Store
 from ..tasks import Problem
 from ._about import environment_of, reproduce
 from ._result import Result, result_of, standings
-from ._search import Search
+from ._run import Search
 from ._session import Outcome
 from ._variants import is_accepted, serving, speedups
 

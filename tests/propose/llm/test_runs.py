@@ -13,7 +13,7 @@ import kernelwright as kw
 from kernelwright import flow
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.records import Budget, DecisionStatus, RunStatus
-from kernelwright.search import _packaging, _search
+from kernelwright.search import _choices, _packaging, _proposals, _search
 from kernelwright.store import Calls, Store
 from kernelwright.testing import (
     PlantedJudge,
@@ -97,12 +97,18 @@ class Cpp(PlantedLanguage):
     name = "cpp"
 
 
+def propose_with(monkeypatch, make):
+    for module in (_choices, _proposals):
+        monkeypatch.setattr(module, "make_proposers", make)
+
+
 @pytest.fixture
 def world(monkeypatch, tmp_path):
     world = World(tmp_path)
     language = Cpp()
-    monkeypatch.setattr(_search, "get_language", lambda name: language)
-    monkeypatch.setattr(_search, "PROPOSERS", ("start", "library"))  # the compiler takes its time
+    for module in (_choices, _search):
+        monkeypatch.setattr(module, "get_language", lambda name: language)
+    monkeypatch.setattr(_proposals, "PROPOSERS", ("start", "library"))  # the compiler takes its time
     monkeypatch.setattr(flow, "open_judge", world.open_judge)
     monkeypatch.setattr(_packaging, "package_accepted", lambda task, run, accepted, folder, about: folder)
     return world
@@ -146,10 +152,8 @@ def test_others_are_not_called_twice_where_one_of_them_has_proposed(world, monke
                 }
             )
 
-    made = _search.make_proposers
-    monkeypatch.setattr(
-        _search, "make_proposers", lambda names: [Other() if n == "other" else made([n])[0] for n in names]
-    )
+    made = _proposals.make_proposers
+    propose_with(monkeypatch, lambda names: [Other() if n == "other" else made([n])[0] for n in names])
     result = world.optimize(proposers=("llm", "other"))
     assert result.speedup.median == 2.0
     (said,) = world.said()
@@ -163,12 +167,8 @@ def test_where_nobody_proposes_anything_the_result_says_who_was_asked(world, mon
         def propose(self, request):
             yield planted_candidate(50.0, language="cuda")
 
-    made = _search.make_proposers
-    monkeypatch.setattr(
-        _search,
-        "make_proposers",
-        lambda names: [Foreign() if n == "foreign" else made([n])[0] for n in names],
-    )
+    made = _proposals.make_proposers
+    propose_with(monkeypatch, lambda names: [Foreign() if n == "foreign" else made([n])[0] for n in names])
     result = world.optimize(proposers=("start", "foreign"))
     assert world.said() == ["start, foreign had nothing for this task in cpp"]
     assert result.reason == f"nothing was evaluated: {world.said()[0]}"

@@ -18,7 +18,7 @@ _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
 _LEAST_GAIN = 0.005
 """Share of the estimated time that it must save, where it wastes as many bytes as before."""
 _VERSIONS = ("specialise", "whole")
-"""What compiles a kernel twice and changes no loop of it: these say little beside other schedules, and few are tried."""
+"""What compiles a kernel twice and changes no loop: a few leaves are tried, these after all other schedules."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _FAR = 1 / 3
