@@ -50,6 +50,10 @@ def test_the_table_has_a_line_a_class_and_size():
         ]
     )
     assert "memory, in of cache: 2 problems, 1 improved, geomean over the better baseline 1.41" in text
+    both = table([row, {**row, "class": "fused", "speedup": {"median": 8.0}}])
+    assert (
+        "memory and fused, in of cache: 2 problems, 2 improved, geomean over the better baseline 4.00" in both
+    )
     assert "search: median 12.0 s" in text and "search and acceptance: median 20.0 s" in text
     assert "first correct kernel, from capture on: median 0.7 s" in text
     assert "first correct kernel: median 1.5 s" in text and "against eager: " not in text
