@@ -164,11 +164,11 @@ def table(rows: Sequence[Row]) -> str:
             of = [r for r in rows if r["class"] in names and r["size"] == size]
             if of:
                 values = [gained(r) for r in of]
-                low, high = interval(values)
+                geomean, (low, high) = statistics.geometric_mean(values), interval(values)
                 improved = sum(r["decision"] == "improved" for r in of)
                 lines.append(
                     f"{' and '.join(names)}, {size} of cache: {len(of)} problems, {improved} improved, geomean over "
-                    f"the better baseline {statistics.geometric_mean(values):.2f} ({low:.2f} to {high:.2f}); wanted {wanted}"
+                    f"the better baseline {geomean:.2f} ({low:.2f} to {high:.2f}); wanted {wanted}"
                 )
     for name, what in SECONDS.items():
         found = sorted(float(str(r[name])) for r in rows if r.get(name) is not None)
