@@ -76,7 +76,7 @@ ACTIONS: tuple[Action, ...] = (
     Segments(),
     Typed(),
     Fold(),
-    *MOVES[:3],
+    *MOVES[:4],
     Library(),
     Activated(),
     Panels(),
@@ -91,7 +91,7 @@ ACTIONS: tuple[Action, ...] = (
     Single(),
     Narrow(),
     Store(),
-    *MOVES[3:],
+    *MOVES[4:],
     Double(),
     Fuse(),
 )

@@ -39,6 +39,10 @@ MOVES = (
     OnLoops("stream", """Write an output past the caches: no line of it is read before it is written, a third of a
         copy's traffic. Legal for float32 outputs that a last-level cache does not hold, stored side by side in lanes
         and read by no kernel. From how many bytes on is for the tuner; smaller calls write through the caches."""),
+    OnLoops("stage", """Copy what padded windows read into a worker's cache, padding included, and fold the windows over
+        the copy: no window asks whether an element is there, and what was fused before is computed once an element.
+        Legal in the innermost loop that holds all that the windows move over, for traversals and for products of one
+        filter a channel, where they read each element twice at least and the copy fits a second-level cache."""),
     OnLoops("keep", """Keep a row of values in a worker's cache over the passes that need it, instead of computing it in
         each: a softmax saves one exponential of two. Legal where later passes over the same row name the same costly
         value, and the row fits a second-level cache."""),

@@ -76,7 +76,7 @@ class Accumulators:
         if self._in_lanes and not lanes:
             raise Unprintable("an accumulator begun outside of the lanes")
         if begin.kind == "float64" and lanes:
-            return self._wide(begin.monoid, names["value"], s.value)
+            return self._wide(s, begin.monoid, names["value"])
         state = {part: Result(s.name, part, part_kind(part, begin.kind)) for part in monoid.parts}
         value = s.value
         lines = []
@@ -90,18 +90,22 @@ class Accumulators:
             return [
                 "{",
                 *("  " + x for x in lines),
-                f"  {names[part]} = {self._kept(self._value(e), names[part])};",
+                f"  {names[part]} = {self._kept(s, self._value(e), names[part])};",
                 "}",
             ]
         for part, e in new.items():
             kind = part_kind(part, begin.kind)
             lines.append(f"const {self._type(kind)} {s.name}_{part}_new = {bare(self._value(e))};")
         for part in new:
-            lines.append(f"{names[part]} = {self._kept(f'{s.name}_{part}_new', names[part])};")
+            lines.append(f"{names[part]} = {self._kept(s, f'{s.name}_{part}_new', names[part])};")
         return ["{", *("  " + x for x in lines), "}"]
 
-    def _kept(self, fresh: str, old: str) -> str:
-        return f"kw::keep(lanes, {bare(fresh)}, {old})" if self._in_lanes else bare(fresh)
+    def _kept(self, s: Update, fresh: str, old: str) -> str:
+        return f"kw::keep(lanes, {bare(fresh)}, {old})" if self._joins(s) else bare(fresh)
+
+    def _joins(self, s: Update) -> bool:
+        """Tell whether lanes are joined in the end, so that those beyond a tail must not count."""
+        return any(name == s.name for name, _ in self.scope.parts)
 
     def _scan(self, s: Update, begin: Begin) -> list[str]:
         """Fold lanes one after another: each lane's state is named, the last is carried on."""
@@ -116,8 +120,9 @@ class Accumulators:
         given = f"kw::widen({given})" if begin.kind == "float64" else given
         return [f"const {VECTORS[begin.kind]} {name} = kw::scan<{join}>({given}, {s.name}_value);"]
 
-    def _wide(self, monoid: str, name: str, value: Expression) -> list[str]:
+    def _wide(self, s: Update, monoid: str, name: str) -> list[str]:
         """Fold float lanes into double ones."""
+        value = s.value
         if monoid not in ("sum", "prod"):
             raise Unprintable("double precision lanes")
         inner = value.args[0] if isinstance(value, Call) and value.op == "cast" else value
@@ -126,7 +131,8 @@ class Accumulators:
         if inner.kind != "float32":
             raise Unprintable("double precision lanes")
         start = "kw::splat(0.0f)" if monoid == "sum" else "kw::splat(1.0f)"
-        return [f"{name} {'+' if monoid == 'sum' else '*'}= kw::widen(kw::keep(lanes, {text}, {start}));"]
+        given = f"kw::keep(lanes, {text}, {start})" if self._joins(s) else text
+        return [f"{name} {'+' if monoid == 'sum' else '*'}= kw::widen({given});"]
 
     def _merge(self, name: str, other: Mapping[str, str], pad: str) -> list[str]:
         """Print the join of an accumulator's scalar state with another, whose parts have those texts."""

@@ -5,6 +5,7 @@ own. Taken several at a time, the lines of a row are neighbours, and the folds w
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..printing import Unprintable
 from ..tile import (
@@ -87,7 +88,7 @@ def _copies(s: Statement, axis: str, count: int, own: frozenset[str]) -> list[St
             if any(_varies(e, axis, own) for bound in (begin, end) for e in walk(bound)):
                 raise Unprintable("lanes whose loops end apart")
             body = (new for inner in s.body for new in _copies(inner, axis, count, own))
-            return [Loop(s.axis, end, tuple(body), begin, about=s.about, ordered=s.ordered)]
+            return [replace(s, body=tuple(body))]
         case Let(name) if name not in own:
             return [s]
         case Let() | Begin() | Update() | Store():

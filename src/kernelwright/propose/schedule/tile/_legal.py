@@ -23,6 +23,7 @@ from ._program import (
     statements,
 )
 from ._rows import passes_of, worth_keeping
+from ._stage import stages_of
 from ._strips import strips_of
 
 What: TypeAlias = Choice[
@@ -34,6 +35,7 @@ What: TypeAlias = Choice[
     "unroll",
     "stream",
     "keep",
+    "stage",
     "strip",
     "specialise",
     "whole",
@@ -149,6 +151,17 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
     stored = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
     alike = passes_of(block, spot.around[-1])
     return alike is not None and worth_keeping(alike, spot.name, stored)
+
+
+def can_stage(_: Program, __: Kernel, spot: Spot) -> bool:
+    """Tell whether windows within a loop read padded values several times, and no loop within holds all of one's."""
+    loop = spot.statement
+    if not isinstance(loop, Loop):
+        return False
+    path = (*spot.around, loop)
+    found = stages_of(path)
+    inner = (stages_of((*path, s)) for s in loop.body if isinstance(s, Loop))
+    return bool(found) and not any(inner)
 
 
 def can_strip(program: Program, kernel: Kernel, spot: Spot) -> bool:

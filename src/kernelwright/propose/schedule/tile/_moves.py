@@ -18,6 +18,7 @@ from ._legal import (
     can_nest,
     can_parallelise,
     can_specialise,
+    can_stage,
     can_stream,
     can_strip,
     can_unroll,
@@ -27,6 +28,7 @@ from ._legal import (
 )
 from ._program import Kernel, Loop, Program, Statement, Store, statements
 from ._rows import kept
+from ._stage import staged, with_loops
 from ._strips import stripped
 
 
@@ -49,7 +51,7 @@ class Move:
 def places(program: Program, what: What) -> Iterator[tuple[str, str]]:
     """Yield the kernels and their axes, buffers or values at which a move is legal."""
     legal = _KINDS[what].legal
-    for kernel in (step for step in program.steps if isinstance(step, Kernel)):
+    for kernel in _kernels(program, what):
         found = (spot.name for spot in spots(program, kernel) if legal(program, kernel, spot))
         yield from ((kernel.name, name) for name in dict.fromkeys(found))
 
@@ -61,10 +63,18 @@ def moved(program: Program, move: Move) -> Program:
         Immovable: the move is not legal there.
     """
     kind = _KINDS[move.what]
-    for kernel in (s for s in program.steps if isinstance(s, Kernel) and s.name == move.kernel):
+    for kernel in (k for k in _kernels(program, move.what) if k.name == move.kernel):
         if any(spot.name == move.at and kind.legal(program, kernel, spot) for spot in spots(program, kernel)):
             return kind.done(program, kernel, move.at, move.size or SIZES.get(move.what, 0))
     raise Immovable(f"{move.what} is not legal at {move.kernel}.{move.at}")
+
+
+def _kernels(program: Program, what: What) -> Iterator[Kernel]:
+    """Yield the steps that a move may change, as kernels."""
+    for step in program.steps:
+        kernel = with_loops(step) if what == "stage" else step
+        if isinstance(kernel, Kernel):
+            yield kernel
 
 
 @dataclass(frozen=True)
@@ -192,6 +202,7 @@ _KINDS: Mapping[What, _Kind] = {
     "unroll": _Kind(can_unroll, _in_body(_unroll)),
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
+    "stage": _Kind(can_stage, staged),
     "strip": _Kind(can_strip, stripped),
     "feed": _Kind(can_feed, fed),
     "specialise": _Kind(can_specialise, lambda program, kernel, at, _: specialised(program, kernel, at)),

@@ -1,0 +1,294 @@
+"""Kernel → Kernel that copies what its windows read, padding included, into a worker's cache before it folds them.
+
+Windows that overlap read each element several times, and padded ones ask every time whether there is one. A copy has
+the padding written around it: the windows ask nothing, and what was fused before them is computed once an element.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..graph import Size, product
+from ._expression import (
+    Arith,
+    Call,
+    Expression,
+    Guard,
+    Literal,
+    Load,
+    Position,
+    Result,
+    Variable,
+    arith,
+    number,
+    parts_of,
+    positions,
+    stride,
+    substitute,
+    walk,
+)
+from ._merge import known_size
+from ._program import (
+    Begin,
+    Buffer,
+    Contraction,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Row,
+    Statement,
+    Step,
+    Store,
+    as_loops,
+    expressions,
+    mapped,
+    renamed,
+    statements,
+)
+
+_MOST_BYTES = 1 << 18
+"""Bytes of a copy: it stays in a worker's second cache."""
+_LEAST_READS = 2
+"""Times that windows read an element of it, at least, on average."""
+_ROWS = 4
+"""Rows of results side by side: they share what their windows read, and a window's weights."""
+_Steps = tuple[tuple[str, int], ...]
+"""By how much a place grows with each axis of the loops within."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The copy of a padded value that windows read."""
+
+    inside: Expression
+    """The value by the places of the copy, `_place(0)` the first, where there is one."""
+    outside: Expression
+    """What is read elsewhere."""
+    bounds: tuple[tuple[int, Expression], ...]
+    """Along each dimension, the first place where there is a value and the one after the last."""
+    index: tuple[Expression, ...]
+    """Where a window finds an element."""
+    shape: tuple[int, ...]
+
+
+def with_loops(step: Step) -> Kernel | None:
+    """Return a step whose windows can be staged: a traversal, or a product with one filter a channel.
+
+    Such a product has plain loops and no rows, or no columns.
+    """
+    if isinstance(step, Contraction) and step.tiling.form == "loops" and not (step.rows and step.columns):
+        return as_loops(step)
+    return step if isinstance(step, Kernel) else None
+
+
+def stages_of(path: tuple[Loop, ...]) -> Mapping[Guard, Stage]:
+    """Return the padded values that windows within a loop read several times, and that fit a worker's cache.
+
+    Args:
+        path: The loop, after those around it; all that the windows move over is within.
+    """
+    loop = path[-1]
+    if any(s.vector or s.ordered for s in path) or not any(s.parallel for s in path):
+        return {}
+    own = {s.name for s in statements(loop.body) if isinstance(s, Let | Begin)}
+    found: dict[Guard, Stage] = {}
+    for within, s in _within(loop.body):
+        waiting = list(expressions(s))
+        while waiting:
+            e = waiting.pop()
+            stage = _stage(e, within, own) if isinstance(e, Guard) else None
+            if isinstance(e, Guard) and stage is not None:
+                found[e] = stage
+            else:
+                waiting.extend(parts_of(e))
+    return found
+
+
+def staged(program: Program, kernel: Kernel, axis: str, _: int) -> Program:
+    """Return the program in which a kernel copies what its windows within a loop read before it folds them."""
+    taken, made = {b.name for b in program.buffers}, list[Buffer]()
+
+    def changed(loop: Loop, above: tuple[Loop, ...]) -> Loop:
+        path = (*above, loop)
+        if loop.axis != axis:
+            return replace(
+                loop, body=tuple(changed(s, path) if isinstance(s, Loop) else s for s in loop.body)
+            )
+        stages, rooms, copies = stages_of(path), dict[Stage, str](), list[Statement]()
+        for stage in dict.fromkeys(stages.values()):
+            source = next(e.buffer for e in walk(stage.inside) if isinstance(e, Load))
+            room = next(n for n in (f"{source}_stage{i or ''}" for i in range(99)) if n not in taken)
+            taken.add(room)
+            rooms[stage] = room
+            made.append(Buffer(room, "float32", stage.shape, "row"))
+            copies += _copy(stage, room)
+
+        def by(e: Expression) -> Expression | None:
+            stage = stages.get(e) if isinstance(e, Guard) else None
+            return None if stage is None else Load(rooms[stage], stage.index)
+
+        body = (_beside(mapped(s, lambda e: substitute(e, by))) for s in loop.body)
+        return replace(loop, body=(*copies, *body))
+
+    new = replace(kernel, body=tuple(changed(s, ()) if isinstance(s, Loop) else s for s in kernel.body))
+    steps = tuple(new if s.name == kernel.name else s for s in program.steps)
+    return replace(program, steps=steps, buffers=(*program.buffers, *made))
+
+
+# What is copied -------------------------------------------------------------------------------------------
+
+
+def _within(
+    body: tuple[Statement, ...], above: tuple[Loop, ...] = ()
+) -> Iterator[tuple[tuple[Loop, ...], Statement]]:
+    """Yield every statement that is no loop, after the loops around it."""
+    for s in body:
+        if isinstance(s, Loop):
+            yield from _within(s.body, (*above, s))
+        else:
+            yield above, s
+
+
+def _stage(e: Guard, within: tuple[Loop, ...], own: Collection[str]) -> Stage | None:
+    """Return the copy of a guarded value; none where it is no padded value, or not worth a copy.
+
+    Args:
+        e: The value.
+        within: The loops between the copy and the windows' reads.
+        own: Names that have a meaning there only.
+    """
+    ends = {s.axis: size for s in within if s.begin == number(0) and (size := known_size(s.end)) is not None}
+    named = (p.name if isinstance(p, Variable) else p.accumulator for p in walk(e) if isinstance(p, Variable | Result))
+    loads = any(isinstance(p, Load) for p in walk(e.value))
+    if e.kind != "float32" or not isinstance(e.other, Literal) or not loads or len(ends) < len(within):
+        return None
+    if not own.isdisjoint(named):
+        return None
+    dims: dict[_Steps, int] = {}
+    fixed = True
+
+    def by(p: Expression) -> Expression | None:
+        nonlocal fixed
+        steps = _steps(p, ends)
+        if not steps:
+            return None
+        rest = known_size(renamed(p, dict.fromkeys(ends, number(0))))
+        fixed = fixed and isinstance(rest, int) and not isinstance(rest, Size)
+        place = _place(dims.setdefault(steps, len(dims)))
+        return place if not rest else arith("-" if rest < 0 else "+", place, number(abs(rest)))
+
+    inside, conditions = substitute(e.value, by), [substitute(c, by) for c in _conditions(e.condition)]
+    axes = [axis for steps in dims for axis, _ in steps]
+    if not fixed or not dims or len(set(axes)) < len(axes) or positions(inside) & ends.keys():
+        return None
+    shape = tuple(_extent(steps, ends) for steps in dims)
+    bounds = _bounds(conditions, shape)
+    count, reads = int(product(shape)), int(product([ends[axis] for axis in axes]))
+    if bounds is None or 4 * count > _MOST_BYTES or reads < _LEAST_READS * count:
+        return None
+    if not all(_lasts(steps, ends) for steps in dims):
+        return None
+    return Stage(inside, e.other, bounds, tuple(map(_joined, dims)), shape)
+
+
+def _steps(e: Expression, axes: Collection[str]) -> _Steps:
+    """Return by how much an integer grows with each of the axes; nothing where not by constants from zero on."""
+    if e.kind != "int64" or not positions(e) & set(axes):
+        return ()
+    found = [(axis, stride(e, axis)) for axis in axes]
+    if not all(isinstance(step, Literal) and int(step.value) >= 0 for _, step in found):
+        return ()
+    return tuple((axis, int(step.value)) for axis, step in found if isinstance(step, Literal) and step.value)
+
+
+def _joined(steps: _Steps) -> Expression:
+    found: Expression = number(0)
+    for axis, step in steps:
+        found = arith("+", found, arith("*", Position(axis), number(step)))
+    return found
+
+
+def _extent(steps: _Steps, ends: Mapping[str, int]) -> int:
+    """Return how many places there are, from the first one that a window reads to the last."""
+    sizes = [(ends[axis], step) for axis, step in steps if isinstance(ends[axis], Size)]
+    found = 1 + sum(step * (ends[axis] - 1) for axis, step in steps if not isinstance(ends[axis], Size))
+    found -= sum(step for _, step in sizes)
+    for size, step in sizes:
+        found = size * step + found
+    return found
+
+
+def _lasts(steps: _Steps, ends: Mapping[str, int]) -> bool:
+    """Tell whether there are never fewer than no places, a size that differs between calls being zero."""
+    return _extent(steps, {axis: Size("0", (0,)) if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
+
+
+def _conditions(e: Expression) -> Iterator[Expression]:
+    """Yield the conditions that have to hold together."""
+    if isinstance(e, Call) and e.op == "logical_and":
+        for part in parts_of(e):
+            yield from _conditions(part)
+    else:
+        yield e
+
+
+def _bounds(asked: list[Expression], shape: tuple[int, ...]) -> tuple[tuple[int, Expression], ...] | None:
+    """Return the box in which conditions hold; none where one is no bound of a place."""
+    begins, ends = [0] * len(shape), [number(size) for size in shape]
+    places = {_place(d): d for d in range(len(shape))}
+    for e in asked:
+        low = _shifted(e.args[0]) if isinstance(e, Call) and e.op in ("ge", "lt") else None
+        bound = known_size(e.args[1]) if isinstance(e, Call) else None
+        if low is None or bound is None or low[0] not in places:
+            return None
+        assert isinstance(e, Call)
+        d, at = places[low[0]], bound + -low[1]
+        if e.op == "lt":
+            ends[d] = arith("min", ends[d], number(at))
+        elif isinstance(at, Size):
+            return None
+        else:
+            begins[d] = max(begins[d], at)
+    return tuple(zip(begins, ends, strict=True))
+
+
+def _shifted(e: Expression | None) -> tuple[Expression, int] | None:
+    """Return a position and what is added to it."""
+    match e:
+        case Position():
+            return e, 0
+        case Arith(("+" | "-") as sign, Position() as at, Literal(value)):
+            return at, int(value) if sign == "+" else -int(value)
+        case _:
+            return None
+
+
+# The copy -------------------------------------------------------------------------------------------------
+
+
+def _place(dim: int, axis: str = "place") -> Position:
+    return Position(f"{axis}{dim}")
+
+
+def _copy(stage: Stage, room: str) -> list[Statement]:
+    """Return what makes a copy: padding everywhere, and then the values."""
+    flat = Position(f"{room}_at")
+    everywhere = Store(room, (*(number(0) for _ in stage.shape[1:]), flat), stage.outside)
+    pad = Loop(flat.axis, number(product(stage.shape)), (everywhere,), vector=True)
+    axes = [_place(d, f"{room}_i") for d in range(len(stage.shape))]
+    value = renamed(stage.inside, {_place(d).axis: at for d, at in enumerate(axes)})
+    found: Statement = Store(room, tuple(axes), value)
+    for d, (begin, end) in reversed(list(enumerate(stage.bounds))):
+        found = Loop(axes[d].axis, end, (found,), number(begin), vector=d == len(axes) - 1)
+    return [Row(room), pad, found]
+
+
+def _beside(s: Statement) -> Statement:
+    """Return the windows' loops without threads, and several rows of lanes at a time: they share what they read."""
+    if not isinstance(s, Loop):
+        return s
+    match s.body:
+        case (Loop(vector=True) as lanes,) if not s.vector:
+            return replace(s, body=(replace(lanes, unroll=1, parallel=False),), parallel=False, unroll=_ROWS)
+        case _:
+            return replace(s, body=tuple(map(_beside, s.body)), parallel=False)
