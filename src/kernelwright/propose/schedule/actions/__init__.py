@@ -30,6 +30,7 @@
 | `diagonal` | algebra | scale rows instead of multiplying by a diagonal matrix |
 | `strip` | loops | rows of a product multiplied where they are reduced, a strip at a time |
 | `stream` | loops | an output past the caches |
+| `stage` | loops | what padded windows read copied into a worker's cache first |
 | `keep` | loops | a row of values kept in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
 | `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
@@ -55,7 +56,7 @@ from .folding import Fold
 from .hoist import Hoist
 from .loops import MOVES, OnLoops
 from .phases import Phases
-from .product import Direct, Dots, Library, Panels, Split, Winograd
+from .product import SEVERAL, Direct, Dots, Library, Panels, Split, Winograd
 from .reassociate import Reassociate
 from .reduction import Shares, SinglePass, TwoPasses
 from .segments import Segments
@@ -130,6 +131,7 @@ def _needs(action: Action) -> set[str]:
 __all__ = [
     "ACTIONS",
     "MOVES",
+    "SEVERAL",
     "Action",
     "Activated",
     "Ahead",

@@ -1,6 +1,6 @@
 """Products: by the library that torch calls, or by loops of our own in one of several forms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ....tasks.capture import Node as Captured
@@ -15,9 +15,38 @@ PRODUCTS = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
 })  # fmt: skip
 """Operators that end in a library's product."""
+SEVERAL = ("all", "dense")
+"""Sites that stand for several products: all, or those that are no convolution with one filter a channel."""
 _FLOATS = ("float32", "bfloat16", "float16")
 _SHARED = 1024
 """Inner elements that are worth summing in shares, at least."""
+
+
+def is_depthwise(product: Contract) -> bool:
+    """Tell whether a product is a convolution with one filter a channel: its weights have no axis of their own."""
+    one, two, out = product.labels
+    sizes = dict(zip(out, map(text_of, product.shape), strict=True))
+    for image, labels, others in ((product.left, one, two), (product.right, two, one)):
+        cut = image.source if isinstance(image, Reshape) else image  # groups of channels are a view
+        if isinstance(cut, Window) and all(sizes.get(c) in (None, "1") for c in set(others) - set(labels)):
+            return True
+    return False
+
+
+def _sites(found: Mapping[str, bool]) -> Iterator[str]:
+    """Yield products, each told whether it is dense, and the `SEVERAL` of them."""
+    yield from found
+    if len(found) > 1:
+        yield "all"
+    if any(found.values()) and not all(found.values()):
+        yield "dense"
+
+
+def _chosen(found: Mapping[str, bool], site: str) -> frozenset[str]:
+    """Return the products that a site stands for."""
+    if site not in SEVERAL:
+        return frozenset([site])
+    return frozenset(name for name, dense in found.items() if dense or site == "all")
 
 
 @dataclass(frozen=True)
@@ -27,22 +56,26 @@ class Library:
     name = "library"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield captured products that run as plain loops, and `all` where there are several."""
-        alive = set(state.graph.nodes)
-        found = [
-            op.name for op in state.graph.operations
-            if op.name not in state.decisions.native and state.graph.values.get(op.name) in alive
-            and _multiplies(op, state.graph)
-            and any(p.name not in state.decisions.tilings for p in nearest_products(state.graph.values[op.name]))
-        ]  # fmt: skip
-        yield from found
-        if len(found) > 1:
-            yield "all"
+        """Yield captured products that run as plain loops, and the `SEVERAL` of them."""
+        yield from _sites(self._found(state))
 
     def apply(self, state: State, site: str) -> State:
         """Make the operation native."""
-        chosen = frozenset(s for s in self.sites(state) if s != "all") if site == "all" else {site}
+        chosen = _chosen(self._found(state), site)
         return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
+
+    @staticmethod
+    def _found(state: State) -> dict[str, bool]:
+        alive, values = set(state.graph.nodes), state.graph.values
+        names = [
+            op.name for op in state.graph.operations
+            if op.name not in state.decisions.native and values.get(op.name) in alive and _multiplies(op, state.graph)
+        ]  # fmt: skip
+        products = {name: nearest_products(values[name]) for name in names}
+        return {
+            name: not any(map(is_depthwise, found)) for name, found in products.items()
+            if any(p.name not in state.decisions.tilings for p in found)
+        }  # fmt: skip
 
 
 def _multiplies(op: Captured, graph: Graph) -> bool:
@@ -73,18 +106,16 @@ class _Tiled:
     tiling: Tiling
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield products of floats whose loops are plain, and `all` where there are several."""
-        found = [
-            n.name for n in plain_products(state) if self.tiling.form != "dots" or _lies_along_the_sum(n)
-        ]
-        yield from found
-        if len(found) > 1:
-            yield "all"
+        """Yield products of floats whose loops are plain, and the `SEVERAL` of them."""
+        yield from _sites(self._found(state))
 
     def apply(self, state: State, site: str) -> State:
         """Choose the form."""
-        names = [s for s in self.sites(state) if s != "all"] if site == "all" else [site]
-        return tiled(state, dict.fromkeys(names, self.tiling))
+        return tiled(state, dict.fromkeys(sorted(_chosen(self._found(state), site)), self.tiling))
+
+    def _found(self, state: State) -> dict[str, bool]:
+        found = (n for n in plain_products(state) if self.tiling.form != "dots" or _lies_along_the_sum(n))
+        return {n.name: not is_depthwise(n) for n in found}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..actions import ACTIONS, MOVES, Action, State, Step, taken
+from ..actions import ACTIONS, MOVES, SEVERAL, Action, State, Step, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
 from ..tile import products
@@ -145,9 +145,11 @@ def beam(
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
     found: dict[str, Leaf] = {}
-    states = [start, *_folded(start, actions, faults)]
-    with faults.of(_START):
-        _add(found, start)
+    apart = _staged(start, actions, faults)
+    states = [start, *_folded(start, actions, faults), *apart]
+    for state in (start, *apart):
+        with faults.of(_START):
+            _add(found, state)
     for _ in range(depth):
         ranked: list[tuple[float, str, State]] = []
         for state in states:
@@ -205,6 +207,24 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
     return [state] if state.steps else []
 
 
+def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return starts whose depthwise convolutions read copies, the other products in the library or in panels.
+
+    What comes in between is estimated to be worse than all in the library.
+    """
+    found = []
+    for first in (a for a in actions if a.name in ("library", "panels")):
+        with faults.of(first.name):
+            state = start
+            for action in (first, *(a for a in actions if a.name == "stage")):
+                sites = list(action.sites(state))
+                wanted = "dense" if action is first else next(iter(sites), "")
+                state = taken(state, action, wanted) if wanted in sites else state
+            if len(state.steps) - len(start.steps) == 2:
+                found.append(state)
+    return found
+
+
 def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
     """Put the best leaf without products of its own before others that are not estimated to be far better."""
     own = found and any(products(program) if (program := found[0].state.program) else ())
@@ -239,11 +259,11 @@ def _is_plain(leaf: Leaf) -> bool:
 
 
 def _mixed(actions: Sequence[Legal]) -> list[Legal]:
-    """Order choices so that every action's first site comes before any action's second; `all` is a first one."""
+    """Order choices so that every action's first site comes before any action's second; so do the `SEVERAL`."""
     seen: dict[str, int] = {}
     rank = {}
     for action, site in actions:
-        rank[action.name, site] = -1 if site == "all" else seen.setdefault(action.name, 0)
+        rank[action.name, site] = -1 if site in SEVERAL else seen.setdefault(action.name, 0)
         seen[action.name] = seen.get(action.name, 0) + 1
     return sorted(actions, key=lambda a: rank[a[0].name, a[1]])
 

@@ -7,7 +7,7 @@ the padding written around it: the windows ask nothing, and what was fused befor
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..graph import Size, product
+from ..graph import Size, product, text_of
 from ._expression import (
     Arith,
     Call,
@@ -74,11 +74,12 @@ class Stage:
 def with_loops(step: Step) -> Kernel | None:
     """Return a step whose windows can be staged: a traversal, or a product with one filter a channel.
 
-    Such a product has plain loops and no rows, or no columns.
+    Such a product has plain loops and one row or column.
     """
-    if isinstance(step, Contraction) and step.tiling.form == "loops" and not (step.rows and step.columns):
-        return as_loops(step)
-    return step if isinstance(step, Kernel) else None
+    if not isinstance(step, Contraction):
+        return step if isinstance(step, Kernel) else None
+    dense = all(any(text_of(a.size) != "1" for a in axes) for axes in (step.rows, step.columns))
+    return as_loops(step) if step.tiling.form == "loops" and not dense else None
 
 
 def stages_of(path: tuple[Loop, ...]) -> Mapping[Guard, Stage]:
@@ -184,7 +185,7 @@ def _stage(e: Guard, within: tuple[Loop, ...], own: Collection[str]) -> Stage | 
     shape = tuple(_extent(steps, ends) for steps in dims)
     bounds = _bounds(conditions, shape)
     count, reads = int(product(shape)), int(product([ends[axis] for axis in axes]))
-    if bounds is None or 4 * count > _MOST_BYTES or reads < _LEAST_READS * count:
+    if bounds is None or len(shape) < 2 or 4 * count > _MOST_BYTES or reads < _LEAST_READS * count:
         return None
     if not all(_lasts(steps, ends) for steps in dims):
         return None
