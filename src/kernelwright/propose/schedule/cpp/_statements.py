@@ -191,18 +191,23 @@ class Body(Accumulators):
     def _serial(self, s: Loop, depth: int) -> list[str]:
         pad = "  " * depth
         if s.unroll > 1 and self.vector and not self._in_lanes:
-            return self._rows(s, depth)
+            return self._rows(s, depth) or self._serial(replace(s, unroll=1), depth)
         asked = self.ahead.get(s.axis, ()) if self._in_lanes else ()
         lines = [pad + self._head(s), *(f"{pad}  {self._asked_down(a, s)}" for a in asked)]
         return [*lines, *self.print(s.body, depth + 1), pad + "}"]
 
     def _rows(self, s: Loop, depth: int) -> list[str]:
-        """Print a loop around lanes for several iterations at a time, and then the rest."""
-        pad, count = "  " * depth, s.unroll
+        """Print a loop around lanes for several iterations at a time, and then the rest; nothing where it has no form."""
+        pad, count, before = "  " * depth, s.unroll, self._snapshot()
+        try:
+            inner = self.print(jammed(s.body, s.axis, count), depth + 2)
+        except Unprintable:
+            return []
+        finally:
+            self._restore(before)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         rest = self._serial(replace(s, begin=Variable(f"{s.axis}_row", "int64"), unroll=1), depth + 1)
         places = [f"{beside(s.axis, k)} = {k}" for k in range(1, count)]
-        inner = self.print(jammed(s.body, s.axis, count), depth + 2)
         return [
             f"{pad}{{", f"{pad}  int64_t {s.axis}_row = {begin};",
             f"{pad}  for (; {s.axis}_row + {count} <= {end}; {s.axis}_row += {count}) {{",

@@ -5,6 +5,7 @@ the padding written around it: the windows ask nothing, and what was fused befor
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ..graph import Size, product, text_of
@@ -150,7 +151,7 @@ def _within(
             yield above, s
 
 
-def _stage(e: Guard, within: tuple[Loop, ...], own: Collection[str]) -> Stage | None:
+def _stage(e: Guard, within: tuple[Loop, ...], own: AbstractSet[str]) -> Stage | None:
     """Return the copy of a guarded value; none where it is no padded value, or not worth a copy.
 
     Args:
@@ -159,11 +160,10 @@ def _stage(e: Guard, within: tuple[Loop, ...], own: Collection[str]) -> Stage | 
         own: Names that have a meaning there only.
     """
     ends = {s.axis: size for s in within if s.begin == number(0) and (size := known_size(s.end)) is not None}
-    named = (p.name if isinstance(p, Variable) else p.accumulator for p in walk(e) if isinstance(p, Variable | Result))
-    loads = any(isinstance(p, Load) for p in walk(e.value))
-    if e.kind != "float32" or not isinstance(e.other, Literal) or not loads or len(ends) < len(within):
-        return None
-    if not own.isdisjoint(named):
+    parts = list(walk(e))
+    named = {p.name for p in parts if isinstance(p, Variable)} | {p.accumulator for p in parts if isinstance(p, Result)}
+    padded = e.kind == "float32" and isinstance(e.other, Literal) and any(isinstance(p, Load) for p in parts)
+    if not padded or named & own or len(ends) < len(within):
         return None
     dims: dict[_Steps, int] = {}
     fixed = True
@@ -221,7 +221,8 @@ def _extent(steps: _Steps, ends: Mapping[str, int]) -> int:
 
 def _lasts(steps: _Steps, ends: Mapping[str, int]) -> bool:
     """Tell whether there are never fewer than no places, a size that differs between calls being zero."""
-    return _extent(steps, {axis: Size("0", (0,)) if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
+    nothing = Size("0", (0,))
+    return _extent(steps, {axis: nothing if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
 
 
 def _conditions(e: Expression) -> Iterator[Expression]:
@@ -236,14 +237,14 @@ def _conditions(e: Expression) -> Iterator[Expression]:
 def _bounds(asked: list[Expression], shape: tuple[int, ...]) -> tuple[tuple[int, Expression], ...] | None:
     """Return the box in which conditions hold; none where one is no bound of a place."""
     begins, ends = [0] * len(shape), [number(size) for size in shape]
-    places = {_place(d): d for d in range(len(shape))}
+    places = {_place(d).axis: d for d in range(len(shape))}
     for e in asked:
-        low = _shifted(e.args[0]) if isinstance(e, Call) and e.op in ("ge", "lt") else None
-        bound = known_size(e.args[1]) if isinstance(e, Call) else None
-        if low is None or bound is None or low[0] not in places:
+        if not isinstance(e, Call) or e.op not in ("ge", "lt"):
             return None
-        assert isinstance(e, Call)
-        d, at = places[low[0]], bound + -low[1]
+        shifted, bound = _shifted(e.args[0]), known_size(e.args[1])
+        if shifted is None or bound is None or shifted[0] not in places:
+            return None
+        d, at = places[shifted[0]], bound + -shifted[1]
         if e.op == "lt":
             ends[d] = arith("min", ends[d], number(at))
         elif isinstance(at, Size):
@@ -253,13 +254,13 @@ def _bounds(asked: list[Expression], shape: tuple[int, ...]) -> tuple[tuple[int,
     return tuple(zip(begins, ends, strict=True))
 
 
-def _shifted(e: Expression | None) -> tuple[Expression, int] | None:
-    """Return a position and what is added to it."""
+def _shifted(e: Expression | None) -> tuple[str, int] | None:
+    """Return the axis of a place and what is added to it."""
     match e:
-        case Position():
-            return e, 0
-        case Arith(("+" | "-") as sign, Position() as at, Literal(value)):
-            return at, int(value) if sign == "+" else -int(value)
+        case Position(axis):
+            return axis, 0
+        case Arith(("+" | "-") as sign, Position(axis), Literal(value)):
+            return axis, int(value) if sign == "+" else -int(value)
         case _:
             return None
 
@@ -289,7 +290,7 @@ def _beside(s: Statement) -> Statement:
     if not isinstance(s, Loop):
         return s
     match s.body:
-        case (Loop(vector=True) as lanes,) if not s.vector:
+        case (Loop(vector=True) as lanes,) if not s.ordered:
             return replace(s, body=(replace(lanes, unroll=1, parallel=False),), parallel=False, unroll=_ROWS)
         case _:
             return replace(s, body=tuple(map(_beside, s.body)), parallel=False)
