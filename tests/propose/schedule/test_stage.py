@@ -91,6 +91,7 @@ def test_what_is_fused_before_a_window_is_computed_once_an_element():
     assert estimate(after.program).operations < estimate(before.program).operations / 4
     text = cpp.source(after.program)
     assert text.count("kw::relu(") == 1 and "load_between(" not in text
+    assert "kw::keep(" not in text, "lanes beyond a tail are not stored"
 
 
 def test_rows_of_results_share_what_their_windows_read():
@@ -98,13 +99,16 @@ def test_rows_of_results_share_what_their_windows_read():
     (rows,) = (s for s in kernels(after) if isinstance(s, Loop) and s.unroll > 1)
     assert rows.axis == "i2" and not rows.vector
     text = cpp.source(after.program)
-    assert "for (; i2_row + 4 <= 9; i2_row += 4) {" in text and "for (int64_t i2 = i2_row; i2 < 9; ++i2) {" in text
+    assert (
+        "for (; i2_row + 4 <= 9; i2_row += 4) {" in text
+        and "for (int64_t i2 = i2_row; i2 < 9; ++i2) {" in text
+    )
 
 
 @pytest.mark.parametrize(
     "function, shapes",
     [
-        (lambda x: F.max_pool2d(x, 2), [(2, 3, 8, 20)]),
+        (lambda x: F.max_pool2d(x, 2, padding=1), [(2, 3, 8, 20)]),
         (lambda x: F.max_pool1d(x, 5, 2, 2), [(2, 3, 64)]),
         (lambda x: F.pad(x, (1, 1)) * 2, [(2, 3, 8, 20)]),
         (lambda x, w: F.conv2d(x, w, padding=1), [(2, 3, 8, 20), (4, 3, 3, 3)]),
@@ -115,6 +119,15 @@ def test_rows_of_results_share_what_their_windows_read():
 def test_no_copy_where_it_saves_nothing(function, shapes):
     graph = graph_of(function, *shapes)
     assert not list(BY_NAME["stage"].sites(State(graph, graph)))
+
+
+def test_no_copy_where_a_size_of_zero_would_leave_it_less_than_nothing(tmp_path):
+    declaration = "x='float32[n, 3, h, w]', workloads=[{'n': 4, 'h': 12, 'w': 20}]"
+    for step, legal in ((4, 0), (1, 1)):
+        graph = read(
+            problem_of(tmp_path, declaration, f"return torch.max_pool2d(x, (2, 9), ({step}, 1), (1, 4))")
+        )
+        assert len(list(BY_NAME["stage"].sites(State(graph, graph)))) == legal
 
 
 def test_a_copy_serves_other_sizes(tmp_path):

@@ -161,7 +161,9 @@ def _stage(e: Guard, within: tuple[Loop, ...], own: AbstractSet[str]) -> Stage |
     """
     ends = {s.axis: size for s in within if s.begin == number(0) and (size := known_size(s.end)) is not None}
     parts = list(walk(e))
-    named = {p.name for p in parts if isinstance(p, Variable)} | {p.accumulator for p in parts if isinstance(p, Result)}
+    named = {p.name for p in parts if isinstance(p, Variable)} | {
+        p.accumulator for p in parts if isinstance(p, Result)
+    }
     padded = e.kind == "float32" and isinstance(e.other, Literal) and any(isinstance(p, Load) for p in parts)
     if not padded or named & own or len(ends) < len(within):
         return None
@@ -222,7 +224,9 @@ def _extent(steps: _Steps, ends: Mapping[str, int]) -> int:
 def _lasts(steps: _Steps, ends: Mapping[str, int]) -> bool:
     """Tell whether there are never fewer than no places, a size that differs between calls being zero."""
     nothing = Size("0", (0,))
-    return _extent(steps, {axis: nothing if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
+    return (
+        _extent(steps, {axis: nothing if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
+    )
 
 
 def _conditions(e: Expression) -> Iterator[Expression]:
