@@ -213,15 +213,11 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
     What comes in between is estimated to be worse than all in the library.
     """
     found = []
-    for first in (a for a in actions if a.name in ("library", "panels")):
-        with faults.of(first.name):
-            state = start
-            for action in (first, *(a for a in actions if a.name == "stage")):
-                sites = list(action.sites(state))
-                wanted = "dense" if action is first else next(iter(sites), "")
-                state = taken(state, action, wanted) if wanted in sites else state
-            if len(state.steps) - len(start.steps) == 2:
-                found.append(state)
+    for stage in (a for a in actions if a.name == "stage"):
+        for first in (a for a in actions if a.name in ("library", "panels") and "dense" in a.sites(start)):
+            with faults.of(stage.name):
+                state = taken(start, first, "dense")
+                found += [taken(state, stage, site) for site in list(stage.sites(state))[:1]]
     return found
 
 
