@@ -197,7 +197,7 @@ class Body(Accumulators):
         return [*lines, *self.print(s.body, depth + 1), pad + "}"]
 
     def _rows(self, s: Loop, depth: int) -> list[str]:
-        """Print a loop around lanes for several iterations at a time, and then the rest; nothing where it has no form."""
+        """Print a loop around lanes several iterations at a time, then the rest; nothing where that has no form."""
         pad, count, before = "  " * depth, s.unroll, self._snapshot()
         try:
             inner = self.print(jammed(s.body, s.axis, count), depth + 2)
