@@ -81,7 +81,7 @@ def test_a_kept_row_is_computed_once():
     assert (powers(plain), powers(after)) == (2, 1)
     (kernel,) = after.program.steps
     (row,) = (s.buffer for s in statements(kernel.body) if isinstance(s, Row))
-    assert f"kw::Temporary<float> {row}_room(512)" in cpp.source(after.program)
+    assert f"kw::Room<float> {row}_room(512)" in cpp.source(after.program)
     assert estimate(after.program).operations < estimate(plain.program).operations
     assert not list(BY_NAME["keep"].sites(start_of(softmax, (2, 1 << 17)))), "the row is longer than a cache"
     assert not list(BY_NAME["keep"].sites(start_of(lambda x: x - x.sum(-1, keepdim=True), (64, 512))))

@@ -35,7 +35,7 @@ typedef double D __attribute__((vector_size(W * 8)));
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-KW_INLINE F splat(float x) { return F{} + x; }
+KW_INLINE F splat(float x) { return x - F{}; }  // not a sum with zero, which would make zero of minus zero and take an instruction
 KW_INLINE M mask(bool x) { return M{} - static_cast<int32_t>(x); }
 KW_INLINE M bits(F x) { return reinterpret_cast<M>(x); }
 KW_INLINE F from_bits(M x) { return reinterpret_cast<F>(x); }

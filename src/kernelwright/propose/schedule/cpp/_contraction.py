@@ -25,6 +25,10 @@ from ._statements import Body
 _BACK = {"lt", "sub"}
 """What weights are told from their transforms by: choices between differences."""
 
+_FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum"}
+"""What leaves a tile's registers at once: at most so many operations of one instruction each. The tile's code holds them
+up to 24 times."""
+
 
 def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[str]:
     """Print the body of the kernel's function.
@@ -35,6 +39,14 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
     if step.tiling.form == "loops" or not lanes:
         return Body(program, vector=lanes).print(as_loops(step).body)
     return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).lines()
+
+
+def _is_short(step: Contraction) -> bool:
+    """Tell whether what follows a sum may be printed once for every register of a tile."""
+    parts = [e for s in step.epilogue for x in expressions(s) for e in walk(x)]
+    return sum(isinstance(e, Call) for e in parts) <= _FEW and all(
+        not isinstance(e, Call) or e.op in _CHEAP for e in parts
+    )
 
 
 def is_tiled(step: Contraction) -> bool:
@@ -67,8 +79,9 @@ class _Tiled:
         sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
         run = size_text(c.columns[-1].size) if c.columns else "1"
         sizes_of = "{" + ", ".join([*map(bare, sizes), bare(run)]) + "}"
+        at_once = "true" if _is_short(c) else "false"
         split = f", {t.split}" if t.split > 1 else ""
-        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {t.block}{split}"
+        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {t.block}, {at_once}{split}"
         return [
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
@@ -149,7 +162,7 @@ class _Tiled:
         else:
             text = bare(Lanes(scope).text(value))
         return [
-            f"  const auto {name} = [&]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
             *(f"    {line}" for line in lines), f"    return {text};", "  };",
         ]  # fmt: skip
 
@@ -171,7 +184,7 @@ class _Tiled:
         else:
             head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
         return [
-            f"  const auto finish = [&]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            f"  const auto finish = [=]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
             *(f"    {line}" for line in lines), *body.print(c.epilogue, 2), "  };",
         ]  # fmt: skip
 

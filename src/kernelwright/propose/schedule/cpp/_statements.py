@@ -80,7 +80,7 @@ class Body(Accumulators):
             case Row(buffer):
                 size = bare(size_text(self.program.buffer(buffer).elements))
                 kind = STORED[self.program.buffer(buffer).dtype]
-                room = f"const kw::Temporary<{kind}> {buffer}_room({size});"
+                room = f"const kw::Room<{kind}> {buffer}_room({size});"
                 return [f"{pad}{room}", f"{pad}{kind}* const {buffer} = {buffer}_room.data;"]
             case Begin():
                 return self._begin(s, pad)

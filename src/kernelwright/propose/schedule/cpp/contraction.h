@@ -26,7 +26,8 @@ enum class Form {
 };
 enum class Along { kColumns, kInner };  // what the lanes of right(...) run along
 
-template <Form form_, Along along_, int rows_, int vectors_, int64_t depth_, int64_t block_, int split_ = 1>
+template <Form form_, Along along_, int rows_, int vectors_, int64_t depth_, int64_t block_, bool at_once_ = false,
+          int split_ = 1>
 struct Tiling {
   static constexpr Form form = form_;
   static constexpr Along along = along_;
@@ -34,46 +35,88 @@ struct Tiling {
   static constexpr int vectors = vectors_;       // of columns
   static constexpr int64_t depth = depth_;       // inner elements of a panel: the first cache
   static constexpr int64_t block = block_;       // rows packed at once: the second cache
+  static constexpr bool at_once = at_once_ && form_ != Form::kDots;  // what follows a sum is short
   static constexpr int64_t columns = vectors_ * W;
   static constexpr int64_t group = 8;            // tiles of columns that share packed rows
   static constexpr int64_t split = split_;       // shares of k, summed at the end
 };
 
+// Half a vector, for up to half a vector of columns: AVX-512 in units of 256 bits multiplies two in the time of one.
+#if defined(__AVX512F__)
+constexpr bool kHalves = true;
+typedef float Half __attribute__((vector_size(W * 2)));
+KW_INLINE Half half(F x) { return (Half)_mm512_castps512_ps256((__m512)x); }
+KW_INLINE F whole(Half x) { return (F)_mm512_castps256_ps512((__m256)x); }
+KW_INLINE Half fma(Half a, Half b, Half c) { return (Half)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#else
+constexpr bool kHalves = false;
+typedef F Half;
+KW_INLINE Half half(F x) { return x; }
+#endif
+KW_INLINE F whole(F x) { return x; }
+
+// Sums that stay in memory until a whole tile of them is there.
+struct Later {
+  static constexpr bool ready = false;
+};
+// Sums that leave the registers at once: put(sum, row, vector), once the last of the inner elements is in them.
+template <class Put> struct AtOnce {
+  bool ready;
+  Put put;
+};
+
 // c[r, v] (+)= sum over k of a[r, k] * b(k, v); summed from zero in registers, so no chain of roundings is long.
-template <int R, int V, class B>
-KW_INLINE void register_tile(const float* a, int64_t a_row, int64_t depth, B b, float* c, int64_t c_row, bool add) {
-  F acc[R][V];
+template <class Vector, int R, int V, class B, class Leave>
+KW_INLINE void register_tile(const float* a, int64_t a_row, int64_t depth, B b, float* c, int64_t c_row, bool add,
+                             int64_t row, Leave leave) {
+  Vector acc[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = F{};
+    for (int v = 0; v < V; ++v) acc[r][v] = Vector{};
   for (int64_t k = 0; k < depth; ++k) {
-    F y[V];
+    Vector y[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) y[v] = b(k, v);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const F x = splat(a[r * a_row + k]);
+      const Vector x = a[r * a_row + k] - Vector{};
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[r][v] = fma(x, y[v], acc[r][v]);
     }
   }
+  if (add)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        Vector before;
+        std::memcpy(&before, c + r * c_row + v * W, sizeof before);
+        acc[r][v] += before;
+      }
+  if constexpr (!std::is_same_v<Leave, Later>)
+    if (leave.ready) {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) leave.put(whole(acc[r][v]), row + r, v);
+      return;
+    }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      float* to = c + r * c_row + v * W;
-      store(to, add ? acc[r][v] + load(to, Full{}) : acc[r][v], Full{});
-    }
+    for (int v = 0; v < V; ++v) std::memcpy(c + r * c_row + v * W, &acc[r][v], sizeof(Vector));
 }
 
-// All rows of a block: tiles of R rows while they fit, then of half as many.
-template <int R, int V, class B>
-void tile_rows(const float* a, int64_t a_row, int64_t rows, int64_t depth, B b, float* c, int64_t c_row, bool add) {
-  for (; rows >= R; rows -= R, a += R * a_row, c += R * c_row)
-    register_tile<R, V>(a, a_row, depth, b, c, c_row, add);
+// All rows of a block: tiles of R rows while they fit, then of the next lower power of two.
+template <class Vector, int R, int V, class B, class Leave = Later>
+void tile_rows(const float* a, int64_t a_row, int64_t rows, int64_t depth, B b, float* c, int64_t c_row, bool add,
+               int64_t row = 0, Leave leave = {}) {
+  for (; rows >= R; rows -= R, row += R, a += R * a_row, c += R * c_row)
+    register_tile<Vector, R, V>(a, a_row, depth, b, c, c_row, add, row, leave);
+  constexpr int kLower = R > 8 ? 8 : R > 4 ? 4 : R > 2 ? 2 : 1;
   if constexpr (R > 1)
-    if (rows) tile_rows<R / 2, V>(a, a_row, rows, depth, b, c, c_row, add);
+    if (rows) tile_rows<Vector, kLower, V>(a, a_row, rows, depth, b, c, c_row, add, row, leave);
 }
 
 // R rows of a times Q columns, lanes along k; one sum each.
@@ -149,11 +192,13 @@ void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int
 // handed to put(sums, m, n, lanes) while the last tile of them is in the first cache.
 template <class T> struct Task {
   static constexpr int64_t kDepth = (T::depth + W - 1) / W * W;
+  static constexpr int64_t kApart = kDepth + W;  // of rows that are packed: not all of them in the same sets of the cache
   const Shape& s;
+  const int64_t block;
   Temporary<float> a, panel, c;
-  explicit Task(const Shape& s)
-      : s(s), a(std::min(T::block, s.rows) * kDepth), panel(T::form == Form::kPanels ? kDepth * T::columns : 0),
-        c(std::min(T::block, s.rows) * T::group * T::columns) {}
+  Task(const Shape& s, int64_t block)
+      : s(s), block(block), a(block * kApart), panel(T::form == Form::kPanels ? kDepth * T::columns : 0),
+        c(block * T::group * T::columns) {}
 
   int64_t tiles_of_run() const { return (s.run + T::columns - 1) / T::columns; }
   int64_t column(int64_t tile) const { return tile / tiles_of_run() * s.run + tile % tiles_of_run() * T::columns; }
@@ -162,52 +207,75 @@ template <class T> struct Task {
   template <class Left> void pack_rows(Left left, int64_t b, int64_t m, int64_t rows, int64_t k, int64_t depth) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < depth; i += W) {
-        float* to = a.data + r * kDepth + i;
+        float* to = a.data + r * kApart + i;
         if (depth - i >= W) store(to, left(b, m + r, k + i, Full{}), Full{});
         else store(to, left(b, m + r, k + i, Part{static_cast<int>(depth - i)}), Full{});
       }
   }
 
-  template <class Right>
+  // The sums of one tile of columns: in `to`, or where `last` and they leave at once, put(sum, row, column, lanes).
+  template <class Right, class Put>
   void multiply(Right right, int64_t b, int64_t rows, int64_t k, int64_t depth, int64_t n, int64_t width, float* to,
-                bool add) {
-    constexpr int64_t kRow = T::group * T::columns;
-    const auto tiles = [&](auto source) KW_INLINED {
-      if (width <= W) tile_rows<T::rows, 1>(a.data, kDepth, rows, depth, source, to, kRow, add);
-      else tile_rows<T::rows, T::vectors>(a.data, kDepth, rows, depth, source, to, kRow, add);
-    };
+                bool add, bool last, Put put) {
     if constexpr (T::form == Form::kDots) {
-      dot_rows<T::rows>(a.data, kDepth, rows, width, depth,
-                        [&](int64_t i, int64_t q, auto lanes) KW_INLINED { return right(b, k + i, n + q, lanes); },
-                        to, kRow, add);
+      dot_rows<T::rows>(a.data, kApart, rows, width, depth,
+                        [=](int64_t i, int64_t q, auto lanes) KW_INLINED { return right(b, k + i, n + q, lanes); },
+                        to, T::columns, add);
     } else if constexpr (T::form == Form::kPanels) {
       pack_panel<T>(right, b, k, depth, n, width, panel.data);
       const float* from = panel.data;
-      tiles([from](int64_t i, int v) KW_INLINED { return load(from + i * T::columns + v * W, Full{}); });
-    } else if (width == T::columns) {
-      tiles([&](int64_t i, int v) KW_INLINED { return right(b, k + i, n + v * W, Full{}); });
+      const auto packed = [=](int64_t i, int64_t at, auto) KW_INLINED {
+        return load(from + i * T::columns + at, Full{});
+      };
+      tiles(packed, rows, depth, width, to, add, last, put);
     } else {
-      tiles([&](int64_t i, int v) KW_INLINED {
-        const int64_t left = std::clamp<int64_t>(width - v * W, 0, W);
-        return left ? right(b, k + i, n + v * W, Part{static_cast<int>(left)}) : F{};
-      });
+      tiles([=](int64_t i, int64_t at, auto lanes) KW_INLINED { return right(b, k + i, n + at, lanes); }, rows, depth,
+            width, to, add, last, put);
     }
+  }
+
+  // All columns of a tile at once; where there are fewer, vector by vector, and what is left of one.
+  template <class Source, class Put>
+  void tiles(Source source, int64_t rows, int64_t depth, int64_t width, float* to, bool add, bool last, Put put) {
+    const auto some = [&](auto vectors, auto zero, int64_t at, auto lanes) KW_INLINED {
+      using Vector = decltype(zero);
+      const auto from = [=](int64_t i, int v) KW_INLINED {
+        if constexpr (sizeof(Vector) < sizeof(F)) return half(source(i, at + v * W, lanes));
+        else return source(i, at + v * W, lanes);
+      };
+      const auto leaving = [=](F sum, int64_t r, int v) KW_INLINED { put(sum, r, at + v * W, lanes); };
+      const auto multiplied = [&](auto leave) KW_INLINED {
+        tile_rows<Vector, T::rows, vectors>(a.data, kApart, rows, depth, from, to + at, T::columns, add, 0, leave);
+      };
+      if constexpr (T::at_once) multiplied(AtOnce<decltype(leaving)>{last, leaving});
+      else multiplied(Later{});
+    };
+    constexpr std::integral_constant<int, 1> one{};
+    if (width == T::columns) return some(std::integral_constant<int, T::vectors>{}, F{}, 0, Full{});
+    int64_t at = 0;
+    for (; at + W <= width; at += W) some(one, F{}, at, Full{});
+    const Part part{static_cast<int>(width - at)};
+    if (kHalves && part.count && part.count <= W / 2) some(one, Half{}, at, part);
+    else if (part.count) some(one, F{}, at, part);
   }
 
   template <class Left, class Right, class Put>
   void run(Left left, Right right, Put put, int64_t b, int64_t m, int64_t first, int64_t tiles, int64_t k0, int64_t k1) {
-    const int64_t rows = std::min(T::block, s.rows - m);
+    const int64_t rows = std::min(block, s.rows - m);
+    const bool once = k1 - k0 <= T::depth;  // sums of one tile follow another's, and stay in the first cache
     for (int64_t k = k0; k < k1 || k == k0; k += T::depth) {
       const int64_t depth = std::min(T::depth, k1 - k);
       pack_rows(left, b, m, rows, k, depth);
       for (int64_t j = 0; j < tiles; ++j) {
         const int64_t n = column(first + j), wide = width(first + j);
-        float* sums = c.data + j * T::columns;
-        multiply(right, b, rows, k, depth, n, wide, sums, k != k0);
-        if (k + T::depth < k1) continue;
+        float* sums = c.data + (once ? 0 : j) * block * T::columns;
+        const bool last = k + T::depth >= k1;
+        multiply(right, b, rows, k, depth, n, wide, sums, k != k0, last,
+                 [=](F sum, int64_t r, int64_t i, auto lanes) KW_INLINED { put(sum, m + r, n + i, lanes); });
+        if (T::at_once || !last) continue;
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t i = 0; i < wide; i += W) {
-            const F sum = load(sums + r * T::group * T::columns + i, Full{});
+            const F sum = load(sums + r * T::columns + i, Full{});
             if (wide - i >= W) put(sum, m + r, n + i, Full{});
             else put(sum, m + r, n + i, Part{static_cast<int>(wide - i)});
           }
@@ -216,12 +284,20 @@ template <class T> struct Task {
   }
 };
 
+// Rows of a block: few blocks are as high as each other, and as many as threads take in turns, down to a tile each.
+template <class T> int64_t block_of(const Shape& s, int64_t threads) {
+  int64_t blocks = (s.rows + T::block - 1) / T::block;
+  const auto uneven = [&](int64_t tasks) { return tasks < 8 * threads && tasks % threads; };
+  while (uneven(s.batch * blocks * T::split) && (blocks + 1) * T::rows <= s.rows) ++blocks;
+  return std::max<int64_t>(1, (s.rows + blocks - 1) / std::max<int64_t>(1, blocks));
+}
+
 template <class T, class Left, class Right, class Finish>
 void contract(const Shape& s, Left left, Right right, Finish finish) {
   const int64_t tiles = (s.run + T::columns - 1) / T::columns * (s.columns / std::max<int64_t>(1, s.run));
-  const int64_t blocks = (s.rows + T::block - 1) / T::block;
   const bool alone = s.batch * s.rows * s.columns * s.inner < kSerialProducts;
   const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();  // a strip is one thread's
+  const int64_t block = block_of<T>(s, threads), blocks = (s.rows + block - 1) / block;
   const int64_t group = std::clamp<int64_t>(tiles * blocks * s.batch * T::split / threads, 1, T::group);
   const int64_t groups = (tiles + group - 1) / group;
   // A share of k is a whole number of panels' rows; without a split there is one share.
@@ -229,17 +305,17 @@ void contract(const Shape& s, Left left, Right right, Finish finish) {
   const Temporary<float> parts(T::split > 1 ? T::split * s.batch * s.rows * s.columns + W : 0);
 #pragma omp parallel num_threads(threads)
   {
-    Task<T> task(s);
+    Task<T> task(s, block);
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < s.batch * blocks * groups * T::split; ++i) {
-      const int64_t part = i % T::split, j = i / T::split % groups, m = i / T::split / groups % blocks * T::block;
+      const int64_t part = i % T::split, j = i / T::split % groups, m = i / T::split / groups % blocks * block;
       const int64_t b = i / T::split / groups / blocks, first = j * group, count = std::min(group, tiles - first);
       if constexpr (T::split == 1) {
-        const auto put = [&](F sum, int64_t m, int64_t n, auto lanes) KW_INLINED { finish(sum, b, m, n, lanes); };
+        const auto put = [=](F sum, int64_t m, int64_t n, auto lanes) KW_INLINED { finish(sum, b, m, n, lanes); };
         task.run(left, right, put, b, m, first, count, 0, s.inner);
       } else {
         float* to = parts.data + (part * s.batch + b) * s.rows * s.columns;
-        const auto put = [&](F sum, int64_t m, int64_t n, auto lanes) KW_INLINED {
+        const auto put = [=](F sum, int64_t m, int64_t n, auto lanes) KW_INLINED {
           store(to + m * s.columns + n, sum, lanes);
         };
         task.run(left, right, put, b, m, first, count, std::min(s.inner, part * share),

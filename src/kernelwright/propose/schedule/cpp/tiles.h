@@ -65,7 +65,7 @@ KW_INLINE F narrow(Wide x) {
   std::memcpy(&r, parts, sizeof r);
   return r;
 }
-KW_INLINE Wide splat_wide(double x) { return {Wide::Half{} + x, Wide::Half{} + x}; }
+KW_INLINE Wide splat_wide(double x) { return {x - Wide::Half{}, x - Wide::Half{}}; }
 KW_INLINE double sum_lanes(Wide x) {
   const Wide::Half both = x.low + x.high;
 #if defined(__AVX512F__)
@@ -169,7 +169,7 @@ struct Times {
 template <class Join, class V> KW_INLINE V scan_lanes(V v) {
   constexpr int lanes = sizeof(V) / sizeof(v[0]);
 #if defined(__GNUC__) && !defined(__clang__)
-  const V neutral = V{} + Join::kNeutral;
+  const V neutral = Join::kNeutral - V{};
   decltype(v < v) from;
 #pragma GCC unroll 4
   for (int step = 1; step < lanes; step *= 2) {
@@ -182,7 +182,7 @@ template <class Join, class V> KW_INLINE V scan_lanes(V v) {
   return v;
 }
 template <class Join> KW_INLINE F scan(F x, float& carry) {
-  const F all = Join{}(F{} + carry, scan_lanes<Join>(x));
+  const F all = Join{}(splat(carry), scan_lanes<Join>(x));
   carry = all[W - 1];
   return all;
 }
@@ -190,7 +190,7 @@ template <class Join> KW_INLINE Wide scan(Wide x, double& carry) {
   constexpr int last = W / 2 - 1;
   const Wide::Half low = scan_lanes<Join>(x.low), high = scan_lanes<Join>(x.high);
   const double middle = Join{}(carry, low[last]);
-  const Wide all = {Join{}(Wide::Half{} + carry, low), Join{}(Wide::Half{} + middle, high)};
+  const Wide all = {Join{}(carry - Wide::Half{}, low), Join{}(middle - Wide::Half{}, high)};
   carry = Join{}(carry, Join{}(low[last], high[last]));
   return all;
 }
@@ -225,6 +225,18 @@ template <class T> struct Temporary {
   ~Temporary() { std::free(data); }
   Temporary(const Temporary&) = delete;
   T* data;
+};
+
+// Memory of a row that is kept for its next pass: on the stack where it is short, so that no row waits for an allocator.
+template <class T> struct Room {
+  explicit Room(int64_t count) : data(count <= kShort ? own : nullptr) {
+    if (!data) data = (more = std::make_unique<Temporary<T>>(count))->data;
+  }
+  Room(const Room&) = delete;
+  static constexpr int64_t kShort = 4096 / sizeof(T);
+  T* data;
+  alignas(64) T own[kShort];
+  std::unique_ptr<Temporary<T>> more;
 };
 
 }  // namespace kw

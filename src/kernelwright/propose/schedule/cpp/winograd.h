@@ -126,7 +126,7 @@ template <class T> struct Chunk {
       const int64_t rows = std::min(T::block, s.rows - m), apart = rows * T::columns;
       for (int k = 0; k < 16; ++k) {
         const float* from = image.data + k * channels * T::columns;
-        tile_rows<T::rows, T::vectors>(
+        tile_rows<F, T::rows, T::vectors>(
             weights + (k * s.rows + m) * channels, channels, rows, channels,
             [from](int64_t c, int v) KW_INLINED { return load(from + c * T::columns + v * W, Full{}); },
             sums.data + k * apart, T::columns, false);
