@@ -113,6 +113,27 @@ def test_vectors_of_eight_mean_the_same():
     held(PAIRS[:3], "-mno-avx512f")
 
 
+def test_what_is_short_leaves_the_registers_at_once():
+    _, short = program_of("bias", TILINGS["panels"])
+    _, long = program_of("linear", TILINGS["panels"])
+    assert "32, 24, true>" in cpp.source(short)
+    assert "32, 24, false>" in cpp.source(long), "a gelu is not printed for every register"
+
+
+def test_weights_are_read_in_vectors_where_windows_keep_their_axes_apart():
+    _, program = program_of("convolved", TILINGS["panels"])
+    left = cpp.source(program).split("const auto left")[1].split("};")[0]
+    assert "kw::load(" in left and "kw::each" not in left
+
+
+def test_a_minus_zero_in_all_lanes_keeps_its_sign():
+    graph = graph_of(lambda x, y: x * y, (4, 1), (4, 32))
+    program = dataclasses.replace(lower(graph, Decisions()), name="product")
+    out = torch.empty(4, 32)
+    built({"signs": (graph, program)}).get_function("product")(torch.full((4, 1), -0.0), torch.ones(4, 32), out)
+    assert bool(torch.signbit(out).all())
+
+
 def contraction_of(case):
     (step,) = program_of(case, Tiling("panels"))[1].steps
     assert isinstance(step, Contraction)
@@ -280,7 +301,7 @@ def test_forms_are_offered_to_languages_that_print_them():
 def test_the_tuner_chooses_the_tiles():
     template = ScheduleTemplate("t", "cpp", Space(), leaf_of("bias", "panels"), cpp.render, "t", "")
     first = template.render({"rows": 8, "vectors": 3, "depth": 128, "block": 48})
-    assert "8, 3, 128, 48>" in first.sources[0].text
+    assert "8, 3, 128, 48, true>" in first.sources[0].text
 
 
 def test_a_default_is_printed_from_what_the_search_lowered(monkeypatch):

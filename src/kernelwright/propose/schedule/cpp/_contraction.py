@@ -16,6 +16,7 @@ from ..tile import (
     expressions,
     lies_along,
     merged,
+    side_by_side,
     walk,
 )  # fmt: skip
 from ._lanes import Lanes
@@ -25,7 +26,7 @@ from ._statements import Body
 _BACK = {"lt", "sub"}
 """What weights are told from their transforms by: choices between differences."""
 
-_FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum"}
+_FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
 """What leaves a tile's registers at once: at most so many operations of one instruction each. The tile's code holds them
 up to 24 times."""
 
@@ -147,6 +148,10 @@ class _Tiled:
         if value.kind != "float32":
             raise Unprintable(f"a factor of {value.kind}")
         used = {e.axis for e in walk(value) if isinstance(e, Position)}
+        joined = side_by_side(value, roles[along]) if len(roles[along]) > 1 and along == "inner" else None
+        if joined is not None:  # the other factor tells the axes apart, this one does not
+            last, whole = roles[along][-1], product([a.size for a in roles[along]])
+            value, roles = joined, {**roles, along: (Axis(last.name, whole),)}
         lanes = roles[along]
         apart = len(lanes) > 1 and along == "inner"
         parameters, lines = [], list[str]()

@@ -162,20 +162,20 @@ void dot_rows(const float* a, int64_t a_row, int64_t rows, int64_t width, int64_
     if (rows) dot_rows<R / 2>(a, a_row, rows, width, depth, b, c, c_row, add);
 }
 
-// Writes elements k to k + depth of `width` columns from n on as rows of a panel; zeros beyond the last column.
+// Writes elements k to k + depth of `width` columns from n on as rows of a panel; zeros in what is left of a vector.
 template <class T, class Right>
 void pack_panel(Right right, int64_t b, int64_t k, int64_t depth, int64_t n, int64_t width, float* to) {
   if constexpr (T::along == Along::kColumns) {
     for (int64_t i = 0; i < depth; ++i)
-      for (int v = 0; v < T::vectors; ++v) {
+      for (int v = 0; v < T::vectors && v * W < width; ++v) {
         const int64_t left = width - v * W;
         float* spot = to + i * T::columns + v * W;
         if (left >= W) store(spot, right(b, k + i, n + v * W, Full{}), Full{});
-        else store(spot, left > 0 ? right(b, k + i, n + v * W, Part{static_cast<int>(left)}) : F{}, Full{});
+        else store(spot, right(b, k + i, n + v * W, Part{static_cast<int>(left)}), Full{});
       }
   } else {
     for (int64_t i = 0; i < depth; i += W)
-      for (int v = 0; v < T::vectors; ++v) {
+      for (int v = 0; v < T::vectors && v * W < width; ++v) {
         F rows[W];
         for (int j = 0; j < W; ++j) {
           if (v * W + j >= width) rows[j] = F{};

@@ -57,7 +57,7 @@ from ._feed import led_by
 from ._interpret import run_program
 from ._known import LANES, factors_of, is_known
 from ._legal import SIZES, STREAM_BYTES, What, paths
-from ._merge import known_size, merged
+from ._merge import known_size, merged, side_by_side
 from ._moves import Immovable, Move, moved, places
 from ._pattern import pattern
 from ._program import (
@@ -92,6 +92,6 @@ __all__ = [
     "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "What", "arith", "as_loops", "expressions", "factors_of", "is_known",
     "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of",
-    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "statements", "stride",
-    "substitute", "walk", "written",
+    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "side_by_side",
+    "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Contraction → Contraction with fewer axes: neighbours that every buffer runs through as one become one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -46,7 +46,7 @@ def _joined(c: Contraction, axes: tuple[Axis, ...]) -> tuple[Contraction, tuple[
     left = list(axes)
     for place in range(len(axes) - 2, -1, -1):
         outer, inner = left[place : place + 2]
-        if _contiguous(c, outer, inner):
+        if _contiguous(list(_accesses(c)), outer, inner):
             c = _mapped(c, partial(renamed, axes={outer.name: number(0)}))
             left[place : place + 2] = [Axis(inner.name, outer.size * inner.size)]
     return c, tuple(left)
@@ -89,9 +89,19 @@ def _accesses(c: Contraction) -> Iterator[Expression]:
             yield Load(s.buffer, s.index)
 
 
-def _contiguous(c: Contraction, outer: Axis, inner: Axis) -> bool:
+def side_by_side(value: Expression, axes: Sequence[Axis]) -> Expression | None:
+    """Return a factor whose last axis runs through all of these; none where it tells them apart."""
+    size = axes[-1].size
+    for outer in reversed(axes[:-1]):
+        if not _contiguous([value], outer, Axis(axes[-1].name, size)):
+            return None
+        size = outer.size * size
+    return renamed(value, {a.name: number(0) for a in axes[:-1]})
+
+
+def _contiguous(accesses: Sequence[Expression], outer: Axis, inner: Axis) -> bool:
     """Tell whether a step of the outer axis is as long as the inner one in every buffer, and nothing else uses them."""
-    for access in _accesses(c):
+    for access in accesses:
         loads = [e for e in walk(access) if isinstance(e, Load) and e.index]
         steps = [(stride(e.index[-1], outer.name), stride(e.index[-1], inner.name)) for e in loads]
         if not all(_fits(one, two, inner.size) for one, two in steps):
