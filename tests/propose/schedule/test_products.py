@@ -130,7 +130,8 @@ def test_a_minus_zero_in_all_lanes_keeps_its_sign():
     graph = graph_of(lambda x, y: x * y, (4, 1), (4, 32))
     program = dataclasses.replace(lower(graph, Decisions()), name="product")
     out = torch.empty(4, 32)
-    built({"signs": (graph, program)}).get_function("product")(torch.full((4, 1), -0.0), torch.ones(4, 32), out)
+    product = built({"signs": (graph, program)}).get_function("product")
+    product(torch.full((4, 1), -0.0), torch.ones(4, 32), out)
     assert bool(torch.signbit(out).all())
 
 

@@ -27,8 +27,8 @@ _BACK = {"lt", "sub"}
 """What weights are told from their transforms by: choices between differences."""
 
 _FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
-"""What leaves a tile's registers at once: at most so many operations of one instruction each. The tile's code holds them
-up to 24 times."""
+"""What leaves a tile's registers at once: at most so many operations of one instruction each; the code of a tile holds
+them up to 24 times."""
 
 
 def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[str]:
