@@ -1,7 +1,8 @@
 """The money of one run: every attempt is charged before it is made and settled after."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from ..store import Calls
 from ._failure import CallFailed
@@ -20,7 +21,8 @@ class Ledger:
     """Holds the calls of a run to its cap and keeps their answers.
 
     An answer settles at what it cost. A failure that is never billed settles at nothing, any other at the
-    most it could cost. Where the process dies in between, the reservation stays and counts in full.
+    most it could cost. Where the process dies in between, the reservation stays and counts in full. What can cost
+    nothing is written down once, at the end.
 
     Covers: threads at once, a run killed and resumed: the same question is answered from the ledger for
     nothing, so nothing is paid for twice.
@@ -50,21 +52,23 @@ class Ledger:
         Raises:
             SpentError: the cap does not allow it.
         """
-        number = self._calls.reserve(
-            self._run, key=key, who=who, purpose=purpose, usd=most_usd, cap_usd=self.cap_usd, request=request
-        )
+        calls, asked = self._calls, {"key": key, "who": who, "purpose": purpose, "request": request}
+        settle: Callable[..., None] = partial(calls.add, self._run, **asked)
+        if most_usd > 0:
+            number = calls.reserve(self._run, usd=most_usd, cap_usd=self.cap_usd, **asked)
+            settle = partial(calls.settle, number)
         charge = Charge()
         try:
             yield charge
         except CallFailed as failure:
-            self._calls.settle(number, most_usd if failure.billed else 0.0)
+            settle(most_usd if failure.billed else 0.0)
             raise
         except BaseException:
-            self._calls.settle(number, most_usd)
+            settle(most_usd)
             raise
         answer = charge.completion
         if answer is None:
-            self._calls.settle(number, most_usd)
+            settle(most_usd)
         else:
             usage = {name: count for name, count in answer.usage.model_dump().items() if count}
-            self._calls.settle(number, answer.cost_usd, usage=usage, reply=answer.to_json())
+            settle(answer.cost_usd, usage=usage, reply=answer.to_json())

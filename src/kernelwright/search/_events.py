@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from pydantic import JsonValue
+from pydantic import JsonValue, SkipValidation
 
 from ..records import Record
 from ..store import Store
@@ -19,7 +19,7 @@ class Event(Record):
     """The run's id."""
     elapsed_s: float
     """Wall seconds of the run, those before a resumption included."""
-    data: dict[str, JsonValue] = {}
+    data: SkipValidation[dict[str, JsonValue]] = {}
     """What there is to say, by name."""
 
     def fields(self) -> dict[str, JsonValue]:

@@ -71,7 +71,7 @@ class Database:
                     self._connection.execute("PRAGMA synchronous=NORMAL")
 
     def write(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Carry out one statement, in the transaction under way if there is one."""
+        """Carry out one statement, in the transaction under way if there is one, else in one of its own."""
         with self._in_words():
             self._connection.execute(sql, values)
 

@@ -47,11 +47,12 @@ def save(
         candidate = blobs.put(evaluation.candidate.to_json().encode())
         timing = blobs.put(evaluation.timing.to_json().encode()) if evaluation.timing else None
         _save_candidate(connection, evaluation.candidate, candidate)
-        row = _save_evaluation(connection, key, evaluation, timing)
+        name = _save_evaluation(connection, key, evaluation, timing)
         connection.execute(
-            "INSERT OR IGNORE INTO run_evaluations VALUES (?, ?, "
-            "(SELECT COUNT(*) FROM run_evaluations WHERE run = ?), ?, ?)",
-            (run, row, run, evaluation.cached, candidate),
+            "INSERT OR IGNORE INTO run_evaluations SELECT ?, id, "
+            "(SELECT COALESCE(MAX(rowid) + 1, 0) FROM run_evaluations), ?, ? "
+            f"FROM evaluations WHERE {_NAME} = (?, ?, ?, ?, ?, ?)",
+            (run, evaluation.cached, candidate, *name),
         )
         connection.execute("UPDATE runs SET elapsed_s = MAX(elapsed_s, ?) WHERE id = ?", (elapsed_s, run))
 
@@ -65,7 +66,8 @@ def _save_candidate(connection: sqlite3.Connection, candidate: Candidate, blob: 
 
 def _save_evaluation(
     connection: sqlite3.Connection, key: EvaluationKey, evaluation: Evaluation, timing: str | None
-) -> int:
+) -> tuple[str, ...]:
+    """Keep an evaluation, unless something is known already, and return what names it."""
     record = evaluation.model_dump(mode="json", exclude={"candidate", "timing", "cached"})
     name = (key.candidate, key.task, key.device, key.toolchain, key.harness, evaluation.stage)
     connection.execute(
@@ -75,10 +77,7 @@ def _save_evaluation(
         "timing = excluded.timing WHERE status = 'unknown'",
         (*name, evaluation.decision.status, evaluation.decision.time_us, json.dumps(record), timing),
     )
-    row = connection.execute(
-        f"SELECT id FROM evaluations WHERE {_NAME} = (?, ?, ?, ?, ?, ?)", name
-    ).fetchone()
-    return int(row["id"])
+    return name
 
 
 def lookup(database: Database, blobs: Blobs, key: EvaluationKey) -> Evaluation | None:

@@ -16,6 +16,11 @@ from pydantic import JsonValue
 from ._database import Database
 
 
+_ADD = """
+    INSERT INTO journal SELECT ?1, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?1) + key,
+    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?2)"""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of a journal."""
@@ -73,14 +78,8 @@ class Journal:
 
     def _write(self) -> None:
         lines, self._noted = self._noted, []
-        if not lines:
-            return
-        with self._database.transaction() as connection:
-            connection.executemany(
-                "INSERT INTO journal VALUES "
-                "(?1, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?1), ?2, ?3, ?4)",
-                [(self._run, *line) for line in lines],
-            )
+        if lines:
+            self._database.write(_ADD, (self._run, json.dumps(lines)))
 
     def entries(self) -> list[Entry]:
         """Return every line in order."""

@@ -119,11 +119,10 @@ class Store(Closing):
 
     def append_event(self, run: str, event: Mapping[str, JsonValue]) -> None:
         """Add a line to a run's log."""
-        with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO events VALUES (?, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM events WHERE run = ?), ?)",
-                (run, run, json.dumps(event)),
-            )
+        self._database.write(
+            "INSERT INTO events VALUES (?, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM events WHERE run = ?), ?)",
+            (run, run, json.dumps(event)),
+        )
 
     def events(self, run: str) -> list[dict[str, JsonValue]]:
         """Return a run's log in order."""
