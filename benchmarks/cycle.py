@@ -62,7 +62,7 @@ from kernelwright.search._scheduler import Scheduler
 from kernelwright.search._session import Session
 from kernelwright.search.strategies import Means, make_strategy
 from kernelwright.search.tuners import make_tuner
-from kernelwright.store import Journal, Store
+from kernelwright.store import Store
 from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import PlantedJudge, PlantedLanguage
 
@@ -157,7 +157,14 @@ def ours(folder: Path, cycles: int, edits: int, name: str = "kernelwright") -> C
         meter, languages, editor = Meter(run.budget, store.spent(run.id)), {"torch": Programs()}, LLMEditor()
         judging = Evaluator(run, store, ProgramJudge(folder), languages, meter)
         request = Request(
-            Problem(task), detect("cpu"), (), ("torch",), options=options, store=store.folder, run=run.id
+            Problem(task),
+            detect("cpu"),
+            (),
+            ("torch",),
+            options=options,
+            store=store.folder,
+            calls=store.calls,
+            run=run.id,
         )
 
         def room(under_way: int) -> bool:
@@ -167,7 +174,7 @@ def ours(folder: Path, cycles: int, edits: int, name: str = "kernelwright") -> C
         say = Log(store, run.id, meter, None)
         desk = Desk([editor], request, edits, room, lambda: 3600.0, say)
         means = Means(0, tuple(editor.operators))
-        strategy, journal = make_strategy("evolve", means), Journal(folder, run.id)
+        strategy, journal = make_strategy("evolve", means), store.journal(run.id)
         with (
             Edits(strategy, desk, journal, judging.evaluations, ()) as moves,
             Builder(languages, width=1, overlap=False) as builder,

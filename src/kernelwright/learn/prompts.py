@@ -11,7 +11,6 @@ Does not cover: whether guidance that helped on one task helps on another; its n
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from math import log2
 from typing import Literal
@@ -245,9 +244,8 @@ class Evolution:
 
 def begin(store: Store, run: str, base: str) -> None:
     """Write into a run's journal what earlier runs know of a shipped version; a second time does nothing."""
-    with closing(Journal(store.folder, run)) as journal:
-        if any(e.kind == _BEGUN for e in journal.entries()):
-            return
+    journal = store.journal(run)
+    if not any(e.kind == _BEGUN for e in journal.entries()):
         known = [v.model_dump(mode="json") for v in versions_of(store, base)]
         journal.add(_BEGUN, None, {"base": base, "versions": [*known]})
 
@@ -282,8 +280,7 @@ def prompt_outcomes(store: Store) -> dict[tuple[str, str], Outcomes]:
 
 def _journals(store: Store) -> Iterator[list[Entry]]:
     for run in reversed(store.runs()):
-        with closing(Journal(store.folder, run.id)) as journal:
-            yield journal.entries()
+        yield store.journal(run.id).entries()
 
 
 def _joined(one: Version, other: Version) -> Version:

@@ -45,11 +45,17 @@ class Models(Closing):
         self._lock = Lock()
 
     @classmethod
-    def of_run(cls, folder: Path, run: str) -> Self:
-        """Open the models of a run in the store of that folder, as its options and its budget say."""
+    def of_run(cls, folder: Path, run: str, calls: Calls | None = None) -> Self:
+        """Open the models of a run in the store of that folder, as its options and its budget say.
+
+        Args:
+            folder: The store's.
+            run: The run's id.
+            calls: The store's ledger where it is open already.
+        """
         with Store(folder) as store:
             record = store.run(run)
-        return cls(record.options, Calls(folder), record.id, record.budget.usd)
+        return cls(record.options, calls or Calls(folder), record.id, record.budget.usd)
 
     def close(self) -> None:
         """End the calls that are under way, and let go of the store."""

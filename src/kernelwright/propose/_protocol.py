@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from ..devices import Device
 from ..records import Bound, Candidate, Configuration, Evaluation, Record, Scalar, Space
+from ..store import Calls
 from ..tasks import Problem
 from ._template import SourceTemplate
 
@@ -74,8 +75,9 @@ class Request:
     options: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
     """The run's options, for what a proposer lets its user choose: `agent`, `models` ..."""
     store: Path | None = None
-    """Folder of the store, for transcripts and costs; open it where it is used, for a connection belongs to its
-    thread. None outside a run."""
+    """Folder of the store, for transcripts and costs; none outside a run."""
+    calls: Calls | None = None
+    """The ledger of that store over the run's own connection; none where one is to be opened."""
     run: str = ""
     """The run's id in the store."""
     lessons: Sequence[str] = ()

@@ -9,7 +9,6 @@ from ..propose.llm import LLMEditor
 from ..propose.team import Team
 from ..records import Scalar
 from ..registry import Registry
-from ..store import Journal
 from ._edits import Desk, Edits
 from ._evaluation import Evaluator
 from ._evolving import Evolving
@@ -70,9 +69,8 @@ def edits_of(setting: Search, request: Request, evaluator: Evaluator) -> Abstrac
         left_s=meter.left_to_explore_s, say=setting.say,
     )  # fmt: skip
     strategy = strategy_of(name, _means(editors, run.seed, run.options), run.options)
-    return Edits(
-        strategy, desk, Journal(setting.store.folder, run.id), evaluator.evaluations, evaluator.workloads
-    )
+    journal = setting.store.journal(run.id)
+    return Edits(strategy, desk, journal, evaluator.evaluations, evaluator.workloads)
 
 
 def _by_its_prompts(editor: Editor, recipe: Recipe, setting: Search) -> Editor:

@@ -3,16 +3,14 @@
 import json
 import threading
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from ..errors import ModelError
 from ..learn.prompts import Evolution, Version, begin, keep_guidance
 from ..propose import Move, Reply, Request
 from ..propose.llm import ROLES, LLMEditor
 from ..records import Evaluation, Run
-from ..store import Journal, Store
+from ..store import Store
 
 _SHOWN = 3
 """How many of the best moves the meta-step sees, and of the worst."""
@@ -32,8 +30,8 @@ class Evolving:
         self.name = editor.name
         self.operators: Sequence[str] = editor.operators
         self._editor = editor
-        self._folder: Path = store.folder
-        self._run, self._seed = run.id, run.seed
+        self._journal = store.journal(run.id)
+        self._seed = run.seed
         self._lock = threading.Lock()
         begin(store, run.id, editor.prompts.version("coder"))
 
@@ -41,15 +39,15 @@ class Evolving:
         """Carry out one move."""
         if not ROLES[move.operator].guided:
             return self._editor.edit(move, request)
-        with self._lock, closing(Journal(self._folder, self._run)) as journal:
-            evolution = Evolution(journal.entries(), move.number)
+        with self._lock:
+            evolution = Evolution(self._journal.entries(), move.number)
             while evolution.due is not None and not request.cancelled():
-                self._evolve(evolution, evolution.due, journal, request)
-                evolution = Evolution(journal.entries(), move.number)
+                self._evolve(evolution, evolution.due, request)
+                evolution = Evolution(self._journal.entries(), move.number)
         guidance = evolution.choose(self._seed, move.number).guidance
         return self._editor.edit(move, replace(request, guidance=guidance))
 
-    def _evolve(self, evolution: Evolution, step: int, journal: Journal, request: Request) -> None:
+    def _evolve(self, evolution: Evolution, step: int, request: Request) -> None:
         """Ask for a new version, and write down what came of it unless the run was interrupted meanwhile."""
         known = evolution.versions
         best, worst = _extremes(evolution, request.history)
@@ -67,7 +65,7 @@ class Evolving:
         guidance = prompts.plain(str(reply.notes.get("guidance", "")))
         version = prompts.version("coder", guidance) if guidance else ""
         is_new = version not in {v.version for v in known}
-        keep_guidance(journal, step, version if is_new else "", guidance, reply.failure)
+        keep_guidance(self._journal, step, version if is_new else "", guidance, reply.failure)
 
 
 def _line(version: Version) -> str:

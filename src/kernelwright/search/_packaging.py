@@ -6,7 +6,7 @@ from pathlib import Path
 from ..deploy import Claim, Variant, package, ranges
 from ..errors import InputError
 from ..records import Evaluation, Run, Split, Task, Workload
-from ..store import Calls, Store
+from ..store import Store
 from ..tasks import Problem
 from ._about import environment_of, reproduce
 from ._result import Result, result_of, standings
@@ -38,8 +38,7 @@ def conclude(setting: Search, outcome: Outcome) -> Result:
     told = [(e["event"], str(e["message"])) for e in setting.store.events(run.id) if e["event"] in _REASONS]
     said, cut = [words for _, words in told], [words for event, words in told if event == "budget"]
     result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said, cut)
-    with Calls(setting.store.folder) as calls:
-        result = result.model_copy(update={"usd": calls.spent_usd(run.id)})
+    result = result.model_copy(update={"usd": setting.store.calls.spent_usd(run.id)})
     setting.say("standing", workloads=[row.model_dump(mode="json") for row in standings(outcome)])
     setting.say("spent", stages_s=dict(setting.meter.stages_s))
     setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))

@@ -62,7 +62,8 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
     return Request(
         problem, setting.device, bounds, setting.names("languages"),
         seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
-        options=setting.run.options, store=setting.store.folder, run=setting.run.id, lessons=_lessons(setting),
+        options=setting.run.options, store=setting.store.folder, calls=setting.store.calls, run=setting.run.id,
+        lessons=_lessons(setting),
         history=_History(setting.store, setting.run.id),
         say=lambda message: setting.say("proposer", message=message),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from ..errors import InputError
 from ..propose import Move, Reply, SourceTemplate
 from ..records import Candidate, Evaluation
-from ..store import Journal, Store
+from ..store import Store
 from .archives import Scored
 from .strategies import Means, Strategy
 from .walk import Walk, walk
@@ -66,9 +66,7 @@ class Recording:
             InputError: the run asked no editor for anything.
         """
         name = store.run(run).id
-        journal = Journal(store.folder, name)
-        entries = journal.entries()
-        journal.close()
+        entries = store.journal(name).entries()
         asked = {e.number: e.record for e in entries if e.kind == "ask"}
         replies = {e.number: Reply.model_validate(e.record) for e in entries if e.kind == "reply"}
         if not replies:

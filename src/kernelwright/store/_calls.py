@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
 
 from pydantic import JsonValue
 
@@ -57,14 +56,15 @@ class Calls(Closing):
         0.0
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._database = Database(folder / "kernelwright.db", one_thread=False)
+    def __init__(self, folder: Path, database: Database | None = None) -> None:
+        """Open the ledger in the store of that folder, over a connection of its own unless one is lent."""
+        self._lent = database is not None
+        self._database = database or Database(folder / "kernelwright.db")
         self._blobs = Blobs(self._database, folder / "blobs")
-        self._lock = Lock()
 
     def close(self) -> None:
-        """Close the connection; a second time does nothing."""
-        with self._lock:
+        """Close a connection of its own; a second time does nothing."""
+        if not self._lent:
             self._database.close()
 
     def reserve(
@@ -83,11 +83,13 @@ class Calls(Closing):
         Raises:
             SpentError: with it the run would have spent more than `cap_usd`.
         """
-        with self._lock, self._database.transaction(flushed=usd > 0) as connection:
+        with self._database.transaction(flushed=usd > 0) as connection:
             if cap_usd is not None:
                 self._allow(run, who, usd, cap_usd)
             asked = self._blobs.put(request.encode()) if request else None
-            inserted = connection.execute(_INSERT, (run, key, who, purpose, _now(), usd, asked, None, None, None))
+            inserted = connection.execute(
+                _INSERT, (run, key, who, purpose, _now(), usd, asked, None, None, None)
+            )
             return int(inserted.lastrowid or 0)
 
     def add(
@@ -103,7 +105,7 @@ class Calls(Closing):
         reply: str | None = None,
     ) -> None:
         """Write down a call for which nothing was reserved, what it cost and what came of it."""
-        with self._lock, self._database.transaction(flushed=usd > 0) as connection:
+        with self._database.transaction(flushed=usd > 0) as connection:
             asked = self._blobs.put(request.encode())
             kept = None if reply is None else self._blobs.put(reply.encode())
             used = json.dumps(dict(usage or {}))
@@ -113,7 +115,7 @@ class Calls(Closing):
         self, call: int, usd: float, *, usage: Mapping[str, int] | None = None, reply: str | None = None
     ) -> None:
         """Write what a call cost and what came of it; a second time changes nothing."""
-        with self._lock, self._database.transaction(flushed=usd > 0) as connection:
+        with self._database.transaction(flushed=usd > 0) as connection:
             kept = None if reply is None else self._blobs.put(reply.encode())
             connection.execute(
                 "UPDATE calls SET usd = ?, usage = ?, reply = ? WHERE id = ? AND usd IS NULL",
@@ -122,21 +124,18 @@ class Calls(Closing):
 
     def reply(self, run: str, key: str) -> str | None:
         """Return what was answered to the same question in this run, or none."""
-        with self._lock:
-            rows = self._database.read(
-                "SELECT reply FROM calls WHERE run = ? AND key = ? AND reply IS NOT NULL LIMIT 1", (run, key)
-            )
-            return self._text(rows[0]["reply"]) if rows else None
+        rows = self._database.read(
+            "SELECT reply FROM calls WHERE run = ? AND key = ? AND reply IS NOT NULL LIMIT 1", (run, key)
+        )
+        return self._text(rows[0]["reply"]) if rows else None
 
     def spent_usd(self, run: str) -> float:
         """Return what a run has spent, reservations that were never settled included."""
-        with self._lock:
-            return float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
+        return float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
 
     def of_run(self, run: str) -> list[Call]:
         """Return the calls of a run in order."""
-        with self._lock:
-            rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
+        rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
         return [
             Call(r["who"], r["purpose"], r["reserved_usd"], r["usd"], json.loads(r["usage"] or "{}"))
             for r in rows
@@ -144,19 +143,18 @@ class Calls(Closing):
 
     def transcript(self, run: str) -> list[dict[str, JsonValue]]:
         """Return what was said in a run, in order: `who`, `purpose`, `request` and `reply` (none: no answer)."""
-        with self._lock:
-            rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
-            return [
-                {
-                    "who": row["who"],
-                    "purpose": row["purpose"],
-                    **{n: self._text(row[n]) for n in ("request", "reply")},
-                }
-                for row in rows
-            ]
+        rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
+        return [
+            {
+                "who": row["who"],
+                "purpose": row["purpose"],
+                **{n: self._text(row[n]) for n in ("request", "reply")},
+            }
+            for row in rows
+        ]
 
     def _allow(self, run: str, who: str, usd: float, cap_usd: float) -> None:
-        spent = float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
+        spent = self.spent_usd(run)
         if spent + usd > cap_usd:
             raise SpentError(
                 f"{who} could cost up to {usd:.4f} USD more, and {spent:.4f} of {cap_usd:.4f} USD are spent; "

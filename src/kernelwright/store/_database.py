@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from ..errors import StoreError
 from ._migrations import MIGRATIONS
@@ -25,15 +26,19 @@ class Database:
     happens. After power loss the last commits may be gone, each as a whole, but for those up to the last that was
     flushed; a flush at every commit would disturb what is being timed. So would moving the log into the file every
     few dozen proposals, which flushes twice: it waits for more, or for the last connection to close.
+
+    Threads take turns on the one connection, a transaction each: two connections of a process would wait for each
+    other by sleeping, and read again what the other wrote.
     """
 
-    def __init__(self, path: Path, *, one_thread: bool = True) -> None:
-        """Open the file; without `one_thread` the caller lets one thread at a time in."""
+    def __init__(self, path: Path) -> None:
+        """Open the file, made where there is none."""
         self.path = path
+        self._turn = RLock()
         with self._in_words():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=one_thread
+                path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
             self._connection.row_factory = sqlite3.Row
             try:
@@ -48,7 +53,8 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; a second time does nothing."""
-        self._connection.close()
+        with self._turn:
+            self._connection.close()
 
     @contextmanager
     def transaction(self, *, flushed: bool = False) -> Iterator[sqlite3.Connection]:
@@ -57,7 +63,7 @@ class Database:
         Args:
             flushed: Whether the commit, and all before it, is to outlast power loss.
         """
-        with self._in_words():
+        with self._turn, self._in_words():
             if flushed:
                 self._connection.execute("PRAGMA synchronous=FULL")
             try:
@@ -72,12 +78,12 @@ class Database:
 
     def write(self, sql: str, values: Sequence[Value] = ()) -> None:
         """Carry out one statement, in the transaction under way if there is one, else in one of its own."""
-        with self._in_words():
+        with self._turn, self._in_words():
             self._connection.execute(sql, values)
 
     def read(self, sql: str, values: Sequence[Value] = ()) -> list[sqlite3.Row]:
         """Return the rows of a query."""
-        with self._in_words():
+        with self._turn, self._in_words():
             return self._connection.execute(sql, values).fetchall()
 
     def _migrate(self) -> None:

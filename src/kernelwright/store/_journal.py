@@ -16,11 +16,6 @@ from pydantic import JsonValue
 from ._database import Database
 
 
-_ADD = """
-    INSERT INTO journal SELECT ?1, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?1) + key,
-    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?2)"""
-
-
 @dataclass(frozen=True)
 class Entry:
     """One line of a journal."""
@@ -51,19 +46,22 @@ class Journal:
         >>> journal.close()
     """
 
-    def __init__(self, folder: Path, run: str) -> None:
-        self._database = Database(folder / "kernelwright.db", one_thread=False)
+    def __init__(self, folder: Path, run: str, database: Database | None = None) -> None:
+        """Open the journal in the store of that folder, over a connection of its own unless one is lent."""
+        self._lent = database is not None
+        self._database = database or Database(folder / "kernelwright.db")
         self._lock = Lock()
         self._run = run
         self._noted: list[tuple[str, int | None, str]] = []
 
     def close(self) -> None:
-        """Write what was noted, and close it; a second time does nothing."""
+        """Write what was noted, and close a connection of its own; a second time does nothing."""
         with self._lock:
             try:
                 self._write()
             finally:
-                self._database.close()
+                if not self._lent:
+                    self._database.close()
 
     def add(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
         """Add a line; it is on disk when this returns, and all that was noted before."""
@@ -78,8 +76,14 @@ class Journal:
 
     def _write(self) -> None:
         lines, self._noted = self._noted, []
-        if lines:
-            self._database.write(_ADD, (self._run, json.dumps(lines)))
+        if not lines:
+            return
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "INSERT INTO journal VALUES "
+                "(?1, (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM journal WHERE run = ?1), ?2, ?3, ?4)",
+                [(self._run, *line) for line in lines],
+            )
 
     def entries(self) -> list[Entry]:
         """Return every line in order."""

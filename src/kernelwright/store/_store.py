@@ -14,8 +14,10 @@ from ..errors import NotFoundError
 from ..records import Budget, Candidate, Evaluation, Run, RunStatus, Scalar, Task
 from . import _evaluations
 from ._blobs import Blobs
+from ._calls import Calls
 from ._database import Database
 from ._evaluations import EvaluationKey, Spent
+from ._journal import Journal
 from ._locks import RunLock
 
 
@@ -34,6 +36,8 @@ class Store(Closing):
         self.folder = Path(folder) if folder is not None else Settings.from_environment().store
         self._database = Database(self.folder / "kernelwright.db")
         self.blobs = Blobs(self._database, self.folder / "blobs")
+        self.calls = Calls(self.folder, self._database)
+        """The ledger, over the store's own connection."""
 
     def close(self) -> None:
         """Close the store; a second time does nothing."""
@@ -105,6 +109,10 @@ class Store(Closing):
             return None
         result: dict[str, JsonValue] = json.loads(rows[0]["result"])
         return result
+
+    def journal(self, run: str) -> Journal:
+        """Return the journal of a run, over the store's own connection."""
+        return Journal(self.folder, run, self._database)
 
     def run_lock(self, run: str) -> RunLock:
         """Return the lock that says whether a run is going on."""

@@ -137,7 +137,7 @@ class LLMEditor:
         with self._lock:
             key = request.store, request.run
             if key not in self._models:
-                self._models[key] = Models.of_run(request.store, request.run)
+                self._models[key] = Models.of_run(request.store, request.run, request.calls)
                 weakref.finalize(self, self._models[key].close)
             return self._models[key]
 
