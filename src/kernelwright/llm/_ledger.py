@@ -52,11 +52,15 @@ class Ledger:
         Raises:
             SpentError: the cap does not allow it.
         """
-        calls, asked = self._calls, {"key": key, "who": who, "purpose": purpose, "request": request}
-        settle: Callable[..., None] = partial(calls.add, self._run, **asked)
+        calls, run = self._calls, self._run
+        settle: Callable[..., None]
         if most_usd > 0:
-            number = calls.reserve(self._run, usd=most_usd, cap_usd=self.cap_usd, **asked)
+            number = calls.reserve(
+                run, key=key, who=who, purpose=purpose, usd=most_usd, cap_usd=self.cap_usd, request=request
+            )
             settle = partial(calls.settle, number)
+        else:
+            settle = partial(calls.add, run, key=key, who=who, purpose=purpose, request=request)
         charge = Charge()
         try:
             yield charge
