@@ -232,6 +232,7 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
     compiled = eager.candidate.model_copy(update={"flags": ("--compile=default",)})
     own_pool.prepare([eager.candidate, compiled], ["torch"])
     own_pool.prepare([compiled], ["cpp"])
+    own_pool.prepare()
     assert list(own_pool._zygotes) == [(False, ()), own_pool._key(eager)], "what candidates need comes first"
     with own_pool.worker(eager, deadline_s=600) as worker:
         reply = worker.call([worker.bind((own_pool.arena.place(torch.ones(4)),), vector())])

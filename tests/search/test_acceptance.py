@@ -20,6 +20,7 @@ from kernelwright.records import (
     Split,
     Timing,
 )  # fmt: skip
+from kernelwright.sandbox import Pool
 from kernelwright.search import acceptance
 from kernelwright.search._result import judgement_of
 from kernelwright.search._variants import speedups
@@ -225,6 +226,25 @@ import kernelwright as kw
 def doubled(x):
     return x + x
 """
+
+
+def test_baselines_are_prepared_for_once_a_candidate_is_built(tmp_path, monkeypatch):
+    (tmp_path / "doubled.py").write_text(TWO_SIZES)
+    problem = Problem(load_task(str(tmp_path / "doubled.py")))
+    settings, prepared = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)}), []
+
+    def prepare(pool, baselines=(), languages=()):
+        prepared.append(([b.flags for b in baselines], tuple(languages)))
+
+    monkeypatch.setattr(Pool, "prepare", prepare)
+    names = ("eager", "compile")
+    with Acceptance(problem, detect("cpu"), (), names, settings=settings, languages=("torch",)) as judge:
+        judge.foresee()
+        assert prepared == [([], ("torch",))], "the first build and its worker have the processor"
+        judge.vet(*made("def run(x):
+    return x * 2
+"))
+    assert prepared[1:] == [([problem.baseline(n, problem.task.workloads[0]).flags for n in names], ())]
 
 
 def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_path):

@@ -131,10 +131,11 @@ class Pool(Closing):
         self._arenas[arena.number] = arena
         return arena
 
-    def prepare(self, baselines: Sequence[Candidate], languages: Sequence[str] = ()) -> None:
+    def prepare(self, baselines: Sequence[Candidate] = (), languages: Sequence[str] = ()) -> None:
         """Let zygotes import what is needed, beside other work: those of candidates, then that of our own baselines."""
-        ours = True, max((_needs(c, trusted=True) for c in baselines), key=len, default=())
-        for key in dict.fromkeys([*((False, _PRELOADED.get(name, ())) for name in languages), ours]):
+        needs = [_needs(c, trusted=True) for c in baselines]
+        ours = [(True, max(needs, key=len))] if needs else []
+        for key in dict.fromkeys([*((False, _PRELOADED.get(name, ())) for name in languages), *ours]):
             if key not in self._zygotes:
                 self._begin(key)
 

@@ -96,8 +96,7 @@ class Acceptance:
         self._foreseen_s = 0.0
 
     def __enter__(self) -> "Acceptance":
-        first = self._problem.task.workloads[0]
-        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines], self._languages)
+        self._pool.prepare(languages=self._languages)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -233,6 +232,9 @@ class Acceptance:
         return moved
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
+        """Verify, while what the baselines need is imported; earlier that would delay the first build and worker."""
+        first = self._problem.task.workloads[0]
+        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines])
         if self._foreseen_s:
             stages.seconds["foresee"], self._foreseen_s = self._foreseen_s, 0.0
         with stages("verify"):
