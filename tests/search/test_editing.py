@@ -16,6 +16,7 @@ from kernelwright.search.recipe import load_recipe, recipe_of
 from kernelwright.search.strategies import Means
 from kernelwright.search.tuners import DEFAULT_TUNER
 from kernelwright.store import Store
+from kernelwright.store._database import Database
 from kernelwright.testing import PlantedJudge, PlantedLandscape, PlantedLanguage, planted_task
 
 TASK = """
@@ -56,6 +57,18 @@ def test_an_editor_alone_searches_with_the_default_strategy(world):
     assert result.decision == "improved" and result.evaluations == 30
     request_seeds = {move.operator for move in landscape.asked}
     assert "improve" in request_seeds
+
+
+def test_a_search_with_editors_has_one_connection_to_its_store(world, monkeypatch):
+    landscape, tmp_path = world
+    opened, lent, real, edit = [], [], Database.__init__, landscape.edit
+    monkeypatch.setattr(Database, "__init__", lambda own, path: opened.append(path) or real(own, path))
+    monkeypatch.setattr(
+        landscape, "edit", lambda move, request: lent.append(request.calls) or edit(move, request)
+    )
+    result = optimize(tmp_path, editors=("planted",), more={"edits": 2})
+    assert result.decision == "improved" and lent and None not in lent
+    assert opened == [tmp_path / "store" / "kernelwright.db"]
 
 
 def test_strategy_and_its_settings_are_kept_with_the_run(world):
