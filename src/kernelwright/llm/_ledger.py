@@ -1,8 +1,7 @@
 """The money of one run: every attempt is charged before it is made and settled after."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from ..store import Calls
 from ._failure import CallFailed
@@ -21,8 +20,7 @@ class Ledger:
     """Holds the calls of a run to its cap and keeps their answers.
 
     An answer settles at what it cost. A failure that is never billed settles at nothing, any other at the
-    most it could cost. Where the process dies in between, the reservation stays and counts in full. What can cost
-    nothing is written down once, at the end.
+    most it could cost. Where the process dies in between, the reservation stays and counts in full.
 
     Covers: threads at once, a run killed and resumed: the same question is answered from the ledger for
     nothing, so nothing is paid for twice.
@@ -52,27 +50,21 @@ class Ledger:
         Raises:
             SpentError: the cap does not allow it.
         """
-        calls, run = self._calls, self._run
-        settle: Callable[..., None]
-        if most_usd > 0:
-            number = calls.reserve(
-                run, key=key, who=who, purpose=purpose, usd=most_usd, cap_usd=self.cap_usd, request=request
-            )
-            settle = partial(calls.settle, number)
-        else:
-            settle = partial(calls.add, run, key=key, who=who, purpose=purpose, request=request)
+        number = self._calls.reserve(
+            self._run, key=key, who=who, purpose=purpose, usd=most_usd, cap_usd=self.cap_usd, request=request
+        )
         charge = Charge()
         try:
             yield charge
         except CallFailed as failure:
-            settle(most_usd if failure.billed else 0.0)
+            self._calls.settle(number, most_usd if failure.billed else 0.0)
             raise
         except BaseException:
-            settle(most_usd)
+            self._calls.settle(number, most_usd)
             raise
         answer = charge.completion
         if answer is None:
-            settle(most_usd)
+            self._calls.settle(number, most_usd)
         else:
             usage = {name: count for name, count in answer.usage.model_dump().items() if count}
-            settle(answer.cost_usd, usage=usage, reply=answer.to_json())
+            self._calls.settle(number, answer.cost_usd, usage=usage, reply=answer.to_json())

@@ -2,8 +2,7 @@
 
 A call is reserved by the most that it can cost, in the transaction that finds that the cap allows it, and
 settled once by what it did cost. What is reserved and not settled counts in full: that is a call under way, or
-one whose process died in the middle of it, which may or may not have been billed. A call that can cost nothing has
-nothing to reserve: it is written down once, with what came of it.
+one whose process died in the middle of it, which may or may not have been billed.
 
 Covers: threads and processes at once on one cap; a process killed at any moment; a resumed run; power loss,
 for calls that cost something.
@@ -24,10 +23,6 @@ from ._blobs import Blobs
 from ._database import Database
 
 _CHARGED = "COALESCE(SUM(COALESCE(usd, reserved_usd)), 0)"
-_INSERT = (
-    "INSERT INTO calls (run, key, who, purpose, created, reserved_usd, request, usd, usage, reply) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 @dataclass(frozen=True)
@@ -88,28 +83,11 @@ class Calls(Closing):
                 self._allow(run, who, usd, cap_usd)
             asked = self._blobs.put(request.encode()) if request else None
             inserted = connection.execute(
-                _INSERT, (run, key, who, purpose, _now(), usd, asked, None, None, None)
+                "INSERT INTO calls (run, key, who, purpose, created, reserved_usd, request) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run, key, who, purpose, datetime.now(UTC).isoformat(timespec="seconds"), usd, asked),
             )
             return int(inserted.lastrowid or 0)
-
-    def add(
-        self,
-        run: str,
-        usd: float,
-        *,
-        key: str,
-        who: str,
-        purpose: str,
-        request: str,
-        usage: Mapping[str, int] | None = None,
-        reply: str | None = None,
-    ) -> None:
-        """Write down a call for which nothing was reserved, what it cost and what came of it."""
-        with self._database.transaction(flushed=usd > 0) as connection:
-            asked = self._blobs.put(request.encode())
-            kept = None if reply is None else self._blobs.put(reply.encode())
-            used = json.dumps(dict(usage or {}))
-            connection.execute(_INSERT, (run, key, who, purpose, _now(), 0.0, asked, usd, used, kept))
 
     def settle(
         self, call: int, usd: float, *, usage: Mapping[str, int] | None = None, reply: str | None = None
@@ -163,7 +141,3 @@ class Calls(Closing):
 
     def _text(self, blob: str | None) -> str | None:
         return None if blob is None else self._blobs.get(blob).decode()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
