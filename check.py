@@ -13,6 +13,8 @@ import time
 CORES = str(min(os.cpu_count() or 1, 4))
 ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 """Workers that share the tests must find them in the same order."""
+SLOWEST = ["--durations", "15", "--durations-min", "2"]
+"""Tests take minutes together: those that take long are named."""
 NOTHING_CHOSEN = 5
 """What pytest ends with where its arguments choose no test."""
 STEPS = {
@@ -22,8 +24,8 @@ STEPS = {
     ],
     "types": [[sys.executable, "-m", "mypy"]],
     "tests": [
-        [sys.executable, "-m", "pytest", "-n", CORES, "--dist", "loadfile", "-m", "not alone"],
-        [sys.executable, "-m", "pytest", "-m", "alone"],
+        [sys.executable, "-m", "pytest", "-n", CORES, "--dist", "loadfile", *SLOWEST, "-m", "not alone"],
+        [sys.executable, "-m", "pytest", *SLOWEST, "-m", "alone"],
     ],
 }
 
