@@ -89,6 +89,7 @@ class Acceptance:
         self._device, self._settings = device, settings or Settings.from_environment()
         self._languages = tuple(languages)
         self._peaks_again = self._isolation_said = self._verified_said = False
+        self._natives = [problem.baseline(name, problem.task.workloads[0]) for name in names]
         self._pool = Pool(self._settings, device=device.torch_device)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
@@ -233,8 +234,7 @@ class Acceptance:
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
         """Verify, while what the baselines need is imported; earlier that would delay the first build and worker."""
-        first = self._problem.task.workloads[0]
-        self._pool.prepare([self._problem.baseline(name, first) for name in self._baselines])
+        self._pool.prepare(self._natives)
         if self._foreseen_s:
             stages.seconds["foresee"], self._foreseen_s = self._foreseen_s, 0.0
         with stages("verify"):
