@@ -36,7 +36,7 @@ from ..tasks import Problem
 from ..verify import Admission, Depth, Oracle, admit, foresee, verify
 from ._stages import Stages
 
-HARNESS_VERSION = 7
+HARNESS_VERSION = 8
 """Raised where a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """What a candidate must beat where nothing else was asked for."""
@@ -56,7 +56,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-7:eager,compile'
+        'kernelwright-8:eager,compile'
     """
 
     def __init__(
