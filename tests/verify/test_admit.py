@@ -57,12 +57,38 @@ def admitted(folder, body):
     return admit(Problem(load_task(folder / "task.py")))
 
 
+@pytest.mark.parametrize(
+    "body", ["x.argmax(-1).float()", "(x.sum() * 0 + 0.25).reshape(1) + (x[0, 0] > 0.5)"]
+)
+def test_what_a_smaller_dtype_holds_by_chance_is_not_degenerate(tmp_path, body):
+    found = admitted(tmp_path, body)
+    assert found.caught["float16"] and found.caught["bfloat16"] and not found.degenerate, found.passing
+
+
 def test_a_relu_of_positive_numbers_is_adapted(tmp_path):
     found = admitted(tmp_path, "torch.relu(x)")
     assert found.adapted.keys() == {"input-0"}
     assert found.adapted["input-0"] in {"mixed", "negatives", "normal"}
     assert not found.degenerate
     assert found.finding.status == "pass"
+
+
+def test_downcasts_alone_may_be_caught_at_other_sizes(tmp_path, monkeypatch):
+    (tmp_path / "double.py").write_text(
+        TASK.replace("workloads", 'hidden=[{"rows": 2, "columns": 8}], workloads')
+    )
+    problem = Problem(load_task(tmp_path / "double.py"))
+
+    def tried(_, case):
+        small = case.workload.arguments[0].shape == (2, 8)
+        return [("float16", small), ("zeros", small or case.workload.regime == "mixed")]
+
+    monkeypatch.setattr(_admit, "_tried", tried)
+    assert admit(problem).adapted == {"float16": "declared", "zeros": "mixed"}
+    monkeypatch.setattr(
+        _admit, "_tried", lambda _, case: [("zeros", case.workload.arguments[0].shape == (2, 8))]
+    )
+    assert admit(problem).passing == ("zeros",)
 
 
 def test_what_the_declared_inputs_refuse_is_not_adapted(tmp_path):

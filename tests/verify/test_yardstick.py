@@ -13,7 +13,7 @@ import torch
 from kernelwright.records import CheckStatus, Contract, Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _case, error_against, yardstick
-from kernelwright.verify._yardstick import loosened
+from kernelwright.verify._yardstick import _row_rms, loosened
 from kernelwright.verify.checks.correct import compare_outputs
 
 TASK = """
@@ -349,3 +349,11 @@ def test_what_relu_leaves_of_a_row_is_no_measure_of_other_values():
     assert error_against(near, other).ok
     near[0, 0] += 1e-4
     assert not error_against(near, other).ok
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1.0, 1e200, 1e300])
+def test_a_row_has_its_scale_where_squares_leave_the_range_too(scale):
+    rows = torch.tensor([[3.0, 4.0], [0.0, 0.0], [0.03, 0.04]], dtype=torch.float64)
+    rows[::2] *= scale
+    expected = torch.tensor([[12.5**0.5], [0.0], [12.5**0.5 / 100]], dtype=torch.float64) * scale
+    torch.testing.assert_close(_row_rms(rows), expected, rtol=1e-12, atol=0.0)

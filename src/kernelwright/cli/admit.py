@@ -43,6 +43,6 @@ def admit(
 
 
 def _outcome(admission: "Admission", mutant: str) -> str:
-    if mutant in admission.adapted:
-        return f"caught on {admission.adapted[mutant]} values only"
+    if (regime := admission.adapted.get(mutant)) is not None:
+        return "caught at other sizes only" if regime == "declared" else f"caught on {regime} values only"
     return "caught" if admission.caught[mutant] else "PASSES"

@@ -4,13 +4,13 @@ import math
 import time
 from collections.abc import Iterator
 
-from ..records import CheckStatus, Finding, Record, Split, Task, Workload
+from ..records import CheckStatus, Finding, Record, Split, Task, TensorSpec, Workload
 from ..tasks import Problem
 from ..tasks.regimes import LONE, SPECIAL
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
 from ._law import differences
-from ._mutants import Material, mutants, random_mutants
+from ._mutants import DOWNCASTS, Material, mutants, random_mutants
 
 ADMISSION = "admission"
 """Name of the check that `Admission.finding` reports."""
@@ -35,7 +35,7 @@ class Admission(Record):
     unusable: tuple[str, ...] = ()
     """Search workloads on which the native op itself does not meet the contract."""
     adapted: dict[str, str] = {}
-    """By mutant that no declared input refuses: the value regime that does."""
+    """By mutant that no search workload refuses: the value regime that does; `declared` where another size does."""
 
     @property
     def passing(self) -> tuple[str, ...]:
@@ -67,7 +67,9 @@ def admit(
     A mutant that equals the right answer on a case (a stale output of a constant task) counts as not caught
     there; what passes is tried on more draws, as candidates are. Mutants that the declared inputs let pass (the
     input itself for a ReLU of positive numbers) are tried again on adapted ones: the hidden and confirm workloads of
-    other value regimes, which every candidate must pass too. A task is degenerate where a mutant is caught on neither.
+    other value regimes, which every candidate must pass too. Downcasts alone may be caught at other sizes: a sum of
+    millions is allowed what a loop in float32 loses, which can be more than an output in half precision is off by.
+    A task is degenerate where a mutant is caught on none.
 
     Args:
         problem: The task.
@@ -103,7 +105,8 @@ def admit(
             raise TimeoutError("the deadline of the admission came first")
         case = oracle.case(workload, seeds.draw())
         for name, refused in _tried(oracle, case) if case.usable else ():
-            if refused and not caught.get(name, True):
+            serves = name in DOWNCASTS or workload.regime != "declared"
+            if refused and serves and not caught.get(name, True):
                 caught[name], adapted[name] = True, workload.regime
     return Admission(
         task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted
@@ -116,9 +119,15 @@ def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
 
 
 def _adapted(task: Task) -> list[Workload]:
-    """Return the workloads whose values are not as declared, mixed regimes first."""
+    """Return the workloads whose values are not as declared, mixed regimes first; then those of other sizes."""
     others = [w for w in task.workloads if w.regime.partition(" in ")[0] not in _AS_DECLARED]
-    return sorted(others, key=lambda w: w.regime not in _TELLING)
+    searched = {_shapes(w) for w in task.split(Split.SEARCH)}
+    sizes = [w for w in task.workloads if w.regime == "declared" and _shapes(w) not in searched]
+    return sorted(others, key=lambda w: w.regime not in _TELLING) + sizes
+
+
+def _shapes(workload: Workload) -> tuple[tuple[int, ...], ...]:
+    return tuple(s.shape for s in workload.arguments if isinstance(s, TensorSpec))
 
 
 def _fixed(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:

@@ -100,8 +100,14 @@ def _transposed(t: torch.Tensor) -> torch.Tensor:
 
 
 def _downcast(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Round to a smaller dtype; a value that it holds by chance moves too, as the single value of a loss may."""
+    least = torch.finfo(dtype).eps / 8
+
     def mutant(t: torch.Tensor) -> torch.Tensor:
-        return t.to(dtype).to(t.dtype) if t.dtype in (torch.float32, torch.float64) else t
+        if t.dtype not in (torch.float32, torch.float64):
+            return t
+        rounded = t.to(dtype).to(t.dtype)
+        return torch.where((rounded - t).abs() < t.abs() * least, t * (1 + least), rounded)
 
     return mutant
 
@@ -116,6 +122,8 @@ _EACH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "float16": _downcast(torch.float16),
     "bfloat16": _downcast(torch.bfloat16),
 }
+DOWNCASTS = frozenset({"float16", "bfloat16"})
+"""Mutants that are right but for their precision."""
 
 
 def _fits(given: torch.Tensor, output: torch.Tensor) -> bool:

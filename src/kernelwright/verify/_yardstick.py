@@ -8,6 +8,7 @@ Does not cover: comparing; `_error` does.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -18,6 +19,8 @@ _ROW = 16
 _FAINT = 1 / 4
 _CHUNK = 1 << 14
 """Elements compared at a time: fits the nearest caches, and stays below what torch splits over threads."""
+_SQUARES = 1e-140, 1e140
+"""Sizes between which squares of float64, and sums of them, neither vanish nor overflow."""
 _CONTESTED = 0.01
 """Share of the elements that may be contested; beyond it the native op cannot be a standard."""
 CLIP = 1e4
@@ -63,6 +66,13 @@ class Yardstick:
         info = torch.finfo(self.native.dtype)
         moved = (self.unit - info.tiny - self.truth.abs() * info.eps).clamp_min_(0.0)
         return torch.view_as_complex(moved) if self.is_complex else moved
+
+    @cached_property
+    def share(self) -> float:
+        """The largest error allowed anywhere, relative to the element or its row; of floats only."""
+        assert self.allowed is not None
+        relative = self.allowed / _size(self.truth, torch.finfo(self.native.dtype))
+        return float(relative.max()) if relative.numel() else 0.0
 
     @property
     def output(self) -> torch.Tensor:
@@ -146,9 +156,8 @@ def loosened(native: torch.Tensor, ruler: Yardstick) -> Yardstick:
         return Yardstick(native, native, None, None, None, 0.0, True, True, ruler.forbid_nonfinite)
     shown = torch.view_as_real(native) if ruler.is_complex else native
     truth, info = shown.to(torch.float64).contiguous(), torch.finfo(shown.dtype)
-    share = float((ruler.allowed / _size(ruler.truth, info)).max()) if truth.numel() else 0.0
     size, whole = _size(truth, info), float(truth.norm()) / math.sqrt(max(1, truth.numel()))
-    allowed = size.clamp_min_(_FAINT * whole).mul_(2 * share)
+    allowed = size.clamp_min_(_FAINT * whole).mul_(2 * ruler.share)
     return Yardstick(
         truth,
         shown,
@@ -210,11 +219,16 @@ def _scales(
 
 
 def _row_rms(x: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each row, kept broadcastable; scaled by its peak so that squares stay in range."""
+    """Root mean square of each row of sizes, kept broadcastable; where squares leave the range, scaled by its peak."""
     if not x.shape[-1]:
         return x
-    peak = x.amax(-1, keepdim=True).clamp_min_(1e-300)
-    return (x / peak).square_().mean(-1, keepdim=True).sqrt_().mul_(peak)
+    rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True).div_(math.sqrt(x.shape[-1]))
+    outside = ((rms <= _SQUARES[0]) | (rms >= _SQUARES[1])).squeeze(-1)
+    if outside.any():
+        far = x[outside]
+        peak = far.amax(-1, keepdim=True).clamp_min_(1e-300)
+        rms[outside] = (far / peak).square_().mean(-1, keepdim=True).sqrt_().mul_(peak)
+    return rms
 
 
 def _finite(x: torch.Tensor) -> bool:

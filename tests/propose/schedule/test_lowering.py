@@ -43,17 +43,26 @@ def test_statistics_over_everything_come_from_a_kernel_before():
     assert len(loops) == 2 and all(loop.parallel for loop in loops)
 
 
-def test_channels_of_a_pixel_are_folded_once_in_lanes_over_pixels():
-    _, program = steps_of(lambda x: x / x.pow(2).mean(1, keepdim=True), (3, 24, 20, 30))
+@pytest.mark.parametrize("channels", [24, 6])
+def test_channels_of_a_pixel_are_folded_once_in_lanes_over_pixels(channels):
+    _, program = steps_of(lambda x: x / x.pow(2).mean(1, keepdim=True), (3, channels, 20, 30))
     (kernel,) = program.steps
     (loop,) = kernel.body
     while not loop.vector:
         (loop,) = loop.body
     assert loop.end == number(600)
     fold, write = [s for s in loop.body if isinstance(s, Loop)]
-    assert [s.end for s in (fold, write)] == [number(24)] * 2 and not any(
+    assert [s.end for s in (fold, write)] == [number(channels)] * 2 and not any(
         isinstance(s, Loop) for s in (*fold.body, *write.body)
     )
+
+
+def test_a_fold_of_few_is_repeated_where_no_order_serves_two():
+    graph, program = steps_of(lambda x: x / x.sum(1, keepdim=True) / x.sum(2, keepdim=True), (30, 4, 500))
+    (kernel,) = program.steps
+    assert [b.role for b in program.buffers] == ["argument", "output"]
+    x = torch.rand(30, 4, 500)
+    assert torch.allclose(run_program(program, {0: x})[0], interpret(graph, [x])[0], atol=1e-5)
 
 
 def test_windows_two_apart_are_read_in_lanes_over_what_they_give():

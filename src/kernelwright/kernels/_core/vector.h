@@ -35,7 +35,9 @@ typedef double D __attribute__((vector_size(W * 8)));
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-KW_INLINE F splat(float x) { return x - F{}; }  // not a sum with zero, which would make zero of minus zero and take an instruction
+// All lanes of a vector V; not a sum with zero, which would make zero of minus zero and take an instruction.
+template <class V, class T> KW_INLINE V splat(T x) { return x - V{}; }
+KW_INLINE F splat(float x) { return splat<F>(x); }
 KW_INLINE M mask(bool x) { return M{} - static_cast<int32_t>(x); }
 KW_INLINE M bits(F x) { return reinterpret_cast<M>(x); }
 KW_INLINE F from_bits(M x) { return reinterpret_cast<F>(x); }

@@ -28,7 +28,7 @@ KW_INLINE G backwards(G v) {
 
 // Inclusive scan of the lanes.
 KW_INLINE G scan_lanes(G v) {
-  const G neutral = G{} + kNeutral;
+  const G neutral = splat<G>(kNeutral);
 #pragma GCC unroll 4
   for (int step = 1; step < V; step *= 2) {
     L from;
@@ -51,7 +51,7 @@ static inline double scan_run(float* to, const float* from, int64_t n, double ca
 #pragma GCC unroll 8
     for (int u = 0; u < UNROLL; ++u) {
       const int64_t at = REVERSE ? n - i - (u + 1) * V : i + u * V;
-      const G all = join(G{} + carry, part[u]);
+      const G all = join(splat<G>(carry), part[u]);
       carry = join(carry, part[u][V - 1]);
       narrow(to + at, REVERSE ? backwards(all) : all);
     }
@@ -66,7 +66,7 @@ static inline double scan_run(float* to, const float* from, int64_t n, double ca
 
 static inline double total_run(const float* from, int64_t n) {
   G sum[4];
-  for (G& s : sum) s = G{} + kNeutral;
+  for (G& s : sum) s = splat<G>(kNeutral);
   int64_t i = 0;
   for (; i + 4 * V <= n; i += 4 * V)
     for (int u = 0; u < 4; ++u) sum[u] = join(sum[u], widen(from + i + u * V));

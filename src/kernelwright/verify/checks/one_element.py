@@ -30,9 +30,12 @@ class OneElement:
             return passed(self.name)
         placed = trial.place(case)[0]
         trial.call([placed])
-        for quarter in range(_QUARTERS):
-            inputs = one_element_changed(case, quarter)
-            other = trial.oracle.make(case.workload, case.seed, inputs, case.state, near=case)
+        for number in range(_QUARTERS):
+            inputs = one_element_changed(case, (case.seed + number) % _QUARTERS)
+            if number == 0:
+                other = trial.oracle.make(case.workload, case.seed, inputs, case.state, near=case)
+            else:  # at a fifth of the cost
+                other = trial.oracle.follow(case, case.seed, inputs, case.state)
             if not other.usable:
                 continue
             fetched = trial.call([trial.refill(placed, other)])[0]

@@ -54,7 +54,7 @@ from .commute import Commute
 from .dead import Drop
 from .folding import Fold
 from .hoist import Hoist
-from .loops import MOVES, OnLoops
+from .loops import LOOPING, MOVES, PLACING, OnLoops
 from .phases import Phases
 from .product import SEVERAL, Direct, Dots, Library, Panels, Split, Winograd
 from .reassociate import Reassociate
@@ -77,7 +77,7 @@ ACTIONS: tuple[Action, ...] = (
     Segments(),
     Typed(),
     Fold(),
-    *MOVES[:4],
+    *PLACING,
     Library(),
     Activated(),
     Panels(),
@@ -92,7 +92,7 @@ ACTIONS: tuple[Action, ...] = (
     Single(),
     Narrow(),
     Store(),
-    *MOVES[4:],
+    *LOOPING,
     Double(),
     Fuse(),
 )

@@ -31,7 +31,7 @@ class OnLoops:
         return replace(state, decisions=replace(state.decisions, moves=moves))
 
 
-MOVES = (
+PLACING = (
     OnLoops("strip", """Multiply the rows that a softmax, norm, sum or extremum is about to read, a strip of them at a
         time: the product stays in a worker's cache, and is never written to memory. Legal behind a product in tiles
         that stores nothing else, where every iteration of the only outer loop reads its own row of it, and a row (or
@@ -46,6 +46,9 @@ MOVES = (
     OnLoops("keep", """Keep a row of values in a worker's cache over the passes that need it, instead of computing it in
         each: a softmax saves one exponential of two. Legal where later passes over the same row name the same costly
         value, and the row fits a second-level cache."""),
+)  # fmt: skip
+"""Where values lie between the loops that make and read them."""
+LOOPING = (
     OnLoops("tile", """Run two nested loops in square tiles, so that lines read across are used whole before they leave
         the cache. Legal where one loop is all of the other's body and neither waits for its iterations. The side is
         the tuner's."""),
@@ -72,4 +75,6 @@ MOVES = (
         no tail. The launch tests the size, and takes the general version elsewhere; so one version serves many sizes.
         Legal where that holds on the first workload, and lanes run over the size, alone or times others."""),
 )  # fmt: skip
-"""Changes of loops, those that an estimate can judge first."""
+"""In what order loops run, on what, and compiled for which sizes."""
+MOVES = (*PLACING, *LOOPING)
+"""Changes of loops; an estimate can judge where values lie."""

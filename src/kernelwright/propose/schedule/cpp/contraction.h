@@ -80,7 +80,7 @@ KW_INLINE void register_tile(const float* a, int64_t a_row, int64_t depth, B b, 
     for (int v = 0; v < V; ++v) y[v] = b(k, v);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const Vector x = a[r * a_row + k] - Vector{};
+      const Vector x = splat<Vector>(a[r * a_row + k]);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[r][v] = fma(x, y[v], acc[r][v]);
     }

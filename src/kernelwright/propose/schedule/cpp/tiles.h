@@ -65,7 +65,7 @@ KW_INLINE F narrow(Wide x) {
   std::memcpy(&r, parts, sizeof r);
   return r;
 }
-KW_INLINE Wide splat_wide(double x) { return {x - Wide::Half{}, x - Wide::Half{}}; }
+KW_INLINE Wide splat_wide(double x) { return {splat<Wide::Half>(x), splat<Wide::Half>(x)}; }
 KW_INLINE double sum_lanes(Wide x) {
   const Wide::Half both = x.low + x.high;
 #if defined(__AVX512F__)
@@ -169,7 +169,7 @@ struct Times {
 template <class Join, class V> KW_INLINE V scan_lanes(V v) {
   constexpr int lanes = sizeof(V) / sizeof(v[0]);
 #if defined(__GNUC__) && !defined(__clang__)
-  const V neutral = Join::kNeutral - V{};
+  const V neutral = splat<V>(Join::kNeutral);
   decltype(v < v) from;
 #pragma GCC unroll 4
   for (int step = 1; step < lanes; step *= 2) {

@@ -12,13 +12,17 @@ _FLOATS = ("float32", "float16", "bfloat16")
 class NeedsStore(Exception):
     """A value cannot be computed where it is used without computing it again and again."""
 
-    def __init__(self, node: Node, first: frozenset[str] = frozenset(), last: str = "") -> None:
+    def __init__(
+        self, node: Node, first: frozenset[str] = frozenset(), last: str = "", *, cheap: bool = False
+    ) -> None:
         super().__init__(node.name)
         self.node = node
         self.first = first
         """Loops over these axes, outside all others, would do."""
         self.last = last
         """A loop over this axis, inside all others, would do."""
+        self.cheap = cheap
+        """So little that it may be computed again and again where loops in no order would do."""
 
 
 class Unlowered(Exception):

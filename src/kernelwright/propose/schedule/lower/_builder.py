@@ -1,6 +1,6 @@
 """Stored nodes → one traversal kernel: loops, accumulators, values named once at the outermost place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,6 +70,8 @@ class Builder:
     """Nodes that this kernel computes."""
     accumulate: Mapping[str, Kind] = field(default_factory=dict)
     """Sum by its node's name → what it is kept in, where that was decided."""
+    again: Collection[Node] = ()
+    """Reductions of few elements that loops on which they do not depend may repeat."""
     done: set[Node] = field(default_factory=set)
     """Roots whose store is emitted."""
     axes: dict[str, int] = field(default_factory=dict)

@@ -66,16 +66,23 @@ def build_kernel(
     """
     splits: dict[str, list[int]] = {}
     order = _Order()
+    again, yielding = set[Node](), set[Node]()
     for _ in range(_MOST_TRIES):
         try:
-            kernel, done = _attempt(
-                roots, Builder(stored, splits, frozenset([*roots, *passing]), accumulate), order
-            )
+            builder = Builder(stored, splits, frozenset([*roots, *passing]), accumulate, again)
+            kernel, done = _attempt(roots, builder, order)
             return replace(kernel, comment=comment), done
         except NeedsSplit as cut:
             _split(splits, cut, roots[0])
         except NeedsStore as needs:
-            if not order.take(needs):
+            if order.take(needs):
+                yielding |= {needs.node} if needs.cheap else set()
+            elif needs.cheap:
+                again.add(needs.node)
+            elif yielding:  # an order taken for what may be computed again gives way
+                again |= yielding
+                yielding, order = set(), _Order()
+            else:
                 raise
     raise NeedsStore(roots[0])
 

@@ -19,7 +19,7 @@ _MOST_RECOMPUTED = 400
 
 def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
     """Begin an accumulator and fold everything into it, in this block."""
-    _check_worth(node, index, block)
+    _check_worth(b, node, index, block)
     name = b.fresh(node.name)
     kind = kind_of(node.source.dtype)
     wide = _kept_in(b, node, kind)
@@ -54,14 +54,14 @@ def _kept_in(b: Builder, node: Reduce | Scan, kind: Kind) -> Kind:
     return b.accumulate.get(node.name, "float64") if sums else kind
 
 
-def _check_worth(node: Reduce, index: Index, block: Block) -> None:
+def _check_worth(b: Builder, node: Reduce, index: Index, block: Block) -> None:
     """Raise `NeedsStore` where loops around, on which the result does not depend, would repeat it."""
     needed = {e.axis for at in index for e in walk(at) if isinstance(e, Position)}
-    idle = [b for b in block.chain() if b.axis and b.axis not in needed]
     folded = product([node.source.shape[d] for d in node.dims])
-    repeated = product([b.size for b in idle])
-    if int(repeated) > 1 and int(repeated) * int(folded) > _MOST_RECOMPUTED:
-        raise NeedsStore(node, first=frozenset(needed))
+    repeated = product([around.size for around in block.chain() if around.axis and around.axis not in needed])
+    cheap = int(repeated) * int(folded) <= _MOST_RECOMPUTED
+    if int(repeated) > 1 and not (cheap and node in b.again):
+        raise NeedsStore(node, first=frozenset(needed), cheap=cheap)
 
 
 def _finished(b: Builder, node: Reduce, name: str, wide: Kind, block: Block) -> Expression:
