@@ -222,7 +222,7 @@ def _row_rms(x: torch.Tensor) -> torch.Tensor:
     """Root mean square of each row of sizes, kept broadcastable; where squares leave the range, scaled by its peak."""
     if not x.shape[-1]:
         return x
-    rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True).div_(math.sqrt(x.shape[-1]))
+    rms: torch.Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True).div_(math.sqrt(x.shape[-1]))
     outside = ((rms <= _SQUARES[0]) | (rms >= _SQUARES[1])).squeeze(-1)
     if outside.any():
         far = x[outside]
