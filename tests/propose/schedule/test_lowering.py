@@ -64,11 +64,26 @@ def test_a_fold_of_few_is_repeated_where_no_order_serves_two():
     assert torch.allclose(run_program(program, {0: x})[0], interpret(graph, [x])[0], atol=1e-5)
 
 
+def test_a_softmax_under_a_window_is_not_folded_for_every_channel():
+    graph, program = steps_of(lambda x: F.max_pool2d(torch.softmax(x, 1), 2), (2, 16, 8, 8))
+    before = program.steps[:-1]
+    assert before and "sum" in "".join(name for step in before for name in written(step))
+    x = torch.randn(2, 16, 8, 8)
+    assert torch.allclose(run_program(program, {0: x})[0], interpret(graph, [x])[0], atol=1e-6)
+
+
 def test_windows_two_apart_are_read_in_lanes_over_what_they_give():
     _, program = steps_of(lambda x: F.avg_pool1d(x, 4, stride=2), (3, 90))
     assert "kw::load_evens(x0 + " in cpp.source(program)
     _, three = steps_of(lambda x: F.avg_pool1d(x, 9, stride=3), (3, 90))
     assert "kw::load_evens(" not in cpp.source(three)
+
+
+def test_a_sum_over_windows_two_apart_runs_in_lanes_over_the_windows():
+    graph, program = steps_of(lambda x: torch.sigmoid(F.avg_pool2d(x, 2)).sum((1, 2, 3)), (3, 4, 10, 70))
+    assert "kw::load_evens(x0 + " in cpp.source(program)
+    x = torch.randn(3, 4, 10, 70)
+    assert torch.allclose(run_program(program, {0: x})[0], interpret(graph, [x])[0], rtol=1e-5)
 
 
 def test_sums_of_lanes_are_two_vectors_of_doubles():

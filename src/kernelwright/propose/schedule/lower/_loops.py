@@ -100,9 +100,10 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
     if not inner:
         return replace(loop, vector=True, unroll=layout.unroll)
     here, below = _contiguous(loop.body, loop.axis), _best_below(loop)
-    outer_fits = here > below or layout.vector == "outer"
+    windows = here == 0 and all(_is_window(s) for s in statements(loop.body) if isinstance(s, Loop))
+    outer_fits = here > below or layout.vector == "outer" or windows
     beside = not any(_stores_apart(s, loop.axis) for s in inner)
-    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and here > 0:
+    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and (here > 0 or windows):
         return replace(loop, vector=True, unroll=_BESIDE * layout.unroll)
     return replace(loop, body=vectorised(loop.body, layout))
 

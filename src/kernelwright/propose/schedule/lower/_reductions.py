@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ._builder import Builder
 
 _WIDE = ("sum", "prod")
-_MOST_RECOMPUTED = 400
-"""Elements of a reduction, all repetitions together, that may be folded again rather than stored."""
+_MOST_RECOMPUTED = 32
+"""Elements of a reduction, all repetitions together, that may be folded again: about the cost of storing the result."""
 
 
 def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
