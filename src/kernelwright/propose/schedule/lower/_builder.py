@@ -70,8 +70,8 @@ class Builder:
     """Nodes that this kernel computes."""
     accumulate: Mapping[str, Kind] = field(default_factory=dict)
     """Sum by its node's name → what it is kept in, where that was decided."""
-    again: Collection[Node] = ()
-    """Reductions of few elements that loops on which they do not depend may repeat."""
+    again: Collection[Node] | None = None
+    """Reductions of few elements that loops on which they do not depend may repeat; any, within a product."""
     done: set[Node] = field(default_factory=set)
     """Roots whose store is emitted."""
     axes: dict[str, int] = field(default_factory=dict)

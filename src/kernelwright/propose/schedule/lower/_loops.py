@@ -99,8 +99,9 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
         return replace(loop, body=vectorised(loop.body, layout)) if inner else loop
     if not inner:
         return replace(loop, vector=True, unroll=layout.unroll)
-    here, below = _contiguous(loop.body, loop.axis), _best_below(loop)
-    windows = here == 0 and all(_is_window(s) for s in statements(loop.body) if isinstance(s, Loop))
+    scores = list(_neighbours(loop.body, loop.axis))
+    here, below = sum(scores), _best_below(loop)
+    windows = not any(scores) and all(_is_window(s) for s in statements(loop.body) if isinstance(s, Loop))
     outer_fits = here > below or layout.vector == "outer" or windows
     beside = not any(_stores_apart(s, loop.axis) for s in inner)
     if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and (here > 0 or windows):
@@ -122,20 +123,25 @@ def _stores_apart(loop: Loop, axis: str) -> bool:
 
 
 def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
-    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump.
+    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump."""
+    return sum(_neighbours(body, axis))
+
+
+def _neighbours(body: tuple[Statement, ...], axis: str) -> Iterator[int]:
+    """Yield 1 for each load or store whose neighbours along the axis are neighbours in memory, -1 where they jump.
 
     Every other element, as windows two apart read them, counts nothing: lanes pick it from whole vectors.
     """
-    score = 0
     own = _varying(body, axis)
     for index in (tuple(_steady(i, own) for i in index) for index in _accesses(body)):
         last = stride(index[-1], axis) if index else number(0)
         before = [stride(i, axis) for i in index[:-1]]
         if last == number(1) and all(b == number(0) for b in before):
-            score += 1
+            yield 1
         elif last not in (number(0), number(2)) or any(b != number(0) for b in before):
-            score -= 1
-    return score
+            yield -1
+        else:
+            yield 0
 
 
 def _varying(body: tuple[Statement, ...], axis: str) -> set[str]:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from ._builder import Builder
 
 _WIDE = ("sum", "prod")
-_MOST_RECOMPUTED = 32
+_MOST_REPEATED = 32
 """Elements of a reduction, all repetitions together, that may be folded again: about the cost of storing the result."""
+_MOST_IN_PRODUCT = 400
+"""The same within a product, whose factors are stored whole where that is better."""
 
 
 def reduce(b: Builder, node: Reduce, index: Index, block: Block) -> Expression:
@@ -59,8 +61,8 @@ def _check_worth(b: Builder, node: Reduce, index: Index, block: Block) -> None:
     needed = {e.axis for at in index for e in walk(at) if isinstance(e, Position)}
     folded = product([node.source.shape[d] for d in node.dims])
     repeated = product([around.size for around in block.chain() if around.axis and around.axis not in needed])
-    cheap = int(repeated) * int(folded) <= _MOST_RECOMPUTED
-    if int(repeated) > 1 and not (cheap and node in b.again):
+    cheap = int(repeated) * int(folded) <= (_MOST_IN_PRODUCT if b.again is None else _MOST_REPEATED)
+    if int(repeated) > 1 and not (cheap and (b.again is None or node in b.again)):
         raise NeedsStore(node, first=frozenset(needed), cheap=cheap)
 
 
