@@ -68,3 +68,9 @@ def test_one_call_is_made_where_there_is_no_room_for_its_arguments(problem, monk
     monkeypatch.setattr("kernelwright.measure._station._MOST_ARGUMENT_BYTES", 1000)
     calls, visits = calls_of(problem, 25.0)
     assert (calls, visits) == (1, [(1, 1)] * 2)
+
+
+def test_a_leg_a_hundred_times_slower_leaves_time_for_rounds(problem):
+    assert calls_of(problem, 500.0, 5000.0)[0] == 7
+    assert calls_of(problem, 500.0, 1e5, 1e5, 1e5)[0] == 3, "a second in all legs"
+    assert calls_of(problem, 500.0, 2e6)[0] == 1

@@ -26,6 +26,9 @@ _BLOCK_US = 3000.0
 """Microseconds that one leg's calls in a block should take at least; waking it and its reply take 350 to 450 more."""
 _COLD_BLOCK_US = 6000.0
 """The same with cold caches, where the word to go and the reply take 200 to 350 microseconds."""
+_LONG_BLOCK_US = 1e6
+"""Microseconds that all legs' calls in a block should take at most: a baseline a hundred times slower leaves time for
+rounds. What a block costs beside its calls weighs more then, alike for all legs: ratios can only come nearer to one."""
 _MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
 _MOST_ARGUMENT_BYTES = 16 << 20
@@ -126,8 +129,9 @@ class Station:
         if self.contract.mutates:
             return
         sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
-        fastest = min(self._call_us(leg, sets, wanted_us) for leg in self.legs)
-        self._calls = min(int(wanted_us / max(1.0, fastest)) + 1, self._most_calls())
+        each_us = [max(1.0, self._call_us(leg, sets, wanted_us)) for leg in self.legs]
+        long = max(1, int(_LONG_BLOCK_US / sum(each_us)))
+        self._calls = min(int(wanted_us / min(each_us)) + 1, self._most_calls(), long)
         if self._calls > 1:
             sets = self._content.several(self._calls)
             for leg in self.legs:
