@@ -86,6 +86,12 @@ def test_a_sum_over_windows_two_apart_runs_in_lanes_over_the_windows():
     assert torch.allclose(run_program(program, {0: x})[0], interpret(graph, [x])[0], rtol=1e-5)
 
 
+def test_lanes_never_run_over_a_window_of_one():
+    _, program = steps_of(lambda x: F.avg_pool1d(x.unsqueeze(1), 4).squeeze(1).amax(1), (3, 96))
+    found = [s for step in program.steps for s in statements(step.body) if isinstance(s, Loop) and s.vector]
+    assert found and all(s.end != number(1) for s in found)
+
+
 def test_sums_of_lanes_are_two_vectors_of_doubles():
     _, program = steps_of(lambda x: x.sum(1), (3, 90))
     assert "kw::Wide sum" in cpp.source(program)

@@ -101,7 +101,8 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
         return replace(loop, vector=True, unroll=layout.unroll)
     scores = list(_neighbours(loop.body, loop.axis))
     here, below = sum(scores), _best_below(loop)
-    windows = not any(scores) and all(_is_window(s) for s in statements(loop.body) if isinstance(s, Loop))
+    within = [s for s in statements(loop.body) if isinstance(s, Loop)]
+    windows = not any(scores) and not _is_window(loop) and all(map(_is_window, within))
     outer_fits = here > below or layout.vector == "outer" or windows
     beside = not any(_stores_apart(s, loop.axis) for s in inner)
     if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and (here > 0 or windows):
