@@ -52,7 +52,7 @@ def one_element_changed(case: Case, quarter: int) -> tuple[object, ...]:
     """
     specs = case.workload.arguments
     return tuple(
-        _poked(value, spec.distribution.kind, quarter, case.seed + i)
+        _poked(value, spec.distribution.kind, quarter, (case.seed + i) * _QUARTERS + quarter)
         if isinstance(spec, TensorSpec) and spec.distribution.kind not in _STRUCTURED
         else value
         for i, (value, spec) in enumerate(zip(case.inputs, specs, strict=True))
