@@ -34,6 +34,16 @@ def test_terms_of_one_sign_grow_to_the_result():
     assert torch.equal(spread("mm", (x, w), x @ w), torch.full((2, 3), 800.0 * 20, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("special", [float("nan"), float("inf")])
+def test_what_is_not_finite_hides_nothing_beside_it(special):
+    x, w = _drawn(3, 32), _drawn(32, 5)
+    expected = spread("mm", (x, w), x @ w)
+    marked = w.clone()
+    marked[7, 2] = special
+    found = spread("mm", (x, marked), x @ marked)[:, [0, 1, 3, 4]]
+    assert bool((found / expected[:, [0, 1, 3, 4]] - 1).abs().max() < 0.5)
+
+
 @pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
 def test_a_convolution_is_the_product_of_its_windows(stride, padding, dilation):
     x, weight = _drawn(2, 4, 9, 9), _drawn(6, 4, 3, 3)

@@ -45,8 +45,19 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
         norms = left.norm(dim=-1, keepdim=not flat) * right.norm(dim=-1 if flat else -2, keepdim=not flat)
     else:
         return None
-    grown = result.square().mean(-1, keepdim=True).sqrt_() if result.dim() else result.abs()
-    return torch.maximum(grown * (terms / 2) ** 0.5, norms * _WANDER)
+    return torch.maximum(_size(result) * (terms / 2) ** 0.5, norms * _WANDER)
+
+
+def _size(result: Tensor) -> Tensor:
+    """Root mean square of each row; of what is finite there, as one NaN in a factor reaches every row."""
+    if not result.dim():
+        return result.abs()
+    size = result.square().mean(-1, keepdim=True)
+    if not bool(size.isfinite().all()):
+        squares = result.square()
+        fine = squares.isfinite()
+        size = squares.where(fine, 0.0).sum(-1, keepdim=True) / fine.sum(-1, keepdim=True).clamp_min_(1)
+    return size.sqrt_()
 
 
 def _sums(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor:
