@@ -42,9 +42,9 @@ class Case:
     outputs: tuple[Yardstick, ...]
     """What is expected of each output."""
     mutated: dict[str, Yardstick]
-    """What is expected of each argument that the reference changes, by name."""
+    """What is expected of each argument that the reference changes, if only on other values, by name."""
     state_after: dict[str, Yardstick]
-    """What is expected of each state tensor that the reference changes, by name."""
+    """What is expected of each state tensor that the reference changes, if only on other values, by name."""
     own: tuple[Comparison, ...]
     """Where the native op itself does not meet the yardsticks."""
     closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
@@ -179,13 +179,18 @@ class Oracle:
         times = times or _perturbations(inputs)
         native = self.problem.run_reference(workload, inputs, state)
         truth = self.problem.run_oracle(workload, inputs, state)
-        changed = [k for k, v in native.state.items() if k in state and not same_bits(v, state[k])]
+        contract, exact = self.task.contract, workload.regime == "small-integers"
+        changed = [
+            k for k, v in native.state.items()
+            if k in state and (k in contract.mutates or not same_bits(v, state[k]))
+        ]  # fmt: skip
+        given = {s.name: a for s, a in zip(workload.arguments, inputs, strict=True)}
+        unmoved = {k: a for k in contract.mutates if isinstance(a := given.get(k), torch.Tensor)}
         noise: Mapping[str, torch.Tensor | None] = (
             self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times)
             if near is None
             else {name: ruler.sensitivity for name, ruler in near.rulers.items()}
         )
-        contract, exact = self.task.contract, workload.regime == "small-integers"
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
         wary = () if finite else self.problem.run_wary(workload, inputs, state)
@@ -211,7 +216,10 @@ class Oracle:
             inputs=tuple(inputs),
             state=state,
             outputs=outputs,
-            mutated={k: yardstick(truth.mutated.get(k, v), v, contract) for k, v in native.mutated.items()},
+            mutated={
+                k: yardstick(truth.mutated.get(k, v), v, contract)
+                for k, v in (unmoved | native.mutated).items()
+            },
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
             closer=None
