@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelwright.tasks._products import spread
+from kernelwright.tasks._rounding import Rounding
 
 
 def _drawn(*shape):
@@ -85,3 +86,14 @@ def test_a_sum_is_a_product_with_ones():
 def test_no_other_operator_is_a_product():
     x = _drawn(3, 3)
     assert spread("mul", (x, x), x * x) is None
+
+
+def test_an_infinity_stays_one_where_sums_are_moved():
+    x, w = _drawn(3, 32), _drawn(32, 5).abs()
+    x[1, 4] = float("inf")
+    with Rounding(2**-23, seed=0):
+        product = x @ w
+    exact = x @ w
+    assert torch.equal(product.isinf(), exact.isinf())
+    assert not bool(product.isnan().any())
+    assert not bool((product[0] == exact[0]).any())

@@ -113,6 +113,7 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
         """Move every element by so many half epsilons, up or down: however few the draws, none looks exact."""
         first = self._random.randrange(_STEPS)
         signs = self._steps[first : first + _STEPS].sub(1).sign_().repeat(-(-tensor.numel() // _STEPS))
+        sums = sums.nan_to_num(0.0, 0.0, 0.0)  # an infinity stays one: moved by another it would be NaN
         tensor.addcmul_(signs[: tensor.numel()].view(tensor.shape), sums, value=self._half)
 
 
