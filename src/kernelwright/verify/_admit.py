@@ -99,14 +99,16 @@ def admit(
             caught[name] = caught.get(name, False) or refused
     adapted: dict[str, str] = {}
     for workload in _adapted(problem.task):
-        if all(caught.values()):
-            break
+        passed = {name for name, refused in caught.items() if not refused}
+        if workload.regime == "declared":
+            passed &= DOWNCASTS.keys()
+        if not passed:
+            continue
         if time.monotonic() >= end:
             raise TimeoutError("the deadline of the admission came first")
         case = oracle.case(workload, seeds.draw())
         for name, refused in _tried(oracle, case) if case.usable else ():
-            serves = name in DOWNCASTS or workload.regime != "declared"
-            if refused and serves and not caught.get(name, True):
+            if refused and name in passed:
                 caught[name], adapted[name] = True, workload.regime
     return Admission(
         task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted

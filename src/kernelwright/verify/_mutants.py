@@ -112,6 +112,8 @@ def _downcast(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
     return mutant
 
 
+DOWNCASTS = {"float16": _downcast(torch.float16), "bfloat16": _downcast(torch.bfloat16)}
+"""Mutants that are right but for their precision."""
 _EACH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "zeros": _zeros,
     "mean": _mean,
@@ -119,11 +121,8 @@ _EACH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "half-rows": _half_rows,
     "wrong-tile": _wrong_tile,
     "transposed": _transposed,
-    "float16": _downcast(torch.float16),
-    "bfloat16": _downcast(torch.bfloat16),
+    **DOWNCASTS,
 }
-DOWNCASTS = frozenset({"float16", "bfloat16"})
-"""Mutants that are right but for their precision."""
 
 
 def _fits(given: torch.Tensor, output: torch.Tensor) -> bool:
