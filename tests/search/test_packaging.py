@@ -74,3 +74,9 @@ def test_a_kernel_that_serves_nothing_is_left_out(pack):
     variants, claim = pack(task, slow, fast)
     assert variants == [(fast, ["a"])]
     assert claim.decisions == (fast.decision,)
+
+
+def test_the_sheet_names_arguments_that_no_draw_varies(pack, monkeypatch):
+    monkeypatch.setattr(_packaging, "unvaried", lambda problem: ("index",))
+    _, claim = pack(planted_task(workloads={"a": 4}), accepted({"a": 50.0}))
+    assert "- other values of index than those" in claim.to_markdown()

@@ -50,7 +50,7 @@ def test_every_workload_and_every_changed_element_keeps_it(words, made):
         for seed in range(3):
             (x,) = problem.inputs(workload, seed)
             assert is_kept(words, x), workload.name
-            assert is_kept(words, one_element_changed(oracle.case(workload, seed), seed)[0])
+            assert is_kept(words, one_element_changed(oracle.case(workload, seed), seed, 4)[0])
 
 
 @pytest.mark.parametrize("words", STRUCTURES)
@@ -67,7 +67,7 @@ def test_free_arguments_are_changed_in_one_element(made):
     case = Oracle(problem).case(problem.task.workloads[0], 1)
     quarters, offsets = [], set()
     for quarter in range(4):
-        (place,) = (one_element_changed(case, quarter)[0] != case.tensors[0]).flatten().nonzero()
+        (place,) = (one_element_changed(case, quarter, 4)[0] != case.tensors[0]).flatten().nonzero()
         at, offset = divmod(int(place), case.tensors[0].numel() // 4)
         quarters.append(at)
         offsets.add(offset)

@@ -7,7 +7,7 @@ from ..deploy import Claim, Variant, package, ranges
 from ..errors import InputError
 from ..records import Evaluation, Run, Split, Task, Workload
 from ..store import Store
-from ..tasks import Problem
+from ..tasks import Problem, unvaried
 from ._about import environment_of, reproduce
 from ._result import Result, result_of, standings
 from ._run import Search
@@ -19,6 +19,7 @@ _NOT_TESTED = (
     "other devices, compilers and library versions than those above",
     "gradients",
 )
+_FIXED = "other values of {name} than those that the task's generator gives from every seed"
 
 _REASONS = frozenset({"proposer", "edits", "budget"})
 """Events that say why something did not happen."""
@@ -76,6 +77,7 @@ def package_accepted(
     variants = list(_variants(task, used, served))
     native = [name for name in names if name not in served]
     declined = sorted(set().union(*(e.verdict.unsupported for e in used if e.verdict)))
+    problem = Problem(task)
     claim = Claim(
         task=task.name,
         task_key=task.key,
@@ -87,9 +89,9 @@ def package_accepted(
         contract=task.contract,
         environment={**about, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
         verified=tuple(w.name for w in task.workloads if w.name not in declined),
-        not_tested=_NOT_TESTED,
+        not_tested=(*_NOT_TESTED, *(_FIXED.format(name=name) for name in unvaried(problem))),
     )
-    init = Problem(task).init_arguments(variants[0].workloads[0])
+    init = problem.init_arguments(variants[0].workloads[0])
     kind = run.device.partition("-")[0]
     package(task, variants, claim, folder, device=kind, init=init)
     return folder

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 
@@ -84,14 +85,24 @@ def elements_of(specs: Iterable[TensorSpec | ScalarSpec]) -> int:
     return sum(torch.Size(s.shape).numel() for s in specs if isinstance(s, TensorSpec))
 
 
+def drawn_as(spec: TensorSpec) -> Distribution:
+    """Return how the spec's values are drawn: of booleans and integers, kinds of floats mean their like.
+
+    Example:
+        >>> drawn_as(TensorSpec(name="mask", shape=(4,), dtype="bool")).kind
+        'bernoulli'
+    """
+    d, dtype = spec.distribution, dtype_of(spec.dtype)
+    if dtype.is_floating_point or d.kind not in {"normal", "uniform"}:
+        return d
+    kind: Literal["bernoulli", "integers"] = "bernoulli" if dtype is torch.bool else "integers"
+    return Distribution(kind=kind, low=d.low, high=max(d.high, d.low + 2), scale=0.5)
+
+
 def _values(spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
-    d, shape, dtype = spec.distribution, spec.shape, dtype_of(spec.dtype)
-    kind = d.kind
-    if not dtype.is_floating_point and kind in {"normal", "uniform"}:
-        kind = "bernoulli" if dtype is torch.bool else "integers"
-        d = Distribution(kind=kind, low=d.low, high=max(d.high, d.low + 2), scale=0.5)
+    d, shape, dtype = drawn_as(spec), spec.shape, dtype_of(spec.dtype)
     wide = torch.float64 if dtype is torch.float64 else torch.float32
-    match kind:
+    match d.kind:
         case "normal":
             return _normal(shape, wide, random, d.scale)
         case "uniform":

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..errors import TaskError
-from ..records import Contract, Workload
+from ..records import Contract, TensorSpec, Workload
 from ._draw import copy_of
 from ._probe import flatten, output_specs
 from ._problem import Problem, same
@@ -39,6 +39,24 @@ def observe(problem: Problem, workload: Workload) -> Contract:
             "stochastic": problem.task.contract.stochastic
             or _is_stochastic(problem, workload, inputs, state),
         }
+    )
+
+
+def unvaried(problem: Problem) -> tuple[str, ...]:
+    """Name the arguments of which only the task's generator may make the values, and makes the same from any seed.
+
+    No workload shows whether a kernel reads them: it may rely on what they hold.
+    """
+    workload = problem.task.workloads[0]
+    one, two = (problem.inputs(workload, seed) for seed in (0, 1))
+    return tuple(
+        s.name
+        for s, a, b in zip(workload.arguments, one, two, strict=True)
+        if isinstance(s, TensorSpec)
+        and s.distribution.kind == "given"
+        and isinstance(a, torch.Tensor)
+        and isinstance(b, torch.Tensor)
+        and same(a, b)
     )
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Task, TensorSpec, Workload
-from ..tasks import Problem
+from ..tasks import Problem, unvaried
 from ..tasks.regimes import LONE, SPECIAL
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
@@ -36,6 +36,8 @@ class Admission(Record):
     """Search workloads on which the native op itself does not meet the contract."""
     adapted: dict[str, str] = {}
     """By mutant that no search workload refuses: the value regime that does; `declared` where another size does."""
+    unvaried: tuple[str, ...] = ()
+    """Arguments that hold the same values in every draw, so that a kernel may rely on them unseen."""
 
     @property
     def passing(self) -> tuple[str, ...]:
@@ -111,8 +113,9 @@ def admit(
             if refused and name in passed:
                 caught[name], adapted[name] = True, workload.regime
     return Admission(
-        task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted
-    )
+        task=problem.task.name, caught=caught, cases=cases, unusable=tuple(unusable), adapted=adapted,
+        unvaried=unvaried(problem),
+    )  # fmt: skip
 
 
 def _tried(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:

@@ -6,6 +6,7 @@
 from .._protocol import Check, Probe
 from .aliasing import Aliasing
 from .calls import Calls
+from .constants import ConstantsFollowed
 from .correct import Correct
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
@@ -28,8 +29,8 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), Repeatable(), Relations(), Modes(), Calls(),
-    ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Relations(),
+    Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 OF_RANDOM = frozenset({"modes", "process-clean"})

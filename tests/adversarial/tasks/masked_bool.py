@@ -1,0 +1,26 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.axis = -1
+
+    def forward(self, x, mask):
+        return torch.softmax(x.masked_fill(~mask, -1e4), self.axis)
+
+
+rows = 32
+dim = 96
+
+
+def get_inputs():
+    return [torch.randn(rows, dim), torch.ones(rows, dim, dtype=torch.bool)]
+
+
+def get_init_inputs():
+    return []
+
+
+NAIVE_SIZES = {"rows": 256, "dim": 2048}

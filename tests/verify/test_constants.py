@@ -1,0 +1,53 @@
+"""Arguments that every draw gives alike are read all the same."""
+
+import pytest
+
+from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import verify
+
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, index):
+        return x[index] * 2
+
+rows = {rows}
+dim = 48
+
+def get_inputs():
+    return [torch.randn(rows, dim), torch.zeros(40, dtype=torch.int64)]
+
+def get_init_inputs():
+    return []
+"""
+READ = "def run(x, index):\n    return x.index_select(0, index) * 2\n"
+IGNORED = "def run(x, index):\n    return x[:1].repeat(index.shape[0], 1) * 2\n"
+
+
+@pytest.fixture
+def judged(tmp_path, pool, make):
+    def judged(body, rows, **more):
+        path = tmp_path / "task.py"
+        path.write_text(TASK.format(rows=rows))
+        return verify(Problem(load_task(str(path), fixed=["rows"])), *make(body), pool=pool, **more)
+
+    return judged
+
+
+def test_who_ignores_them_is_rejected(judged):
+    assert judged(IGNORED, 8).failure == "constants-followed"
+
+
+def test_nothing_else_would_see_it(judged):
+    found = judged(IGNORED, 8, disabled=frozenset({"constants-followed"}))
+    assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
+
+
+def test_who_reads_them_is_accepted(judged):
+    assert judged(READ, 8).status == "accepted"
+
+
+def test_integers_that_the_reference_refuses_are_not_asked_for(judged):
+    assert judged(READ, 1).status == "accepted"
