@@ -79,4 +79,4 @@ def test_a_kernel_that_serves_nothing_is_left_out(pack):
 def test_the_sheet_names_arguments_that_no_draw_varies(pack, monkeypatch):
     monkeypatch.setattr(_packaging, "unvaried", lambda problem: ("index",))
     _, claim = pack(planted_task(workloads={"a": 4}), accepted({"a": 50.0}))
-    assert "- other values of index than those" in claim.to_markdown()
+    assert "- values of index other than those" in claim.to_markdown()

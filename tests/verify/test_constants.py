@@ -51,3 +51,40 @@ def test_who_reads_them_is_accepted(judged):
 
 def test_integers_that_the_reference_refuses_are_not_asked_for(judged):
     assert judged(READ, 1).status == "accepted"
+
+SCALED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.full((48,), 2.0))
+        self.register_buffer("shift", torch.tensor(0.0))
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x):
+        return torch.softmax(x * self.scale + self.shift, -1) * (1 + self.shift)
+
+rows = 16
+
+def get_inputs():
+    return [torch.randn(rows, 48)]
+
+def get_init_inputs():
+    return []
+"""
+BODIES = {
+    "read": ("return torch.softmax(x * scale + shift, -1) * (1 + shift)", ""),
+    "scale ignored": ("return torch.softmax(x * 2.0 + shift, -1) * (1 + shift)", "constants-followed"),
+    "shift ignored": ("return torch.softmax(x * scale, -1)", "constants-followed"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_buffers_that_no_seed_varies(name, tmp_path, pool, make):
+    path = tmp_path / "scaled.py"
+    path.write_text(SCALED)
+    body, failure = BODIES[name]
+    candidate = make(f"def run(x, scale, shift, calls):\n    {body}\n")
+    assert verify(Problem(load_task(str(path))), *candidate, pool=pool).failure == failure

@@ -39,9 +39,7 @@ def admit(
         if admission.unusable:
             print(f"the native op itself is not accurate enough on {', '.join(admission.unusable)}")
         for name in admission.unvaried:
-            print(
-                f"a kernel may rely on the values of {name}: the task's generator gives the same from every seed"
-            )
+            print(f"a kernel may rely on the values of {name}: they are the same in every draw")
         print("degenerate: no win on it can count" if admission.degenerate else "fit to judge by")
     return 1 if admission.degenerate else 0
 

@@ -19,7 +19,7 @@ _NOT_TESTED = (
     "other devices, compilers and library versions than those above",
     "gradients",
 )
-_FIXED = "other values of {name} than those that the task's generator gives from every seed"
+_FIXED = "values of {name} other than those that it has in every draw"
 
 _REASONS = frozenset({"proposer", "edits", "budget"})
 """Events that say why something did not happen."""

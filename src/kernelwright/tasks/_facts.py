@@ -11,6 +11,7 @@ from ._draw import copy_of
 from ._probe import flatten, output_specs
 from ._problem import Problem, same
 from ._seed import seed_torch
+from .changes import alike
 
 
 def observe(problem: Problem, workload: Workload) -> Contract:
@@ -43,21 +44,24 @@ def observe(problem: Problem, workload: Workload) -> Contract:
 
 
 def unvaried(problem: Problem) -> tuple[str, ...]:
-    """Name the arguments of which only the task's generator may make the values, and makes the same from any seed.
+    """Name the arguments and buffers that no draw varies and no check changes: causal masks, tables, index maps.
 
     No workload shows whether a kernel reads them: it may rely on what they hold.
     """
     workload = problem.task.workloads[0]
     one, two = (problem.inputs(workload, seed) for seed in (0, 1))
-    return tuple(
-        s.name
-        for s, a, b in zip(workload.arguments, one, two, strict=True)
-        if isinstance(s, TensorSpec)
-        and s.distribution.kind == "given"
-        and isinstance(a, torch.Tensor)
-        and isinstance(b, torch.Tensor)
-        and same(a, b)
+    arguments = (
+        spec.name
+        for spec, a, b in zip(workload.arguments, one, two, strict=True)
+        if isinstance(spec, TensorSpec) and spec.distribution.kind == "given" and _equal(a, b)
     )
+    first, second = (problem.state(workload, seed) for seed in (0, 1))
+    buffers = (k for k, v in first.items() if v.numel() > 1 and _equal(v, second[k]) and not alike(v))
+    return (*arguments, *buffers)
+
+
+def _equal(a: object, b: object) -> bool:
+    return isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and same(a, b)
 
 
 def _check_outputs(problem: Problem, workload: Workload, outputs: tuple[torch.Tensor, ...]) -> None:

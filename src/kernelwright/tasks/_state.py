@@ -10,6 +10,7 @@ import torch
 
 from ._draw import generator
 from ._seed import seed_torch
+from .changes import alike
 
 _SPREAD = 0.2
 """Relative spread given to values that the module starts out with alike."""
@@ -79,9 +80,5 @@ def _like_parameter(
         mean, spread = wide.mean(), wide.std() if value.numel() > 1 else wide.abs().max()
         return torch.where(wide == 0, wide, mean + spread * noise).to(value.dtype)
     scale = value.float().abs()
-    scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if dense or _alike(value) else scale
+    scale = torch.where(scale == 0, scale.max().clamp(min=1.0), scale) if dense or alike(value) else scale
     return (value + _SPREAD * scale * noise).to(value.dtype)
-
-
-def _alike(value: torch.Tensor) -> bool:
-    return bool((value == value.flatten()[0]).all())

@@ -31,6 +31,11 @@ def changed(value: torch.Tensor, spec: TensorSpec, part: slice) -> torch.Tensor 
     return None if torch.equal(flat, value.reshape(-1)) else lay_out(flat.view(value.shape), spec.layout)
 
 
+def alike(value: torch.Tensor) -> bool:
+    """Tell whether a tensor, not empty, is one value throughout."""
+    return bool((value == value.flatten()[0]).all())
+
+
 def _others(values: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
     drawn = drawn_as(spec)
     if values.dtype is torch.bool:

@@ -37,7 +37,7 @@ class Admission(Record):
     adapted: dict[str, str] = {}
     """By mutant that no search workload refuses: the value regime that does; `declared` where another size does."""
     unvaried: tuple[str, ...] = ()
-    """Arguments that hold the same values in every draw, so that a kernel may rely on them unseen."""
+    """Arguments and buffers that hold the same values in every draw, so that a kernel may rely on them unseen."""
 
     @property
     def passing(self) -> tuple[str, ...]:

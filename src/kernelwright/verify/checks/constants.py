@@ -1,11 +1,14 @@
-"""What the task's generator always gives alike is an argument all the same: a mask of ones may be another one."""
+"""What every draw gives alike may be another all the same: a mask of ones, a scale kept in a buffer."""
+
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from ...errors import TaskError
-from ...records import Finding, TensorSpec
-from ...tasks.changes import changed
-from .._case import Case
+from ...records import Distribution, Finding, TensorSpec
+from ...tasks import dtype_name
+from ...tasks.changes import alike, changed
+from .._case import Case, Oracle, same_bits
 from .._protocol import Depth, passed
 from .._trial import Trial
 from .correct import compare_outputs
@@ -14,10 +17,11 @@ _QUARTERS = 4
 
 
 class ConstantsFollowed:
-    """Change all elements of a quarter of each constant argument, one quarter after the other.
+    """Change all elements of a quarter of each constant argument, one quarter after the other; then of the state's.
 
     One element shows in no sum of millions; a quarter does. Who ignores a mask of ones, or looks at half of it, is
-    right on whatever else a generator makes. Integers that the reference refuses are left as they are.
+    right on whatever else a generator makes. Integers that the reference refuses are left as they are, and so are
+    those of the state, which count.
     """
 
     name = "constants-followed"
@@ -25,35 +29,70 @@ class ConstantsFollowed:
 
     def probe(self, trial: Trial, case: Case) -> Finding:
         """Fail where the answer is that of the constant."""
-        specs = case.workload.arguments
-        constant = [
-            i for i, s in enumerate(specs) if isinstance(s, TensorSpec) and s.distribution.kind == "constant"
-        ]
-        if case.state_after or not constant:
+        if case.state_after:
             return passed(self.name)
-        placed = trial.place(case)[0]
-        for index in constant:
-            for quarter in range(_QUARTERS):
-                other = _changed(trial, case, index, quarter)
-                if other is None or not other.usable:
-                    continue
-                fetched = trial.call([trial.refill(placed, other)])[0]
-                found = compare_outputs(self.name, fetched, other, "with a constant argument changed, ")
-                if found.status == "fail":
-                    return found
+        for other in _varied(trial.oracle, case):
+            fetched = trial.call(trial.place(other))[0]
+            found = compare_outputs(self.name, fetched, other, "with a constant changed, ")
+            if found.status == "fail":
+                return found
         return passed(self.name)
 
 
-def _changed(trial: Trial, case: Case, index: int, quarter: int) -> Case | None:
-    """Work out the case with a quarter of an argument changed; none where that changes nothing, or cannot be."""
-    value, spec = case.inputs[index], case.workload.arguments[index]
-    assert isinstance(value, torch.Tensor) and isinstance(spec, TensorSpec)
-    part = slice(*(value.numel() * q // _QUARTERS for q in (quarter, quarter + 1)))
-    other = changed(value, spec, part)
-    if other is None:
-        return None
-    inputs = (*case.inputs[:index], other, *case.inputs[index + 1 :])
+def _varied(oracle: Oracle, case: Case) -> Iterator[Case]:
+    """Yield the cases in which constants are changed and that shows in what is right."""
+    for i, (value, spec) in enumerate(zip(case.inputs, case.workload.arguments, strict=True)):
+        if (
+            isinstance(value, torch.Tensor)
+            and isinstance(spec, TensorSpec)
+            and spec.distribution.kind == "constant"
+        ):
+            for quarter in range(_QUARTERS):
+                if (other := _quarter_changed(value, spec, quarter)) is not None:
+                    yield from _made(
+                        oracle, case, (*case.inputs[:i], other, *case.inputs[i + 1 :]), case.state
+                    )
+    constants = _constant_state(oracle, case)
+    for quarter in range(_QUARTERS):
+        others = {
+            k: o
+            for k, s in constants.items()
+            if (o := _quarter_changed(case.state[k], s, quarter)) is not None
+        }
+        if others:
+            yield from _made(oracle, case, case.inputs, case.state | others)
+
+
+def _quarter_changed(value: torch.Tensor, spec: TensorSpec, quarter: int) -> torch.Tensor | None:
+    first, end = (value.numel() * q // _QUARTERS for q in (quarter, quarter + 1))
+    return changed(value, spec, slice(first, end))
+
+
+def _constant_state(oracle: Oracle, case: Case) -> dict[str, TensorSpec]:
+    """Return the specs of floats and booleans of the state that are one value throughout, whatever the seed."""
+    if not case.state:
+        return {}
+    again = oracle.problem.state(case.workload, case.seed + 1)
+    return {
+        name: TensorSpec(
+            name=name, shape=tuple(value.shape), dtype=dtype_name(value.dtype),
+            distribution=Distribution(kind="constant"),
+        )
+        for name, value in case.state.items()
+        if value.numel() and (value.is_floating_point() or value.dtype is torch.bool)
+        and same_bits(value, again[name]) and alike(value)
+    }  # fmt: skip
+
+
+def _made(
+    oracle: Oracle, case: Case, inputs: Sequence[object], state: dict[str, torch.Tensor]
+) -> Iterator[Case]:
+    """Yield the case of other values, unless the reference refuses them or its answer is as before."""
     try:
-        return trial.oracle.make(case.workload, case.seed, inputs, case.state)
+        native = oracle.problem.run_reference(case.workload, inputs, state).outputs
+        if not all(same_bits(n, r.output) for n, r in zip(native, case.outputs, strict=True)):
+            other = oracle.make(case.workload, case.seed, inputs, state)
+            if other.usable:
+                yield other
     except (IndexError, RuntimeError, ValueError, TaskError):
-        return None
+        return
