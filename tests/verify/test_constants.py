@@ -52,6 +52,7 @@ def test_who_reads_them_is_accepted(judged):
 def test_integers_that_the_reference_refuses_are_not_asked_for(judged):
     assert judged(READ, 1).status == "accepted"
 
+
 SCALED = """
 import torch
 import torch.nn as nn
