@@ -32,6 +32,7 @@ def test_matrices_of_any_rank_are_measured_alike():
 
 def test_terms_of_one_sign_grow_to_the_result():
     x, w = torch.ones(2, 800, dtype=torch.float64), torch.ones(800, 3, dtype=torch.float64)
+    w[::2], w[1::2] = 0.5, 1.5
     assert torch.equal(spread("mm", (x, w), x @ w), torch.full((2, 3), 800.0 * 20, dtype=torch.float64))
 
 
@@ -97,3 +98,21 @@ def test_an_infinity_stays_one_where_sums_are_moved():
     assert torch.equal(product.isinf(), exact.isinf())
     assert not bool(product.isnan().any())
     assert not bool((product[0] == exact[0]).any())
+
+
+def test_an_extreme_stays_equal_to_what_it_was_chosen_from():
+    x, target = _drawn(200), torch.arange(200) % 7
+    with Rounding(2**-23, seed=0):
+        top = torch.full((7,), -9.0, dtype=torch.float64).scatter_reduce(0, target, x, "amax")
+        total = torch.zeros(7, dtype=torch.float64).scatter_reduce(0, target, x, "sum")
+        middle, last = x.median(), x.cummax(0).values
+    assert torch.equal(top, torch.full_like(top, -9.0).scatter_reduce(0, target, x, "amax"))
+    assert bool((middle == x).any()) and torch.equal(last, x.cummax(0).values)
+    assert not bool((total == torch.zeros_like(total).scatter_reduce(0, target, x, "sum")).any())
+
+
+def test_the_gradient_of_an_extreme_is_finite():
+    x, target = _drawn(50).requires_grad_(), torch.arange(50) % 7
+    with Rounding(2**-23, seed=0):
+        torch.full((7,), -9.0, dtype=torch.float64).scatter_reduce(0, target, x * 3, "amax").sum().backward()
+    assert torch.allclose(x.grad.sum(), torch.tensor(21.0, dtype=torch.float64))

@@ -182,6 +182,42 @@ def test_where_the_native_sum_overflows_any_overflow_or_the_truth_serves():
     assert not error_against(values(3e30), ruler).ok
 
 
+def test_what_is_not_finite_in_the_reference_s_own_steps_may_be_so():
+    """The gradient of relu6 at NaN is 0 in one kernel of torch and what comes in in another."""
+    truth, steps = values(1.0, 0.0, 0.0, 0.0, NAN), values(1.0, NAN, INF, 5.0, NAN)
+    ruler = yardstick(truth.double(), truth, Contract(), others=[steps.double()])
+    for right in ([1.0, 0.0, 0.0, 0.0], [1.0, NAN, INF, 0.0], [1.0, 0.0, INF, 0.0]):
+        assert error_against(values(*right, NAN), ruler).ok
+    for wrong in ([NAN, 0.0, 0.0, 0.0], [1.0, INF, 0.0, 0.0], [1.0, 0.0, NAN, 0.0], [1.0, 0.0, 0.0, 5.0]):
+        assert not error_against(values(*wrong, NAN), ruler).ok
+
+
+def test_a_prefix_that_overflows_is_doubted_to_the_end():
+    x = values(3e38, 3e38, -3e38, -3e38, 1.0).view(1, 5)
+    with Wary():
+        doubted, other = x.cumsum(1), x.cumsum(0)
+    assert doubted.isnan().tolist() == [[False, True, True, True, True]]
+    assert torch.equal(other, x)
+
+
+def test_what_the_native_op_comes_back_from_another_may_not():
+    """A scan kept in float64 is finite again after 6e38; kept in float32 it is not, whatever is left of it then."""
+    x = values(1.0, 3e38, 3e38, -3e38, -3e38, 2.0)
+    truth = x.double().cumsum(0)
+    with Wary():
+        doubts = [x.cumsum(0)]
+    ruler = yardstick(truth, truth.float(), Contract(), doubts=doubts)
+    running = values(1.0, 3e38, INF, INF, INF, INF)
+    assert error_against(running, ruler).ok
+    assert error_against(truth.float(), ruler).ok
+    for wrong in (
+        values(INF, *running[1:]),
+        values(1.0, INF, *running[2:]),
+        values(1.0, 3e38, INF, 3e38, 5.0, 2.0),
+    ):
+        assert not error_against(wrong, ruler).ok
+
+
 def test_dense_is_any_order_of_axes_without_gaps():
     x = torch.empty(2, 3, 4)
     assert all(is_dense(v.shape, v.stride()) for v in (x, x.permute(2, 0, 1), x[:1], torch.empty(0, 3)))

@@ -227,39 +227,35 @@ def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):
         assert error_against(kernel, case.outputs[0]).ok
 
 
-ACTIVATED = """
+GROWN = """
 import torch
-import torch.nn.functional as F
 import kernelwright as kw
 
 @kw.task(
-    x="float32[batch, channels, side]", w="float32[channels] uniform(-12, 12)", b="float32[channels] uniform(-12, 12)",
-    workloads=[{"batch": 4, "channels": 64, "side": 400}],
+    x="float32[rows, columns]", a="float32[rows] uniform(2, 4)", b="float32[rows] uniform(2, 4)",
+    c="float32[rows] uniform(2, 4)", workloads=[{"rows": 2000, "columns": 32}],
 )
-def activated(x, w, b):
-    return F.silu(F.group_norm(x, 16, w, b, 1e-5))
+def grown(x, a, b, c):
+    return x * torch.exp(a * b * c)[:, None]
 """
 
 
-def activated(x, w, b, weight_dtype=torch.float32):
-    """Normalise, scale, shift and activate in the steps of a textbook; the native op folds scale and shift."""
-    groups = x.view(4, 16, -1)
-    spread = torch.sqrt(groups.var(-1, unbiased=False, keepdim=True) + 1e-5)
-    unit = ((groups - groups.mean(-1, keepdim=True)) / spread).view(x.shape)
-    z = unit * w[:, None].to(weight_dtype).float() + b[:, None]
-    return z / (1 + torch.exp(-z))
+def grown(x, a, b, c):
+    """Multiply in another order, which the exponential magnifies: a row shows it whose draw moved little."""
+    return x * torch.exp(a * (b * c))[:, None]
 
 
 def test_who_fails_by_a_little_under_one_draw_is_held_to_a_closer_look(tmp_path, monkeypatch):
     monkeypatch.setattr(_case, "_PERTURBATIONS", ())
-    (tmp_path / "activated.py").write_text(ACTIVATED)
-    oracle = Oracle(Problem(load_task(f"{tmp_path / 'activated.py'}:activated")))
+    (tmp_path / "grown.py").write_text(GROWN)
+    oracle = Oracle(Problem(load_task(f"{tmp_path / 'grown.py'}:grown")))
     for case in cases(oracle, (0, 5)):
-        kernel = activated(*case.inputs)
+        kernel = grown(*case.inputs)
         assert not error_against(kernel, case.outputs[0]).ok
         assert passes(kernel, case)
-        assert not passes(activated(*case.inputs, torch.bfloat16), case)
-        assert not passes(kernel * 1.00001, case)
+        x, *factors = case.inputs
+        assert not passes(grown(x, *(f.bfloat16().float() for f in factors)), case)
+        assert not passes(kernel * 1.0001, case)
 
 
 def test_a_closer_look_is_for_those_who_fail_by_a_little(tmp_path, monkeypatch):
@@ -337,6 +333,16 @@ def test_where_the_truth_is_less_than_its_rounding_that_is_the_measure():
     ruler = yardstick(truth, truth.float(), Contract(), sensitivity=torch.full_like(truth, 6e-8))
     assert error_against(truth.float() + 1e-7, ruler).ok
     assert not error_against(truth.float() + 1e-6, ruler).ok
+
+
+def test_what_rounding_moves_by_more_than_the_cap_is_held_to_that():
+    truth = torch.ones(4, 64, dtype=torch.float64)
+    moved = yardstick(truth, truth.float(), Contract(), sensitivity=torch.full_like(truth, 0.005))
+    inaccurate = yardstick(truth, truth.float() + 0.005, Contract())
+    for off, fair in ((0.008, True), (0.015, False)):
+        assert error_against(truth.float() + off, inaccurate).ok is fair
+        assert error_against(truth.float() + off, moved).ok
+    assert not error_against(truth.float() + 0.03, moved).ok
 
 
 def test_what_relu_leaves_of_a_row_is_no_measure_of_other_values():

@@ -4,6 +4,9 @@ A running sum of K terms rounds K times, each time by its size so far. Terms of 
 `|a| |b|`, the norms of what is multiplied; terms of one sign make it grow to the result. Measured on sums of
 144 to 8192 random terms, one after another: in half epsilons of `|a| |b|` the error is 0.3 on average, whatever
 the number of terms and their mean, and at most 4.5 in ten million, as the sums of one channel wander together.
+
+Products that are alike round alike, so that errors add up: where both factors are constant the sum is off by up to a
+third of K. Sums of which many terms are alike are off by what `_drift` finds.
 """
 
 from typing import Any
@@ -13,7 +16,9 @@ from torch import Tensor
 
 _WANDER = 1.2
 """Half epsilons of `|a| |b|` that stand for one standard deviation; four are then beyond the worst that was seen."""
-_SUMS = frozenset({"sum", "mean", "cumsum"})
+_ALIKE = 1 / 12
+"""Half epsilons of the result, by term, that stand for one standard deviation where all terms are alike."""
+_SUMS = frozenset({"sum", "mean", "var", "cumsum"})
 MATRICES = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
 """Products of matrices, and which argument is the left one."""
 
@@ -36,6 +41,7 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
     """
     if name in _SUMS:
         return _sums(name, args, result)
+    alike: Any = ()
     if name == "convolution":
         terms, norms = args[1].numel() // _outputs(args), _window_norms(*args)
     elif name in MATRICES:
@@ -43,9 +49,13 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
         flat = right.dim() == 1
         terms = left.shape[-1]
         norms = left.norm(dim=-1, keepdim=not flat) * right.norm(dim=-1 if flat else -2, keepdim=not flat)
+        alike = terms and (_constant(left, -1, flat), _constant(right, -1 if flat else -2, flat))
     else:
         return None
-    return torch.maximum(_size(result) * (terms / 2) ** 0.5, norms * _WANDER)
+    found = torch.maximum(_size(result) * (terms / 2) ** 0.5, norms * _WANDER)
+    if alike and all(bool(a.any()) for a in alike):
+        found = torch.maximum(found, result.abs() * (alike[0] & alike[1]) * (terms * _ALIKE))
+    return found
 
 
 def _size(result: Tensor) -> Tensor:
@@ -60,8 +70,20 @@ def _size(result: Tensor) -> Tensor:
     return size.sqrt_()
 
 
+def _constant(factor: Tensor, dim: int, flat: bool) -> Tensor:
+    """Tell which rows or columns are one value, as far as that shows in a running sum of theirs."""
+    first = factor.select(dim, 0).unsqueeze(dim)
+    near = (factor - first).abs() <= first.abs() * (factor.shape[dim] * 2.0**-23)
+    found: Tensor = near.all(dim, keepdim=not flat)
+    return found
+
+
 def _sums(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor:
-    x, add = args[0], getattr(torch, name)
+    x = args[0]
+    if name == "var":  # the mean of squares, which only grows
+        grown: Tensor = result * (x.numel() / max(1, result.numel()) / 2) ** 0.5
+        return grown
+    add = getattr(torch, name)
     if name == "cumsum":
         terms = add(torch.ones_like(x), *args[1:])
     else:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from ._drift import drift
 from ._oracle import Widen
 from ._products import spread
 
@@ -30,8 +31,8 @@ _TAKEN_APART = frozenset({
     "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_fused_rms_norm",
     "var_mean", "std", "std_mean", "gelu", "silu", "mish", "elu", "softplus", "hardswish", "log_sigmoid_forward",
     "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "soft_margin_loss", "addcmul", "addcdiv", "lerp", "logaddexp", "linalg_vector_norm",
+    "_scaled_dot_product_flash_attention_for_cpu", "soft_margin_loss", "nll_loss_forward", "nll_loss2d_forward",
+    "addcmul", "addcdiv", "lerp", "logaddexp", "linalg_vector_norm",
 })  # fmt: skip
 """Operators that are several roundings in one; so are all gradients."""
 _EXACT = frozenset({
@@ -41,9 +42,13 @@ _EXACT = frozenset({
     "tril", "triu", "floor", "ceil", "round", "trunc", "fill_", "zero_", "zeros", "zeros_like", "ones", "ones_like",
     "full", "full_like", "empty", "empty_like", "new_zeros", "new_empty", "new_full", "arange", "scalar_tensor", "eye",
     "max_pool2d_with_indices", "scatter", "slice_scatter", "select_scatter", "slice_backward", "select_backward",
-    "threshold_backward", "lift_fresh",
+    "threshold_backward", "lift_fresh", "fmax", "fmin", "aminmax", "cummax", "cummin", "median", "nanmedian",
+    "kthvalue", "mode", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool3d_with_indices",
 })  # fmt: skip
-"""Operators that round nothing."""
+"""Operators that round nothing. Moved, an extreme would be equal to none of what it was chosen from, and have no
+gradient."""
+_REDUCING = ("scatter_reduce", "index_reduce", "segment_reduce")
+"""Operators that round nothing where they look for extremes."""
 
 
 class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -90,13 +95,19 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator and round what comes out."""
         name, result = func.overloadpacket.__name__, super().step(func, types, args, kwargs)
-        if name not in _EXACT and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
+        exact = name in _EXACT or (
+            name.startswith(_REDUCING)
+            and not {"amax", "amin", "max", "min"}.isdisjoint(
+                a for a in (*args, *kwargs.values()) if isinstance(a, str)
+            )
+        )
+        if not exact and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
             for tensor in tree_leaves(result):
                 if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
-                    sums = spread(name, args, tensor)
+                    sums, drifted = spread(name, args, tensor), drift(name, args, tensor)
                     self._round(tensor)
                     if sums is not None:
-                        self._move(tensor, sums)
+                        self._move(tensor, sums, drifted)
         return result
 
     def _round(self, tensor: Tensor) -> None:
@@ -109,12 +120,18 @@ class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annota
             drawn = self._steps[first : first + _STEPS].repeat(-(-tensor.numel() // _STEPS))
             tensor.mul_(drawn[: tensor.numel()].view(tensor.shape))
 
-    def _move(self, tensor: Tensor, sums: Tensor) -> None:
-        """Move every element by so many half epsilons, up or down: however few the draws, none looks exact."""
+    def _move(self, tensor: Tensor, sums: Tensor, drifted: Tensor | None) -> None:
+        """Move every element by so many half epsilons, up or down: however few the draws, none looks exact.
+
+        What drifts farther goes that far, all of it one way: sums that are alike are off alike.
+        """
         first = self._random.randrange(_STEPS)
         signs = self._steps[first : first + _STEPS].sub(1).sign_().repeat(-(-tensor.numel() // _STEPS))
         sums = sums.nan_to_num(0.0, 0.0, 0.0)  # an infinity stays one: moved by another it would be NaN
-        tensor.addcmul_(signs[: tensor.numel()].view(tensor.shape), sums, value=self._half)
+        steps = signs[: tensor.numel()].view(tensor.shape).mul_(sums)
+        if drifted is not None:
+            steps = torch.where(drifted.abs() > sums, drifted * self._random.choice((-1, 1)), steps)
+        tensor.add_(steps, alpha=self._half)
 
 
 def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:

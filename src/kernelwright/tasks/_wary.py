@@ -25,6 +25,7 @@ _SUMS = frozenset([
 ])  # fmt: skip
 """Operators that add or multiply several elements into one. Extremes are not among them: no order of theirs
 makes a NaN; nor is `logsumexp`, whose infinities are defined."""
+_SCANS = frozenset(["cumsum", "cumprod"])
 _KEPT_BY_NORMS = ("running_mean", "running_var")
 
 
@@ -48,7 +49,14 @@ class Wary(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does no
         for given, declared in zip(args, func._schema.arguments, strict=False):
             if declared.name in _KEPT_BY_NORMS:
                 _doubt(given)
-        return tree_map(_doubt, result)
+        return _doubt_onward(result, args[1]) if name in _SCANS else tree_map(_doubt, result)
+
+
+def _doubt_onward(prefixes: torch.Tensor, dim: int) -> torch.Tensor:
+    """Doubt what comes after an infinite prefix too: one that is kept in a wider dtype comes back, another does not."""
+    if not prefixes.is_floating_point() or not prefixes.dim():
+        return prefixes
+    return prefixes.masked_fill_(prefixes.isinf().cumsum(dim).bool(), float("nan"))
 
 
 def _doubt(value: Any) -> Any:

@@ -12,9 +12,10 @@ from ._yardstick import Yardstick
 def misplaced(numbers: torch.Tensor, ruler: Yardstick, part: slice) -> int:
     """Count elements of a kind that no right evaluation has.
 
-    Right are the native op's kind and, where that is not finite, what the truth gives, and the reference in torch's own
-    steps or without products of zeros; and NaN where it hangs on the order of summation. Where only the native op's own
-    sum overflowed, any overflow is as good as another.
+    Right are the native op's kind, and what is not finite in the truth, or in the reference in torch's own steps or
+    without products of zeros; where the native op is not finite, what is so there; and NaN where it hangs on the
+    order of summation. Where a sum overflowed on the native op's own way to a finite truth, any overflow is as good as
+    another.
 
     Args:
         numbers: Elements of an output, float64, 1-D.
@@ -28,11 +29,11 @@ def misplaced(numbers: torch.Tensor, ruler: Yardstick, part: slice) -> int:
     fine = _same_kind(numbers, native)
     for other in (truth, *(o.reshape(-1)[part] for o in ruler.others)):
         near = (numbers - other).abs() <= 1e-2 * other.abs()
-        fine |= beyond & torch.where(other.isfinite(), near, _same_kind(numbers, other))
+        fine |= torch.where(other.isfinite(), beyond & near, _same_kind(numbers, other))
     if ruler.doubtful is not None:
         doubtful = ruler.doubtful.reshape(-1)[part]
         fine |= doubtful & numbers.isnan()
-        fine |= doubtful & beyond & truth.isfinite() & ~numbers.isfinite()
+        fine |= doubtful & truth.isfinite() & ~numbers.isfinite()
     return int((~fine).sum())
 
 

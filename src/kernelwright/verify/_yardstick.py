@@ -214,7 +214,7 @@ def _scales(
     scale = torch.maximum(size, _row_rms(size)).add_(info.tiny / info.eps)
     error = torch.maximum(torch.maximum(own, _row_rms(own)), torch.maximum(noise, _row_rms(noise)))
     allowed = torch.maximum(error * contract.error_factor, scale * (contract.error_floor * info.eps))
-    cap = scale * max(contract.error_cap, 4 * info.eps)
+    cap = torch.maximum(scale * max(contract.error_cap, 4 * info.eps), noise * contract.error_factor)
     return own, unit, torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
 
 
