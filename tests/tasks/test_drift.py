@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from kernelwright.tasks import _drift
 from kernelwright.tasks._drift import drift
 from kernelwright.tasks._products import spread
 from kernelwright.tasks._rounding import Rounding
@@ -22,7 +23,13 @@ def constant(*shape):
     return torch.full(shape, 0.1, dtype=torch.float64)
 
 
-def test_a_sum_drifts_as_a_loop_does():
+@pytest.fixture
+def once(monkeypatch):
+    """Sums are added up once, as large ones are."""
+    monkeypatch.setattr(_drift, "_LARGE", 0)
+
+
+def test_a_sum_drifts_as_a_loop_does(once):
     x = constant(3, 1000)
     x[1] = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = drift("sum", (x, [1], True), x.sum(1, keepdim=True))
@@ -33,7 +40,7 @@ def test_a_sum_drifts_as_a_loop_does():
 
 
 @pytest.mark.parametrize("dims", [None, [], [0], [0, 2], [-1]])
-def test_any_axes_are_added_up_in_order(dims):
+def test_any_axes_are_added_up_in_order(dims, once):
     x = constant(6, 5, 40)
     total = x.sum(dims) if dims else x.sum()
     args = (x,) if dims is None else (x, dims)
@@ -70,6 +77,15 @@ def test_constants_but_for_rounding_drift_as_constants():
     exact, found = (drift("sum", (t, [1]), t.sum(1)) for t in (x, nearly))
     assert torch.allclose(exact, found, rtol=1e-3)
     assert float(exact.abs()) > 10 * 4096
+
+
+def test_the_farthest_of_nearby_terms_counts():
+    x = torch.where(torch.arange(1000) % 2 == 0, 0.037, 1.0 + torch.arange(1000) % 7).double()[None]
+    x = x * torch.linspace(0.9, 1.1, 100, dtype=torch.float64)[:, None]
+    near = [added_up(x * f) - x.sum(1) * f for f in (1.0, 1 - 2.0**-19, 1 + 2.0**-19)]
+    found = drift("sum", (x, [1]), x.sum(1)) * HALF
+    assert torch.allclose(found.abs(), torch.stack(near).abs().amax(0), rtol=1e-6)
+    assert bool((found.abs() > 2 * near[0].abs()).any())
 
 
 def test_what_is_no_sum_or_is_empty_does_not():
