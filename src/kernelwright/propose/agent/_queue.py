@@ -34,9 +34,12 @@ class Queue:
         os.close(self._answered)
 
     def requests(self) -> Iterator[tuple[str, dict[str, str] | None]]:
-        """Yield and remove every request: its name and the files to judge, none where it is no request."""
+        """Yield and remove every request: its name and the files to judge, none where it is no request.
+
+        One that is still being written has a name with a dot in front.
+        """
         for name in sorted(os.listdir(self._asked)):  # noqa: PTH208
-            if name.endswith(".json"):
+            if name.endswith(".json") and not name.startswith("."):
                 files = self._read(name)
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=self._asked)
