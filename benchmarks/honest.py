@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._decomp import decomposition_table
 from torch.nn.functional import pad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.errors import TaskError
 from kernelwright.records import CheckStatus
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks._rounding import _TAKEN_APART
+from kernelwright.tasks._rounding import in_steps
 from kernelwright.verify import Oracle
 from kernelwright.verify.checks.correct import compare_outputs
 
@@ -118,14 +117,8 @@ class Running(TorchDispatchMode):
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
         if any(isinstance(a, Tensor) and a.dtype in (torch.float16, torch.bfloat16) for a in args):
             return func(*args, **kwargs)
-        if name in _TAKEN_APART or name.endswith(("_backward", "_backward_data")) or func._can_decompose():
-            try:
-                with self:
-                    result = decomposition_table.get(func, func.decompose)(*args, **kwargs)
-                if result is not NotImplemented:
-                    return result
-            except (NotImplementedError, RuntimeError, TypeError, AssertionError):
-                pass  # torch has no steps for these arguments
+        if (result := in_steps(self, func, args, kwargs)) is not NotImplemented:
+            return result
         if args and isinstance(args[0], Tensor) and args[0].dtype is torch.float32:
             if name in ("sum", "mean", "var"):
                 correction = kwargs.get("correction", 1)

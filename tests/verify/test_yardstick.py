@@ -227,6 +227,40 @@ def test_one_draw_shows_it_where_a_power_follows(tmp_path, monkeypatch):
         assert error_against(kernel, case.outputs[0]).ok
 
 
+ACTIVATED = """
+import torch
+import torch.nn.functional as F
+import kernelwright as kw
+
+@kw.task(
+    x="float32[batch, channels, side]", w="float32[channels] uniform(-12, 12)", b="float32[channels] uniform(-12, 12)",
+    workloads=[{"batch": 4, "channels": 64, "side": 400}],
+)
+def activated(x, w, b):
+    return F.silu(F.group_norm(x, 16, w, b, 1e-5))
+"""
+
+
+def activated(x, w, b, weight_dtype=torch.float32):
+    """Normalise, scale, shift and activate in the steps of a textbook; the native op folds scale and shift."""
+    groups = x.view(4, 16, -1)
+    spread = torch.sqrt(groups.var(-1, unbiased=False, keepdim=True) + 1e-5)
+    unit = ((groups - groups.mean(-1, keepdim=True)) / spread).view(x.shape)
+    z = unit * w[:, None].to(weight_dtype).float() + b[:, None]
+    return z / (1 + torch.exp(-z))
+
+
+def test_a_norm_in_the_steps_of_a_textbook_is_within_it_and_nothing_less_precise(tmp_path, monkeypatch):
+    monkeypatch.setattr(_case, "_PERTURBATIONS", ())
+    (tmp_path / "activated.py").write_text(ACTIVATED)
+    oracle = Oracle(Problem(load_task(f"{tmp_path / 'activated.py'}:activated")))
+    for case in cases(oracle, (0, 5)):
+        kernel = activated(*case.inputs)
+        assert passes(kernel, case)
+        assert not passes(activated(*case.inputs, torch.bfloat16), case)
+        assert not passes(kernel * 1.00001, case)
+
+
 GROWN = """
 import torch
 import kernelwright as kw

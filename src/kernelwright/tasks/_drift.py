@@ -58,21 +58,28 @@ def _rows(x: Tensor, dims: int | Sequence[int] | None) -> Tensor:
     return x.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims)) if dims else x[..., None]
 
 
+def constant(x: Tensor, dim: int) -> Tensor:
+    """Tell which rows along an axis, which is kept, are one value as far as that shows in a running sum of theirs."""
+    first, last = x.narrow(dim, 0, 1), x.narrow(dim, x.shape[dim] - 1, 1)
+    margin = first.abs() * (x.shape[dim] * 2 * _HALF)
+    found = (last - first).abs() <= margin
+    return ((x - first).abs() <= margin).all(dim, keepdim=True) if bool(found.any()) else found
+
+
 def _level(x: Tensor) -> Tensor:
     """Make rows constant that are but for rounding: that of their inputs, as drawn here, may stop what drifts."""
-    first = x[..., :1]
-    margin = first.abs() * (x.shape[-1] * 2 * _HALF)
-    if not bool(((x[..., -1:] - first).abs() <= margin).any()):
-        return x
-    return torch.where(((x - first).abs() <= margin).all(-1, keepdim=True), first, x)
+    found = constant(x, -1)
+    return torch.where(found, x[..., :1], x) if bool(found.any()) else x
 
 
 def _farthest(x: Tensor) -> Tensor:
     """Return how far the sums of rows drift, at most: a term that many are like may round down where a kernel's own,
     a little larger, rounds up."""
-    nearby = (1.0,) if x.numel() > _LARGE else (1.0, 1 - _NEARBY, 1 + _NEARBY)
-    off = torch.stack([_running(x * f)[..., -1] - x.sum(-1) * f for f in nearby])
-    farthest: Tensor = off.gather(0, off.abs().argmax(0, keepdim=True))[0]
+    total = x.sum(-1)
+    farthest = _running(x)[..., -1] - total
+    for factor in (1 - _NEARBY, 1 + _NEARBY) if x.numel() <= _LARGE else ():
+        off = _running(x * factor)[..., -1] - total * factor
+        farthest = torch.where(off.abs() > farthest.abs(), off, farthest)
     return farthest
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._drift import constant
+
 _WANDER = 1.2
 """Half epsilons of `|a| |b|` that stand for one standard deviation; four are then beyond the worst that was seen."""
 _ALIKE = 1 / 12
@@ -41,7 +43,7 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
     """
     if name in _SUMS:
         return _sums(name, args, result)
-    alike: Any = ()
+    alike: Tensor | None = None
     if name == "convolution":
         terms, norms = args[1].numel() // _outputs(args), _window_norms(*args)
     elif name in MATRICES:
@@ -49,12 +51,14 @@ def spread(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor | None:
         flat = right.dim() == 1
         terms = left.shape[-1]
         norms = left.norm(dim=-1, keepdim=not flat) * right.norm(dim=-1 if flat else -2, keepdim=not flat)
-        alike = terms and (_constant(left, -1, flat), _constant(right, -1 if flat else -2, flat))
+        if terms:
+            alike = constant(left, -1) & constant(right, -1 if flat else -2)
+            alike = alike.squeeze(-1) if flat else alike
     else:
         return None
     found = torch.maximum(_size(result) * (terms / 2) ** 0.5, norms * _WANDER)
-    if alike and all(bool(a.any()) for a in alike):
-        found = torch.maximum(found, result.abs() * (alike[0] & alike[1]) * (terms * _ALIKE))
+    if alike is not None and bool(alike.any()):
+        found = torch.maximum(found, result.abs() * alike * (terms * _ALIKE))
     return found
 
 
@@ -68,14 +72,6 @@ def _size(result: Tensor) -> Tensor:
         fine = squares.isfinite()
         size = squares.where(fine, 0.0).sum(-1, keepdim=True) / fine.sum(-1, keepdim=True).clamp_min_(1)
     return size.sqrt_()
-
-
-def _constant(factor: Tensor, dim: int, flat: bool) -> Tensor:
-    """Tell which rows or columns are one value, as far as that shows in a running sum of theirs."""
-    first = factor.select(dim, 0).unsqueeze(dim)
-    near = (factor - first).abs() <= first.abs() * (factor.shape[dim] * 2.0**-23)
-    found: Tensor = near.all(dim, keepdim=not flat)
-    return found
 
 
 def _sums(name: str, args: tuple[Any, ...], result: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ._drift import drift
@@ -58,31 +59,30 @@ class Apart(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate 
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run the operator step by step; what its steps call comes here whole too, like `matmul`."""
-        name = func.overloadpacket.__name__
-        several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
-        if several or func._can_decompose():
-            try:
-                return self._apart(func, *args, **(kwargs or {}))
-            except (NotImplementedError, RuntimeError, TypeError, AssertionError):
-                pass  # torch has no steps for these arguments: the operator is one
-        return self.step(func, types, args, kwargs or {})
+        result = in_steps(self, func, args, kwargs or {})
+        return self.step(func, types, args, kwargs or {}) if result is NotImplemented else result
 
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is one step."""
         return super().__torch_dispatch__(func, types, args, kwargs)
 
-    def _apart(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        from torch._decomp import decomposition_table
 
-        steps = decomposition_table.get(func, func.decompose)
-        with self:
-            if func is torch.ops.aten.native_group_norm.default:
-                result = _group_norm(steps, *args)
-            else:
-                result = steps(*args, **kwargs)
-        if result is NotImplemented:
-            raise NotImplementedError
-        return result
+def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator that is several steps in one as these, under a mode; `NotImplemented` where it is one step."""
+    from torch._decomp import decomposition_table
+
+    name = func.overloadpacket.__name__
+    several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
+    if several or func._can_decompose():
+        try:
+            steps = decomposition_table.get(func, func.decompose)
+            with mode:
+                if func is torch.ops.aten.native_group_norm.default:
+                    return _group_norm(steps, *args)
+                return steps(*args, **kwargs)
+        except (NotImplementedError, RuntimeError, TypeError, AssertionError):
+            pass  # torch has no steps for these arguments
+    return NotImplemented
 
 
 class Rounding(Apart):  # type: ignore[no-untyped-call]  # torch does not annotate it
