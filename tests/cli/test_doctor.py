@@ -17,6 +17,7 @@ class Open:
     """Stands for a pool on a machine that closes nothing in; no worker starts."""
 
     isolation, layers = "none", ("process-group", "rlimits")
+    promises = ("memory is bounded",)
 
     def __init__(self, *_, **__):
         pass
@@ -83,6 +84,8 @@ def test_layers_that_do_not_hold_are_missing(monkeypatch, tmp_path):
     assert not facts["absent"].ok and "bubblewrap" in facts["absent"].remedy
     assert {"seccomp", "no-network", "closed files"} <= set(facts["absent"].what.split(", "))
     assert "rlimits" not in facts["absent"].what
+    assert facts["promises"].what == "memory is bounded"
+    assert not facts["not promised"].ok and "no network" in facts["not promised"].what.split("; ")
     assert not facts["compilers"].ok
 
 

@@ -70,6 +70,14 @@ def any_pool(request: pytest.FixtureRequest, pools: Callable[[str], Pool]) -> It
     pool.arena.reset()
 
 
+@pytest.fixture(params=[kind for kind in KINDS if kind != "none"])
+def closed_pool(request: pytest.FixtureRequest, pools: Callable[[str], Pool]) -> Iterator[Pool]:
+    """Each kind of isolation that closes files here."""
+    pool = pools(request.param)
+    yield pool
+    pool.arena.reset()
+
+
 @pytest.fixture
 def run(pool: Pool) -> Callable[..., Worker]:
     """Start a worker on a source text, call it once on four ones, and return it for inspection."""

@@ -122,12 +122,12 @@ def test_a_trusted_baseline_compiles_with_a_cache_that_candidates_do_not_see(poo
     with pool.worker(payload(text, trusted=True)) as worker:
         worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])
     assert (cache / "seen").is_file()
-    if pool.isolation != "none":
+    if "a baseline's compile cache is not seen by candidates" in pool.promises:
         for folder in (str(cache), "/cache"):
             text = f"def run(x): return x + len(open({folder + '/seen'!r}).read())\n"
             with pool.worker(payload(text)) as worker:
                 number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
-                with pytest.raises(WorkerFailure, match="No such file"):
+                with pytest.raises(WorkerFailure, match=r"FileNotFoundError|PermissionError"):
                     worker.call([number])
 
 

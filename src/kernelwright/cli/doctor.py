@@ -168,7 +168,7 @@ def _peaks() -> Iterator[Fact]:
 
 def _sandbox() -> Iterator[Fact]:
     from ..landlock import landlock_version
-    from ..sandbox import LAYERS, Pool
+    from ..sandbox import LAYERS, PROMISES, Pool
 
     with Pool(Settings.from_environment(), arena_bytes=1 << 20) as pool:
         absent = [layer for layer in LAYERS if layer not in pool.layers]
@@ -177,6 +177,15 @@ def _sandbox() -> Iterator[Fact]:
             words = [*absent, *(["closed files"] if pool.isolation == "none" else [])]
             yield Fact(
                 "sandbox", "absent", False, ", ".join(words), "install bubblewrap; KERNELWRIGHT_SANDBOX=auto"
+            )
+        yield Fact("sandbox", "promises", True, "; ".join(pool.promises))
+        if broken := [promise for promise in PROMISES if promise not in pool.promises]:
+            yield Fact(
+                "sandbox",
+                "not promised",
+                False,
+                "; ".join(broken),
+                "install bubblewrap, or use a newer Linux",
             )
     version = landlock_version()
     what = (

@@ -17,6 +17,7 @@ from ._arena import Arena
 from ._layers import LAYERS
 from ._outside import settle
 from ._pool import Pool
+from ._promises import PROMISES, promises
 from ._types import (
     Alone,
     Argument,
@@ -37,6 +38,7 @@ from ._worker import Worker
 
 __all__ = [
     "LAYERS",
+    "PROMISES",
     "Alone",
     "Arena",
     "Argument",
@@ -54,5 +56,6 @@ __all__ = [
     "WatchMode",
     "Worker",
     "WorkerFailure",
+    "promises",
     "settle",
 ]

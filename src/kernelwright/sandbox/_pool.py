@@ -30,6 +30,7 @@ from ._environment import environment, physical_cores
 from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
 from ._process import START_S, Zygote
+from ._promises import promises
 from ._types import Payload, WorkerFailure
 from ._worker import Worker
 
@@ -124,6 +125,11 @@ class Pool(Closing):
             with self.worker(Payload(candidate)) as worker:
                 self._layers = active_layers(worker, self._kind)
         return self._layers
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """Name what the layers that hold keep together: what may be relied on here, and nothing else."""
+        return promises(self.layers)
 
     def new_arena(self, size_bytes: int) -> Arena:
         """Make another arena whose slots this pool's workers can be bound to; the caller closes it."""

@@ -14,7 +14,9 @@ def probe(request: Any) -> Message:
     """Attempt each thing that must fail; `request` names what is the judge's."""
     return {
         "secret": not _opens(request["secret"], os.O_RDONLY),
-        "read-only": not _writes(Path(__file__).parent) and not _writes(Path("/usr")),
+        "read-only": not _writes(Path(__file__).parent)
+        and not _writes(Path("/usr"))
+        and not _truncates(request["secret"]),
         "private-tmp": _writes(Path.cwd()) and not Path(request["secret"]).exists(),
         "no-network": not _connects(request["port"]),
         "seccomp": filter_works(),
@@ -37,6 +39,15 @@ def _writes(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         path.unlink()
     return opened
+
+
+def _truncates(path: str) -> bool:
+    """Cut a file to the length that it has, which Landlock refuses since its third version only."""
+    try:
+        os.truncate(path, os.stat(path).st_size)  # noqa: PTH116
+    except OSError:
+        return False
+    return True
 
 
 def _connects(port: int) -> bool:

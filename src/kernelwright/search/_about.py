@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from ..devices import Device
 from ..records import Run, Task
+from ..sandbox import PROMISES, promises
 from .recipe import SETTING, recipe_of
 from .tuners import DEFAULT_TUNER
 
@@ -43,8 +44,8 @@ def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
 
     Example:
         >>> environment_of([{"event": "run", "environment": {"torch": "2.13"}},
-        ...                 {"event": "isolation", "layers": ["rlimits", "seccomp"]}])
-        {'torch': '2.13', 'isolation': 'rlimits, seccomp'}
+        ...                 {"event": "isolation", "layers": ["rlimits", "seccomp"]}])["sandbox promises"]
+        'memory is bounded'
     """
     found: dict[str, str] = {}
     for event in events:
@@ -52,7 +53,11 @@ def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
             case {"event": "run", "environment": {**about}}:
                 found |= {str(name): str(value) for name, value in about.items()}
             case {"event": "isolation", "layers": [*layers]}:
-                found["isolation"] = ", ".join(map(str, layers))
+                names = [str(layer) for layer in layers]
+                kept = promises(names)
+                found["isolation"] = ", ".join(names)
+                found["sandbox promises"] = "; ".join(kept)
+                found["sandbox does not promise"] = "; ".join(p for p in PROMISES if p not in kept) or "-"
     return found
 
 
