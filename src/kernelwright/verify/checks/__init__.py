@@ -21,7 +21,7 @@ from .relations import Relations
 from .repeatable import Repeatable
 from .returns import Returns
 from .state import StateUnchanged
-from .weights import WeightsFollowed
+from .weights import WeightElementsFollowed, WeightsFollowed
 
 __all__ = ["CHECKS", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
 
@@ -29,8 +29,8 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Relations(),
-    Modes(), Calls(), ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), WeightElementsFollowed(),
+    Repeatable(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 OF_RANDOM = frozenset({"modes", "process-clean"})
@@ -39,4 +39,4 @@ OF_RANDOM = frozenset({"modes", "process-clean"})
 
 def check_names() -> tuple[str, ...]:
     """Name every check that can be switched off, in the order they run."""
-    return (*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES)))
+    return tuple(dict.fromkeys((*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES)))))
