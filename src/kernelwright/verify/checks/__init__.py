@@ -16,14 +16,14 @@ from .inputs import InputsUnchanged
 from .layout import Layout
 from .modes import Modes
 from .one_element import OneElement
-from .process import ProcessClean
+from .process import ProcessClean, ProcessesGone
 from .relations import Relations
 from .repeatable import Repeatable
 from .returns import Returns
 from .state import StateUnchanged
 from .weights import WeightElementsFollowed, WeightsFollowed
 
-__all__ = ["CHECKS", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
+__all__ = ["CHECKS", "LAST", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
 
 CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
@@ -33,10 +33,12 @@ PROBES: tuple[Probe, ...] = (
     Repeatable(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
+LAST: tuple[Probe, ...] = (ProcessesGone(),)
+"""Look at the workers once all workloads were called."""
 OF_RANDOM = frozenset({"modes", "process-clean"})
 """The probes that ask for no particular values, and so for random outputs too."""
 
 
 def check_names() -> tuple[str, ...]:
     """Name every check that can be switched off, in the order they run."""
-    return tuple(dict.fromkeys((*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES)))))
+    return tuple(dict.fromkeys((*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES, *LAST)))))
