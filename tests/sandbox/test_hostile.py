@@ -142,7 +142,7 @@ def test_a_process_left_at_import_is_counted_and_dies(any_pool: Pool) -> None:
 def test_a_worker_cannot_hand_its_orphans_on(any_pool: Pool) -> None:
     if "seccomp" not in any_pool.layers:
         pytest.skip("without the system call filter a worker may stop adopting its orphans")
-    text = f"{LEAVE}ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)\nleave()\ndef run(x): return x + 1\n"
+    text = f"{LEAVE}assert ctypes.CDLL(None).prctl(36, 0, 0, 0, 0) == -1\nleave()\ndef run(x): return x + 1\n"
     with any_pool.worker(payload(text)) as worker:
         assert worker.audit().processes == 1
 
