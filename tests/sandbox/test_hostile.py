@@ -116,6 +116,37 @@ def test_processes_that_detach_die_with_the_worker(any_pool: Pool) -> None:
     assert not any(_runs(pid) for pid in below)
 
 
+LEAVE = """
+import ctypes, os, time
+
+def leave():
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(1000)
+    os._exit(0)
+
+"""
+
+
+def test_a_process_left_at_import_is_counted_and_dies(any_pool: Pool) -> None:
+    with any_pool.worker(payload(f"{LEAVE}leave()\ndef run(x): return x + 1\n")) as worker:
+        assert worker.audit().processes == 1
+        below = [p.pid for p in psutil.Process(worker.pid).children() if p.status() != "zombie"]
+    assert len(below) == 1
+    assert not _runs(below[0])
+
+
+def test_a_worker_cannot_hand_its_orphans_on(any_pool: Pool) -> None:
+    if "seccomp" not in any_pool.layers:
+        pytest.skip("without the system call filter a worker may stop adopting its orphans")
+    text = f"{LEAVE}assert ctypes.CDLL(None).prctl(36, 0, 0, 0, 0) == -1\nleave()\ndef run(x): return x + 1\n"
+    with any_pool.worker(payload(text)) as worker:
+        assert worker.audit().processes == 1
+
+
 def test_a_fork_bomb_stays_small_and_dies(pool: Pool) -> None:
     if "pid-namespace" not in pool.layers:
         pytest.skip("without a PID namespace the number of processes is not bounded")

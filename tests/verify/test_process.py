@@ -4,8 +4,10 @@ from itertools import chain, count, repeat
 
 import pytest
 
+from kernelwright.sandbox import Audit
+from kernelwright.verify import verify
 from kernelwright.verify.checks import process
-from kernelwright.verify.checks.process import idle_share
+from kernelwright.verify.checks.process import compare_audits, idle_share
 
 
 class Idle:
@@ -51,3 +53,53 @@ def test_threads_that_spin_for_a_while_and_rest_do_not_compute():
 
 def test_a_thread_that_spins_on_computes():
     assert idle_share(Spinning(count(0.0, 4e4))) > process._IDLE_CPU
+
+
+LEAVE = """
+import os, time, torch
+
+def leave():
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(1000)
+    os._exit(0)
+
+begun = []
+
+def once():
+    if not begun:
+        begun.append(leave())
+
+"""
+ANSWER = "    return torch.softmax(x, -1) * weight\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        f"leave()\ndef run(x, weight):\n{ANSWER}",
+        f"def run(x, weight):\n    once()\n{ANSWER}",
+        "import threading\nthreading.Timer(0.01, leave).start()\n"
+        f"def run(x, weight):\n    time.sleep(0.02)\n{ANSWER}",
+        f"def run(x, weight):\n    if x.shape != (24, 48): once()\n{ANSWER}",
+    ],
+    ids=["at import", "in a call", "between", "on hidden workloads only"],
+)
+def test_a_process_that_is_left_is_refused_whenever_it_was_started(rest, problem, pool, make):
+    found = verify(problem, *make(LEAVE + rest), pool=pool)
+    assert found.failure == "process-clean", [f for f in found.findings if f.status != "pass"]
+    assert "left alive" in found.findings[-1].message
+
+
+def test_one_that_was_there_after_loading_and_ended_since_is_told():
+    audits = [Audit(threads=1, processes=n, descriptors=(), cpu_us=0.0, rss_bytes=0) for n in (1, 0)]
+    assert compare_audits(*audits) == "1 process that it started was left alive"
+    assert compare_audits(audits[1], audits[1]) == ""
+
+
+def test_a_process_that_ended_is_none(problem, pool, make):
+    body = f"import subprocess, torch\nsubprocess.run(['/bin/true'])\ndef run(x, weight):\n{ANSWER}"
+    assert verify(problem, *make(body), pool=pool).status == "accepted"

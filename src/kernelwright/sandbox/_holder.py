@@ -155,14 +155,17 @@ class Holder:
         return {"tensors": described, **self._copy_out(tensors, capacity)}
 
     def set_state(self, tensors: list[Any], *, in_place: bool) -> Message:
-        """Take state by name: strict names, shapes and dtypes for modules, in order for everything else."""
+        """Take state by name: strict names, shapes and dtypes for modules, in order for everything else.
+
+        In place, tensors that are not named stay as they are.
+        """
         given = {name: self._slot(slot).contiguous().clone() for name, slot in tensors}
         current = self._current_state()
         if self._style == "module" or current:
-            _require_fit(current, given)
+            _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
         if in_place:
-            for name, tensor in current.items():
-                tensor.copy_(given[name])
+            for name, tensor in given.items():
+                current[name].copy_(tensor)
         elif self._style == "module":
             replaced = self._prepared is not None
             self._kernel.load_state_dict(given, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module

@@ -1,7 +1,8 @@
 """A seccomp filter: system calls that no kernel needs and that reach beyond the process are refused.
 
 Covers: tracing and reading other processes, mounting, namespaces, new sockets (all of them on a CPU, all but
-AF_UNIX for a GPU's driver), BPF, perf, keys, io_uring, modules, clocks, outliving the parent. x86_64, aarch64.
+AF_UNIX for a GPU's driver), BPF, perf, keys, io_uring, modules, clocks, outliving the parent, handing one's orphans to
+another process. x86_64, aarch64.
 Does not cover: bugs in the calls that are left, timing side channels, other architectures (reported as absent).
 """
 
@@ -33,7 +34,7 @@ _DENIED: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 _SOCKET, _CLONE, _CLONE3, _PRCTL = (41, 198), (56, 220), (435, 435), (157, 167)
 _NAMESPACE_FLAGS = 0x7E020000
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 36, 38, 22
 _LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _X32 = 0x40000000
@@ -68,8 +69,8 @@ def _instructions(machine: str, *, unix_sockets: bool) -> list[bytes]:
     code += [_op(_JEQ, _CLONE3[column], 0, 1), _op(_RET, missing)]
     code += [_op(_JEQ, _CLONE[column], 0, 4), _argument(0), _op(_JSET, _NAMESPACE_FLAGS, 0, 1)]
     code += [_op(_RET, deny), _op(_RET, _ALLOW)]
-    code += [_op(_JEQ, _PRCTL[column], 0, 4), _argument(0), _op(_JEQ, _PR_SET_PDEATHSIG, 0, 1)]
-    code += [_op(_RET, deny), _op(_RET, _ALLOW)]
+    code += [_op(_JEQ, _PRCTL[column], 0, 5), _argument(0), _op(_JEQ, _PR_SET_PDEATHSIG, 1, 0)]
+    code += [_op(_JEQ, _PR_SET_CHILD_SUBREAPER, 0, 1), _op(_RET, deny), _op(_RET, _ALLOW)]
     if unix_sockets:
         code += [_op(_JEQ, _SOCKET[column], 0, 4), _argument(0), _op(_JEQ, socket.AF_UNIX, 1, 0)]
         code += [_op(_RET, deny), _op(_RET, _ALLOW)]

@@ -67,7 +67,8 @@ class Worker(Held):
 
         Args:
             state: tensors by name; names, shapes and dtypes must be exactly a module's own.
-            in_place: write into the tensors that are there, instead of `load_state_dict`.
+            in_place: write into the tensors that are there, instead of `load_state_dict`; those that are not
+                named stay as they are.
             deadline_s: seconds.
         """
         size = sum(t.numel() * t.element_size() + 8192 for t in state.values()) + 8192

@@ -13,7 +13,7 @@ from ._observe import observe
 from ._protocol import Depth, Probe, failed, passed, unknown
 from ._triage import triage
 from ._trial import Trial, describe
-from .checks import CHECKS, OF_RANDOM, PROBES, SWEEPS
+from .checks import CHECKS, LAST, OF_RANDOM, PROBES, SWEEPS
 
 LOADS, RUNS, SUPPORTED, FINISHED = "loads", "runs", "supported", "finished"
 """Checks of the driver itself; they cannot be switched off."""
@@ -126,6 +126,8 @@ def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledg
     if depth == "full":
         for workload in _by_size((*task.split(Split.HIDDEN), *task.split(Split.CONFIRM))):
             yield from _calls(trial, trial.oracle.case(workload, trial.seeds.draw()), disabled, ledger)
+    if first is not None:
+        yield from _probes(trial, first, LAST, disabled)
     yield passed(FINISHED)
 
 

@@ -16,27 +16,29 @@ from .inputs import InputsUnchanged
 from .layout import Layout
 from .modes import Modes
 from .one_element import OneElement
-from .process import ProcessClean
+from .process import ProcessClean, ProcessesGone
 from .relations import Relations
 from .repeatable import Repeatable
 from .returns import Returns
 from .state import StateUnchanged
-from .weights import WeightsFollowed
+from .weights import WeightElementsFollowed, WeightsFollowed
 
-__all__ = ["CHECKS", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
+__all__ = ["CHECKS", "LAST", "OF_RANDOM", "PROBES", "SWEEPS", "check_names"]
 
 CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Relations(),
-    Modes(), Calls(), ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), WeightElementsFollowed(),
+    Repeatable(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
+LAST: tuple[Probe, ...] = (ProcessesGone(),)
+"""Look at the workers once all workloads were called."""
 OF_RANDOM = frozenset({"modes", "process-clean"})
 """The probes that ask for no particular values, and so for random outputs too."""
 
 
 def check_names() -> tuple[str, ...]:
     """Name every check that can be switched off, in the order they run."""
-    return (*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES)))
+    return tuple(dict.fromkeys((*(c.name for c in CHECKS), *(p.name for p in (*SWEEPS, *PROBES, *LAST)))))

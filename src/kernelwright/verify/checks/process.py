@@ -35,6 +35,18 @@ class ProcessClean:
         return passed(self.name, idle_share=share)
 
 
+class ProcessesGone:
+    """Count the processes below every worker once all workloads were called: none is the worker's own."""
+
+    name = "process-clean"
+    depth: Depth = "screen"
+
+    def probe(self, trial: Trial, case: Case) -> Finding:  # noqa: ARG002 - the protocol's signature
+        """Fail where one is alive, whenever it was started; `case` is not called."""
+        left = sum(now.processes for _, now in trial.audits())
+        return failed(self.name, _left(left)) if left else passed(self.name)
+
+
 def idle_share(worker: Worker) -> float:
     """Return the share of a core that a worker uses unasked, or asks for in vain on a busy machine.
 
@@ -65,10 +77,17 @@ def compare_audits(loaded: Audit, now: Audit) -> str:
         return f"the global switch {now.flags[0]} was changed"
     if now.environment:
         return f"environment variable {now.environment[0]} was changed"
-    if now.processes > loaded.processes:
-        return f"{now.processes - loaded.processes} more processes run than after loading"
+    if left := max(loaded.processes, now.processes):
+        return _left(left)
     if len(now.descriptors) > len(loaded.descriptors) + _MORE_DESCRIPTORS:
         return (
             f"{len(now.descriptors) - len(loaded.descriptors)} more descriptors are open than after loading"
         )
     return ""
+
+
+def _left(processes: int) -> str:
+    one = processes == 1
+    return (
+        f"{processes} {'process that it started was' if one else 'processes that it started were'} left alive"
+    )
