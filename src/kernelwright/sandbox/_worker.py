@@ -187,6 +187,18 @@ class Worker(Held):
         self._connection.rest()
         return Fetched(outputs, facts, time_us, frozen, cpu_us)
 
+    def outputs_of(self, reply: Reply) -> tuple[Tensor, ...] | None:
+        """Read every output of a request's calls at once, before anything else is asked of the worker.
+
+        Returns:
+            For each output a tensor whose first axis counts calls; none where the stopped worker cannot be
+            read or an output is not contiguous: `fetch` then takes them one after the other.
+        """
+        calls = self._calls[reply.first :]
+        if not self.reads_frozen or not self._connection.freezer.frozen or not calls or not calls[0].outputs:
+            return None
+        return self._handover.stacked([c.places for c in calls], calls[0].outputs)
+
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
         self._connection.ask({"op": "release"}, deadline_s)

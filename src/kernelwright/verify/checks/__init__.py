@@ -10,6 +10,7 @@ from .constants import ConstantsFollowed
 from .correct import Correct
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
+from .endurance import Endurance
 from .fresh_content import FreshContent
 from .guards import Guards
 from .inputs import InputsUnchanged
@@ -29,8 +30,8 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Relations(),
-    Modes(), Calls(), ProcessClean(),
+    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Endurance(),
+    Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 OF_RANDOM = frozenset({"modes", "process-clean"})
