@@ -5,6 +5,7 @@
 
 from .._protocol import Check, Probe
 from .aliasing import Aliasing
+from .arguments_only import ArgumentsOnly
 from .calls import Calls
 from .constants import ConstantsFollowed
 from .correct import Correct
@@ -30,11 +31,11 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), Repeatable(), Endurance(),
-    Relations(), Modes(), Calls(), ProcessClean(),
+    ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
+    Repeatable(), Endurance(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
-OF_RANDOM = frozenset({"modes", "process-clean"})
+OF_RANDOM = frozenset({"arguments-only", "modes", "process-clean"})
 """The probes that ask for no particular values, and so for random outputs too."""
 
 
