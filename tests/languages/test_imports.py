@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.languages import imported_names, outside_instructions
+from kernelwright.languages import imported_names, outside_instructions, writable_spans
 from kernelwright.verify.checks.arguments_only import read_besides
 
 CLEAN = (
@@ -64,3 +64,13 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.so").write_text("not a library")
     with pytest.raises(ValueError, match="no 64-bit"):
         imported_names(tmp_path / "a.so")
+
+
+@needs_compiler
+def test_zeros_belong_to_what_may_be_written(tmp_path: Path) -> None:
+    def size(source: str) -> int:
+        return sum(length for _, length in writable_spans(library(tmp_path, source)))
+
+    clean = size(CLEAN)
+    assert 0 < clean < 100_000
+    assert size('static char kept[100000];\nextern "C" char* f() { return kept; }') > 100_000

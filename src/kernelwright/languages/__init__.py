@@ -14,7 +14,7 @@ Each file's docstring shows how to write a candidate in that language.
 
 from ..errors import InputError
 from ..registry import Registry
-from ._imports import imported_names, outside_instructions
+from ._imports import imported_names, outside_instructions, writable_spans
 from ._protocol import Availability, Kernel, Language
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "imported_names",
     "language_names",
     "outside_instructions",
+    "writable_spans",
 ]
 
 _LANGUAGES = Registry("languages", "language")

@@ -15,6 +15,7 @@ from ._process import run_tool
 _DEADLINE_S = 20.0
 _LIMIT = 32_000_000
 _DYNAMIC_SYMBOLS = 11
+_LOADED, _WRITABLE = 1, 2
 _OUTSIDE = re.compile(
     r"\t(rdtscp?|rdrand|rdseed|rdpid|syscall|sysenter|svc)\b|\tint\s+\$0x80|\tmrs\s.*(cntvct_el0|cntpct_el0|rndr)"
 )
@@ -32,9 +33,7 @@ def imported_names(library: Path) -> frozenset[str]:
         >>> "strlen" in imported_names(Path(math.__file__)) if hasattr(math, "__file__") else False
         False
     """
-    raw = library.read_bytes()
-    if raw[:6] != b"\x7fELF\x02\x01":
-        raise ValueError(f"{library.name!r} is no 64-bit little-endian ELF library")
+    raw = _elf(library)
     (table,) = struct.unpack_from("<Q", raw, 40)
     size, count = struct.unpack_from("<HH", raw, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", raw, table + n * size) for n in range(count)]
@@ -51,6 +50,19 @@ def imported_names(library: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
+    """Return the segments that a library may write once it is loaded: offset from its base, bytes; zeros included.
+
+    Raises:
+        ValueError: where the file is no ELF library of 64 bits.
+    """
+    raw = _elf(library)
+    (table,) = struct.unpack_from("<Q", raw, 32)
+    size, count = struct.unpack_from("<HH", raw, 54)
+    headers = [struct.unpack_from("<IIQQQQQQ", raw, table + n * size) for n in range(count)]
+    return tuple((h[3], h[6]) for h in headers if h[0] == _LOADED and h[1] & _WRITABLE)
+
+
 def outside_instructions(library: Path) -> frozenset[str] | None:
     """Return the instructions of a library that read a clock, random numbers or the processor, or call the kernel.
 
@@ -65,3 +77,10 @@ def outside_instructions(library: Path) -> frozenset[str] | None:
     if done.returncode != 0:
         return None
     return frozenset(found[0].split()[0] for found in _OUTSIDE.finditer(done.output))
+
+
+def _elf(library: Path) -> bytes:
+    raw = library.read_bytes()
+    if raw[:6] != b"\x7fELF\x02\x01":
+        raise ValueError(f"{library.name!r} is no 64-bit little-endian ELF library")
+    return raw

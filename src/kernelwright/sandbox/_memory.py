@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import mmap
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -89,3 +90,24 @@ def read_alike(pid: int, addresses: Sequence[int], size_bytes: int) -> Tensor | 
         if count != len(part) * size_bytes:
             return None
     return copy
+
+
+def library_memory(pid: int, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
+    """Copy parts of a library that a process has loaded; `spans` are offsets from its base, and bytes.
+
+    Returns:
+        None where the process has no such library or may not be read.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return None
+    starts = [int(line.partition("-")[0], 16) for line in lines if line.endswith(f"/{name}")]
+    if not starts:
+        return None
+    taken = [read_memory(pid, min(starts) + offset, size) for offset, size in spans]
+    return (
+        b"".join(t.numpy().tobytes() for t in taken if t is not None)
+        if all(t is not None for t in taken)
+        else None
+    )

@@ -23,6 +23,7 @@ from ._channel import Message, encode
 from ._connection import Connection
 from ._handover import OFFSETS, Snapshot
 from ._held import Held
+from ._memory import library_memory
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
@@ -198,6 +199,10 @@ class Worker(Held):
         if not self.reads_frozen or not self._connection.freezer.frozen or not calls or not calls[0].outputs:
             return None
         return self._handover.stacked([c.places for c in calls], calls[0].outputs)
+
+    def library_memory(self, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
+        """Read parts of a library that the worker has loaded, by file name; none where it may not be read."""
+        return library_memory(self.pid, name, spans) if self.reads_frozen else None
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""

@@ -15,6 +15,7 @@ from .endurance import Endurance
 from .fresh_content import FreshContent
 from .guards import Guards
 from .inputs import InputsUnchanged
+from .kept import NothingKept
 from .layout import Layout
 from .modes import Modes
 from .one_element import OneElement
@@ -32,7 +33,7 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
     ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
-    Repeatable(), Endurance(), Relations(), Modes(), Calls(), ProcessClean(),
+    Repeatable(), NothingKept(), Endurance(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 OF_RANDOM = frozenset({"arguments-only", "modes", "process-clean"})
