@@ -14,9 +14,19 @@ Each file's docstring shows how to write a candidate in that language.
 
 from ..errors import InputError
 from ..registry import Registry
+from ._imports import imported_names, outside_instructions, writable_spans
 from ._protocol import Availability, Kernel, Language
 
-__all__ = ["Availability", "Kernel", "Language", "get_language", "language_names"]
+__all__ = [
+    "Availability",
+    "Kernel",
+    "Language",
+    "get_language",
+    "imported_names",
+    "language_names",
+    "outside_instructions",
+    "writable_spans",
+]
 
 _LANGUAGES = Registry("languages", "language")
 

@@ -19,7 +19,7 @@ from ..records import TensorSpec
 from ._arena import OutputRegion
 from ._channel import Message
 from ._connection import Connection
-from ._memory import read_memory
+from ._memory import read_alike, read_memory
 from ._types import FailureKind, OutputFact, WorkerFailure
 
 OFFSETS = TypeAdapter(tuple[int, ...])
@@ -64,6 +64,25 @@ class Handover:
         if len(known) != len(outputs):
             return []
         return [self._snapshot(place, spec) for place, spec in zip(known, outputs, strict=True)]
+
+    def stacked(self, places: Sequence[object], outputs: Sequence[TensorSpec]) -> tuple[Tensor, ...] | None:
+        """Read the contiguous outputs of many calls, each stacked along a new first axis; the worker must be stopped.
+
+        Returns:
+            None where an output is not contiguous or its bytes cannot be read.
+        """
+        stacks = []
+        for position, spec in enumerate(outputs):
+            said = [p[position : position + 1] if isinstance(p, list) else [p] for p in places]
+            addresses = [p[0] for p in said if p and isinstance(p[0], int) and 0 <= p[0] < 1 << 63]
+            if len(addresses) != len(places):
+                return None
+            raw = read_alike(self._connection.pid, addresses, spec_bytes(spec))
+            if raw is None:
+                return None
+            dtype: torch.dtype = getattr(torch, spec.dtype)
+            stacks.append(raw.view(dtype).reshape(len(places), *spec.shape))
+        return tuple(stacks)
 
     def interpret(
         self, taken: Sequence[Snapshot], facts: Sequence[OutputFact], outputs: Sequence[TensorSpec]

@@ -7,11 +7,15 @@ Does not cover: what the bytes mean; memory of a GPU.
 import contextlib
 import ctypes
 import mmap
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 _MOST_BYTES = 1 << 30
+_MOST_PIECES = 512
+"""Pieces of one request; the kernel takes 1024."""
 
 
 def mapped(descriptor: int, size_bytes: int) -> Tensor:
@@ -63,3 +67,47 @@ def may_read(pid: int) -> bool:
         return False
     start, _, _ = first.partition("-")
     return bool(start) and read_memory(pid, int(start, 16), 1) is not None
+
+
+def read_alike(pid: int, addresses: Sequence[int], size_bytes: int) -> Tensor | None:
+    """Copy `size_bytes` at each of many addresses of a process; none where the kernel refuses.
+
+    Example:
+        >>> import os
+        >>> x = torch.arange(4)
+        >>> ends = [x.data_ptr(), x.data_ptr() + 24]
+        >>> read_alike(os.getpid(), ends, 8).view(torch.int64).flatten().tolist()
+        [0, 3]
+    """
+    copy = torch.empty((len(addresses), size_bytes), dtype=torch.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.process_vm_readv.restype = ctypes.c_ssize_t
+    for first in range(0, len(addresses) if size_bytes else 0, _MOST_PIECES):
+        part = addresses[first : first + _MOST_PIECES]
+        theirs = (_Piece * len(part))(*(_Piece(a, size_bytes) for a in part))
+        ours = _Piece(copy.data_ptr() + first * size_bytes, len(part) * size_bytes)
+        count = libc.process_vm_readv(pid, ctypes.byref(ours), 1, theirs, len(part), 0)
+        if count != len(part) * size_bytes:
+            return None
+    return copy
+
+
+def library_memory(pid: int, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
+    """Copy parts of a library that a process has loaded; `spans` are offsets from its base, and bytes.
+
+    Returns:
+        None where the process has no such library or may not be read.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return None
+    starts = [int(line.partition("-")[0], 16) for line in lines if line.endswith(f"/{name}")]
+    if not starts:
+        return None
+    taken = [read_memory(pid, min(starts) + offset, size) for offset, size in spans]
+    return (
+        b"".join(t.numpy().tobytes() for t in taken if t is not None)
+        if all(t is not None for t in taken)
+        else None
+    )

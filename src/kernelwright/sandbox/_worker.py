@@ -23,6 +23,7 @@ from ._channel import Message, encode
 from ._connection import Connection
 from ._handover import OFFSETS, Snapshot
 from ._held import Held
+from ._memory import library_memory
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
@@ -187,6 +188,22 @@ class Worker(Held):
         cpu_us = _outside.cpu_us(self.pid) - cpu_before
         self._connection.rest()
         return Fetched(outputs, facts, time_us, frozen, cpu_us)
+
+    def outputs_of(self, reply: Reply) -> tuple[Tensor, ...] | None:
+        """Read every output of a request's calls at once, before anything else is asked of the worker.
+
+        Returns:
+            For each output a tensor whose first axis counts calls; none where the stopped worker cannot be
+            read or an output is not contiguous: `fetch` then takes them one after the other.
+        """
+        calls = self._calls[reply.first :]
+        if not self.reads_frozen or not self._connection.freezer.frozen or not calls or not calls[0].outputs:
+            return None
+        return self._handover.stacked([c.places for c in calls], calls[0].outputs)
+
+    def library_memory(self, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
+        """Read parts of a library that the worker has loaded, by file name; none where it may not be read."""
+        return library_memory(self.pid, name, spans) if self.reads_frozen else None
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""

@@ -88,6 +88,11 @@ class Trial:
         return self.oracle.problem
 
     @property
+    def build(self) -> Build:
+        """What was built of the candidate."""
+        return self._build
+
+    @property
     def remaining_s(self) -> float:
         """Seconds left of the deadline, never negative."""
         return max(0.0, self._end - time.monotonic())

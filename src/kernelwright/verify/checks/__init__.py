@@ -5,14 +5,17 @@
 
 from .._protocol import Check, Probe
 from .aliasing import Aliasing
+from .arguments_only import ArgumentsOnly
 from .calls import Calls
 from .constants import ConstantsFollowed
 from .correct import Correct
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
+from .endurance import Endurance
 from .fresh_content import FreshContent
 from .guards import Guards
 from .inputs import InputsUnchanged
+from .kept import NothingKept
 from .layout import Layout
 from .modes import Modes
 from .one_element import OneElement
@@ -29,13 +32,13 @@ CHECKS: tuple[Check, ...] = (
     Returns(), Layout(), Aliasing(), Guards(), Correct(), InputsUnchanged(), StateUnchanged(),
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
-    EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(), WeightElementsFollowed(),
-    Repeatable(), Relations(), Modes(), Calls(), ProcessClean(),
+    ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
+    WeightElementsFollowed(), Repeatable(), NothingKept(), Endurance(), Relations(), Modes(), Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)
 """Look at the workers once all workloads were called."""
-OF_RANDOM = frozenset({"modes", "process-clean"})
+OF_RANDOM = frozenset({"arguments-only", "modes", "process-clean"})
 """The probes that ask for no particular values, and so for random outputs too."""
 
 

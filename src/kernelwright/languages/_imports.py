@@ -1,0 +1,86 @@
+"""What a compiled library asks of the system: imported symbols, and instructions that read a clock or call the kernel.
+
+Covers: ELF of 64 bits, little-endian; instructions where objdump is installed.
+Does not cover: symbols and instructions of the libraries that it is linked with; code that is made at run time, or
+hidden from a linear disassembly.
+"""
+
+import re
+import shutil
+import struct
+from pathlib import Path
+
+from ._process import run_tool
+
+_DEADLINE_S = 20.0
+_LIMIT = 32_000_000
+_DYNAMIC_SYMBOLS = 11
+_LOADED, _WRITABLE = 1, 2
+_OUTSIDE = re.compile(
+    r"\t(rdtscp?|rdrand|rdseed|rdpid|syscall|sysenter|svc)\b|\tint\s+\$0x80|\tmrs\s.*(cntvct_el0|cntpct_el0|rndr)"
+)
+"""x86-64 and AArch64: time stamps, random numbers, the processor's number, system calls."""
+
+
+def imported_names(library: Path) -> frozenset[str]:
+    """Return the names of the symbols that a library imports, without versions.
+
+    Raises:
+        ValueError: where the file is no ELF library of 64 bits.
+
+    Example:
+        >>> import math
+        >>> "strlen" in imported_names(Path(math.__file__)) if hasattr(math, "__file__") else False
+        False
+    """
+    raw = _elf(library)
+    (table,) = struct.unpack_from("<Q", raw, 40)
+    size, count = struct.unpack_from("<HH", raw, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", raw, table + n * size) for n in range(count)]
+    names: set[str] = set()
+    for _, kind, _, _, offset, length, link, _, _, entry in headers:
+        if kind != _DYNAMIC_SYMBOLS:
+            continue
+        strings = headers[link][4]
+        for place in range(offset, offset + length, entry):
+            name, _, _, section = struct.unpack_from("<IBBH", raw, place)
+            if name and not section:
+                start = strings + name
+                names.add(raw[start : raw.index(b"\0", start)].decode(errors="replace"))
+    return frozenset(names)
+
+
+def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
+    """Return the segments that a library may write once it is loaded: offset from its base, bytes; zeros included.
+
+    Raises:
+        ValueError: where the file is no ELF library of 64 bits.
+    """
+    raw = _elf(library)
+    (table,) = struct.unpack_from("<Q", raw, 32)
+    size, count = struct.unpack_from("<HH", raw, 54)
+    headers = [struct.unpack_from("<IIQQQQQQ", raw, table + n * size) for n in range(count)]
+    return tuple((h[3], h[6]) for h in headers if h[0] == _LOADED and h[1] & _WRITABLE)
+
+
+def outside_instructions(library: Path) -> frozenset[str] | None:
+    """Return the instructions of a library that read a clock, random numbers or the processor, or call the kernel.
+
+    Returns:
+        None where objdump is not installed or cannot read the file.
+    """
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return None
+    command = [objdump, "-d", "--no-show-raw-insn", str(library)]
+    done = run_tool(command, deadline_s=_DEADLINE_S, limit=_LIMIT)
+    if done.returncode != 0:
+        return None
+    return frozenset(found[0].split()[0] for found in _OUTSIDE.finditer(done.output))
+
+
+def _elf(library: Path) -> bytes:
+    raw = library.read_bytes()
+    if raw[:6] != b"\x7fELF\x02\x01":
+        raise ValueError(f"{library.name!r} is no 64-bit little-endian ELF library")
+    return raw
