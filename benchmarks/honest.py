@@ -1,190 +1,211 @@
-"""How often the simplest honest kernel is refused: one that adds up term after term, in float32.
+"""How often honest kernels are refused: every own problem, written again in every way of `benchmarks.rewritings`.
 
-    python -m benchmarks.honest --seeds 10
-    python -m benchmarks.honest --backward --only norm
+    python -m benchmarks.honest --verifications 50000 --out build/honest.jsonl
+    python -m benchmarks.honest --backward --only norm --rewriting welford
+    python -m benchmarks.honest --dtype bfloat16 --json
 
-Every own problem, at a small size, is evaluated by its reference under a mode that takes operators of several steps
-apart and adds sums, means, variances, scans, products and convolutions up one term after another. Such an answer is
-right, and the judge's comparison must say so on every workload that a verification has: search, hidden and confirm.
+One verification compares one answer (a problem, a rewriting, a workload, a seed) as the judge does. Problems are
+shrunk; a rewriting that has nothing to change in a problem is not counted. With `--out`, a run that was stopped goes
+on where it was; `--part 1/2` takes every second problem, so that two processes share the work.
 """
 
 import argparse
+import json
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import SystemRandom
 from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.errors import TaskError
-from kernelwright.records import CheckStatus
+from kernelwright.records import CheckStatus, Workload
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks._rounding import in_steps
 from kernelwright.verify import Oracle
+from kernelwright.verify._case import Case
 from kernelwright.verify.checks.correct import compare_outputs
 
 from .problems import problems
+from .rewritings import REWRITINGS
 
 MOST = 40_000
 """Elements of a problem."""
+NARROW = """
+_Declared, _drawn = Model, get_inputs
+
+
+class Model(_Declared):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.to(torch.{dtype})
+
+
+def get_inputs():
+    return [t.to(torch.{dtype}) if t.is_floating_point() else t for t in _drawn()]
+"""
+"""What makes a problem one of half precision."""
 
 
 @dataclass
 class Count:
-    """Cases that were judged, and those of which the answer was refused."""
+    """Answers that were judged, by rewriting, and those refused."""
 
-    judged: int = 0
-    refused: tuple[str, ...] = ()
+    problem: str = ""
+    judged: dict[str, int] = field(default_factory=dict)
+    refused: list[tuple[str, str, int]] = field(default_factory=list)
+    """Rewriting, workload and seed."""
+    note: str = ""
+    """Why nothing was judged."""
+
+    @property
+    def total(self) -> int:
+        """Answers judged."""
+        return sum(self.judged.values())
 
 
 def main() -> None:
-    """Print one line for each problem, and the share refused."""
+    """Print a line for each problem, then what was refused by problem and by rewriting."""
+    options = _options()
+    torch.set_num_threads(1)
+    done = _done(options.out)
+    found = list(done.values())
+    begun, total = time.monotonic(), sum(c.total for c in found)
+    for name, path, dtype, backward, seed in _jobs(options):
+        if total >= options.verifications:
+            break
+        if name in done:
+            continue
+        count = judged(path, seed, options.rewriting, dtype=dtype, backward=backward)
+        count.problem = name
+        found.append(count)
+        total += count.total
+        if options.out:
+            with options.out.open("a") as file:
+                file.write(json.dumps(asdict(count)) + "\n")
+        rate = (total - sum(c.total for c in done.values())) / (time.monotonic() - begun)
+        left = (options.verifications - total) / rate / 60 if rate else 0
+        wrong = sorted({r[0] for r in count.refused})
+        print(
+            f"{name:52} {len(count.refused):4} of {count.total:5}; {total} in all, {left:.0f} min left", *wrong,
+            count.note[:80], file=sys.stderr, flush=True,
+        )  # fmt: skip
+    print(json.dumps(summary(found), indent=1) if options.json else report(found))
+    sys.exit(any(c.refused for c in found))
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=4, help="draws of every workload")
-    parser.add_argument("--backward", action="store_true", help="forward and backward together")
+    parser.add_argument("--verifications", type=int, default=50_000, help="how many answers to judge at most")
+    parser.add_argument("--seeds", type=int, default=50, help="draws of every workload at most")
+    parser.add_argument("--backward", action="store_true", help="forward and backward together only")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="this dtype only")
     parser.add_argument("--only", default="", help="problems whose name holds this")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    total = Count()
-    for _, path in problems():
-        if options.only not in path.stem:
-            continue
-        begun = time.monotonic()
-        try:
-            oracle = load(path, backward=options.backward)
-        except TaskError as error:
-            print(f"{path.stem:36} {error}"[:120], flush=True)
-            continue
-        count = judge(oracle, [SystemRandom().getrandbits(48) for _ in range(options.seeds)])
-        total.judged += count.judged
-        total.refused += count.refused
-        seconds = time.monotonic() - begun
-        print(
-            f"{path.stem:36} {len(count.refused):4} of {count.judged:5} {seconds:6.1f} s",
-            *count.refused,
-            flush=True,
-        )
-    print(f"{len(total.refused)} of {total.judged} answers refused")
-    sys.exit(bool(total.refused))
+    parser.add_argument("--rewriting", nargs="*", choices=list(REWRITINGS), default=list(REWRITINGS))
+    parser.add_argument("--part", default="0/1", help="I/N: every N-th problem, from the I-th")
+    parser.add_argument("--out", type=Path, help="keep the counts here and go on from them")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
 
 
-def load(path: Path, *, backward: bool = False) -> Oracle:
-    """Load a problem, shrunk."""
-    return Oracle(Problem(load_task(path, max_elements=MOST, backward=backward)))
+def _done(path: Path | None) -> dict[str, Count]:
+    if path is None or not path.exists():
+        return {}
+    counts = [Count(**json.loads(line)) for line in path.read_text().splitlines()]
+    return {c.problem: c for c in counts}
 
 
-def judge(oracle: Oracle, seeds: Sequence[int]) -> Count:
-    """Evaluate every workload under every seed term after term, and compare as the judge does."""
-    count, problem = Count(), oracle.problem
+def _jobs(options: argparse.Namespace) -> Iterator[tuple[str, Path, str, bool, int]]:
+    """Yield name, file, dtype, whether backward too, and the number of the draw."""
+    part, parts = map(int, options.part.split("/"))
+    kinds = [("float32", False), ("float32", True), ("bfloat16", False), ("float16", False)]
+    if options.dtype or options.backward:
+        kinds = [(options.dtype or "float32", options.backward)]
+    paths = [p for _, p in problems() if options.only in p.stem][part::parts]
+    for seed in range(options.seeds):
+        for dtype, backward in kinds:
+            for path in paths:
+                yield f"{path.stem} {dtype}{' backward' * backward} {seed}", path, dtype, backward, seed
+
+
+def judged(path: Path, _: int, names: Iterable[str], *, dtype: str, backward: bool) -> Count:
+    """Load a problem and judge every rewriting of it on one draw of every workload."""
+    try:
+        oracle = load(path, backward=backward, dtype=dtype)
+    except TaskError as error:
+        return Count(note=str(error))
+    return judge(oracle, [SystemRandom().getrandbits(48)], names)
+
+
+def load(path: Path, *, backward: bool = False, dtype: str = "float32") -> Oracle:
+    """Load a problem, shrunk; in half precision if asked.
+
+    Raises:
+        TaskError: the problem has no such form.
+    """
+    if dtype == "float32":
+        return Oracle(Problem(load_task(path, max_elements=MOST, backward=backward)))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        copy.write_text(path.read_text() + NARROW.format(dtype=dtype))
+        return Oracle(Problem(load_task(copy, max_elements=MOST, backward=backward)))
+
+
+def judge(oracle: Oracle, seeds: Sequence[int], names: Iterable[str] = ("serial",)) -> Count:
+    """Evaluate every workload under every seed in every rewriting, and compare as the judge does."""
+    count, names = Count(oracle.task.name), list(names)
     for workload in oracle.task.workloads:
         for seed in seeds:
+            problem = oracle.problem
             inputs, state = problem.inputs(workload, seed), problem.state(workload, seed)
             case = oracle.make(workload, seed, inputs, state)
-            if not case.usable:
-                continue
-            with Running():
-                answer = SimpleNamespace(outputs=problem.run_reference(workload, inputs, state).outputs)
-            count.judged += 1
-            if compare_outputs("correct", answer, case).status is not CheckStatus.PASS:
-                count.refused += (workload.name,)
+            for name in names if case.usable else ():
+                answer = rewritten(problem, workload, case, name)
+                if answer is None:
+                    continue
+                count.judged[name] = count.judged.get(name, 0) + 1
+                found = compare_outputs("correct", answer, case)  # type: ignore[arg-type]  # it has outputs
+                if found.status is not CheckStatus.PASS:
+                    count.refused.append((name, workload.name, seed))
     return count
 
 
-class Running(TorchDispatchMode):
-    """Add up one term after another whatever is summed; torch does transposed convolutions, pools and half precision.
-
-    Example:
-        >>> with Running():
-        ...     total = torch.full((4096,), 0.1).sum()
-        >>> bool((total - 409.6).abs() > 0.01)
-        True
-    """
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run the operator, or its steps."""
-        kwargs, name = kwargs or {}, func.overloadpacket.__name__
-        if any(isinstance(a, Tensor) and a.dtype in (torch.float16, torch.bfloat16) for a in args):
-            return func(*args, **kwargs)
-        if (result := in_steps(self, func, args, kwargs)) is not NotImplemented:
-            return result
-        if args and isinstance(args[0], Tensor) and args[0].dtype is torch.float32:
-            if name in ("sum", "mean", "var"):
-                correction = kwargs.get("correction", 1)
-                return _reduced(name, correction, *args).reshape(func(*args, **kwargs).shape)
-            if name == "cumsum":
-                return _prefixes(*args)
-            if name in ("mm", "bmm"):
-                return _product(*args)
-            if name == "addmm":
-                return kwargs.get("beta", 1) * args[0] + kwargs.get("alpha", 1) * _product(*args[1:])
-            if name == "convolution" and not args[6]:
-                return _convolution(*args)
-        return func(*args, **kwargs)
+def rewritten(problem: Problem, workload: Workload, case: Case, name: str) -> SimpleNamespace | None:
+    """Return the answer of a rewriting, rounded to the declared dtypes; none where it changes nothing."""
+    evaluation = REWRITINGS[name]()
+    found = problem.run_evaluated(workload, case.inputs, case.state, evaluation).outputs
+    if not evaluation.used:
+        return None
+    outputs = (o.to(r.output.dtype) for o, r in zip(found, case.outputs, strict=True))
+    return SimpleNamespace(outputs=tuple(outputs))
 
 
-def _reduced(name: str, correction: float, x: Tensor, dims: Any = None, *more: Any) -> Tensor:
-    dims = [d % x.dim() for d in dims or range(x.dim())]
-    x = x.permute(*(d for d in range(x.dim()) if d not in dims), *dims).flatten(x.dim() - len(dims))
-    terms = x.shape[-1]
-    if name != "var":
-        return _added_up(x) / (terms if name == "mean" else 1)
-    moved = x - _added_up(x)[..., None] / terms
-    return _added_up(moved * moved) / (terms - (more[0] if more else correction))
+def summary(found: Sequence[Count]) -> dict[str, object]:
+    """Count by rewriting, and by problem what was refused."""
+    judged_by: Counter[str] = Counter()
+    for count in found:
+        judged_by.update(count.judged)
+    refused = Counter(name for count in found for name, *_ in count.refused)
+    return {
+        "verifications": judged_by.total(),
+        "refused": refused.total(),
+        "rewritings": {n: {"judged": judged_by[n], "refused": refused[n]} for n in judged_by},
+        "problems": {c.problem: c.refused for c in found if c.refused},
+    }
 
 
-def _prefixes(x: Tensor, axis: int) -> Tensor:
-    with np.errstate(all="ignore"):
-        return torch.from_numpy(np.add.accumulate(x.detach().contiguous().numpy(), axis=axis))
-
-
-def _added_up(x: Tensor) -> Tensor:
-    return _prefixes(x, -1)[..., -1]
-
-
-def _product(left: Tensor, right: Tensor) -> Tensor:
-    total = torch.zeros(*left.shape[:-1], right.shape[-1])
-    for k in range(left.shape[-1]):
-        total = total + left[..., k : k + 1] * right[..., k : k + 1, :]
-    return total
-
-
-def _convolution(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, _: bool, __: Any,
-    groups: int,
-) -> Tensor:  # fmt: skip
-    rank = x.dim() - 2
-    stride, padding, dilation = (list(v) * (rank if len(v) == 1 else 1) for v in (stride, padding, dilation))
-    x = pad(x, [p for v in reversed(padding) for p in (v, v)])
-    size = [
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
-    ]
-    parts = []
-    for inputs, kernels in zip(x.chunk(groups, 1), weight.chunk(groups, 0), strict=True):
-        total = torch.zeros(x.shape[0], kernels.shape[0], *size)
-        for channel in range(inputs.shape[1]):
-            for tap in np.ndindex(*weight.shape[2:]):
-                window = tuple(
-                    slice(t * d, t * d + (n - 1) * s + 1, s)
-                    for t, d, n, s in zip(tap, dilation, size, stride, strict=True)
-                )
-                factor = kernels[(slice(None), channel, *tap)].view(1, -1, *(1 for _ in size))
-                total = total + inputs[(slice(None), slice(channel, channel + 1), *window)] * factor
-        parts.append(total)
-    y = torch.cat(parts, 1)
-    return y if bias is None else y + bias.view(1, -1, *(1 for _ in size))
+def report(found: Sequence[Count]) -> str:
+    """Say the same in lines."""
+    counts = summary(found)
+    rows = [f"{n:16} {c['refused']:4} of {c['judged']:6}" for n, c in counts["rewritings"].items()]  # type: ignore[attr-defined]
+    rows += [f"{p}: {r}" for p, r in counts["problems"].items()]  # type: ignore[attr-defined]
+    return "\n".join([*rows, f"{counts['refused']} of {counts['verifications']} answers refused"])
 
 
 if __name__ == "__main__":

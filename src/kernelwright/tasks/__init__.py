@@ -5,6 +5,7 @@ from ._baselines import caveat, keeps_weights, superfluous
 from ._brief import brief
 from ._candidate import candidate_of, load_candidate
 from ._draw import dtype_name
+from ._evaluation import MEASURED, Evaluation
 from ._facts import aliases, unvaried
 from ._problem import Outcome, Problem
 from ._rounding import Apart, Rounding
@@ -13,7 +14,7 @@ from ._target import Target, load_task, one_thread
 from .forms.own import task
 
 __all__ = [
-    "Apart", "Outcome", "Problem", "Rounding", "Sparing", "Target", "Workload", "aliases", "brief", "candidate_of",
-    "caveat", "dtype_name", "keeps_weights", "load_candidate", "load_task", "one_thread", "superfluous", "task",
-    "unvaried",
+    "MEASURED", "Apart", "Evaluation", "Outcome", "Problem", "Rounding", "Sparing", "Target", "Workload", "aliases",
+    "brief", "candidate_of", "caveat", "dtype_name", "keeps_weights", "load_candidate", "load_task", "one_thread",
+    "superfluous", "task", "unvaried",
 ]  # fmt: skip

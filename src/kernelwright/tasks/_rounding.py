@@ -79,6 +79,8 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
             with mode:
                 if func is torch.ops.aten.native_group_norm.default:
                     return _group_norm(steps, *args)
+                if func is torch.ops.aten.convolution_backward.default:
+                    return _convolution_backward(*args)
                 return steps(*args, **kwargs)
         except (NotImplementedError, RuntimeError, TypeError, AssertionError):
             pass  # torch has no steps for these arguments
@@ -140,6 +142,41 @@ def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | Non
     shape = (-1, *[1] * (x.dim() - 2))
     y = y if weight is None else y * weight.view(shape)
     return y if bias is None else y + bias.view(shape), mean, scale
+
+
+def _convolution_backward(
+    g: Tensor, x: Tensor, weight: Tensor, _: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    _padded: Any, groups: int, wanted: list[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """Differentiate a convolution by convolutions, so that each is a sum of known terms."""
+    rank, kernel = x.dim() - 2, weight.shape[2:]
+    stride, padding, dilation = (list(v) * (rank if len(v) == 1 else 1) for v in (stride, padding, dilation))
+    none = [0] * rank
+    over_input = over_weight = over_bias = None
+    if wanted[0]:
+        reached = [
+            (o - 1) * s - 2 * p + d * (k - 1) + 1
+            for o, s, p, d, k in zip(g.shape[2:], stride, padding, dilation, kernel, strict=True)
+        ]
+        left = none if transposed else [n - r for n, r in zip(x.shape[2:], reached, strict=True)]
+        over_input = torch.ops.aten.convolution(
+            g, weight, None, stride, padding, dilation, not transposed, left, groups
+        )
+    if wanted[1]:
+        wide, narrow = (g, x) if transposed else (x, g)
+        images = (
+            wide.reshape(wide.shape[0], groups, -1, *wide.shape[2:])
+            .permute(2, 1, 0, *range(3, rank + 3))
+            .flatten(1, 2)
+        )
+        taps = narrow.transpose(0, 1)
+        found = torch.ops.aten.convolution(
+            images, taps, None, dilation, padding, stride, False, none, groups
+        ).transpose(0, 1)
+        over_weight = found[(..., *(slice(k) for k in kernel))].contiguous()
+    if wanted[2]:
+        over_bias = g.sum([0, *range(2, rank + 2)])
+    return over_input, over_weight, over_bias
 
 
 @functools.cache

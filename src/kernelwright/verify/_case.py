@@ -6,13 +6,13 @@ The oracle runs in the judge's process. Nothing of a case but its inputs and sta
 import functools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from ..records import Split, Task, Workload
-from ..tasks import Apart, Outcome, Problem, Rounding, Sparing
+from ..tasks import MEASURED, Apart, Evaluation, Outcome, Problem, Rounding, Sparing
 from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
@@ -48,7 +48,8 @@ class Case:
     own: tuple[Comparison, ...]
     """Where the native op itself does not meet the yardsticks."""
     closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
-    """Makes, once, the same case with its sensitivity averaged over more perturbations; none where it is already."""
+    """Makes, once, the same case with its sensitivity averaged over more perturbations, and at least what plain honest
+    evaluations of these inputs are off by; none where it is that case already."""
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
@@ -165,6 +166,7 @@ class Oracle:
         *,
         near: Case | None = None,
         times: int | None = None,
+        measured: bool = False,
     ) -> Case:
         """Work out what is right on given inputs and state; not kept.
 
@@ -175,6 +177,7 @@ class Oracle:
             state: Parameters and buffers.
             near: A case that differs in a few elements only, whose sensitivity then serves here too.
             times: How many perturbations the sensitivity is averaged over; by the size of the inputs if none.
+            measured: Whether plain evaluations in float32 are tried too, and how far they are off is allowed for.
         """
         times = times or _perturbations(inputs)
         native = self.problem.run_reference(workload, inputs, state)
@@ -187,7 +190,7 @@ class Oracle:
         given = {s.name: a for s, a in zip(workload.arguments, inputs, strict=True)}
         unmoved = {k: a for k in contract.mutates if isinstance(a := given.get(k), torch.Tensor)}
         noise: Mapping[str, torch.Tensor | None] = (
-            self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times)
+            self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times, measured=measured)
             if near is None
             else {name: ruler.sensitivity for name, ruler in near.rulers.items()}
         )
@@ -223,9 +226,11 @@ class Oracle:
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
             closer=None
-            if near is not None or times >= _MOST_PERTURBATIONS
+            if near is not None or measured
             else functools.cache(
-                functools.partial(self.make, workload, seed, inputs, state, times=_MOST_PERTURBATIONS)
+                functools.partial(
+                    self.make, workload, seed, inputs, state, times=_MOST_PERTURBATIONS, measured=True
+                )
             ),
         )
 
@@ -261,6 +266,8 @@ class Oracle:
         truth: Mapping[str, torch.Tensor],
         seed: int,
         times: int,
+        *,
+        measured: bool,
     ) -> dict[str, torch.Tensor]:
         """Measure how far what is true moves when inputs and intermediate values move by their rounding error.
 
@@ -284,7 +291,23 @@ class Oracle:
                 if name in truth and found.is_floating_point() and found.shape == truth[name].shape:
                     step = (found.double() - truth[name].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
                     squares[name] = squares[name] + step if name in squares else step
-        return {name: s.div_(times).sqrt_() for name, s in squares.items()}
+        noise = {name: s.div_(times).sqrt_() for name, s in squares.items()}
+        for outcome in self._evaluated(workload, inputs, state) if measured else ():
+            for name, found in _named(outcome, outcome.state).items():
+                if name in noise and found.is_floating_point() and found.shape == noise[name].shape:
+                    off = (found.double() - truth[name].double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
+                    noise[name] = torch.maximum(noise[name], off)
+        return noise
+
+    def _evaluated(
+        self, workload: Workload, inputs: Sequence[object], state: dict[str, torch.Tensor]
+    ) -> Iterator[Outcome]:
+        """Yield what plain evaluations in float32 give; one that torch cannot run so tells nothing."""
+        for arithmetic in MEASURED:
+            try:
+                yield self.problem.run_evaluated(workload, inputs, state, Evaluation(arithmetic))
+            except (RuntimeError, NotImplementedError, TypeError):
+                continue
 
     def _forget(self) -> None:
         while len(self._cases) > 1 and sum(c.nbytes for c in self._cases.values()) > _KEPT_BYTES:
