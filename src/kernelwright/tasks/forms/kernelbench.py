@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ...errors import TaskError
-from ...records import Contract, Reference, SourceFile, Split, Task, Workload
+from ...records import Contract, Reference, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from .._constants import constants, substitute, used_by_init
 from .._draw import elements_of
 from .._free import Groups, left_free
@@ -205,7 +205,26 @@ class _File:
                 groups.append((name,))
             elif len(equal) > 1 and self._fits(values | {n: 2 * values[n] for n in equal}):
                 groups.append(equal)
-        return tuple(groups)
+        return self._with_bounds(tuple(groups), values)
+
+    def _with_bounds(self, groups: Groups, values: dict[str, int]) -> Groups:
+        """Add to each group the bounds of integer arguments that equal its sizes: they may index these sizes."""
+        grouped = {name for group in groups for name in group}
+        declared = self.probe(values).arguments
+        bounds = [
+            n for n, v in values.items()
+            if n not in grouped and v >= 1 and self._arguments(values | {n: 2 * v}) not in (None, declared)
+        ]  # fmt: skip
+        return tuple(
+            (*group, *(n for n in bounds if values[n] in {values[m] for m in group})) for group in groups
+        )
+
+    def _arguments(self, values: Mapping[str, int]) -> tuple[TensorSpec | ScalarSpec, ...] | None:
+        """Return what is said of the arguments at these values; none where the file does not run."""
+        try:
+            return self.probe(values).arguments
+        except TaskError:
+            return None
 
     def _fits(self, values: Mapping[str, int]) -> bool:
         try:
