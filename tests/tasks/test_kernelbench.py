@@ -334,3 +334,19 @@ def test_a_state_is_drawn_once_for_all_regimes_of_the_same_sizes(
     task = load_task(file)
     assert len({w.regime for w in task.workloads}) > 3
     assert len(drawn) <= len({tuple(w.axes.items()) for w in task.workloads}) + 2
+
+
+def test_lazy_layers_take_their_sizes_from_the_inputs(tmp_path: Path) -> None:
+    file = tmp_path / "lazy.py"
+    file.write_text(
+        "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.layer = nn.LazyLinear(16)\n"
+        "    def forward(self, x):\n        return self.layer(x)\n"
+        "def get_inputs():\n    return [torch.randn(64, 32)]\n"
+    )
+    task = load_task(file)
+    problem, (search,) = Problem(task), task.split(Split.SEARCH)
+    assert [spec.shape for spec in search.state] == [(16, 32), (16,)]
+    inputs, state = problem.inputs(search, 1), problem.state(search, 1)
+    (output,) = problem.run_reference(search, inputs, state).outputs
+    assert torch.allclose(output, inputs[0] @ state["layer.weight"].T + state["layer.bias"], atol=1e-4)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ..errors import TaskError
 from ..records import Candidate, SourceFile, Task
+from ._headers import headers_of
 from ._source import parse, read_text
 
 _COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl", ".wgsl": "wgsl"}
+_INCLUDING = (".cpp", ".cc", ".cxx", ".cu")
 _HEADERS = (".h", ".hpp", ".cuh", ".inl")
 _SOLUTION = "solution.json"
 _EXPORTED = (
@@ -33,8 +35,8 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
-    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given; a folder
-    holds `solution.json`, or one such file with its headers.
+    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given, and brings the
+    headers in its folder that it includes; a folder holds `solution.json`, or one such file with its headers.
 
     Args:
         path: the file or folder.
@@ -59,7 +61,8 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     if file.suffix == ".py":
         return _from_python(file.name, text, symbol, task, str(file))
     source = SourceFile(path=file.name, text=text)
-    return _compiled((source,), symbol or _exported(file, text), _COMPILED[file.suffix])
+    headers = headers_of(file, text) if file.suffix in _INCLUDING else ()
+    return _compiled((source, *headers), symbol or _exported(file, text), _COMPILED[file.suffix])
 
 
 def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
@@ -115,7 +118,9 @@ def _from_folder(folder: Path, symbol: str, task: Task) -> Candidate:
         )
     only = load_candidate(f"{main[0]}:{symbol}" if symbol else main[0], task)
     headers = [
-        SourceFile(path=p.name, text=read_text(p)) for p in sorted(folder.iterdir()) if p.suffix in _HEADERS
+        SourceFile(path=p.name, text=read_text(p))
+        for p in sorted(folder.iterdir())
+        if p.suffix in _HEADERS and p.name not in {s.path for s in only.sources}
     ]
     return only.model_copy(update={"sources": (*only.sources, *headers)})
 

@@ -26,9 +26,10 @@ def observe(problem: Problem, workload: Workload) -> Contract:
     except TaskError:
         raise
     except Exception as error:
+        said = (str(error).strip() or "no message").splitlines()[0]
         raise TaskError(
-            f"{problem.task.name}: the reference raised {type(error).__name__} on workload "
-            f"{workload.name!r}: {error}"
+            f"{problem.task.name}: the reference raised {type(error).__name__} at its own sizes, workload "
+            f"{workload.name!r}: {said}"
         ) from error
     _check_outputs(problem, workload, outcome.outputs)
     changed = [k for k, v in outcome.state.items() if not same(v, state[k])]

@@ -89,7 +89,7 @@ def targets_of(
             outputs = flatten(reference(*given))
         cotangents = [torch.ones_like(o) for o in outputs if o.is_floating_point()]
         found = _gradients(outputs, list(tried.values()), cotangents)
-    except RuntimeError as error:
+    except (RuntimeError, IndexError, ValueError, TypeError, AssertionError) as error:
         said = str(error).splitlines()[0]
         raise TaskError(
             f"{name}: backward was asked for, and the reference cannot be differentiated: {said}"

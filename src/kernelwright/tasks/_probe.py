@@ -16,6 +16,7 @@ from ._recognise import Recogniser
 from ._seed import seed_torch
 from ._shapes import shapes_alone
 from ._source import run_reference
+from ._state import materialised
 
 Spec = TensorSpec | ScalarSpec
 _MOST_REAL = 1 << 24
@@ -170,6 +171,7 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
         model = called(module.Model, f"{origin}: Model(*get_init_inputs())", *init)
         if not isinstance(model, torch.nn.Module):
             raise TaskError(f"{origin}: Model makes a {type(model).__name__}; expected a torch.nn.Module")
+        called(lambda: materialised(model, lambda: values), f"{origin}: Model.forward()")
         state = {k: v.to(device) for k, v in model.state_dict().items()}
         arguments = specs_of(values, argument_names(model.forward, len(values)), recogniser.distribution)
         states = _state_specs(state, {name for name, _ in model.named_parameters()})

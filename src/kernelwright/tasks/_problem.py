@@ -18,7 +18,7 @@ from ._probe import flatten
 from ._rounding import Apart
 from ._seed import seed_torch
 from ._source import resolve
-from ._state import StateModel, construct
+from ._state import StateModel, construct, materialised
 from ._wary import Wary
 from .regimes import draw_in
 
@@ -110,7 +110,7 @@ class Problem:
         entry = resolve(self.sources(workload))
         if self.task.reference.style == "function":
             return entry
-        module = construct(lambda: entry(*self.init_arguments(workload)))
+        module = construct(lambda: self._made(entry, workload))
         if state is not None:
             module.load_state_dict(dict(state))
         return module.train(self.task.contract.mode == "train")
@@ -213,14 +213,19 @@ class Problem:
             reason=f"the reference, {name}",
         )
 
+    def _made(self, entry: Callable[..., torch.nn.Module], workload: Workload) -> torch.nn.Module:
+        """Make the module; the sizes of its lazy layers come from the workload's inputs."""
+        forward = workload.forward
+        return materialised(entry(*self.init_arguments(workload)), lambda: self.inputs(forward, 0))
+
     def _state_model(self, workload: Workload) -> StateModel:
         source = self.sources(workload)
         key = source.key
         if key not in self._states:
             while len(self._states) >= _MOST_STATES:
                 del self._states[next(iter(self._states))]
-            entry, init = resolve(source), self.init_arguments
-            self._states[key] = StateModel(lambda: entry(*init(workload)))
+            entry = resolve(source)
+            self._states[key] = StateModel(lambda: self._made(entry, workload))
         return self._states[key]
 
     def _run_float32(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import TaskError
 from ..records import Workload
+from ._free import Groups
 from ._shrink import Shrinker, workload_elements
 from .regimes import REGIMES
 
@@ -28,7 +29,7 @@ class Plan:
 
     make: Callable[[Axes], Workload]
     """Instantiate a workload; raises `TaskError` where the sizes do not go together."""
-    free: tuple[tuple[str, ...], ...]
+    free: Groups
     """Axes that may change; those in one tuple are equal and move together."""
     regimes: tuple[str, ...] = tuple(REGIMES)
     """Value regimes that may be laid over."""
@@ -51,17 +52,43 @@ class Sizes:
         """
         self._plan, self._base, self._runs = plan, base, runs
         self._limit = int(workload_elements(base) * _MOST_GROWTH)
+        self.dropped = 0
+        """How many derived workloads the reference did not take."""
 
     def smallest(self) -> Workload:
         """Reduce the base workload on its free axes as far as it goes.
 
         Where what no axis changes is too large by itself (the weights of a network), all else becomes small.
         """
-        free = [name for group in self._plan.free for name in group]
+        return self._reduced(self._plan.free)
+
+    def smallest_running(self) -> tuple[Workload, Groups]:
+        """Reduce the base workload as far as the reference takes it.
+
+        Returns:
+            The workload, the base itself where nothing smaller runs, and the groups of axes that may change.
+        """
+        if self._takes(found := self._reduced(self._plan.free)):
+            return found, self._plan.free
+        found = self._base
+        kept: Groups = ()
+        for group in self._plan.free:
+            trial = self._reduced((*kept, group))
+            if self._takes(trial):
+                found, kept = trial, (*kept, group)
+        return found, kept
+
+    def _takes(self, workload: Workload) -> bool:
+        taken = self._runs(workload)
+        self.dropped += not taken
+        return taken
+
+    def _reduced(self, groups: Groups) -> Workload:
+        free = [name for group in groups for name in group]
         fixed = {k: v for k, v in self._base.axes.items() if k not in free}
 
         def measure(values: Axes) -> int:
-            if any(len({values[n] for n in group}) > 1 for group in self._plan.free):
+            if any(len({values[n] for n in group}) > 1 for group in groups):
                 raise TaskError("axes of one group differ")
             return workload_elements(self._plan.make(fixed | values))
 
@@ -118,7 +145,7 @@ class Sizes:
                 found = self._plan.make(axes)
             except TaskError:
                 continue
-            if workload_elements(found) <= limit and self._runs(found):
+            if workload_elements(found) <= limit and self._takes(found):
                 return found
         return None
 

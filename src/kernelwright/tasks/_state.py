@@ -4,9 +4,10 @@ Covers: learnable parameters, running statistics, buffers that differ from one c
 Does not cover: tensors outside the state dictionary; those are as the module's own seed makes them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ._draw import generator
 from ._seed import seed_torch
@@ -22,6 +23,20 @@ def construct(make: Callable[[], torch.nn.Module], seed: int = _SEEDS[0]) -> tor
     with torch.random.fork_rng():
         seed_torch(seed)
         return make()
+
+
+def materialised(module: torch.nn.Module, inputs: Callable[[], Sequence[object]]) -> torch.nn.Module:
+    """Return the module, called once on the inputs where it has lazy layers, which take their sizes from them.
+
+    Example:
+        >>> module = materialised(torch.nn.LazyLinear(2), lambda: [torch.ones(1, 3)])
+        >>> tuple(module.weight.shape)
+        (2, 3)
+    """
+    if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
+        with torch.no_grad():
+            module(*inputs())
+    return module
 
 
 class StateModel:

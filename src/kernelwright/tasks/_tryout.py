@@ -1,20 +1,24 @@
 """What a reference takes: each derived workload is run before it is kept.
 
 Covers: workloads on which it raises; regimes under which it is not finite, or defined otherwise than in float64.
-Does not cover: workloads above a million elements, which are kept unrun.
+Does not cover: workloads above a million elements, which are kept unrun; above 67 million where an argument holds
+integers, which may be indices that another size puts out of range.
 """
 
 from collections.abc import Iterable, Sequence
 
 import torch
 
-from ..records import TensorSpec, Workload
+from ..records import ScalarSpec, TensorSpec, Workload
+from ._draw import dtype_of
 from ._problem import Outcome, Problem
 from ._shrink import workload_elements
 from .regimes import LONE, SPECIAL, adds_nothing, takes_regime, with_lone
 
 MOST_TRIED = 1 << 20
 """Elements up to which a derived workload is run for real before it is kept."""
+MOST_INDEXED = 1 << 26
+"""The same where an argument holds integers: shapes alone do not show an index out of range."""
 
 
 class Tryout:
@@ -26,7 +30,12 @@ class Tryout:
 
     def runs(self, workload: Workload) -> bool:
         """Tell whether the reference takes the workload; a large one is believed to."""
-        return workload_elements(workload) > MOST_TRIED or self._outcome(workload) is not None
+        most = MOST_INDEXED if any(map(_may_index, workload.arguments)) else MOST_TRIED
+        return workload_elements(workload) > most or self._outcome(workload) is not None
+
+    def takes(self, workload: Workload) -> bool:
+        """Run the workload, whatever its size, and tell whether the reference takes it."""
+        return self._outcome(workload) is not None
 
     def regimes(self, workload: Workload, among: Sequence[str]) -> list[str]:
         """Name the regimes under which the reference behaves: no error, finite, defined alike in float64.
@@ -73,6 +82,14 @@ class Tryout:
         if self._drawn is None or self._drawn[0] != workload.axes:
             self._drawn = (workload.axes, self._problem.state(workload, 0))
         return self._drawn[1]
+
+
+def _may_index(spec: TensorSpec | ScalarSpec) -> bool:
+    """Tell whether an argument is a tensor of integers."""
+    if isinstance(spec, ScalarSpec):
+        return False
+    dtype = dtype_of(spec.dtype)
+    return dtype is not torch.bool and not dtype.is_floating_point and not dtype.is_complex
 
 
 def _under(workload: Workload, regime: str) -> Workload:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..errors import TaskError
 from ..records import Split, Task, TensorSpec, Workload
 from ._draw import dtype_of
 from ._facts import observe
@@ -33,28 +34,50 @@ def derive(task: Task, plan: Plan) -> Task:
     The task comes with its search workloads only.
 
     Raises:
-        TaskError: the reference does not run on the smallest workload.
+        TaskError: the reference does not run at its own sizes.
     """
-    if task.contract.backward:
-        task, plan = _with_gradients(task, plan)
     base = max(task.workloads, key=workload_elements)
     small = Sizes(plan, base, lambda _: True).smallest()
+    try:
+        return _derived(task, plan, small, 0)
+    except TaskError:
+        if workload_elements(small) > _MOST_SMALL:
+            raise
+        sizes = Sizes(plan, base, Tryout(Problem(task)).takes)
+        running, free = sizes.smallest_running()
+        if running == small:
+            raise
+    return _derived(task, replace(plan, free=free), running, sizes.dropped)
+
+
+def _derived(task: Task, plan: Plan, small: Workload, dropped: int) -> Task:
+    """Derive from the smallest workload; so many smaller ones were dropped before."""
+    if task.contract.backward:
+        task, plan, small = _with_gradients(task, plan, small)
+    base = max(task.workloads, key=workload_elements)
     if workload_elements(small) > _MOST_SMALL:
         return _unrun(task, plan, base, small)
     contract = observe(Problem(task), small)
     task = task.model_copy(update={"contract": contract})
     derivation = _Derivation(plan, base, small, Tryout(Problem(task)))
     workloads = (*task.workloads, *derivation.hidden(), *derivation.confirm())
-    return task.model_copy(update={"workloads": _unique(workloads)})
+    notes = (*task.notes, *_dropped(dropped + derivation.dropped))
+    return task.model_copy(update={"workloads": _unique(workloads), "notes": notes})
 
 
-def _with_gradients(task: Task, plan: Plan) -> tuple[Task, Plan]:
+def _dropped(count: int) -> tuple[str, ...]:
+    """Say how many derived workloads the reference did not take."""
+    if not count:
+        return ()
+    return (f"dropped: {count} derived workload{'s' * (count > 1)} that the reference does not take",)
+
+
+def _with_gradients(task: Task, plan: Plan, small: Workload) -> tuple[Task, Plan, Workload]:
     """Make forward and backward of every workload that there is or will be."""
-    base = max(task.workloads, key=workload_elements)
-    wanted = Problem(task).differentiable(Sizes(plan, base, lambda _: True).smallest())
+    wanted = Problem(task).differentiable(small)
     workloads = tuple(with_gradients(w, wanted) for w in task.workloads)
     both = replace(plan, make=lambda axes: with_gradients(plan.make(axes), wanted))
-    return task.model_copy(update={"workloads": workloads}), both
+    return task.model_copy(update={"workloads": workloads}), both, with_gradients(small, wanted)
 
 
 def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
@@ -86,6 +109,11 @@ class _Derivation:
         self._plan, self._base, self._small, self._tryout = plan, base, small, tryout
         self._sizes = Sizes(plan, base, tryout.runs)
         self._regimes = tryout.regimes(small, plan.regimes)
+
+    @property
+    def dropped(self) -> int:
+        """How many workloads the reference did not take."""
+        return self._sizes.dropped
 
     def hidden(self) -> list[Workload]:
         """Return other sizes, and one of them in every regime and layout."""

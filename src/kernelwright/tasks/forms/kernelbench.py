@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from ...errors import TaskError
-from ...records import Contract, Reference, SourceFile, Split, Task, Workload
+from ...records import Contract, Reference, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from .._constants import constants, substitute, used_by_init
 from .._draw import elements_of
 from .._free import Groups, left_free
+from .._labels import Labels, labels, relabelled, unlabelled
 from .._probe import Probe, check_form, init_of, inputs_of, probe
 from .._seed import seed_torch
 from .._shrink import Shrinker
@@ -36,7 +37,9 @@ def load(
     check_form(run_source(text, str(path), siblings(path, text)), str(path))
     shrunk, uncounted = file.shrunk(max_elements) if max_elements is not None else ({}, 0)
     found = file.probe(shrunk)
-    free = left_free(file.free(shrunk), fixed, str(path))
+    groups = file.free(shrunk)
+    known = file.labels(groups, shrunk)
+    free = left_free(groups, unlabelled(fixed, known), str(path))
     axes = {n: file.values[n] for group in free for n in group} | shrunk
     plan = Plan(make=lambda a: _workload(a, file.probe(a)), free=free)
     task = Task(
@@ -54,7 +57,7 @@ def load(
             ),
         ),
     )
-    return derive(task, plan)
+    return relabelled(derive(task, plan), known)
 
 
 class Live:
@@ -205,7 +208,30 @@ class _File:
                 groups.append((name,))
             elif len(equal) > 1 and self._fits(values | {n: 2 * values[n] for n in equal}):
                 groups.append(equal)
-        return tuple(groups)
+        return self._with_bounds(tuple(groups), values)
+
+    def labels(self, groups: Groups, shrunk: Mapping[str, int]) -> Labels:
+        """Name the literals among the constants that may change after the axes that they size."""
+        return labels(groups, self.values | dict(shrunk), self._arguments)
+
+    def _with_bounds(self, groups: Groups, values: dict[str, int]) -> Groups:
+        """Add to each group the bounds of integer arguments that equal its sizes: they may index these sizes."""
+        grouped = {name for group in groups for name in group}
+        declared = self.probe(values).arguments
+        bounds = [
+            n for n, v in values.items()
+            if n not in grouped and v >= 1 and self._arguments(values | {n: 2 * v}) not in (None, declared)
+        ]  # fmt: skip
+        return tuple(
+            (*group, *(n for n in bounds if values[n] in {values[m] for m in group})) for group in groups
+        )
+
+    def _arguments(self, values: Mapping[str, int]) -> tuple[TensorSpec | ScalarSpec, ...] | None:
+        """Return what is said of the arguments at these values; none where the file does not run."""
+        try:
+            return self.probe(values).arguments
+        except TaskError:
+            return None
 
     def _fits(self, values: Mapping[str, int]) -> bool:
         try:
