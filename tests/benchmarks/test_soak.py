@@ -1,9 +1,9 @@
 """The soak plants what it says, and sees an end that nobody accounts for."""
 
 import pytest
+from benchmarks.soaked_run import KINDS, STAGES
 
 from benchmarks import soak
-from benchmarks.soaked_run import KINDS, STAGES
 
 
 def test_every_fault_is_planted_at_every_stage():
