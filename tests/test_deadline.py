@@ -1,6 +1,7 @@
 """What this process does itself ends when its time is up."""
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -59,3 +60,17 @@ def test_other_threads_and_endless_budgets_run_without_one():
     with deadline(float("inf")):
         done.append(signal.getitimer(signal.ITIMER_REAL)[0])
     assert done == [0.0, 0.0]
+
+
+def test_an_alarm_that_comes_late_does_not_escape(monkeypatch):
+    """One that is delivered while the block is left: nobody outside knows the exception it would raise."""
+    stop = signal.setitimer
+
+    def late(which, seconds, interval=0.0):
+        if not seconds:
+            os.kill(os.getpid(), signal.SIGALRM)
+        return stop(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    with deadline(60):
+        pass

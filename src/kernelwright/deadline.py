@@ -41,10 +41,20 @@ def deadline(seconds: float) -> Iterator[None]:
     if 0 < outer_s <= seconds:
         yield
         return
-    before = signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_S))
+    inside = True
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        del signum, frame
+        if inside:  # an alarm that comes while this block is left must not end the process
+            raise _TimeUp
+
+    before = signal.signal(signal.SIGALRM, stop)
     try:
-        yield
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_S))
+            yield
+        finally:
+            inside = False
     except _TimeUp:
         raise TimeoutError(f"time was up after {seconds:g} s") from None
     finally:
@@ -52,8 +62,3 @@ def deadline(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if outer_s:
             signal.setitimer(signal.ITIMER_REAL, max(outer_s - (time.monotonic() - began), _LEAST_S))
-
-
-def _stop(signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    raise _TimeUp

@@ -52,6 +52,31 @@ def fault_of(error: Exception) -> str:
     return f"{type(error).__name__}: {said} ({Path(place.filename).name}, line {place.lineno})"
 
 
+def end_of(error: BaseException) -> str:
+    """Say in one line why what was going on ended.
+
+    Example:
+        >>> end_of(KeyboardInterrupt("SIGTERM")), end_of(KernelwrightError("the disk  is full"))
+        ('interrupted by SIGTERM', 'the disk is full')
+    """
+    match error:
+        case KeyboardInterrupt():
+            return f"interrupted by {error.args[0] if error.args else 'SIGINT'}"
+        case BrokenPipeError():
+            return "nobody reads its output any more (broken pipe)"
+        case MemoryError():
+            return f"no memory was left: {fault_of(error)}"
+        case KernelwrightError() | OSError():
+            return " ".join(str(error).split())
+        case GeneratorExit():
+            return "its caller left it before its end"
+        case SystemExit():
+            return f"something asked to exit with code {error.code!r}"
+        case Exception():
+            return fault_of(error)
+    return type(error).__name__
+
+
 class KernelwrightError(Exception):
     """The root: anything Kernelwright raises on purpose."""
 

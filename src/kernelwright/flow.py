@@ -129,8 +129,8 @@ def _search(store: Store, run: Run, on_event: OnEvent | None, passed_s: float = 
             outcome = so_far(setting, str(error))
         result = conclude(setting, outcome)
         learn_from(store, run.id)
-    if outcome.status is RunStatus.INTERRUPTED:
-        raise KeyboardInterrupt
+        if outcome.interrupt is not None:
+            raise outcome.interrupt
     return result
 
 

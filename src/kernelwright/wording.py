@@ -16,6 +16,7 @@ from .llm import Completion, Limits, Message, Models, Options, check_models
 from .propose.llm._asking import ask
 from .propose.llm._replies import ReplyError, read_code
 from .records import Budget, Reference, RunStatus, SourceFile, Task
+from .search import ended_in_words
 from .store import Store
 
 _IMPORTED = frozenset({"torch", "math", "kernelwright"})
@@ -62,13 +63,12 @@ def write_task(words: str, *, options: Options, usd: float | None, store: Path) 
         run = kept.create_run(
             asked, device="none", budget=Budget(usd=usd), seed=0, options={**options, "words": True}
         )
-        try:
+        with ended_in_words(kept, run):
             with Models.of_run(store, run.id) as models:
                 limits = Limits(output_tokens=int(str(options.get("output_tokens") or Limits.output_tokens)))
                 answered = ask(
                     models.get(), _messages(words), _read, schema=None, limits=limits, purpose="task from words"
                 )  # fmt: skip
-        finally:
             kept.finish_run(run.id, RunStatus.FINISHED)
     if answered.value is None:
         raise ModelError(

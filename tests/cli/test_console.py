@@ -2,7 +2,10 @@
 
 import errno
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,13 +59,53 @@ def test_a_disk_that_refuses_is_one_sentence(monkeypatch, capsys):
     assert json.loads(out)["exit_code"] == 1
 
 
-def test_another_os_error_is_a_fault_of_ours(monkeypatch):
+@pytest.mark.parametrize(
+    "fault",
+    [
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "/some/file"),
+        ZeroDivisionError("division by zero"),
+        MemoryError(),
+    ],
+)
+def test_a_fault_of_ours_says_where_it_is_and_ends_in_words(monkeypatch, capsys, fault):
     def fail(app, given):
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/some/file")
+        raise fault
 
     monkeypatch.setattr(_app.App, "__call__", fail)
-    with pytest.raises(FileNotFoundError):
-        main(["runs"])
+    assert main(["runs", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert "Traceback" in err and type(fault).__name__ in err
+    said = json.loads(out)
+    assert (said["event"], said["exit_code"]) == ("error", 1) and err.endswith(
+        f"kernelwright: {said['message']}\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU])
+def test_a_signal_that_asks_to_end_is_named(monkeypatch, capsys, number):
+    monkeypatch.setattr(_app.App, "__call__", lambda *_: os.kill(os.getpid(), number))
+    before = signal.getsignal(number)
+    try:
+        assert main(["runs", "--json"]) == 130
+    finally:
+        signal.signal(number, before)
+    assert f"interrupted by {number.name}" in json.loads(capsys.readouterr().out)["message"]
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_pipe_ends_the_program_without_a_complaint_of_python(tmp_path, closed):
+    code = "import sys; from kernelwright.cli import main; sys.exit(main(['runs', '--json']))"
+    gone, pipe = os.pipe()
+    os.close(gone)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: pipe}
+    env = {**os.environ, "KERNELWRIGHT_STORE": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", code], **streams, env=env, text=True, check=False)
+    os.close(pipe)
+    if closed == "stdout":
+        said = "kernelwright: nobody reads its output any more (broken pipe)\n"
+        assert (ended.returncode, ended.stderr) == (1, said)
+    else:
+        assert ended.returncode == 0 and json.loads(ended.stdout)["event"] == "result"
 
 
 def test_a_run_that_writes_in_no_language_names_its_device_alone():

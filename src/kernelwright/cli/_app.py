@@ -6,8 +6,11 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
+from typing import TextIO
 
 from cyclopts import (
     App,
@@ -20,7 +23,7 @@ from cyclopts import (
 )
 
 from .. import __version__
-from ..errors import KernelwrightError, StoreError, known_names
+from ..errors import KernelwrightError, StoreError, end_of, known_names
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
@@ -108,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finished kept.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores SIGHUP, and means it
+            signal.signal(number, _interrupt)
     gc.set_threshold(*_COLLECTIONS)
     try:
         if given and given[0] in COMMANDS:
@@ -119,20 +124,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{_in_words(error)}; see `{asked}`", WRONG_INPUT, given)
     except KernelwrightError as error:
         return _fail(str(error), error.exit_code, given)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError as error:
+        _silence()
+        return _fail(end_of(error), KernelwrightError.exit_code, given)
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
-            raise
+            return _crash(error, given)
         return _fail(
             f"{error.filename or 'a file'} could not be written or read ({error.strerror}); free some space, mend its "
             "permissions, or choose other folders with --store, --to and KERNELWRIGHT_CACHE",
             StoreError.exit_code,
             given,
         )
-    except KeyboardInterrupt:
-        return _fail("interrupted; everything finished is kept", INTERRUPTED, given)
+    except KeyboardInterrupt as error:
+        return _fail(f"{end_of(error)}; everything finished is kept", INTERRUPTED, given)
+    except Exception as error:  # noqa: BLE001 - the program's edge: a fault of ours ends in words too
+        return _crash(error, given)
 
 
 def _in_words(error: CycloptsError) -> str:
@@ -149,13 +156,39 @@ def _in_words(error: CycloptsError) -> str:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    raise KeyboardInterrupt
+    del frame
+    raise KeyboardInterrupt(signal.Signals(signum).name)
+
+
+def _crash(error: Exception, given: Sequence[str]) -> int:
+    """Say where a fault of our own is, for whoever reports it, and end in words."""
+    with suppress(OSError):
+        traceback.print_exception(error)
+    return _fail(end_of(error), KernelwrightError.exit_code, given)
 
 
 def _fail(message: str, code: int, given: Sequence[str]) -> int:
     sentence = " ".join(message.split())
-    print(f"kernelwright: {sentence}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"kernelwright: {sentence}", file=sys.stderr)
     if "--json" in given:
-        print(json.dumps({"event": "error", "message": sentence, "exit_code": code}))
+        try:
+            print(json.dumps({"event": "error", "message": sentence, "exit_code": code}), flush=True)
+        except OSError:
+            _silence()
     return code
+
+
+def _silence() -> None:
+    """Write to nowhere from now on, so that Python finds nothing to complain of as it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not _works(stream):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _works(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True

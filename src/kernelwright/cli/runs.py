@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..records import Interval, Run, RunStatus
+from ..records import Interval, Run
 from ..store import Store
 from ._common import Common, print_json, program, speedup_text, table
 
@@ -27,21 +27,15 @@ def runs(*, common: Common | None = None) -> int:
 
 def _row(store: Store, run: Run) -> Mapping[str, str]:
     result, spent = store.result(run.id) or {}, store.spent(run.id)
-    speedup = result.get("speedup")
+    speedup, (status, reason) = result.get("speedup"), store.ending(run)
     return {
         "run": run.id,
         "task": run.task_name,
-        "status": standing(store, run),
+        "status": str(status),
         "decision": str(result.get("decision", "")),
         "speedup": speedup_text(Interval.model_validate(speedup).model_dump()) if speedup else "",
         "evaluated": str(spent.evaluations),
         "known": str(spent.cached),
         "created": run.created,
+        "reason": reason,
     }
-
-
-def standing(store: Store, run: Run) -> str:
-    """Say how a run stands; one whose process died without a word was interrupted."""
-    if run.status is RunStatus.RUNNING and not store.run_lock(run.id).held():
-        return str(RunStatus.INTERRUPTED)
-    return str(run.status)

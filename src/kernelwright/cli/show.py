@@ -8,7 +8,6 @@ from pydantic import JsonValue
 from ..records import Evaluation
 from ..store import Calls, Store
 from ._common import Common, print_json, speedup_text, table, time_text
-from .runs import standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +34,7 @@ def show(
     with Store(common.folder) as store:
         record = store.run(run)
         evaluations = sorted(store.evaluations(record.id), key=_median, reverse=True)
-        result, status = store.result(record.id), standing(store, record)
+        result, (status, reason) = store.result(record.id), store.ending(record)
     with Calls(common.folder) as calls:
         said = calls.transcript(record.id) if transcript else []
     if common.json:
@@ -43,9 +42,14 @@ def show(
             print_json("evaluation", **evaluation.model_dump(mode="json", exclude={"timing"}))
         for call in said:
             print_json("call", **call)
-        print_json("result", **{**record.model_dump(mode="json"), "status": status, "result": result})
+        print_json(
+            "result",
+            **{**record.model_dump(mode="json"), "status": status, "reason": reason, "result": result},
+        )
         return 0
     print(f"run {record.id}: {record.task_name} on {record.device}, seed {record.seed}, {status}")
+    if reason:
+        print(f"ended because {reason}")
     if result is not None:
         print(f"decision {result['decision']}, kernel {result['kernel'] or 'none'}")
     table([_row(e) for e in evaluations[:top]], empty="no candidate was evaluated")

@@ -89,3 +89,5 @@ class Run(Record):
     """How it stands."""
     created: str = ""
     """UTC, ISO 8601."""
+    reason: str = ""
+    """Why it ended, where it was interrupted or failed."""

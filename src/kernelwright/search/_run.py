@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from ..config import Settings
 from ..deadline import deadline
 from ..devices import Device
-from ..errors import InputError, KernelwrightError
-from ..records import Run, RunStatus
+from ..errors import InputError
+from ..records import Run
 from ..store import DeviceLock, Store
 from ._about import opening
 from ._budget import Meter
+from ._ending import ended_in_words
 from ._events import Log, OnEvent
 
 
@@ -86,13 +87,6 @@ class Search:
                 f"run {run.id} is of device {run.device}, and {device.torch_device} here is {device.fingerprint}; "
                 "its times mean nothing here: start a new run with `kernelwright optimize`"
             )
-        with self.store.run_lock(run.id).hold():
-            try:
-                self.say("run", **opening(self.store.task(run.task), run, device))
-                yield
-            except KeyboardInterrupt:
-                self.store.finish_run(run.id, RunStatus.INTERRUPTED)
-                raise
-            except (KernelwrightError, OSError):
-                self.store.finish_run(run.id, RunStatus.FAILED)
-                raise
+        with ended_in_words(self.store, run):
+            self.say("run", **opening(self.store.task(run.task), run, device))
+            yield

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 
 from pydantic import JsonValue
@@ -40,6 +40,8 @@ class Outcome:
     """Failures by kind."""
     workloads: tuple[str, ...] = ()
     """Names of the search workloads."""
+    interrupt: KeyboardInterrupt | None = None
+    """What interrupted it, to be raised again once what there is was kept."""
 
     @classmethod
     def of(
@@ -94,8 +96,9 @@ class Session:
             done = {"evaluations": self._meter.evaluations, "stages_s": dict(self._meter.stages_s)}
             self._say("explored", stopped_by=self._stopped_by, **done)
             self._conclude()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self._stopped_by = INTERRUPTED
+            return replace(self.outcome(), interrupt=interrupt)
         return self.outcome()
 
     def outcome(self) -> Outcome:

@@ -10,8 +10,8 @@ from ._blobs import Blobs
 from ._calls import Call, Calls
 from ._evaluations import EvaluationKey, Spent
 from ._journal import Entry, Journal
-from ._locks import DeviceLock, RunLock
-from ._store import Store
+from ._locks import DeviceLock, Owner, RunLock
+from ._store import Store, death_of
 
 __all__ = [
     "Blobs",
@@ -21,7 +21,9 @@ __all__ = [
     "Entry",
     "EvaluationKey",
     "Journal",
+    "Owner",
     "RunLock",
     "Spent",
     "Store",
+    "death_of",
 ]

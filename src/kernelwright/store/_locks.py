@@ -1,16 +1,21 @@
 """Locks between processes, by `flock`: the kernel lets go of them however their holder dies."""
 
 import fcntl
+import json
 import math
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import BusyError, StoreError
 
 _POLL_S = 0.05
+_ROOM = 2048
+"""Bytes that a run's lock takes from the beginning, so that its last words need no room on a disk that is full."""
 
 
 class DeviceLock:
@@ -75,35 +80,109 @@ class DeviceLock:
         _sign(file)
 
 
+@dataclass(frozen=True)
+class Owner:
+    """The process that holds a run, or held it last."""
+
+    pid: int
+    """Its number."""
+    ticks: int
+    """When it started, in ticks since the machine did; with the number this names one process only."""
+    since: str
+    """When it took the run, UTC, ISO 8601."""
+    words: str = ""
+    """Why it ended, where it could say so here and not in the store."""
+
+    @classmethod
+    def here(cls) -> "Owner":
+        """Return this process."""
+        pid = os.getpid()
+        return cls(pid, _started(pid), datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; another process with its number is another."""
+        return _started(self.pid) == self.ticks
+
+
 class RunLock:
-    """Says that a run is going on, for as long as its process lives."""
+    """Says that a run is going on, for as long as its process lives, and whose it was after that."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.path = folder / f"{run}.lock"
+        self._file = -1
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Hold the run; raises `StoreError` where another process has it."""
+    def hold(self) -> Iterator[Owner | None]:
+        """Hold the run and yield who held it before; raises `StoreError` where another process has it."""
         file = _open(self.path)
         try:
             if not _try(file):
-                raise StoreError(
-                    f"run {self.path.stem!r} is going on in process {_holder(file)}; wait for it or stop it"
-                )
-            _sign(file)
-            yield
+                raise StoreError(self._taken(_owner(file)))
+            before, self._file = _owner(file), file
+            _write(file, Owner.here())
+            yield before
         finally:
+            self._file = -1
             os.close(file)
 
+    def leave(self, words: str) -> None:
+        """Say in the lock itself why the run ended: for a store that cannot be written; it must be held."""
+        _write(self._file, replace(Owner.here(), words=words))
+
     def held(self) -> bool:
-        """Tell whether some process holds the run now."""
+        """Tell whether some process holds the run now; a child that outlived its owner does not count."""
         if not self.path.exists():
             return False
         file = _open(self.path)
         try:
-            return not _try(file)
+            owner = _owner(file)
+            return not _try(file) and (owner is None or owner.alive)
         finally:
             os.close(file)
+
+    def owner(self) -> Owner | None:
+        """Return who holds the run or held it last; none where nobody did, or had room to sign."""
+        if not self.path.exists():
+            return None
+        file = _open(self.path)
+        try:
+            return _owner(file)
+        finally:
+            os.close(file)
+
+    def _taken(self, owner: Owner | None) -> str:
+        run = self.path.stem
+        if owner is not None and not owner.alive:
+            return (
+                f"process {owner.pid}, which had run {run!r}, is dead and a child of it is ending; try again"
+            )
+        return (
+            f"run {run!r} is going on in process {owner.pid if owner else 'unknown'}; wait for it or stop it"
+        )
+
+
+def _started(pid: int) -> int:
+    """Return when a process started, in ticks since the machine did; -1 where there is none, or it is a zombie."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return -1
+    return -1 if state in {"Z", "X"} else int(fields[18])
+
+
+def _write(file: int, owner: Owner) -> None:
+    """Write who holds a run into its lock, in the room it has; it is held in any case."""
+    line = json.dumps(asdict(replace(owner, words=owner.words[: _ROOM // 8])))
+    with suppress(OSError):
+        os.pwrite(file, line.encode().ljust(_ROOM), 0)
+
+
+def _owner(file: int) -> Owner | None:
+    try:
+        return Owner(**json.loads(os.pread(file, _ROOM, 0)))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _open(path: Path) -> int:

@@ -18,7 +18,7 @@ from ._calls import Calls
 from ._database import Database
 from ._evaluations import EvaluationKey, Spent
 from ._journal import Journal
-from ._locks import RunLock
+from ._locks import Owner, RunLock
 
 
 class Store(Closing):
@@ -74,9 +74,11 @@ class Store(Closing):
             )
         return run
 
-    def finish_run(self, run: str, status: RunStatus, result: Mapping[str, JsonValue] | None = None) -> None:
-        """Write how a run ended and, where there is one, its result."""
-        record = self.run(run).model_copy(update={"status": status})
+    def finish_run(
+        self, run: str, status: RunStatus, result: Mapping[str, JsonValue] | None = None, *, reason: str = ""
+    ) -> None:
+        """Write how a run ended, why where it did not end well, and, where there is one, its result."""
+        record = self.run(run).model_copy(update={"status": status, "reason": reason})
         text = None if result is None else json.dumps(result)
         with self._database.transaction() as connection:
             connection.execute(
@@ -117,6 +119,12 @@ class Store(Closing):
     def run_lock(self, run: str) -> RunLock:
         """Return the lock that says whether a run is going on."""
         return RunLock(self.folder / "locks", run)
+
+    def ending(self, run: Run) -> tuple[RunStatus, str]:
+        """Return how a run stands and why it ended, seen to where its process could not say so in the store."""
+        if run.status is not RunStatus.RUNNING or self.run_lock(run.id).held():
+            return run.status, run.reason
+        return RunStatus.INTERRUPTED, death_of(self.run_lock(run.id).owner())
 
     def task(self, key: str) -> Task:
         """Return the task of that key; raises `NotFoundError` where no run had it."""
@@ -172,3 +180,18 @@ class Store(Closing):
     def candidate(self, key: str) -> Candidate:
         """Return a candidate by its key or an unambiguous beginning of it."""
         return _evaluations.candidate(self._database, self.blobs, key)
+
+
+def death_of(owner: Owner | None) -> str:
+    """Say why a run ended whose process is gone and left it as going on.
+
+    Example:
+        >>> death_of(None)
+        'its process ended before it began the run, or had no room on the disk to say which it was'
+    """
+    if owner is None:
+        return "its process ended before it began the run, or had no room on the disk to say which it was"
+    return owner.words or (
+        f"its process {owner.pid}, which had it since {owner.since}, died without a word: killed (SIGKILL, out of "
+        "memory), crashed, or the machine stopped"
+    )
