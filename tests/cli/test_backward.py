@@ -60,7 +60,7 @@ def test_gradients_become_outputs(name, text, gradients, tmp_path, capsys):
     assert backward and outputs[1:] == gradients
 
 
-class _LoadedError(Exception):
+class _LoadedError(BaseException):
     """What a command asked for."""
 
 

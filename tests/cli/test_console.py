@@ -65,6 +65,7 @@ def test_a_disk_that_refuses_is_one_sentence(monkeypatch, capsys):
         FileNotFoundError(errno.ENOENT, "No such file or directory", "/some/file"),
         ZeroDivisionError("division by zero"),
         MemoryError(),
+        SystemExit(0),
     ],
 )
 def test_a_fault_of_ours_says_where_it_is_and_ends_in_words(monkeypatch, capsys, fault):

@@ -157,9 +157,24 @@ def test_judge_accepts_what_is_right(folder):
     code, out, err = call(folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--json")
     assert code == 0, err
     result = lines(out)[-1]
-    assert list(result)[:7] == ["event", "task", "candidate", "verdict", "findings", "decision", "speedup"]
+    assert list(result)[:7] == ["event", "task", "candidate", "verdict", "checks", "decision", "speedup"]
     assert result["verdict"] == "accepted" and result["decision"] != "improved"
-    assert {f["status"] for f in result["findings"]} == {"pass"}
+    passed, _, of = result["checks"].split()[:3]
+    assert passed == of and int(of) > 20 and "findings" not in result
+
+
+def test_describe_and_judge_together_cost_an_agent_few_tokens(folder):
+    """At most 800: some 3.2 characters of such JSON are a token (four of English), so 2,560 characters at most."""
+    _, described, _ = call(folder, "describe", "softmax.py", "--json")
+    _, judged, _ = call(
+        folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--screen", "--json"
+    )
+    whole = call(
+        folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--screen", "--json", "--verbose"
+    )
+    said = described.splitlines()[-1] + judged.splitlines()[-1]
+    assert len(said) <= 2_560
+    assert len(lines(whole[1])[-1]["findings"]) == int(lines(judged)[-1]["checks"].split()[0]) > 15
 
 
 def test_judge_rejects_what_is_wrong(folder):

@@ -52,7 +52,8 @@ def test_an_agent_is_told_the_task_and_what_is_wrong(tmp_path):
     described, judged, standing = anyio.run(main)
     assert {w["split"] for w in described["workloads"]} == {"search"} and described["hidden_workloads"] > 0
     assert (judged["verdict"], judged["decision"]) == ("rejected", "rejected")
-    assert [f["check"] for f in judged["findings"] if f["status"] == "fail"] == ["correct"]
+    assert [f["check"] for f in judged["findings"]] == ["correct"] and " checks passed" in judged["checks"]
+    assert "reason" not in judged  # the finding says it
     assert standing["run"] == judged["run"] == standing["runs"][0]["run"]
 
 

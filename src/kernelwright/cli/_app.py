@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except KeyboardInterrupt as error:
         return _fail(f"{end_of(error)}; everything finished is kept", INTERRUPTED, given)
-    except Exception as error:  # noqa: BLE001 - the program's edge: a fault of ours ends in words too
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's edge: a fault of ours ends in words too
         return _crash(error, given)
 
 
@@ -160,7 +160,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(signum).name)
 
 
-def _crash(error: Exception, given: Sequence[str]) -> int:
+def _crash(error: Exception | SystemExit, given: Sequence[str]) -> int:
     """Say where a fault of our own is, for whoever reports it, and end in words."""
     with suppress(OSError):
         traceback.print_exception(error)

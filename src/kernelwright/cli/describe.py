@@ -13,6 +13,7 @@ def describe(
     task: str,
     *,
     device: str | None = None,
+    verbose: bool = False,
     taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
@@ -21,6 +22,7 @@ def describe(
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
+        verbose: Say all terms of the contract, those too that are as they are by default, and what is empty.
         taken: How the task is taken.
         common: Flags of every command.
     """
@@ -32,11 +34,11 @@ def describe(
     loaded, used = (taken or Taken()).task(task), detect(device)
     languages = usable_languages((), used)
     if common.json:
-        print_json("result", **brief(loaded), device=used.name, languages=list(languages))
+        print_json("result", **brief(loaded, verbose=verbose), device=used.name, languages=list(languages))
         return 0
     print(f"{'task':11} {loaded.name} ({loaded.reference.entry}, a {loaded.reference.style})")
     print(f"{'device':11} {used.name}, for kernels in {', '.join(languages)}")
-    for name, value in _facts(loaded):
+    for name, value in _facts(loaded, verbose=verbose):
         print(f"{name:11} {value}")
     for kind, files in (("reference", loaded.reference.files), ("start", loaded.start)):
         for file in files:
@@ -44,9 +46,10 @@ def describe(
     return 0
 
 
-def _facts(task: "Task") -> "Iterator[tuple[str, str]]":
+def _facts(task: "Task", *, verbose: bool) -> "Iterator[tuple[str, str]]":
     """Yield what is known of a task by its name: sizes, contract, notes."""
     from ..records import Split
+    from ..tasks import brief
 
     search = task.split(Split.SEARCH)
     for workload in search:
@@ -54,8 +57,10 @@ def _facts(task: "Task") -> "Iterator[tuple[str, str]]":
         specs = [f"{name} {', '.join(map(_text, specs))}" for name, specs in told.items() if specs]
         yield "workload", f"{workload.name}: {'; '.join(specs)}"
     yield "hidden", f"{len(task.workloads) - len(search)} more workloads, which only the judge sees"
-    terms = task.contract.model_dump(mode="json").items()
-    yield "contract", ", ".join(f"{name}={value}" for name, value in terms if value not in ([], False))
+    contract = brief(task, verbose=verbose)["contract"]
+    assert isinstance(contract, dict), "a contract has terms"
+    terms = ", ".join(f"{name}={value}" for name, value in contract.items() if value not in ([], False))
+    yield "contract", terms if verbose else f"{terms}; else as by default"
     for note in task.notes:
         yield "note", note
 

@@ -25,6 +25,7 @@ class _Asked(Record):
 
     candidate: str = Field(min_length=1)
     screen: bool = False
+    verbose: bool = False
 
 
 def judge(
@@ -37,6 +38,7 @@ def judge(
     device: str | None = None,
     baseline: list[str] | None = None,
     calls: Calls | None = None,
+    verbose: bool = False,
     taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
@@ -49,7 +51,7 @@ def judge(
         task: The task, as for `optimize`, or `run:RUN` for the task of an earlier run.
         candidate: Source file, `file:symbol`, a solution's JSON file, or a folder. With `-` candidates are read
             from standard input, a line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
-            by a line of JSON; the judge stays warm between them.
+            by a line of JSON, a long one where it has `"verbose": true`; the judge stays warm between them.
         screen: Only verify and time it on the search workloads, as a search does to rank it; quick, and never
             enough to accept.
         language: Language it is written in, where its suffix does not say so.
@@ -59,6 +61,8 @@ def judge(
         calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
             also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
             says, which is `anything` where it says nothing.
+        verbose: Say all that is known: every check that passed, every figure in full, fields that are empty. By default
+            what failed, could not run or is worth knowing.
         taken: How the task is taken.
         common: Flags of every command.
     """
@@ -76,15 +80,15 @@ def judge(
                 target, device=device, baselines=baseline or (), max_elements=taken.max_elements, run=run,
                 store=common.folder, on_event=on_event,
             ) as ask:  # fmt: skip
-                return _serve(ask)
+                return _serve(ask, verbose=verbose)
         judgement = judge_once(
             target, load_candidate(candidate, target, language), screen=screen, device=device, baselines=baseline or (),
             max_elements=taken.max_elements, run=run, store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:
-        print(judgement.line(), flush=True)
+        print(judgement.line(verbose=verbose), flush=True)
     else:
-        _print(judgement)
+        _print(judgement, verbose=verbose)
     return _EXIT[judgement.verdict]
 
 
@@ -96,13 +100,14 @@ def _target(task: str, common: Common) -> "str | Task":
         return store.task(store.run(task.removeprefix(_OF_RUN)).task)
 
 
-def _serve(ask: "Ask") -> int:
+def _serve(ask: "Ask", *, verbose: bool) -> int:
     """Answer every line of standard input with one line; what is wrong with one does not end the others."""
     print_json("ready")
     for line in sys.stdin:
         try:
             asked = _Asked.model_validate_json(line)
-            print(ask(asked.candidate, asked.screen).line(), flush=True)
+            judgement = ask(asked.candidate, asked.screen)
+            print(judgement.line(verbose=verbose or asked.verbose), flush=True)
         except ValidationError:
             print_json(
                 "error",
@@ -113,10 +118,15 @@ def _serve(ask: "Ask") -> int:
     return 0
 
 
-def _print(judgement: "Judgement") -> None:
-    for finding in judgement.findings:
-        print(f"{finding.status:8} {finding.check} {finding.message}".rstrip())
-    if judgement.diagnostics:
+def _print(judgement: "Judgement", *, verbose: bool) -> None:
+    findings = judgement.findings
+    passed = sum(finding.status == "pass" for finding in findings)
+    print(f"{passed} of {len(findings)} checks passed")
+    for finding in findings:
+        if verbose or finding.status != "pass" or finding.message:
+            print(f"{finding.status:8} {finding.check} {finding.message}".rstrip())
+    said = " ".join(finding.message for finding in findings)
+    if judgement.diagnostics.strip() not in said:
         print(judgement.diagnostics, file=sys.stderr)
     if judgement.declined:
         print(f"declined {', '.join(judgement.declined)}: the native op would run there")

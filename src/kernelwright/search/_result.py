@@ -24,6 +24,7 @@ from ..records import (
 from ..tasks import caveat
 from ._budget import Meter
 from ._session import Outcome, fraction_of_bound
+from ._shorten import shorten
 from ._variants import served_speedup
 
 ON_HIDDEN = "on a hidden workload"
@@ -140,9 +141,10 @@ class Judgement(Record):
     advice: tuple[str, ...]
     """What the evidence holds against it."""
 
-    def line(self) -> str:
-        """Return the judgement as one line of JSON."""
-        return json.dumps({"event": "result", **self.model_dump(mode="json")})
+    def line(self, *, verbose: bool = False) -> str:
+        """Return the judgement as one line of JSON: what an agent needs of it, or all of it."""
+        whole = self.model_dump(mode="json")
+        return json.dumps({"event": "result", **(whole if verbose else shorten(whole))})
 
 
 def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> Judgement:

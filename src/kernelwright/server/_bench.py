@@ -34,13 +34,15 @@ class Bench:
         return {"task": self._task[0] if self._task else None, "run": self.run or None,
                 "judged": self.judged, "judge": state}  # fmt: skip
 
-    async def judge(self, task: tuple[str, ...], candidate: str, *, screen: bool, on_line: OnLine) -> Line:
+    async def judge(
+        self, task: tuple[str, ...], candidate: str, *, screen: bool, on_line: OnLine, verbose: bool = False
+    ) -> Line:
         """Judge a candidate; `task` is the task and the flags that go with it."""
         async with self._turn:
             command = await self._opened(task, on_line)
             try:
                 self._busy = True
-                await command.ask(candidate=candidate, screen=screen)
+                await command.ask(candidate=candidate, screen=screen, verbose=verbose)
                 result = await self._until(command, "result", on_line)
             except anyio.get_cancelled_exc_class():
                 await self._drop()

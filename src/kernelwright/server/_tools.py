@@ -22,6 +22,9 @@ MaxElements = Annotated[int | None, Field(description="Shrink sizes until all te
 Counters = Annotated[
     bool, Field(description="Also let profilers count: cache misses, branches, vectors ...; seconds more")
 ]
+Verbose = Annotated[
+    bool, Field(description="Say all that is known; by default only what is worth its tokens")
+]
 Candidate = Annotated[
     str, Field(description="Path of the candidate: a source file, `file:symbol`, or a folder")
 ]
@@ -60,9 +63,12 @@ class Tools:
         """Remove what was written; nothing is judged after it."""
         self._folder.cleanup()
 
-    async def describe_task(self, task: Task, ctx: Following, max_elements: MaxElements = None) -> Line:
+    async def describe_task(
+        self, task: Task, ctx: Following, max_elements: MaxElements = None, verbose: Verbose = False
+    ) -> Line:
         """Say what a task computes: reference, search workloads, contract, and the languages to write it in."""
-        return await self._result(ctx, "describe", *_task(task, max_elements))
+        more = ("--verbose",) if verbose else ()
+        return await self._result(ctx, "describe", *_task(task, max_elements), *more)
 
     async def bound(self, task: Task, ctx: Following, max_elements: MaxElements = None) -> Line:
         """Say how fast the task could be on this device, by physics, and what binds it."""
@@ -87,13 +93,16 @@ class Tools:
         source: Source = "",
         file: File = "",
         max_elements: MaxElements = None,
+        verbose: Verbose = False,
     ) -> Line:
         """Verify and time a candidate on the search workloads; quick, and as often as you like.
 
         Give `candidate`, or `source` and `file`. Cancel it at any time. What was judged is never judged again.
         """
         path = self._path(candidate, source, file)
-        return await self._bench.judge(_task(task, max_elements), path, screen=True, on_line=_following(ctx))
+        return await self._bench.judge(
+            _task(task, max_elements), path, screen=True, verbose=verbose, on_line=_following(ctx)
+        )
 
     async def submit(
         self,
@@ -103,6 +112,7 @@ class Tools:
         source: Source = "",
         file: File = "",
         max_elements: MaxElements = None,
+        verbose: Verbose = False,
     ) -> Line:
         """Put a candidate through the whole acceptance: hidden workloads, full timing, confirmation.
 
@@ -111,7 +121,7 @@ class Tools:
         """
         path = self._path(candidate, source, file)
         judged = await self._bench.judge(
-            _task(task, max_elements), path, screen=False, on_line=_following(ctx)
+            _task(task, max_elements), path, screen=False, verbose=verbose, on_line=_following(ctx)
         )
         if judged["decision"] != "improved":
             return {**judged, "kernel": None}

@@ -5,10 +5,12 @@ from pydantic import JsonValue
 from ..records import ScalarSpec, Split, Task, TensorSpec, Workload
 
 
-def brief(task: Task) -> dict[str, JsonValue]:
+def brief(task: Task, *, verbose: bool = True) -> dict[str, JsonValue]:
     """Describe a task to whoever is to write a kernel for it.
 
-    Covers: the reference, the search workloads, the contract, the kernel it starts from.
+    Covers: the reference, the search workloads, the contract, the kernel it starts from; all of it, or, where it is not
+    to be `verbose`, without what is empty and without the terms of the contract that are as they are by default
+    (`calls` and `backward` are always said).
     Does not cover: hidden and confirm workloads, of which it says only how many there are, and no seeds.
 
     Example:
@@ -17,6 +19,15 @@ def brief(task: Task) -> dict[str, JsonValue]:
         >>> told["entry"], sorted(w["split"] for w in told["workloads"])[-1]
         ('swiglu.py:swiglu', 'search')
     """
+    told = _whole(task)
+    if verbose:
+        return told
+    terms = task.contract.model_dump(mode="json", exclude_defaults=True)
+    told["contract"] = {"calls": task.contract.calls, "backward": task.contract.backward, **terms}
+    return {name: value for name, value in told.items() if value not in ([], {}) and name != "key"}
+
+
+def _whole(task: Task) -> dict[str, JsonValue]:
     reference = task.reference
     return {
         "task": task.name,
