@@ -87,7 +87,10 @@ def test_a_person_sees_what_was_understood(tmp_path, capsys):
     assert main(["describe", str(tmp_path / "centred.py")]) == 0
     said = capsys.readouterr().out
     assert "rows=8,dim=16: takes x float32[8, 16]" in said and "gives output0 float32[8, 16]" in said
-    assert "error_factor=" in said and "return x - x.mean" in said and "{'" not in said
+    assert "calls=anything" in said and "else as by default" in said and "error_factor=" not in said
+    assert "return x - x.mean" in said and "{'" not in said
+    assert main(["describe", str(tmp_path / "centred.py"), "--verbose"]) == 0
+    assert "error_factor=" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

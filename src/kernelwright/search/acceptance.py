@@ -36,7 +36,7 @@ from ..tasks import Problem
 from ..verify import Admission, Depth, Oracle, admit, foresee, verify
 from ._stages import Stages
 
-HARNESS_VERSION = 9
+HARNESS_VERSION = 10
 """Raised where a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """What a candidate must beat where nothing else was asked for."""
