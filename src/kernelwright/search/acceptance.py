@@ -56,7 +56,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-9:eager,compile'
+        'kernelwright-10:eager,compile'
     """
 
     def __init__(
