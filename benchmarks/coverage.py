@@ -112,7 +112,7 @@ def _cpu_s() -> float:
 
 def _natives(template: Any) -> Iterator[str]:
     """Name the captured operations that torch computes under a template's decisions."""
-    from kernelwright.propose.schedule.lower import lower
+    from kernelwright.compiler.lower import lower
 
     state = template.leaf.state
     yield from (step.name for step in lower(state.graph, state.decisions).natives)

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import torch
 
+from kernelwright.compiler.actions import offered
+from kernelwright.compiler.graph import Graph, NotSchedulable, read
+from kernelwright.compiler.lower import Decisions, lower
+from kernelwright.compiler.policy import beam
+from kernelwright.compiler.printers import Unprintable, forms_of, printer_of
+from kernelwright.compiler.tile import Program
 from kernelwright.languages import get_language
-from kernelwright.propose.schedule.actions import offered
-from kernelwright.propose.schedule.graph import Graph, NotSchedulable, read
-from kernelwright.propose.schedule.lower import Decisions, lower
-from kernelwright.propose.schedule.policy import beam
-from kernelwright.propose.schedule.printing import Unprintable, forms_of, printer_of
-from kernelwright.propose.schedule.tile import Program
 from kernelwright.records import Split, TensorSpec
 from kernelwright.tasks import Problem, load_task
 

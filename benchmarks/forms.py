@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch.nn import functional as F
 
+from kernelwright.compiler.actions import ACTIONS, State, taken
+from kernelwright.compiler.graph import Graph, from_captured, interpret
+from kernelwright.compiler.policy import estimate
+from kernelwright.compiler.printers import cpp
 from kernelwright.languages import get_language
 from kernelwright.languages._destination import load_library
-from kernelwright.propose.schedule import cpp
-from kernelwright.propose.schedule.actions import ACTIONS, State, taken
-from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
-from kernelwright.propose.schedule.policy import estimate
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import record_function
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import torch
 
-from kernelwright.propose.schedule.actions import (
+from kernelwright.compiler.actions import (
     MOVES,
     Action,
     Commute,
@@ -33,7 +33,7 @@ from kernelwright.propose.schedule.actions import (
     TwoPasses,
     taken,
 )
-from kernelwright.propose.schedule.graph import Graph, from_captured, interpret
+from kernelwright.compiler.graph import Graph, from_captured, interpret
 from kernelwright.records import TensorSpec, Workload
 from kernelwright.tasks.capture import capture, record_function
 from kernelwright.testing import RandomProgram, random_program

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
+from kernelwright.compiler.actions import State, offered
+from kernelwright.compiler.lower import NotLowered
+from kernelwright.compiler.printers import Unprintable, forms_of, printer_of
 from kernelwright.languages import get_language
-from kernelwright.propose.schedule.actions import State, offered
-from kernelwright.propose.schedule.lower import NotLowered
-from kernelwright.propose.schedule.printing import Unprintable, forms_of, printer_of
 from kernelwright.records import BuildStatus, Candidate, TensorSpec
 from kernelwright.testing import RandomProgram, random_program
 

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelwright.compiler.graph import read
+from kernelwright.compiler.lower import lower
+from kernelwright.compiler.printers import triton
 from kernelwright.errors import KernelwrightError
 from kernelwright.languages import get_language
-from kernelwright.propose.schedule import triton
-from kernelwright.propose.schedule.graph import read
-from kernelwright.propose.schedule.lower import lower
 from kernelwright.records import Candidate, Split
 from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import RandomProgram, random_program

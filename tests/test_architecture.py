@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ ALLOWED = {
     "store": ROOT,
     "llm": ROOT | {"store"},
     **{stage: ROOT | SERVICES for stage in STAGES},
-    "propose": ROOT | SERVICES | {"kernels"},
+    "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
     "search": (EVERYTHING, {"cli", "report", "flow", "judging", "server"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "judging"}),
@@ -56,8 +58,8 @@ def package_of(module: Path) -> str:
     return module.parts[0].removesuffix(".py")
 
 
-def imports_of(module: Path) -> set[str]:
-    """Name the packages of ours that a module imports, anywhere in it."""
+def names_of(module: Path) -> set[str]:
+    """Name what a module imports, anywhere in it, in full: modules and what they hold."""
     found = set()
     home = ("kernelwright", *module.parts[:-1])
     for node in ast.walk(ast.parse((HOME / module).read_text())):
@@ -66,8 +68,33 @@ def imports_of(module: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = list(home[: len(home) - node.level + 1]) if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
-            found |= {stem} if stem != "kernelwright" else {f"{stem}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("kernelwright.")}
+            found |= {f"{stem}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.startswith("kernelwright.")}
+
+
+def imports_of(module: Path) -> set[str]:
+    """Name the packages of ours that a module imports, anywhere in it."""
+    return {name.split(".")[1] for name in names_of(module)}
+
+
+def circle_in(arrows: dict[str, set[str]]) -> set[str]:
+    """Return names that lead to each other in a circle; none where there is no circle."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return set(error.args[1])
+    return set()
+
+
+def arrows_between_modules() -> dict[str, set[str]]:
+    """Return who imports whom, at any place of a module, for type checkers alone too."""
+    names = {
+        ".".join(("kernelwright", *m.with_suffix("").parts)).removesuffix(".__init__"): m for m in MODULES
+    }
+    return {
+        name: {n if n in names else n.rpartition(".")[0] for n in names_of(module)} & names.keys() - {name}
+        for name, module in names.items()
+    }
 
 
 def is_allowed(package: str, imported: str) -> bool:
@@ -98,6 +125,18 @@ def test_the_table_would_catch_a_stage_that_imports_a_stage():
 def test_no_module_is_too_long(module):
     lines = (HOME / module).read_text().count("\n")
     assert lines <= (150 if module == Path("flow.py") else 600)
+
+
+def test_no_modules_import_each_other():
+    assert circle_in(arrows_between_modules()) == set()
+
+
+def test_a_circle_would_be_seen():
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == {"a", "b", "c"}
+    arrows = arrows_between_modules()
+    facts, problem = "kernelwright.tasks._facts", "kernelwright.tasks._problem"
+    assert problem in arrows[facts]
+    assert circle_in({**arrows, problem: arrows[problem] | {facts}}) == {facts, problem}
 
 
 def loaded_after(*arguments: str) -> set[str]:

@@ -5,7 +5,7 @@ from benchmarks.devices import gain, table
 from benchmarks.problems import OWN
 
 from benchmarks import devices
-from kernelwright.propose.schedule.graph import NotSchedulable
+from kernelwright.compiler.graph import NotSchedulable
 from kernelwright.tasks import Problem, load_task
 
 TIMED = {

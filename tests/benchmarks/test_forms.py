@@ -2,7 +2,7 @@
 
 from benchmarks.forms import CASES, read, states
 
-from kernelwright.propose.schedule import cpp
+from kernelwright.compiler.printers import cpp
 
 
 def test_every_schedule_is_legal_and_prints():

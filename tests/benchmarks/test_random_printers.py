@@ -6,8 +6,8 @@ import pytest
 from benchmarks.random_graphs import case_of
 
 from benchmarks import random_printers
+from kernelwright.compiler.actions import Store
 from kernelwright.languages import get_language
-from kernelwright.propose.schedule.actions import Store
 from kernelwright.testing import RandomProgram
 
 

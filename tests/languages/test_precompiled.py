@@ -103,8 +103,8 @@ class TestWhoIsServed:
         assert shared_header(candidate, (".cpp",)) == ()
 
     def test_kernels_of_the_schedule_proposer(self):
-        from kernelwright.propose.schedule import cpp as printer
-        from kernelwright.propose.schedule import graph, lower
+        from kernelwright.compiler import graph, lower
+        from kernelwright.compiler.printers import cpp as printer
         from kernelwright.tasks import Problem, load_task
 
         read = graph.read(Problem(load_task("examples/swiglu.py")))

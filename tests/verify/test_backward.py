@@ -8,7 +8,7 @@ from kernelwright.errors import InputError, TaskError
 from kernelwright.languages import get_language
 from kernelwright.measure import Bench
 from kernelwright.propose import Request
-from kernelwright.propose.compiler import CompilerProposer
+from kernelwright.propose.inductor import CompilerProposer
 from kernelwright.propose.library import LibraryProposer
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.tasks import Problem, load_task

@@ -6,7 +6,7 @@ from ._brief import brief
 from ._candidate import candidate_of, load_candidate
 from ._draw import dtype_name
 from ._evaluation import MEASURED, Evaluation
-from ._facts import aliases, unvaried
+from ._facts import aliases, in_other_mode, unvaried
 from ._problem import Outcome, Problem
 from ._rounding import Apart, Rounding
 from ._sparing import Sparing
@@ -14,7 +14,26 @@ from ._target import Target, load_task, one_thread
 from .forms.own import task
 
 __all__ = [
-    "MEASURED", "Apart", "Evaluation", "Outcome", "Problem", "Rounding", "Sparing", "Target", "Workload", "aliases",
-    "brief", "candidate_of", "caveat", "dtype_name", "keeps_weights", "load_candidate", "load_task", "one_thread",
-    "superfluous", "task", "unvaried",
+    "MEASURED",
+    "Apart",
+    "Evaluation",
+    "Outcome",
+    "Problem",
+    "Rounding",
+    "Sparing",
+    "Target",
+    "Workload",
+    "aliases",
+    "brief",
+    "candidate_of",
+    "caveat",
+    "dtype_name",
+    "in_other_mode",
+    "keeps_weights",
+    "load_candidate",
+    "load_task",
+    "one_thread",
+    "superfluous",
+    "task",
+    "unvaried",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Observe on one small real run what the contract has to know of the reference."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -42,6 +42,15 @@ def observe(problem: Problem, workload: Workload) -> Contract:
             or _is_stochastic(problem, workload, inputs, state),
         }
     )
+
+
+def in_other_mode(problem: Problem, workload: Workload) -> Problem:
+    """Return the same problem with the reference in the other mode; `workload` shows what changes with it."""
+    contract = problem.task.contract
+    mode: Literal["eval", "train"] = "eval" if contract.mode == "train" else "train"
+    plain = contract.model_copy(update={"mode": mode, "mutates": (), "stochastic": False})
+    other = Problem(problem.task.model_copy(update={"contract": plain}))
+    return Problem(problem.task.model_copy(update={"contract": observe(other, workload)}))
 
 
 def unvaried(problem: Problem) -> tuple[str, ...]:

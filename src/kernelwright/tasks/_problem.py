@@ -174,16 +174,6 @@ class Problem:
         reference = self.reference(workload, self.state(workload, 0))
         return targets_of(reference, workload, copy_of(self.inputs(workload, 0)), self.task.name)
 
-    def in_other_mode(self, workload: Workload) -> "Problem":
-        """Return the same problem with the reference in the other mode; `workload` shows what changes with it."""
-        from ._facts import observe
-
-        contract = self.task.contract
-        mode: Literal["eval", "train"] = "eval" if contract.mode == "train" else "train"
-        plain = contract.model_copy(update={"mode": mode, "mutates": (), "stochastic": False})
-        other = Problem(self.task.model_copy(update={"contract": plain}))
-        return Problem(self.task.model_copy(update={"contract": observe(other, workload)}))
-
     def start(self) -> Candidate | None:
         """Return the kernel that a kernel-to-kernel task starts from; none for other tasks."""
         return start_of(self.task)

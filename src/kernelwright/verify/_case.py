@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ..records import Split, Task, Workload
-from ..tasks import MEASURED, Apart, Evaluation, Outcome, Problem, Rounding, Sparing
+from ..tasks import MEASURED, Apart, Evaluation, Outcome, Problem, Rounding, Sparing, in_other_mode
 from ._error import Comparison, error_against
 from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
@@ -128,7 +128,7 @@ class Oracle:
     def in_other_mode(self, workload: Workload) -> "Oracle":
         """Return the oracle of the reference in the other mode, made once; `workload` shows its facts."""
         if self._other_mode is None:
-            self._other_mode = Oracle(self.problem.in_other_mode(workload))
+            self._other_mode = Oracle(in_other_mode(self.problem, workload))
         return self._other_mode
 
     def case(self, workload: Workload, seed: int) -> Case:

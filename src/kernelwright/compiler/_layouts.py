@@ -1,0 +1,99 @@
+"""Program → Space: what the tuner may choose of its loops and tiles, and decisions with the choice made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..records import Configuration, Parameter, Scalar, Space
+from .actions import State
+from .lower import Decisions, Layout
+from .tile import Kernel, Move, Program, Tiling, What, products
+
+_LOOPS = (
+    Parameter(name="vector", values=("auto", "inner", "outer")),
+    Parameter(name="unroll", values=(2, 1, 4)),
+)
+_TILES = (
+    Parameter(name="rows", values=(0, 8, 4)),
+    Parameter(name="vectors", values=(2, 3, 1)),
+    Parameter(name="depth", values=(256, 512, 128)),
+    Parameter(name="block", values=(96, 192, 48)),
+)
+_SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
+_UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10, "feed": 1 << 10}
+_MOVES: Mapping[What, Parameter] = {
+    "cut": Parameter(name="cut", values=(256, 1024, 64)),
+    "tile": Parameter(name="tile", values=(32, 16, 64)),
+    "unroll": Parameter(name="unrolled", values=(4, 8)),
+    "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
+    "strip": Parameter(name="strip_kib", values=(128, 32, 256)),
+    "feed": Parameter(name="panel_kib", values=(1024, 256, 4096)),
+}
+
+
+def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
+    """Return the parameters that change something in the program; first values are those to try first."""
+    moved = {move.what for move in moves}
+    tilings = [product.tiling for product in products(program)]
+    plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in tilings)
+    tiled = any(t.form in ("panels", "direct") for t in tilings)
+    shared = any(t.split > 1 for t in tilings)
+    return Space(
+        parameters=(
+            *(_LOOPS if plain else ()),
+            *(_TILES if tiled else ()),
+            *((_SHARES,) if shared else ()),
+            *(p for what, p in _MOVES.items() if what in moved),
+        )
+    )
+
+
+def lowering(space: Space, state: State) -> Space:
+    """Return the choices under which a state lowers: a move names loops that another layout may not have."""
+
+    def lowers(configuration: Configuration) -> bool:
+        laid = replace(state, decisions=laid_out(state.decisions, configuration))
+        return laid.program is not None
+
+    if not state.decisions.moves:
+        return space
+    kept = [
+        p.model_copy(update={"values": tuple(v for v in p.values if lowers({p.name: v}))})
+        if p.name in {layout.name for layout in _LOOPS}
+        else p
+        for p in space.parameters
+    ]
+    return space.model_copy(update={"parameters": tuple(p for p in kept if p.values)})
+
+
+def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:
+    """Return the decisions with loops and tiles as the configuration says."""
+    chosen = dict(configuration)
+    layout = Layout(vector=str(chosen.get("vector", "auto")), unroll=int(str(chosen.get("unroll", 2))))
+    tilings = {name: _sized(tiling, chosen) for name, tiling in decisions.tilings.items()}
+    return replace(
+        decisions, layout=layout, tilings=tilings, moves=tuple(_move(m, chosen) for m in decisions.moves)
+    )
+
+
+def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
+    """Return the move with the size that is chosen; bytes are chosen in units of their own."""
+    parameter = _MOVES.get(move.what)
+    if parameter is None or parameter.name not in chosen:
+        return move
+    size = int(str(chosen[parameter.name]))
+    return replace(move, size=size * _UNITS.get(move.what, 1))
+
+
+def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
+    """Return the tiling with the sizes that are chosen; dot products have sizes of their own."""
+
+    def size(name: str, given: int) -> int:
+        return int(str(chosen.get(name, given)))
+
+    split = size("shares", tiling.split) if tiling.split > 1 else 1
+    if tiling.form == "dots":
+        return replace(tiling, split=split)
+    return replace(
+        tiling, rows=size("rows", tiling.rows), vectors=size("vectors", tiling.vectors),
+        depth=size("depth", tiling.depth), block=size("block", tiling.block), split=split,
+    )  # fmt: skip

@@ -1,0 +1,204 @@
+"""Transposed convolutions: all phases of the stride multiplied at once, instead of zeros between elements."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...tasks.capture import Node as Captured
+from ...tasks.capture import Ref
+from ..graph import Contract, Graph, Node, Pad, Permute, Reshape, Slice, Window, same
+from ..tile import Tiling
+from ._state import State
+from .product import nearest_products, plain_products, tiled
+from .weights import ahead
+
+_VIEWS = (Window, Pad, Slice, Reshape, Permute)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Compute a transposed convolution as a plain one that has a channel for each phase of every result's channel.
+
+    The results at `stride * i + phase` read the elements around `i`, through the weights of that phase: no zeros
+    between elements are multiplied. Where windows are no multiple of the stride the weights are filled up with zeros,
+    so that an infinity or not-a-number reaches more results than in torch; verification decides. Legal in float32,
+    for strides above one that divide the results' sizes, without dilation. Multiplied in panels; weights that are
+    parameters are laid out ahead.
+    """
+
+    name = "phases"
+
+    def sites(self, state: State) -> Iterator[str]:
+        """Yield such products whose loops are plain."""
+        yield from _transposed(state)
+
+    def apply(self, state: State, site: str) -> State:
+        """Multiply all phases, and put the results in order."""
+        found = _transposed(state)[site]
+        weights = found.kernel()
+        multiplied = found.multiplied(weights)
+        graph = state.graph.rewritten({found.product: found.in_order(multiplied)})
+        after = tiled(replace(state, graph=graph), {multiplied.name: Tiling("panels")})
+        return ahead(after, weights.name) if found.weights in state.graph.lasting else after
+
+
+def _transposed(state: State) -> dict[str, "_Transposed"]:
+    """Return the plain products of transposed convolutions that step over elements, by name."""
+    found = dict[str, _Transposed]()
+    for product in plain_products(state):
+        for op in state.graph.operations:
+            value = state.graph.values.get(op.name)
+            if op.op.startswith("aten.convolution.") and value and product in nearest_products(value):
+                made = _read(state.graph, product, op)
+                found |= {product.name: made} if made else {}
+    return found
+
+
+def _read(graph: Graph, product: Contract, op: Captured) -> "_Transposed | None":
+    """Return a transposed convolution whose product is still as it was read; none for others."""
+    x, kernel, _, strides, pads, dilations, transposed, more, groups = op.args
+    source, weights = _behind_views(graph, product.left, x), _behind_views(graph, product.right, kernel)
+    if not transposed or source is None or weights is None or product.dtype != "float32":
+        return None
+    rank = len(source.shape) - 2
+    found = _Transposed(
+        product, source, weights, int(str(groups)), *(_ints(v, rank) for v in (strides, pads, more))
+    )
+    steps = max(found.strides) > 1 and max(_ints(dilations, rank)) == 1
+    return found if steps and _same(product.shape, found.shape) and found.is_whole else None
+
+
+def _behind_views(graph: Graph, node: Node, argument: object) -> Node | None:
+    """Return the tensor that an argument refers to, where the node is a view of it."""
+    wanted = graph.values.get(argument.name) if isinstance(argument, Ref) else None
+    while node is not wanted and isinstance(node, _VIEWS):
+        node = node.source
+    return node if node is wanted else None
+
+
+def _same(one: Sequence[int], two: Sequence[int]) -> bool:
+    return len(one) == len(two) and all(map(same, one, two))
+
+
+def _ints(value: object, count: int) -> tuple[int, ...]:
+    found = tuple(int(str(v)) for v in value) if isinstance(value, tuple) else (int(str(value)),)
+    return found * count if len(found) == 1 else found
+
+
+@dataclass(frozen=True)
+class _Transposed:
+    """A transposed convolution: what it reads, and how."""
+
+    product: Contract
+    source: Node
+    """(batch, groups * channels, *sizes)."""
+    weights: Node
+    """(groups * channels, results, *windows)."""
+    groups: int
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    more: tuple[int, ...]
+    """Results added at the end."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The product's shape: (batch, (groups,) results, *sizes)."""
+        sizes = (
+            (size - 1) * s + w - 2 * p + m
+            for size, s, w, p, m in zip(
+                self.source.shape[2:], self.strides, self.weights.shape[2:], self.pads, self.more, strict=True
+            )
+        )  # fmt: skip
+        return (self.source.shape[0], *self._grouped, self.weights.shape[1], *sizes)
+
+    @property
+    def _grouped(self) -> tuple[int, ...]:
+        return (self.groups,) if self.groups > 1 else ()
+
+    @property
+    def _rank(self) -> int:
+        return len(self.strides)
+
+    @property
+    def _first(self) -> list[int]:
+        """Zeros before the weights, so that those of phase `a` lie at `stride * u + a`."""
+        return [-p % s for p, s in zip(self.pads, self.strides, strict=True)]
+
+    @property
+    def _taps(self) -> list[int]:
+        """Elements that a result reads, along each axis."""
+        sizes = zip(self.weights.shape[2:], self._first, self.strides, strict=True)
+        return [-(-(w + first) // s) for w, first, s in sizes]
+
+    @property
+    def _counts(self) -> list[int]:
+        """Results of a phase, along each axis; the last of them would lie beyond the end where these are not whole."""
+        last = zip(
+            self.source.shape[2:], self.weights.shape[2:], self.pads, self.more, self.strides, strict=True
+        )
+        return [size - 1 - -(w - 2 * p + m) // s for size, w, p, m, s in last]
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether every phase has as many results."""
+        whole = [c * s for c, s in zip(self._counts, self.strides, strict=True)]
+        return _same(self.product.shape[-self._rank :], whole)
+
+    def kernel(self) -> Node:
+        """Return the weights by phase: ((groups,) results * phases, channels, *taps)."""
+        w, rank, taps = self.weights, self._rank, self._taps
+        wide = tuple(t * s for t, s in zip(taps, self.strides, strict=True))
+        node = self._node(Pad, "filled", (*w.shape[:2], *wide), w, low=(0, 0, *self._first), value=0.0)
+        each, g = w.shape[0] // self.groups, len(self._grouped)
+        cut = [size for pair in zip(taps, self.strides, strict=True) for size in pair]
+        node = self._node(Reshape, "cut", (*self._grouped, each, w.shape[1], *cut), node)
+        at = [g + 2 + 2 * d for d in range(rank)]
+        order = (*range(g), g + 1, *(d + 1 for d in at), g, *at)
+        node = self._node(Permute, "phased", [node.shape[d] for d in order], node, order=order)
+        still = len(node.shape) - rank
+        starts, steps = (*(0,) * still, *(t - 1 for t in taps)), (*(1,) * still, *(-1,) * rank)
+        node = self._node(Slice, "mirrored", node.shape, node, starts=starts, steps=steps)
+        return self._node(Reshape, "weights", (*self._grouped, self._results, each, *taps), node)
+
+    def multiplied(self, weights: Node) -> Contract:
+        """Return the product of all phases: (batch, (groups,) results * phases, *counts)."""
+        x, taps, counts = self.source, self._taps, self._counts
+        offsets = zip(self.pads, self._first, self.strides, taps, strict=True)
+        low = [t - 1 - (p + first) // s for p, first, s, t in offsets]
+        sizes = tuple(c + t - 1 for c, t in zip(counts, taps, strict=True))
+        node = self._node(Pad, "around", (*x.shape[:2], *sizes), x, low=(0, 0, *low), value=0.0)
+        dims, ones = tuple(range(2, 2 + self._rank)), (1,) * self._rank
+        node = self._node(
+            Window, "windows", (*x.shape[:2], *counts, *taps), node, dims=dims, strides=ones, dilations=ones
+        )
+        if self._grouped:
+            each = x.shape[1] // self.groups
+            node = self._node(Reshape, "grouped", (x.shape[0], self.groups, each, *counts, *taps), node)
+        g, space, inside = "g" * len(self._grouped), "xyz"[: self._rank], "uvw"[: self._rank]
+        return Contract(
+            name=f"{self.product.name}_phases", shape=(x.shape[0], *self._grouped, self._results, *counts),
+            dtype="float32", left=node, right=weights,
+            labels=(f"n{g}c{space}{inside}", f"{g}oc{inside}", f"n{g}o{space}"),
+        )  # fmt: skip
+
+    def in_order(self, multiplied: Contract) -> Node:
+        """Return the results where they belong."""
+        lead, counts = (self.source.shape[0], *self._grouped, self.weights.shape[1]), self._counts
+        node = self._node(Reshape, "apart", (*lead, *self.strides, *counts), multiplied)
+        at = len(lead)
+        pairs = [(at + self._rank + d, at + d) for d in range(self._rank)]
+        order = (*range(at), *(d for pair in pairs for d in pair))
+        node = self._node(Permute, "between", [node.shape[d] for d in order], node, order=order)
+        return self._node(Reshape, "", self.product.shape, node)
+
+    @property
+    def _results(self) -> int:
+        results: int = self.weights.shape[1]
+        for stride in self.strides:
+            results = results * stride
+        return results
+
+    def _node(self, kind: type, what: str, shape: Sequence[int], source: Node, **more: object) -> Node:
+        """Make a view, named after the product; what stands in its place has its name."""
+        name = f"{self.product.name}_{what}" if what else self.product.name
+        found: Node = kind(name=name, shape=tuple(shape), dtype="float32", source=source, **more)
+        return found

@@ -1,0 +1,78 @@
+"""Program → Candidate in C++: OpenMP over threads, the vectors of `vector.h` over lanes.
+
+The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
+source serves every machine. A program that torch computes parts of, that changes its arguments in place, or
+that packs weights ahead of the calls, becomes Python around the kernels.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+from ....kernels import headers_of
+from ....records import Candidate, Scalar, SourceFile
+from ...calls import Calls, NotCalled
+from ...graph import Graph
+from ...tile import Contraction, Kernel, Program
+from .. import Unprintable
+from ._program import Printer, Style
+
+__all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
+
+FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "native", "double")
+"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
+sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
+`double` for sums in float64."""
+FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
+"""No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
+
+
+def source(program: Program, title: str = "", style: Style | None = None) -> str:
+    """Return the kernel file.
+
+    Raises:
+        Unprintable: there is no C++ for some operation.
+    """
+    return Printer(program, style or Style()).text(title or program.name)
+
+
+def render(
+    program: Program, graph: Graph, *, title: str = "", reason: str = "", template: str | None = None,
+    parameters: Mapping[str, Scalar] | None = None, style: Style | None = None,
+) -> Candidate:  # fmt: skip
+    """Return the candidate of a program, headers included.
+
+    Raises:
+        Unprintable: there is no C++ for some operation.
+        NotCalled: a native operation cannot be written as a call.
+    """
+    printer = Printer(program, style or Style())
+    headers = [SourceFile(path=n, text=(files(__package__) / n).read_text()) for n in printer.headers]
+    headers += headers_of(headers[0].text)
+    if calls := bool(program.natives or program.updates or program.ahead):
+        text = printer.text(title or program.name, [s.name for s in program.steps])
+        run = SourceFile(path="run.py", text=_around(program, graph, printer))
+        sources, entry = [SourceFile(path="kernel.cpp", text=text), run], f"run.py:{program.name}"
+    else:
+        text = printer.text(title or program.name)
+        sources, entry = [SourceFile(path="kernel.cpp", text=text)], f"kernel.cpp:{program.name}"
+    return Candidate(
+        sources=(*sources, *headers), language="cpp", entry=entry, flags=FLAGS,
+        style="function" if calls else "destination", parameters=dict(parameters or {}),
+        template=template, proposer="schedule", reason=reason,
+    )  # fmt: skip
+
+
+def _around(program: Program, graph: Graph, printer: Printer) -> str:
+    """Return `run.py`: kernels and torch in turn."""
+
+    def launch(step: Kernel | Contraction) -> list[str]:
+        reads, writes = printer.touched(step)
+        given = [*(b.name for b in (*reads, *writes)), *printer.sizes(step)]
+        return [f"kernels.{printer.functions[step.name]}_entry({', '.join(given)})"]
+
+    lines = [
+        '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
+        "", "import torch", "", "aten = torch.ops.aten", "", "",
+        *Calls(program, graph, program.name, launch).lines(),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"

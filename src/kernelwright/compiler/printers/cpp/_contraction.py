@@ -1,0 +1,213 @@
+"""A contraction as C++: its factors and what follows it as functions of vectors, the loops in `contraction.h`."""
+
+from collections.abc import Mapping, Sequence
+
+from ...graph import Size, product, same
+from ...tile import (
+    Axis,
+    Call,
+    Contraction,
+    Expression,
+    Load,
+    Position,
+    Program,
+    as_loops,
+    expressions,
+    lies_along,
+    merged,
+    side_by_side,
+    walk,
+)  # fmt: skip
+from .. import Unprintable
+from ._lanes import Lanes
+from ._scalar import Scalar, Scope, bare, size_text
+from ._statements import Body
+
+_BACK = {"lt", "sub"}
+"""What weights are told from their transforms by: choices between differences."""
+
+_FEW, _CHEAP = 6, {"add", "sub", "mul", "maximum", "minimum", "relu"}
+"""What leaves a tile's registers at once: at most so many operations of one instruction each; the code of a tile holds
+them up to 24 times."""
+
+
+def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[str]:
+    """Print the body of the kernel's function.
+
+    Raises:
+        Unprintable: the form asks for lanes, and a factor or what follows has none.
+    """
+    if step.tiling.form == "loops" or not lanes:
+        return Body(program, contraction=print_contraction, vector=lanes).print(as_loops(step).body)
+    return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).lines()
+
+
+def _is_short(step: Contraction) -> bool:
+    """Tell whether what follows a sum may be printed once for every register of a tile."""
+    parts = [e for s in step.epilogue for x in expressions(s) for e in walk(x)]
+    return sum(isinstance(e, Call) for e in parts) <= _FEW and all(
+        not isinstance(e, Call) or e.op in _CHEAP for e in parts
+    )
+
+
+def is_tiled(step: Contraction) -> bool:
+    """Tell whether a contraction stands on `contraction.h`."""
+    return step.tiling.form != "loops"
+
+
+class _Tiled:
+    """Prints the three functions that `kw::contract` takes, and the call."""
+
+    def __init__(self, step: Contraction, program: Program) -> None:
+        self.step, self.program, self.tiling = step, program, step.tiling
+        self.along = self._along()
+
+    def _along(self) -> str:
+        """Return what lanes of the right factor run along: the axis over which it lies side by side."""
+        columns, inner = self.step.columns[-1:], self.step.inner
+        by_inner = len(inner) == 1 and lies_along(self.step.right, inner[0].name)
+        by_column = bool(columns) and lies_along(self.step.right, columns[0].name)
+        if self.tiling.form == "dots":
+            return "inner"
+        if self.tiling.form == "panels" and by_inner and not by_column:
+            return "inner"
+        return "column"
+
+    def lines(self) -> list[str]:
+        c, t = self.step, self.tiling
+        form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots", "winograd": "kDirect"}[t.form]
+        along = {"column": "kColumns", "inner": "kInner"}[self.along]
+        sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
+        run = size_text(c.columns[-1].size) if c.columns else "1"
+        sizes_of = "{" + ", ".join([*map(bare, sizes), bare(run)]) + "}"
+        at_once = "true" if _is_short(c) else "false"
+        split = f", {t.split}" if t.split > 1 else ""
+        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {t.block}, {at_once}{split}"
+        return [
+            *(f"  // {line}" for line in self._traffic()),
+            f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
+            *self._left(),
+            *self._factor(
+                "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along, c.right
+            ),
+            *self._finish(),
+            f"  const kw::Shape sizes{sizes_of};  // batch, rows, columns, inner; columns side by side",
+            *self._call(),
+        ]  # fmt: skip
+
+    def _call(self) -> list[str]:
+        c = self.step
+        if self.tiling.form != "winograd":
+            return ["  kw::contract<Tiles>(sizes, left, right, finish);"]
+        if len(c.columns) != 3 or len(c.inner) != 3 or [a.size for a in c.inner[1:]] != [3, 3]:
+            raise Unprintable(
+                "tiles of a convolution whose axes are not images, rows, columns and windows of 3 by 3"
+            )
+        windows = ", ".join(bare(size_text(a.size)) for a in (*c.columns, c.inner[0]))
+        return [
+            f"  const kw::Windows windows{{{windows}}};  // images, height, width; channels",
+            "  kw::convolve<Tiles>(sizes, windows, left, right, finish);",
+        ]
+
+    def _traffic(self) -> list[str]:
+        t = self.tiling
+        if t.form == "winograd":
+            return [f"Tiles of {t.vectors} vectors, all channels; their sums for {t.block} rows at a time."]
+        first = f"Rows of left are packed, {t.block} at a time, once for every {8 * t.vectors} vectors of columns;"
+        reading = {
+            "panels": f"right once for every {t.block} rows, in panels of {t.depth} by {t.vectors} vectors.",
+            "direct": "right is read where it lies, once for every tile of rows.",
+            "dots": "right is read where it lies, four columns at a time, once for every four rows.",
+        }[t.form]
+        shares = [f"The inner elements are summed in {t.split} shares, and those at the end."]
+        return [first, reading, *(shares if t.split > 1 else [])]
+
+    def _left(self) -> list[str]:
+        c = self.step
+        if self.tiling.is_spread:
+            return [f"  const float* const left = {self._spread()};  // transformed ahead"]
+        return self._factor("left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left)
+
+    def _spread(self) -> str:
+        """Name the buffer of transformed weights: the left factor is what they come from, and nothing else."""
+        parts = list(walk(self.step.left))
+        read = {e.buffer for e in parts if isinstance(e, Load)}
+        if len(read) != 1 or {e.op for e in parts if isinstance(e, Call)} - _BACK:
+            raise Unprintable("transformed weights that something else was done to")
+        (name,) = read
+        wanted = 16 * product([a.size for a in (*self.step.batch, *self.step.rows, self.step.inner[0])])
+        if not same(product(self.program.buffer(name).shape), wanted):
+            raise Unprintable("weights that were transformed back")
+        return name
+
+    # Functions -----------------------------------------------------------------------------------------
+
+    def _factor(
+        self, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression
+    ) -> list[str]:
+        if value.kind != "float32":
+            raise Unprintable(f"a factor of {value.kind}")
+        used = {e.axis for e in walk(value) if isinstance(e, Position)}
+        joined = side_by_side(value, roles[along]) if len(roles[along]) > 1 and along == "inner" else None
+        if joined is not None:  # the other factor tells the axes apart, this one does not
+            last, whole = roles[along][-1], product([a.size for a in roles[along]])
+            value, roles = joined, {**roles, along: (Axis(last.name, whole),)}
+        lanes = roles[along]
+        apart = len(lanes) > 1 and along == "inner"
+        parameters, lines = [], list[str]()
+        for role, axes in roles.items():
+            parameter, taken_apart = _parameter(role, axes, used)
+            parameters.append(f"int64_t {parameter}".rstrip())
+            if not (apart and role == along):
+                lines += taken_apart
+        scope = Scope(self.program, axis="" if apart or not lanes else lanes[-1].name)
+        if apart:
+            one = " ".join(_taken_apart("(inner + k)", lanes, used))
+            text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
+        else:
+            text = bare(Lanes(scope).text(value))
+        return [
+            f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            *(f"    {line}" for line in lines), f"    return {text};", "  };",
+        ]  # fmt: skip
+
+    def _finish(self) -> list[str]:
+        c = self.step
+        used = {
+            e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)
+        }
+        parameters, lines = [], list[str]()
+        for role, axes in {"item": c.batch, "row": c.rows, "column": c.columns}.items():
+            parameter, taken_apart = _parameter(role, axes, used)
+            parameters.append(f"int64_t {parameter}".rstrip())
+            lines += taken_apart
+        body = Body(self.program, contraction=print_contraction)
+        if c.columns:
+            body.scope.axis = c.columns[-1].name
+            body.scope.lanes[c.accumulator] = "float32"
+            head = f"kw::F {c.accumulator}"
+        else:
+            head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
+        return [
+            f"  const auto finish = [=]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
+            *(f"    {line}" for line in lines), *body.print(c.epilogue, 2), "  };",
+        ]  # fmt: skip
+
+
+def _parameter(role: str, axes: Sequence[Axis], used: set[str]) -> tuple[str, list[str]]:
+    """Return the parameter that counts through the axes of a role, and the statements that take it apart."""
+    if not any(a.name in used for a in axes):
+        return "", []
+    return (axes[0].name, []) if len(axes) == 1 else (role, _taken_apart(role, axes, used))
+
+
+def _taken_apart(whole: str, axes: Sequence[Axis], used: set[str]) -> list[str]:
+    """Print the position on each axis from the count through all of them, the last fastest."""
+    lines, behind = list[str](), 1
+    for place, axis in reversed(list(enumerate(axes))):
+        over = "" if not isinstance(behind, Size) and behind == 1 else f" / {size_text(behind)}"
+        below = f" % {size_text(axis.size)}" if place else ""
+        if axis.name in used:
+            lines.append(f"const int64_t {axis.name} = {whole}{over}{below};")
+        behind = behind * axis.size
+    return lines

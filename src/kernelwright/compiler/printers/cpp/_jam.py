@@ -1,0 +1,124 @@
+"""Body of a vector loop → the same for several vectors side by side, within the same inner loops.
+
+A fold over channels takes one vector of each row in turn: a cache line here and one there, every row a page of its
+own. Taken several at a time, the lines of a row are neighbours, and the folds wait for each other's results less.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...tile import (
+    Begin,
+    Expression,
+    Let,
+    Literal,
+    Loop,
+    Position,
+    Result,
+    Statement,
+    Store,
+    Update,
+    Variable,
+    arith,
+    mapped,
+    statements,
+    substitute,
+    walk,
+)  # fmt: skip
+from .. import Unprintable
+
+_MOST, _SHORT = 128, 8
+"""Statements of all vectors together, a short loop's as often as it runs: registers and the compiler bear it."""
+
+
+def beside(axis: str, vector: int) -> str:
+    """Name the distance from the first vector to another one of those side by side."""
+    return f"{axis}_at{vector}"
+
+
+def vectors(loop: Loop) -> int:
+    """Return how many vectors of a loop to take side by side: fewer where its body is long, 1 without inner loops."""
+    if not any(isinstance(s, Loop) for s in loop.body):
+        return 1
+    fit = _MOST // max(1, _length(loop.body))
+    return next((count for count in (16, 8, 4, 2) if count <= min(fit, loop.unroll)), 1)
+
+
+def _length(body: Sequence[Statement]) -> int:
+    """Count statements, those of a short loop as often as the compiler repeats them."""
+    return sum(_times(s) * _length(s.body) if isinstance(s, Loop) else 1 for s in body)
+
+
+def _times(loop: Loop) -> int:
+    return int(loop.end.value) if isinstance(loop.end, Literal) and loop.end.value <= _SHORT else 1
+
+
+def jammed(body: Sequence[Statement], axis: str, count: int) -> tuple[Statement, ...]:
+    """Return a body whose statements that differ between lanes are there once for each of `count` vectors.
+
+    Raises:
+        Unprintable: a statement has no form for several vectors.
+    """
+    own = _varying(body, axis)
+    return tuple(new for s in body for new in _copies(s, axis, count, own))
+
+
+def _varying(body: Sequence[Statement], axis: str) -> frozenset[str]:
+    """Name the values and accumulators that differ between lanes."""
+    found = {s.name for s in statements(tuple(body)) if isinstance(s, Begin)}
+    for s in statements(tuple(body)):
+        if isinstance(s, Let) and any(_varies(e, axis, found) for e in walk(s.value)):
+            found.add(s.name)
+    return frozenset(found)
+
+
+def _varies(e: Expression, axis: str, names: set[str] | frozenset[str]) -> bool:
+    match e:
+        case Position(name):
+            return name == axis
+        case Variable(name) | Result(name):
+            return name in names
+        case _:
+            return False
+
+
+def _copies(s: Statement, axis: str, count: int, own: frozenset[str]) -> list[Statement]:
+    match s:
+        case Loop(end=end, begin=begin):
+            if any(_varies(e, axis, own) for bound in (begin, end) for e in walk(bound)):
+                raise Unprintable("lanes whose loops end apart")
+            body = (new for inner in s.body for new in _copies(inner, axis, count, own))
+            return [replace(s, body=tuple(body))]
+        case Let(name) if name not in own:
+            return [s]
+        case Let() | Begin() | Update() | Store():
+            return [_copy(s, axis, vector, own) for vector in range(count)]
+        case _:
+            raise Unprintable("rows and products for several vectors")
+
+
+def _copy(s: Statement, axis: str, vector: int, own: frozenset[str]) -> Statement:
+    def name_of(name: str) -> str:
+        return f"{name}_at{vector}" if name in own else name
+
+    def by(e: Expression) -> Expression | None:
+        match e:
+            case Position(name) if name == axis and vector:
+                return arith("+", e, Position(beside(axis, vector)))
+            case Variable(name, kind) if name in own:
+                return Variable(name_of(name), kind)
+            case Result(name, part, kind) if name in own:
+                return Result(name_of(name), part, kind)
+            case _:
+                return None
+
+    new = mapped(s, lambda e: substitute(e, by))
+    match new:
+        case Let(name, value):
+            return Let(name_of(name), value)
+        case Begin(name, monoid, kind):
+            return Begin(name_of(name), monoid, kind)
+        case Update(name, value, position):
+            return Update(name_of(name), value, position)
+        case _:
+            return new

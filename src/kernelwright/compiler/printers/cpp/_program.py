@@ -1,0 +1,246 @@
+"""Program → C++ file: a function for each kernel, and the entry that checks sizes and calls them."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...calls import touched
+from ...graph import Size, product
+from ...tile import (
+    LANES,
+    Buffer,
+    Contraction,
+    Kernel,
+    NativeCall,
+    Program,
+    Store,
+    pattern,
+    products,
+    statements,
+)  # fmt: skip
+from ._ahead import asked_ahead, is_large
+from ._contraction import is_tiled, print_contraction
+from ._scalar import STORED, size_text
+from ._statements import Body
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the C++ is printed, beyond what the tile form says."""
+
+    lanes: bool = True
+    """Whether vector loops are printed with vector types."""
+    serial_below: int = 1 << 14
+    """Elements that one thread does alone."""
+
+
+@dataclass
+class Printer:
+    """Prints one program."""
+
+    program: Program
+    style: Style
+
+    def text(self, title: str, entries: Sequence[str] = ()) -> str:
+        """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
+        kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
+        lines = [
+            *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers), "",
+            "namespace {", "",
+            f"constexpr int64_t kSerialBelow = {self.style.serial_below};  // elements of one thread", "",
+        ]  # fmt: skip
+        printed = [s for s in kernels if self.functions[s.name] == s.name]
+        for step in printed:
+            lines += [*self._function(step), ""]
+        lines += ["}  // namespace", ""]
+        if entries:
+            for step in printed:
+                lines += [*self._lone_entry(step), ""]
+        else:
+            lines += self._entry()
+        return "\n".join(lines).rstrip() + "\n"
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers that the file stands on, the one that all printed kernels begin with first."""
+        found = list(products(self.program)) if self.style.lanes else []
+        if any(product.tiling.form == "winograd" for product in found):
+            return "tiles.h", "contraction.h", "winograd.h"
+        return ("tiles.h", "contraction.h") if any(map(is_tiled, found)) else ("tiles.h",)
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """Kernel → the function that it runs: the first kernel's that differs in names alone."""
+        kernels = [step for step in self.program.steps if not isinstance(step, NativeCall)]
+        first = dict[Hashable, str]()
+        return {s.name: first.setdefault((pattern(s, self.program), *self.sizes(s)), s.name) for s in kernels}
+
+    # One kernel ----------------------------------------------------------------------------------------
+
+    def touched(self, step: Kernel | Contraction) -> tuple[list[Buffer], list[Buffer]]:
+        """Return the buffers that a kernel reads and those that it writes."""
+        reads, writes = touched(step)
+        return [self.program.buffer(n) for n in reads], [self.program.buffer(n) for n in writes]
+
+    def sizes(self, step: Kernel | Contraction) -> list[str]:
+        """Name the sizes that a kernel is given: all of the program's, or of the weights' where it runs ahead."""
+        program = self.program
+        return list(program.weight_sizes if step.name in program.ahead else program.symbols)
+
+    def _function(self, step: Kernel | Contraction) -> list[str]:
+        reads, writes = self.touched(step)
+        parameters = [f"const {STORED[b.dtype]}* {b.name}" for b in reads]
+        parameters += [f"{STORED[b.dtype]}* {b.name}" for b in writes]
+        known, whole = _known(step), _whole(step)
+        parameters += [f"int64_t {'given_' * (name in known)}{name}" for name in self.sizes(step)]
+        also = [name for name, function in self.functions.items() if function == step.name != name]
+        head = [
+            f"// {step.comment}",
+            *([f"// Runs on other buffers as {', '.join(also)}."] if also else []),
+            f"// Reads {_traffic(reads)}; writes {_traffic(writes)}.",
+            *_template(known, whole),
+        ]
+        if isinstance(step, Contraction):
+            body = print_contraction(step, self.program, self.style.lanes)
+        else:
+            body = self._traversal(step)
+        sizes = [f"  const int64_t {name} = known_{name} ? known_{name} : given_{name};" for name in known]
+        unused = [f"  (void){name};" for name in self.sizes(step)]
+        return [*head, f"void {step.name}({', '.join(parameters)}) {{", *sizes, *unused, *body, "}"]
+
+    def _traversal(self, kernel: Kernel) -> list[str]:
+        past = {s.buffer: s.stream for s in statements(kernel.body) if isinstance(s, Store) and s.stream}
+        body = Body(
+            self.program,
+            contraction=print_contraction,
+            vector=self.style.lanes,
+            whole=kernel.whole,
+            ahead=asked_ahead(self.program, kernel.body),
+        )
+        head = [
+            f"  const bool {name}_past = {size_text(self.program.buffer(name).elements)} * "
+            f"int64_t(sizeof(float)) >= {start};  // written past the caches"
+            for name, start in past.items()
+        ]  # fmt: skip
+        return [*head, *body.print(kernel.body), *(["  kw::fence();"] if past else [])]
+
+    # Entries -------------------------------------------------------------------------------------------
+
+    def _entry(self) -> list[str]:
+        outside = [b for b in self.program.buffers if b.role in ("argument", "output")]
+        lines = [f"KW_KERNEL({self.program.name}) {{", *self.opened(outside), *self.checked(outside)]
+        for b in self.program.buffers:
+            if b.role == "temporary":
+                count = size_text(product(b.shape))
+                lines.append(f"  const kw::Temporary<{STORED[b.dtype]}> {b.name}({count});")
+        lines += _paged([b for b in outside if b.role == "output"])
+        for step in self.program.steps:
+            assert not isinstance(step, NativeCall)
+            reads, writes = self.touched(step)
+            given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
+            lines += self._launch(step, given)
+        return [*lines, "}"]
+
+    def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
+        """Print the call of a kernel: of the version for these sizes, where there is one."""
+        known, whole, arguments = _known(step), _whole(step), ", ".join([*given, *self.sizes(step)])
+        function = self.functions[step.name]
+        if not known and not whole:
+            return [f"  {function}({arguments});"]
+        guard = [f"{name} == {size}" for name, size in known.items()]
+        guard += [f"{name} % {LANES} == 0" for name in whole]
+        version = [*map(str, known.values()), *("true" for _ in whole)]
+        return [
+            f"  if ({' && '.join(guard)}) {{",
+            f"    {function}<{', '.join(version)}>({arguments});",
+            "  } else {",
+            f"    {function}({arguments});",
+            "  }",
+        ]
+
+    def _lone_entry(self, step: Kernel | Contraction) -> list[str]:
+        """Print an entry of one kernel: the buffers that it reads, those that it writes, the sizes."""
+        reads, writes = self.touched(step)
+        lines = [f"KW_KERNEL({step.name}_entry) {{"]
+        for place, b in enumerate((*reads, *writes)):
+            const = "const " if b in reads else ""
+            lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
+        first = len(reads) + len(writes)
+        for place, name in enumerate(self.sizes(step)):
+            lines.append(f"  const int64_t {name} = args.integer({first + place});")
+        lines += _paged(writes)
+        return [*lines, *self._launch(step, [f"{b.name}.data()" for b in (*reads, *writes)]), "}"]
+
+    def opened(self, outside: Sequence[Buffer]) -> list[str]:
+        """Print the tensors and sizes of a call."""
+        lines = []
+        for b in outside:
+            const = "const " if b.role == "argument" else ""
+            lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({b.position});")
+        for b in outside:
+            rank = len(b.shape)
+            lines.append(
+                f'  if ({b.name}.ndim() != {rank}) KW_UNSUPPORTED("{b.name} must have {rank} dimensions");'
+            )
+        by_position = {b.position: b.name for b in outside if b.role == "argument"}
+        for name, (position, dim) in self.program.symbols.items():
+            lines.append(f"  const int64_t {name} = {by_position[position]}.shape({dim});")
+        for position, value in self.program.scalars:
+            if isinstance(value, bool | int | float):
+                lines.append(
+                    f'  if (args.real({position}) != {float(value)!r}) KW_UNSUPPORTED("another scalar argument");'
+                )
+        return lines
+
+    def checked(self, outside: Sequence[Buffer]) -> list[str]:
+        """Print the check that every size is what the kernel was written for."""
+        lines = []
+        for b in outside:
+            wrong = [
+                f"{b.name}.shape({d}) != {size_text(s)}" for d, s in enumerate(b.shape)
+                if not (isinstance(s, Size) and self.program.symbols.get(s.text) == (b.position, d))
+            ]  # fmt: skip
+            if wrong:
+                lines.append(f'  if ({" || ".join(wrong)}) KW_UNSUPPORTED("{b.name} has another shape");')
+        for guard in self.program.guards:
+            lines.append(
+                f'  if (!({guard.replace("//", "/")})) KW_UNSUPPORTED("sizes must satisfy {guard}");'
+            )
+        return lines
+
+
+def _paged(written: Sequence[Buffer]) -> list[str]:
+    """Print what large results ask of the system before they are written first."""
+    return [
+        f"  kw::ask_large_pages({b.name}.data(), {b.name}.numel() * int64_t(sizeof({STORED[b.dtype]})));"
+        for b in written if is_large(b)
+    ]  # fmt: skip
+
+
+def _known(step: Kernel | Contraction) -> dict[str, int]:
+    """Return the sizes that a kernel has a version of its own for."""
+    return dict(step.known) if isinstance(step, Kernel) else {}
+
+
+def _whole(step: Kernel | Contraction) -> tuple[str, ...]:
+    """Return the sizes that are multiples of a vector in that version."""
+    return step.whole if isinstance(step, Kernel) else ()
+
+
+def _template(known: Mapping[str, int], whole: Sequence[str]) -> list[str]:
+    """Print what makes a function a version for sizes that the compiler knows; 0 is any size."""
+    if not known and not whole:
+        return []
+    shown = [f"{name} = {size}" for name, size in known.items()]
+    shown += [f"multiples of {LANES} as {name}" for name in whole]
+    parameters = [f"int64_t known_{name} = 0" for name in known]
+    parameters += [f"bool whole_{name} = false" for name in whole]
+    return [
+        f"// Compiled for {', '.join(shown)} too, where loops have no tail.",
+        f"template <{', '.join(parameters)}>",
+    ]
+
+
+def _traffic(buffers: Sequence[Buffer]) -> str:
+    shown = [f"{b.name} ({' * '.join(map(str, b.shape)) or '1'} {b.dtype})" for b in buffers]
+    return ", ".join(shown) or "nothing"

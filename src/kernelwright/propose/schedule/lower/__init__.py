@@ -1,7 +1,0 @@
-"""Graph → Program: what is stored, what is fused, and how the loops run."""
-
-from ._block import NeedsStore, Unlowered, kind_of
-from ._loops import Arranged, Layout
-from ._lower import Decisions, NotLowered, lower
-
-__all__ = ["Arranged", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "kind_of", "lower"]
