@@ -3,6 +3,7 @@
     python -m benchmarks.honest --verifications 50000 --out build/honest.jsonl
     python -m benchmarks.honest --backward --only norm --rewriting welford
     python -m benchmarks.honest --dtype bfloat16 --json
+    python -m benchmarks.honest --report build/*.jsonl
 
 One verification compares one answer (a problem, a rewriting, a workload, a seed) as the judge does. Problems are
 shrunk; a rewriting that has nothing to change in a problem is not counted. With `--out`, a run that was stopped goes
@@ -71,6 +72,9 @@ class Count:
 def main() -> None:
     """Print a line for each problem, then what was refused by problem and by rewriting."""
     options = _options()
+    if options.report:
+        print(table([c for path in options.report for c in _done(path).values()]))
+        return
     torch.set_num_threads(1)
     done = _done(options.out)
     found = list(done.values())
@@ -111,6 +115,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--part", default="0/1", help="I/N: every N-th problem, from the I-th")
     parser.add_argument("--out", type=Path, help="keep the counts here and go on from them")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--report", type=Path, nargs="+", help="print these counts as the table of the docs")
     return parser.parse_args()
 
 
@@ -206,6 +211,21 @@ def report(found: Sequence[Count]) -> str:
     rows = [f"{n:16} {c['refused']:4} of {c['judged']:6}" for n, c in counts["rewritings"].items()]  # type: ignore[attr-defined]
     rows += [f"{p}: {r}" for p, r in counts["problems"].items()]  # type: ignore[attr-defined]
     return "\n".join([*rows, f"{counts['refused']} of {counts['verifications']} answers refused"])
+
+
+def table(found: Sequence[Count]) -> str:
+    """Write counts by kind and by rewriting as the Markdown of docs/honest.md."""
+    kinds: dict[str, list[int]] = {}
+    for count in found:
+        kind = kinds.setdefault(count.problem.split(" ", 1)[1].rsplit(" ", 1)[0], [0, 0])
+        kind[0] += count.total
+        kind[1] += len(count.refused)
+    counts = summary(found)
+    rows = ["| kind | answers | refused |", "|---|---|---|"]
+    rows += [f"| {kind} | {judged:,} | {refused} |" for kind, (judged, refused) in kinds.items()]
+    rows += ["", "| rewriting | answers | refused |", "|---|---|---|"]
+    rows += [f"| `{n}` | {c['judged']:,} | {c['refused']} |" for n, c in counts["rewritings"].items()]  # type: ignore[attr-defined]
+    return "\n".join([f"{counts['refused']} of {counts['verifications']:,} answers refused.", "", *rows])
 
 
 if __name__ == "__main__":

@@ -222,3 +222,31 @@ def test_dense_is_any_order_of_axes_without_gaps():
     x = torch.empty(2, 3, 4)
     assert all(is_dense(v.shape, v.stride()) for v in (x, x.permute(2, 0, 1), x[:1], torch.empty(0, 3)))
     assert not any(is_dense(v.shape, v.stride()) for v in (x[..., ::2], x[:, :1].expand(2, 3, 4), x[:, 1:]))
+
+
+CLIPPED = """
+import torch
+import torch.nn.functional as F
+import kernelwright as kw
+
+@kw.task(x="float32[batch, dim]", workloads=[{"batch": 4, "dim": 16}], backward=True)
+def clipped(x):
+    return F.hardtanh(x, 0.0, 1.0)
+"""
+
+
+def test_an_infinite_gradient_behind_a_comparison_with_nan_may_take_either_branch(tmp_path):
+    (tmp_path / "clipped.py").write_text(CLIPPED)
+    problem = Problem(load_task(f"{tmp_path / 'clipped.py'}:clipped"))
+    workload = problem.task.workloads[0]
+    x, g = torch.full((4, 16), 0.5), torch.ones(4, 16)
+    x[1, 2], g[1, 2] = NAN, INF
+    ruler = Oracle(problem).make(workload, 1, (x, g), {}).outputs[1]
+    passed = torch.where((x <= 0) | (x >= 1), 0.0, g)
+    stopped = torch.where((x > 0) & (x < 1), g, 0.0)
+    assert error_against(passed, ruler).ok
+    assert error_against(stopped, ruler).ok
+    for place, wrong in (((1, 2), -INF), ((1, 2), NAN), ((1, 3), INF), ((1, 3), 0.0), ((1, 2), 1.5)):
+        answer = stopped.clone()
+        answer[place] = wrong
+        assert not error_against(answer, ruler).ok, (place, wrong)

@@ -44,7 +44,7 @@ class Yardstick:
     norm_limit: float
     """Root mean square units allowed."""
     finite: bool
-    """Whether truth, native and doubts are finite everywhere."""
+    """Whether truth, native, doubts and others are finite everywhere."""
     exact: bool
     """Whether the output must equal the truth."""
     forbid_nonfinite: bool
@@ -56,7 +56,7 @@ class Yardstick:
     doubtful: torch.Tensor | None = None
     """Where another order of summation may give NaN; none where nothing is infinite."""
     others: tuple[torch.Tensor, ...] = ()
-    """What other right evaluations give where the native op is not finite; none where nothing is infinite."""
+    """What other right evaluations give; none where nothing is infinite, neither in the inputs nor in the outputs."""
 
     @property
     def sensitivity(self) -> torch.Tensor | None:
@@ -120,7 +120,7 @@ def yardstick(
         doubts = [torch.view_as_real(d) for d in doubts]
         others = [torch.view_as_real(o) for o in others]
     truth, native = truth.to(torch.float64).contiguous(), native.detach()
-    finite = _finite(truth) and _finite(native) and all(map(_finite, doubts))
+    finite = all(map(_finite, (truth, native, *doubts, *others)))
     y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
     info = torch.finfo(native.dtype)
     noise = (
@@ -142,7 +142,7 @@ def yardstick(
         plain=finite and beyond == 0,
         is_complex=is_complex,
         doubtful=torch.stack([d.isnan() for d in doubts]).any(0) if doubts and not finite else None,
-        others=() if finite else tuple(others),
+        others=tuple(others),
     )
 
 
