@@ -79,6 +79,8 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
             with mode:
                 if func is torch.ops.aten.native_group_norm.default:
                     return _group_norm(steps, *args)
+                if func is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+                    return _attention(steps, *args, **kwargs)
                 if func is torch.ops.aten.convolution_backward.default:
                     return _convolution_backward(*args)
                 return steps(*args, **kwargs)
@@ -142,6 +144,21 @@ def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | Non
     shape = (-1, *[1] * (x.dim() - 2))
     y = y if weight is None else y * weight.view(shape)
     return y if bias is None else y + bias.view(shape), mean, scale
+
+
+def _attention(
+    steps: Any, query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, is_causal: bool = False,
+    *, attn_mask: Tensor | None = None, scale: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the answer and the logarithms of the sums; torch's steps give weights for these."""
+    output, _ = steps(query, key, value, dropout, is_causal, attn_mask=attn_mask, scale=scale)
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores + torch.full_like(scores, -torch.inf).triu(1)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    # The rows of all heads lie side by side, as the native op leaves them.
+    return output, scores.logsumexp(-1).mT.contiguous().mT
 
 
 def _convolution_backward(
