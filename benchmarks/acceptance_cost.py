@@ -20,7 +20,7 @@ from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, Evaluation, SourceFile, Split, TensorSpec
 from kernelwright.sandbox import Alone, Payload, Pool
-from kernelwright.search.acceptance import Acceptance
+from kernelwright.search.evaluation.acceptance import Acceptance
 from kernelwright.tasks import Problem, load_task
 
 _TASKS = ("examples/swiglu.py", "examples/rmsnorm_residual.py")

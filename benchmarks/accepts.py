@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 import kernelwright as kw
-from kernelwright.judging import judging
+from kernelwright.api.judge import judging
 from kernelwright.records import Budget, Candidate, DecisionStatus, SourceFile, VerdictStatus
 from kernelwright.search import Judgement
 from kernelwright.store import Store

@@ -53,13 +53,13 @@ from kernelwright.records import (
     Verdict,
 )  # fmt: skip
 from kernelwright.search import Meter
-from kernelwright.search._builder import Builder
-from kernelwright.search._editing import WIDTH
-from kernelwright.search._edits import Desk, Edits
-from kernelwright.search._evaluation import Evaluator
-from kernelwright.search._events import Log
-from kernelwright.search._scheduler import Scheduler
-from kernelwright.search._session import Session
+from kernelwright.search.editing._editing import WIDTH
+from kernelwright.search.editing._edits import Edits, EditServices
+from kernelwright.search.evaluation._builder import Builder
+from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._scheduler import Scheduler
+from kernelwright.search.run._events import Log
+from kernelwright.search.session._session import Session
 from kernelwright.search.strategies import Means, make_strategy
 from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Store
@@ -171,8 +171,8 @@ def ours(folder: Path, cycles: int, edits: int, name: str = "kernelwright") -> C
             del under_way
             return next(asked) < cycles
 
-        say = Log(store, run.id, meter, None)
-        desk = Desk([editor], request, edits, room, lambda: 3600.0, say)
+        emit = Log(store, run.id, meter, None)
+        desk = EditServices([editor], request, edits, room, lambda: 3600.0, emit)
         means = Means(0, tuple(editor.operators))
         strategy, journal = make_strategy("evolve", means), store.journal(run.id)
         with (
@@ -180,7 +180,7 @@ def ours(folder: Path, cycles: int, edits: int, name: str = "kernelwright") -> C
             Builder(languages, width=1, overlap=False) as builder,
         ):
             scheduler = Scheduler(iter(()), lambda space: make_tuner("random", space, 0), moves)
-            Session(scheduler, builder, judging, meter, say).run()
+            Session(scheduler, builder, judging, meter, emit).run()
     return Cost.of(name, model.asked_s, log)
 
 

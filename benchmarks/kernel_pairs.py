@@ -9,7 +9,7 @@ built, held against float64, and timed in rounds: each round visits eager, torch
 rotating order on the same inputs, which differ from round to round. A figure above 1 is the better baseline's
 time over the kernel's: of the least times, which a busy machine does not disturb, and of the medians.
 
-All legs write to recycled memory: glibc is told to keep what is freed, so that no leg pays for page faults
+All variants write to recycled memory: glibc is told to keep what is freed, so that no variant pays for page faults
 that another does not. A quick look for people who write kernels; what is claimed comes from
 `benchmarks.library`, which measures in workers.
 """
@@ -79,23 +79,23 @@ def worst_error(problem: Problem, workload: Workload, inputs: Sequence[object], 
     return worst
 
 
-def time_in_turn(legs: dict[str, Call], pool: list[list[object]], rounds: int) -> dict[str, list[float]]:
-    """Time the legs in rounds; every round begins with another leg and every call takes the next inputs."""
-    names = list(legs)
+def time_in_turn(variants: dict[str, Call], pool: list[list[object]], rounds: int) -> dict[str, list[float]]:
+    """Time the variants in rounds; every round begins with another variant and every call takes the next inputs."""
+    names = list(variants)
     for name in names:
         for inputs in pool:
-            legs[name](*inputs)
+            variants[name](*inputs)
     started = time.perf_counter()
-    legs[names[0]](*pool[0])
+    variants[names[0]](*pool[0])
     calls = max(1, min(64, int(1e-3 / (time.perf_counter() - started))))
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            leg = legs[name]
-            leg(*pool[(number + 1) % len(pool)])
+            variant = variants[name]
+            variant(*pool[(number + 1) % len(pool)])
             started = time.perf_counter()
             for call in range(calls):
-                leg(*pool[(number + call) % len(pool)])
+                variant(*pool[(number + call) % len(pool)])
             times[name].append((time.perf_counter() - started) / calls * 1e6)
     return times
 
@@ -112,23 +112,23 @@ def rows(target: str, size: str, options: argparse.Namespace) -> list[str]:
     pool = [problem.inputs(workload, seed) for seed in range(2 if size == "large" else 4)]
     reference = problem.reference(workload)
     torch._dynamo.reset()
-    legs: dict[str, Call] = {"eager": reference, "compile": torch.compile(reference)}
+    variants: dict[str, Call] = {"eager": reference, "compile": torch.compile(reference)}
     if options.max_autotune:
-        legs["max-autotune"] = torch.compile(reference, mode="max-autotune")
-    baselines = list(legs)
+        variants["max-autotune"] = torch.compile(reference, mode="max-autotune")
+    baselines = list(variants)
     settings = dict(pair.split("=") for pair in options.set.split(",") if pair)
     changed: Configuration = {k: int(v) for k, v in settings.items()}
     chosen = found if options.all_templates else found[:1]
-    kernels = {t.name if t.name not in legs else f"{t.name}-{i}": t for i, t in enumerate(chosen)}
-    legs |= {name: build(t, changed, workload) for name, t in kernels.items()}
-    errors = {name: worst_error(problem, workload, pool[0], legs[name]) for name in kernels}
-    times = time_in_turn(legs, pool, options.rounds)
+    kernels = {t.name if t.name not in variants else f"{t.name}-{i}": t for i, t in enumerate(chosen)}
+    variants |= {name: build(t, changed, workload) for name, t in kernels.items()}
+    errors = {name: worst_error(problem, workload, pool[0], variants[name]) for name in kernels}
+    times = time_in_turn(variants, pool, options.rounds)
     tensors = [t for t in (*pool[0], *flat(reference(*pool[0]))) if isinstance(t, torch.Tensor)]
     megabytes = sum(t.numel() * t.element_size() for t in tensors) / 1e6
     lines = []
     for name in kernels:
-        least = {leg: min(times[leg]) for leg in (*baselines, name)}
-        middle = {leg: statistics.median(times[leg]) for leg in (*baselines, name)}
+        least = {variant: min(times[variant]) for variant in (*baselines, name)}
+        middle = {variant: statistics.median(times[variant]) for variant in (*baselines, name)}
         ratio = min(least[b] for b in baselines) / least[name]
         median = min(middle[b] for b in baselines) / middle[name]
         others = " ".join(f"{least[b]:9.1f}" for b in baselines)

@@ -23,7 +23,7 @@ from kernelwright.kernels import match_all
 from kernelwright.kernels._core import KernelTemplate
 from kernelwright.languages import get_language
 from kernelwright.records import BuildStatus, Candidate, Configuration, Split, Workload
-from kernelwright.search.simulation import RecordedSpace
+from kernelwright.search.replay.simulation import RecordedSpace
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import capture
 

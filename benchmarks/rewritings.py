@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernelwright.tasks._evaluation import (
+from kernelwright.tasks.numerics._evaluation import (
     Arithmetic,
     Evaluation,
     product_by,

@@ -53,7 +53,7 @@ SECONDS = {
     "search_s": "search and acceptance",
     "first_correct_s": "first correct kernel, from capture on",
     "verified_s": "first correct kernel",
-    "glance_s": "first kernel timed against eager",
+    "prescreen_s": "first kernel timed against eager",
     "first_s": "first kernel timed against every baseline",
 }
 """Seconds of a run, from the call on where nothing else is said, until something was there, in the order of the table;
@@ -114,7 +114,7 @@ def measure(task: Task, budget: kw.Budget, store: Path, on: Where) -> Row:
         "speedup": result.speedup.model_dump() if result.speedup else None,
         "fraction_of_bound": result.fraction_of_bound, "search_s": time.monotonic() - started,
         "explored_s": seen.get("explored"), "first_correct_s": since_capture(seen),
-        "verified_s": seen.get("verified"), "glance_s": seen.get("glance"), "first_s": seen.get("timed"),
+        "verified_s": seen.get("verified"), "prescreen_s": seen.get("prescreen"), "first_s": seen.get("timed"),
     }  # fmt: skip
 
 

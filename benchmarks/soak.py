@@ -33,7 +33,7 @@ from pathlib import Path
 
 from kernelwright.config import Settings
 from kernelwright.records import RunStatus
-from kernelwright.sandbox._outside import descendants
+from kernelwright.sandbox._inspection import descendants
 from kernelwright.store import Store
 
 from .soaked_run import KINDS, STAGES

@@ -19,7 +19,8 @@ from kernelwright.cli import main
 from kernelwright.devices import Device, Peaks
 from kernelwright.errors import StoreError, WorkerError
 from kernelwright.propose import Proposal, Request
-from kernelwright.search import _choices, _packaging, _proposals, _search
+from kernelwright.search.proposals import _proposals
+from kernelwright.search.session import _choices, _packaging, _search
 from kernelwright.store import Store
 from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate
 

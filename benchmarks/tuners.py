@@ -13,7 +13,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from kernelwright.search.simulation import RecordedSpace, simulate
+from kernelwright.search.replay.simulation import RecordedSpace, simulate
 from kernelwright.search.tuners import make_tuner, tuner_names
 from kernelwright.search.tuners.tpe import TPE
 from kernelwright.testing import recorded_space, recorded_space_names

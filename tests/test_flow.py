@@ -15,7 +15,9 @@ from kernelwright.devices import Peaks, detect
 from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
 from kernelwright.languages import Availability
 from kernelwright.records import Budget, DecisionStatus, Parameter, RunStatus, Space, Split
-from kernelwright.search import Meter, _choices, _packaging, _proposals, _search
+from kernelwright.search import Meter
+from kernelwright.search.proposals import _proposals
+from kernelwright.search.session import _choices, _packaging, _search
 from kernelwright.store import DeviceLock, Store
 from kernelwright.tasks import load_task
 from kernelwright.testing import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_candidate
@@ -304,7 +306,7 @@ def test_the_minutes_count_from_when_the_user_began(world):
 
 def test_what_a_proposer_leaves_out_is_told_in_the_run(world, monkeypatch):
     def propose(request):
-        request.say("one action is left out")
+        request.emit("one action is left out")
         yield planted_candidate(70.0)
 
     modest = SimpleNamespace(name="modest", propose=propose)

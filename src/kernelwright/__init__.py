@@ -4,8 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.judge import judge, judging
     from .flow import Result, optimize, resume
-    from .judging import judge, judging
     from .records import Budget, Contract
     from .tasks import load_task, task
 

@@ -120,7 +120,7 @@ def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | Non
 
 def _search(store: Store, run: Run, on_event: OnEvent | None, passed_s: float = 0.0) -> Result:
     setting = Search.of(store, run, detect(str(run.options["device"])), on_event, passed_s)
-    with setting.going_on():
+    with setting.supervised():
         try:
             with staged(setting) as (problem, bounds, judging):
                 hints = hints_of(store, run) if run.options.get("learn", True) else ()
@@ -141,10 +141,10 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
     searched = problem.task.split(Split.SEARCH)
     with setting.timing(), setting.in_time("before anything was tried"):
         peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
-    setting.say("profile", **profiled.model_dump(mode="json"))
+    setting.emit("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
-        setting.say("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
+        setting.emit("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
         bounds = [bound(problem, workload, device, peaks) for workload in searched]
-    setting.say("bound", bounds=[b.model_dump(mode="json") for b in bounds])
+    setting.emit("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     with open_judge(setting, problem, bounds) as judging:
         yield problem, bounds, judging

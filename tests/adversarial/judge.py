@@ -15,7 +15,7 @@ from kernelwright.devices import detect
 from kernelwright.languages import get_language
 from kernelwright.measure import CANDIDATE, Bench
 from kernelwright.records import Build, BuildStatus, CheckStatus, Contract, Finding, Split, Timing
-from kernelwright.sandbox import Payload, Pool, Worker, _held
+from kernelwright.sandbox import Payload, Pool, Worker, _worker_process
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Depth, Oracle, _trial, check_names, verify
 
@@ -27,7 +27,7 @@ MEASURED = ("timed-calls", "timed-outputs", "deferred-work", "two-clocks", NO_GA
 LATE = {"timed-outputs", "deferred-work", "two-clocks"}
 """Those that a screening may have too few blocks for."""
 _GAIN = 2.0
-"""An attack on the clock that works gains more; two equal legs stay below on any machine."""
+"""An attack on the clock that works gains more; two equal variants stay below on any machine."""
 _STALL_S = 1.0
 """Seconds that a call of an exploit that stalls is waited for, so that the tests stay short."""
 
@@ -94,7 +94,7 @@ class Judge:
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(self.pool, "threads", exploit.threads or self.pool.threads))
             if not frozen:
-                stack.enter_context(mock.patch.object(_held, "may_read", lambda _: False))
+                stack.enter_context(mock.patch.object(_worker_process, "may_read", lambda _: False))
             return self._judge(exploit, disabled, depth)
 
     def _judge(self, exploit: Exploit, disabled: frozenset[str], depth: Depth) -> Outcome:
@@ -120,7 +120,7 @@ class Judge:
 
     def _measured(self, exploit: Exploit, build: Build, disabled: frozenset[str]) -> list[Finding]:
         problem = self._oracle(exploit).problem
-        key = (exploit.task, exploit.backward, exploit.threads, _held.may_read(os.getpid()))
+        key = (exploit.task, exploit.backward, exploit.threads, _worker_process.may_read(os.getpid()))
         if key not in self._benches:
             self._benches[key] = Bench(problem, self.pool, detect("cpu"), baselines=("eager",))
         bench = self._benches[key]

@@ -4,7 +4,7 @@ It shares its process with the candidate, uses one public seed and the same inpu
 compares by `torch.allclose` at 1e-2, times with `time.perf_counter`, and believes standard output and exit codes.
 Never use it for anything else.
 
-So that a gain is shown on a busy machine too, it also counts the native work of both legs (`work.py`), and the
+So that a gain is shown on a busy machine too, it also counts the native work of both variants (`work.py`), and the
 CPU time that others take while the reference is timed.
 
     python -m tests.adversarial.naive EXPLOIT.py [...]      # one JSON line each

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from kernelwright.config import Settings
-from kernelwright.landlock import landlock_version
 from kernelwright.languages import _process, get_language, triton
 from kernelwright.records import BuildStatus, Candidate, SourceFile
+from kernelwright.system.landlock import landlock_version
 
 SECRET = "expected value 42"
 WORD = SECRET.replace(" ", "_")

@@ -1,6 +1,6 @@
 import pytest
 
-import kernelwright.judging  # noqa: F401  before a test replaces what it imports
+import kernelwright.api.judge  # noqa: F401  before a test replaces what it imports
 from kernelwright import flow
 
 

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 import kernelwright.devices
-import kernelwright.landlock
 import kernelwright.languages
 import kernelwright.sandbox
+import kernelwright.system.landlock
 from kernelwright.cli._common import Common
 from kernelwright.cli.doctor import doctor, examine
 from kernelwright.devices import Peak, Peaks, detect
@@ -79,7 +79,7 @@ def test_a_store_that_cannot_be_opened_is_a_fact(tmp_path):
 
 
 def test_layers_that_do_not_hold_are_missing(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernelwright.landlock, "landlock_version", lambda: 0)
+    monkeypatch.setattr(kernelwright.system.landlock, "landlock_version", lambda: 0)
     facts = {f.name: f for f in examine(Common(store=tmp_path)) if f.area == "sandbox"}
     assert not facts["absent"].ok and "bubblewrap" in facts["absent"].remedy
     assert {"seccomp", "no-network", "closed files"} <= set(facts["absent"].what.split(", "))

@@ -60,7 +60,7 @@ def test_without_a_model_nobody_is_asked_and_with_an_editor_only_it(asked):
         (["--model", NAME, "--price", "cheap", "--usd", "1"], "expected IN,OUT", 2),
     ],
 )
-def test_what_must_be_mended_is_said_before_anything_is_done(
+def test_what_must_be_repaired_is_said_before_anything_is_done(
     tmp_path, monkeypatch, capsys, flags, said, code
 ):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

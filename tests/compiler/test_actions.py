@@ -464,7 +464,7 @@ def test_a_policy_that_picks_an_action_that_raises_is_spared_its_fault():
 
 def test_a_proposal_goes_on_past_actions_and_leaves_that_raise(monkeypatch):
     problem, said = Problem(load_task("examples/swiglu.py")), []
-    request = Request(problem, detect("cpu"), (), ("cpp",), say=said.append)
+    request = Request(problem, detect("cpu"), (), ("cpp",), emit=said.append)
     names = [template.name for template in ScheduleProposer().propose(request)]
     render, spoilt = cpp.render, names.pop()
 

@@ -83,7 +83,7 @@ def test_rows_of_a_segment_are_read_side_by_side_by_one_thread():
     state = by_segment("total")
     kernel = next(s for s in state.program.steps if s.name == "index_put_kernel")
     segment, lanes, inner = (s for s in statements(kernel.body) if isinstance(s, Loop))
-    assert segment.parallel and lanes.vector and not inner.vector and inner.about == EDGES // NODES
+    assert segment.parallel and lanes.vector and not inner.vector and inner.expected_extent == EDGES // NODES
     assert "kw::load(x + ((target_order_13_v2 * 19) + i1), lanes)" in cpp.source(state.program)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.deploy import Claim, Kernel, Variant, package, ranges
+from kernelwright.deploy import Claim, Kernel, Specialisation, package, ranges
 from kernelwright.errors import InputError
 from kernelwright.languages import get_language
 from kernelwright.languages.cpp import header
@@ -89,10 +89,10 @@ CANDIDATE = Candidate(
 )
 
 
-def variant(task: Task, candidate: Candidate = CANDIDATE) -> Variant:
+def specialisation(task: Task, candidate: Candidate = CANDIDATE) -> Specialisation:
     decision = Decision(candidate=candidate.key, status=DecisionStatus.IMPROVED, reason="planted")
     evaluation = Evaluation(candidate=candidate, build=Build(status=BuildStatus.OK), decision=decision)
-    return Variant(evaluation, task.workloads)
+    return Specialisation(evaluation, task.workloads)
 
 
 def claim(task: Task) -> Claim:
@@ -111,7 +111,7 @@ def claim(task: Task) -> Claim:
 
 def export(folder: Path, module: bool = False) -> Kernel:
     task = make_task(module)
-    return package(task, [variant(task)], claim(task), folder, init=(16,) if module else ())
+    return package(task, [specialisation(task)], claim(task), folder, init=(16,) if module else ())
 
 
 def run(folder: Path, code: str) -> str:
@@ -164,7 +164,7 @@ def test_a_reference_under_kw_task_needs_no_kernelwright(tmp_path: Path) -> None
     task = make_task()
     files = (SourceFile(path="ref.py", text=declared + REFERENCE),)
     task = task.model_copy(update={"reference": task.reference.model_copy(update={"files": files})})
-    package(task, [variant(task)], claim(task), tmp_path / "out")
+    package(task, [specialisation(task)], claim(task), tmp_path / "out")
     code = """
 import torch
 from scale_shift import scale_shift
@@ -182,7 +182,7 @@ def test_the_kernel_itself_serves(tmp_path: Path) -> None:
     Its source does not carry our header, as those that people and agents write do not.
     """
     task, written = make_task(), CANDIDATE.model_copy(update={"sources": CANDIDATE.sources[:1]})
-    package(task, [variant(task, written)], claim(task), tmp_path / "out")
+    package(task, [specialisation(task, written)], claim(task), tmp_path / "out")
     code = """
 import torch
 from scale_shift import dispatcher
@@ -244,7 +244,7 @@ def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:
     ]
     good = subprocess.run(command, cwd=kernel.folder, capture_output=True, text=True)
     assert good.returncode == 0, good.stdout
-    source = kernel.folder / kernel.name / "variants" / kernel.variants[0] / "kernel.cpp"
+    source = kernel.folder / kernel.name / "specialisations" / kernel.specialisations[0] / "kernel.cpp"
     source.write_text(source.read_text().replace("* a + pb[c]", "* a"))
     bad = subprocess.run(command, cwd=kernel.folder, capture_output=True, text=True)
     assert bad.returncode == 1, bad.stdout
@@ -282,8 +282,8 @@ def test_the_first_variant_that_admits_a_call_serves(tmp_path: Path) -> None:
     )
     small, large = task.workloads
     kept = [
-        Variant(variant(task, eight).evaluation, (large,)),
-        Variant(variant(task, every).evaluation, (small, large)),
+        Specialisation(specialisation(task, eight).evaluation, (large,)),
+        Specialisation(specialisation(task, every).evaluation, (small, large)),
     ]
     package(task, kept, claim(task), tmp_path / "out")
     code = f"""
@@ -305,7 +305,7 @@ def test_packed_weights_follow_in_the_package_as_they_did_before_the_judge(tmp_p
     )
     packer = Candidate(sources=(SourceFile(path="k.py", text=text),), language="torch", entry="k.py:run")
     task = make_task(module=True)
-    package(task, [variant(task, packer)], claim(task), tmp_path / "out", init=(16,))
+    package(task, [specialisation(task, packer)], claim(task), tmp_path / "out", init=(16,))
     code = """
 import sys, torch
 from scale_shift import Module, dispatcher
@@ -317,7 +317,7 @@ with torch.no_grad():
             x = torch.randn(rows, 16)
             assert dispatcher.choose(x, 2.5, m.b).startswith("torch")
             assert torch.allclose(m(x, 2.5), x * 2.5 + m.b, atol=1e-5)
-(packings,) = [v.packings for n, v in sys.modules.items() if n.startswith("variant_") and hasattr(v, "packings")]
+(packings,) = [v.packings for n, v in sys.modules.items() if n.startswith("specialisation_") and hasattr(v, "packings")]
 assert len(packings) == 3, packings
 """
     run(tmp_path / "out", code)
@@ -347,7 +347,7 @@ def test_a_reference_of_several_files_is_exported_whole(tmp_path: Path) -> None:
         SourceFile(path="helper.py", text="def add(x, y):\n    return x + y\n"),
     )
     task = task.model_copy(update={"reference": task.reference.model_copy(update={"files": files})})
-    package(task, [variant(task)], claim(task), tmp_path / "out")
+    package(task, [specialisation(task)], claim(task), tmp_path / "out")
     code = """
 import sys, torch
 sys.modules["helper"] = mine = type(sys)("helper")

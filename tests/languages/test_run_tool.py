@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.landlock import landlock_version
 from kernelwright.languages._process import OUTPUT_LIMIT, run_tool
+from kernelwright.system.landlock import landlock_version
 
 LEAVE_A_CHILD = """
 import pathlib, subprocess

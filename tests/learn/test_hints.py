@@ -4,11 +4,11 @@ import pytest
 
 from kernelwright.learn import Hint, hints_of
 from kernelwright.records import Budget, Parameter, Space
-from kernelwright.search._budget import Meter
-from kernelwright.search._builder import Builder
-from kernelwright.search._evaluation import Evaluator
-from kernelwright.search._scheduler import Scheduler
-from kernelwright.search._session import Session
+from kernelwright.search.evaluation._builder import Builder
+from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._scheduler import Scheduler
+from kernelwright.search.run._budget import Meter
+from kernelwright.search.session._session import Session
 from kernelwright.search.tuners import make_tuner
 from kernelwright.store import Store
 from kernelwright.testing import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_task

@@ -1,4 +1,4 @@
-"""Lessons on planted runs: drawn from decisions, recalled by likeness, faded by contradiction, and audited."""
+"""Lessons on planted runs: drawn from decisions, recalled by similarity, faded by contradiction, and audited."""
 
 import json
 
@@ -16,8 +16,8 @@ from kernelwright.learn import (
     import_lessons,
     kept_lessons,
     learn_from,
-    likeness,
     recall,
+    similarity,
     steps_of,
 )
 from kernelwright.records import Bound, BoundTerm, Budget, Interval
@@ -95,9 +95,9 @@ def test_an_edit_is_worth_what_was_measured_between_parent_and_child(store):
 
 def test_failures_and_repairs_teach_too(store):
     broken = made(10.0, "skip the maximum", fault="verify")
-    mended = made(50.0, "subtract the maximum", broken)
-    unbuilt = made(10.0, "new syntax", mended, fault="build")
-    refused, repaired, failed = learn_from(store, plant(store, broken, mended, unbuilt))
+    repaired = made(50.0, "subtract the maximum", broken)
+    unbuilt = made(10.0, "new syntax", repaired, fault="build")
+    refused, repaired, failed = learn_from(store, plant(store, broken, repaired, unbuilt))
     assert (refused.outcome, refused.reason, refused.effect) == ("refused", "correct", None)
     assert (repaired.outcome, repaired.reason) == ("repaired", "correct")
     assert (failed.outcome, failed.reason) == ("refused", "build-failed")
@@ -117,9 +117,9 @@ def test_learning_again_from_a_run_changes_nothing(store):
     assert learn_from(store, run) == learn_from(store, run) == tuple(kept_lessons(store))
 
 
-def test_likeness_falls_with_distance():
+def test_similarity_falls_with_distance():
     def near(**changes):
-        return likeness(HERE, HERE.model_copy(update=changes))
+        return similarity(HERE, HERE.model_copy(update=changes))
 
     assert near() == 1.0
     assert 1 > near(elements=3e6) > near(elements=1e8) > 0

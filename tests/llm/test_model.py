@@ -119,7 +119,7 @@ def test_it_gives_up_after_its_attempts(make):
 
 
 @pytest.mark.parametrize("kind", [FailureKind.REFUSED, FailureKind.KEY])
-def test_what_no_attempt_can_mend_is_not_tried_again(make, time, kind):
+def test_what_no_attempt_can_repair_is_not_tried_again(make, time, kind):
     provider, model = make(CallFailed("no", kind), "never")
     with pytest.raises(CallFailed):
         model.complete(HELLO, purpose="p")

@@ -10,10 +10,10 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.errors import WorkerError
 from kernelwright.languages import get_language
-from kernelwright.measure import Bench, _bench, _station
+from kernelwright.measure import Bench, _bench, _block_runner
 from kernelwright.measure._layout import Layout
-from kernelwright.measure._legs import Baselines, CandidateLegs
-from kernelwright.measure._schedule import BESIDE_BLOCKS
+from kernelwright.measure._sequential import BESIDE_BLOCKS
+from kernelwright.measure._variants import Baselines, CandidateVariants
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
 from kernelwright.tasks import Problem, keeps_weights, load_task
@@ -65,15 +65,18 @@ def measure(bench, body, phase="screen", **limits):
     )  # fmt: skip
 
 
-def test_blocks_hold_every_leg_and_the_proof_of_what_ran(bench):
+def test_blocks_hold_every_variant_and_the_proof_of_what_ran(bench):
     timing, findings = measure(bench, "def run(x):\n    return torch.softmax(x, -1)\n")
     assert {f.check for f in findings} == {
         "timed-calls", "timed-outputs", "deferred-work", "two-clocks", "start-up",
     }  # fmt: skip
     assert {f.check for f in findings if f.status == "fail"} <= {"two-clocks"}
-    assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
-    assert all(leg.load_us > 0 and leg.first_call_us > 0 and not leg.prepare_us for leg in timing.legs)
-    assert len({leg.worker for leg in timing.legs}) == 2
+    assert {variant.name for variant in timing.variants} == {"candidate", "eager"}
+    assert all(
+        variant.load_us > 0 and variant.first_call_us > 0 and not variant.prepare_us
+        for variant in timing.variants
+    )
+    assert len({variant.worker for variant in timing.variants}) == 2
     for block in timing.blocks:
         assert set(block.times_us) == set(block.order) == {"candidate", "eager"}
         assert block.calls > 1
@@ -82,7 +85,9 @@ def test_blocks_hold_every_leg_and_the_proof_of_what_ran(bench):
 
 def test_the_baseline_stays_warm_and_the_candidate_is_fresh(bench):
     body = "def run(x):\n    return torch.softmax(x, -1)\n"
-    first, second = ({leg.name: leg.worker for leg in measure(bench, body)[0].legs} for _ in range(2))
+    first, second = (
+        {variant.name: variant.worker for variant in measure(bench, body)[0].variants} for _ in range(2)
+    )
     assert first["eager"] == second["eager"]
     assert first["candidate"] != second["candidate"]
 
@@ -136,11 +141,11 @@ def test_a_screening_far_from_the_best_is_short(bench, monkeypatch):
     assert name in bench._best, "it is the best so far"
 
 
-def test_a_glance_has_the_first_baseline_alone(bench, monkeypatch):
+def test_a_prescreen_has_the_first_baseline_alone(bench, monkeypatch):
     monkeypatch.setattr(bench._baselines, "names", ("eager", "compile"))
-    timing, _ = measure(bench, SOFTMAX, phase="glance")
-    assert {leg.name for leg in timing.legs} == {"candidate", "eager"}
-    assert {b.phase for b in timing.blocks} == {"glance"}
+    timing, _ = measure(bench, SOFTMAX, phase="prescreen")
+    assert {variant.name for variant in timing.variants} == {"candidate", "eager"}
+    assert {b.phase for b in timing.blocks} == {"prescreen"}
 
 
 SCALED = TASK.replace(
@@ -162,9 +167,9 @@ def test_weights_are_packed_outside_of_timed_calls_and_the_cost_is_recorded(benc
     (tmp_path / "scaled.py").write_text(SCALED)
     problem = Problem(load_task(str(tmp_path / "scaled.py")))
     with Bench(problem, bench.pool, bench.device, baselines=("eager",)) as scaled:
-        timing, findings = measure(scaled, PACKED, phase="glance")
+        timing, findings = measure(scaled, PACKED, phase="prescreen")
     assert not [f for f in findings if f.check.startswith("timed") and f.status == "fail"], findings
-    costs = {leg.name: leg.prepare_us for leg in timing.legs}
+    costs = {variant.name: variant.prepare_us for variant in timing.variants}
     assert costs["candidate"] > 0
     assert costs["eager"] == 0
 
@@ -182,7 +187,7 @@ def test_every_worker_runs_on_the_pools_device(bench, monkeypatch):
     candidate = bench.problem.baseline("eager", workload)
     build = get_language(candidate.language).build(candidate)
     with pytest.raises(WorkerError):
-        CandidateLegs(bench.problem, bench.pool, candidate, build).of(workload, 1.0)
+        CandidateVariants(bench.problem, bench.pool, candidate, build).of(workload, 1.0)
     with pytest.raises(WorkerError):
         list(Baselines(bench.problem, bench.pool, ("eager",)).started(workload, time.monotonic() + 1, None))
     found = verify(bench.problem, candidate, build, pool=bench.pool, depth="screen")
@@ -227,7 +232,7 @@ def cold(bench, tmp_path, monkeypatch):
         return call(worker, sets, deadline_s, fill=filled if fill else None)
 
     monkeypatch.setattr(Worker, "call", seen)
-    monkeypatch.setattr(_station, "_COLD_BLOCK_US", 1e9)
+    monkeypatch.setattr(_block_runner, "_COLD_BLOCK_US", 1e9)
     with Bench(Problem(load_task(str(tmp_path / "cold.py"))), bench.pool, bench.device) as made:
         made._baselines.names = ("eager",)
         yield made, called
@@ -239,7 +244,7 @@ def test_with_cold_caches_every_call_of_a_block_has_a_set_of_its_own(cold, monke
     assert timing.cache == "cold"
     assert {block.calls for block in timing.blocks} == {8}, "a short call is made as often as there are sets"
     assert all(len(set(sets)) == len(sets) for sets, _ in called)
-    monkeypatch.setattr(_station, "_SHARED_SHARE", -1.0)
+    monkeypatch.setattr(_block_runner, "_SHARED_SHARE", -1.0)
     timing, _ = measure(bench, SOFTMAX)
     assert {block.calls for block in timing.blocks} == {1}, (
         "shared weights would be warm from the second call on"
@@ -248,7 +253,7 @@ def test_with_cold_caches_every_call_of_a_block_has_a_set_of_its_own(cold, monke
 
 def test_what_is_confirmed_on_cold_caches_is_timed_with_warm_ones_beside(cold, monkeypatch):
     bench, _ = cold
-    flushed, beside = [], Bench._beside
+    flushed, beside = [], Bench._warm_blocks
     monkeypatch.setattr(Layout, "flush_caches", lambda layout: flushed.append(layout))
     monkeypatch.setitem(_bench._ROUNDS, "confirm", 2)
     monkeypatch.setattr(Bench, "_is_confirmed", lambda bench, blocks: False)
@@ -261,7 +266,7 @@ def test_what_is_confirmed_on_cold_caches_is_timed_with_warm_ones_beside(cold, m
         assert not flushed, "their caches are left as they are"
 
     monkeypatch.setattr(Bench, "_is_confirmed", lambda bench, blocks: len(blocks) >= 2)
-    monkeypatch.setattr(Bench, "_beside", unflushed)
+    monkeypatch.setattr(Bench, "_warm_blocks", unflushed)
     timing, _ = measure(bench, SOFTMAX, phase="confirm")
     assert [b.phase for b in timing.blocks if b.phase == "warm"] == ["warm"] * BESIDE_BLOCKS
 
@@ -269,11 +274,11 @@ def test_what_is_confirmed_on_cold_caches_is_timed_with_warm_ones_beside(cold, m
 def test_the_judge_works_on_one_thread_and_settles_before_the_clock_starts(cold, monkeypatch):
     bench, called = cold
     settled = []
-    monkeypatch.setattr(_station, "settle", lambda: settled.append(len(called)))
+    monkeypatch.setattr(_block_runner, "settle", lambda: settled.append(len(called)))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        measure(bench, SOFTMAX, phase="glance")
+        measure(bench, SOFTMAX, phase="prescreen")
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -12,8 +12,8 @@ from kernelwright.records import (
     CheckStatus,
     Contract,
     Finding,
-    Leg,
     Timing,
+    Variant,
     Verdict,
 )
 
@@ -40,7 +40,7 @@ def blocks(ratios, n=12, workload="w", phase="measure", base=1000.0, repeated=Fa
 
 
 def timing(*groups):
-    return Timing(legs=(), blocks=tuple(b for g in groups for b in g), cache="warm", device="d")
+    return Timing(variants=(), blocks=tuple(b for g in groups for b in g), cache="warm", device="d")
 
 
 def bound(time_us, workload="w"):
@@ -178,11 +178,11 @@ def test_the_hardest_baseline_is_told_to_be_no_choice_where_weights_change(froze
 
 @pytest.mark.parametrize(("start_us", "named"), [(1e4, False), (1e9, True)])
 def test_a_start_that_does_not_pay_back_is_named(start_us, named):
-    legs = tuple(
-        Leg(name=name, content="", symbol="", worker=1, first_call_us=time_us, prepare_us=7.0)
+    variants = tuple(
+        Variant(name=name, content="", symbol="", worker=1, first_call_us=time_us, prepare_us=7.0)
         for name, time_us in (("candidate", start_us), ("eager", 5000.0))
     )
-    measured = timing(blocks({"eager": 1.5})).model_copy(update={"legs": legs})
+    measured = timing(blocks({"eager": 1.5})).model_copy(update={"variants": variants})
     found = decide(measured, verdict(), [], CONTRACT, confirmation=timing(blocks({"eager": 1.5})))
     assert found.status == "improved"
     assert ("start-up pays back after" in found.reason) == named

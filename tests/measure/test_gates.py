@@ -2,12 +2,12 @@
 
 from kernelwright.measure import gates
 from kernelwright.measure._noise import Noise
-from kernelwright.records import Block, Contract, Leg, Timing
+from kernelwright.records import Block, Contract, Timing, Variant
 
 
 def timing(candidate_us, fetch_us, cpu_us, n=12, fetch_cpu_us=100.0):
     return Timing(
-        legs=(), cache="warm", device="d",
+        variants=(), cache="warm", device="d",
         blocks=tuple(
             Block(
                 workload="w", order=("candidate", "eager"), calls=1,
@@ -52,7 +52,7 @@ def test_more_cpu_than_cores_fails():
 def on_gpu(wall_us, device_us):
     blocks = timing(wall_us, 100.0, 100.0).blocks
     told = tuple(b.model_copy(update={"device_us": {"candidate": device_us}}) for b in blocks)
-    return Timing(legs=(), cache="warm", device="d", blocks=told)
+    return Timing(variants=(), cache="warm", device="d", blocks=told)
 
 
 def test_a_gpu_s_clock_must_agree_with_the_judge_s():
@@ -72,12 +72,12 @@ def test_cpu_time_that_cannot_be_read_is_unknown():
     assert status(gates(timing(5000.0, 100.0, 0.0), cores=2, contract=Contract()), "two-clocks") == "unknown"
 
 
-def test_a_disturbed_block_is_repeated_whichever_leg_was_hit():
-    for leg in ("candidate", "eager"):
+def test_a_disturbed_block_is_repeated_whichever_variant_was_hit():
+    for variant in ("candidate", "eager"):
         noise = Noise()
         usual = {"candidate": 100.0, "eager": 100.0}
         assert not any(noise.disturbed(usual) for _ in range(10))
-        assert noise.disturbed({**usual, leg: 500.0})
+        assert noise.disturbed({**usual, variant: 500.0})
 
 
 def test_repeats_are_limited():
@@ -88,9 +88,9 @@ def test_repeats_are_limited():
 
 
 def test_a_first_answer_later_than_the_contract_allows_is_refused():
-    late = Leg(
+    late = Variant(
         name="candidate", content="", symbol="", worker=1, load_us=2e6, prepare_us=3e6, first_call_us=4e6
     )
-    measured = timing(500.0, 100.0, 500.0).model_copy(update={"legs": (late,)})
+    measured = timing(500.0, 100.0, 500.0).model_copy(update={"variants": (late,)})
     assert status(gates(measured, cores=2, contract=Contract(start_up_s=8.9)), "start-up") == "fail"
     assert status(gates(measured, cores=2, contract=Contract(start_up_s=9.1)), "start-up") == "pass"

@@ -16,18 +16,18 @@ from kernelwright.records import (
     Evaluation,
     Finding,
     Interval,
-    Leg,
     Reference,
     Run,
     RunStatus,
     SourceFile,
     Task,
     Timing,
+    Variant,
     Verdict,
     Workload,
     WorkloadDecision,
 )
-from kernelwright.report import Story
+from kernelwright.report import ReportData
 
 WORKLOADS = ("rows=4096,dim=1024", "rows=512,dim=8192")
 HOSTILE = "// </pre><script>alert(1)</script>\nvoid kernel() {}\n"
@@ -70,7 +70,7 @@ def evaluation(
         build=Build(status=BuildStatus.OK, time_s=0.4),
         verdict=Verdict(candidate=made.key, findings=(finding,), failure=failure),
         timing=Timing(
-            legs=(Leg(name="candidate", content=made.key, symbol="softmax", worker=1),),
+            variants=(Variant(name="candidate", content=made.key, symbol="softmax", worker=1),),
             blocks=blocks,
             cache="cold",
             device="cpu-test",
@@ -106,7 +106,7 @@ def evaluation(
 
 
 @pytest.fixture
-def story() -> Story:
+def report_data() -> ReportData:
     first = candidate(8, "void kernel() { /* two passes */ }\n")
     best = candidate(16, HOSTILE, parents=(first.key,))
     evaluations = [
@@ -134,7 +134,7 @@ def story() -> Story:
         status=RunStatus.FINISHED,
     )
     term = BoundTerm(name="dram", amount=33.5e6, unit="bytes", peak=48e9, source="measured: copy of 128 MB")
-    return Story(
+    return ReportData(
         run=run,
         task=task,
         evaluations=evaluations,

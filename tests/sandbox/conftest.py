@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from kernelwright.config import Settings
-from kernelwright.landlock import landlock_version
 from kernelwright.records import Candidate, SourceFile, TensorSpec
 from kernelwright.sandbox import Payload, Pool, Worker
 from kernelwright.sandbox._bubblewrap import bubblewrap
+from kernelwright.system.landlock import landlock_version
 
 KINDS = [
     kind

@@ -60,10 +60,10 @@ AT_FETCH = HEAD + (
     "    out, source = torch.zeros(4), x\n"
     "    return out\n"
     "for name in ('facts', 'fetch'):\n"
-    "    def wrapped(self, *a, _old=getattr(_holder.Holder, name)):\n"
+    "    def wrapped(self, *a, _old=getattr(_holder.WorkerState, name)):\n"
     "        out.copy_(source + 1)\n"
     "        return _old(self, *a)\n"
-    "    setattr(_holder.Holder, name, wrapped)\n"
+    "    setattr(_holder.WorkerState, name, wrapped)\n"
 )
 
 
@@ -161,9 +161,9 @@ def test_an_output_of_another_shape_is_copied_for_the_judge_to_see(pool: Pool) -
 def test_places_that_are_not_there_are_a_failure(pool: Pool, places: str) -> None:
     text = HEAD + (
         "from kernelwright.sandbox import _holder\n"
-        "run_ = _holder.Holder.run\n"
+        "run_ = _holder.WorkerState.run\n"
         f"def lie(self, plan):\n    run_(self, plan)\n    return {places}\n"
-        "_holder.Holder.run = lie\n"
+        "_holder.WorkerState.run = lie\n"
         "def run(x): return x + 1\n"
     )
     with pool.worker(payload(text)) as worker:

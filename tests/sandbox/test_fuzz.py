@@ -17,7 +17,7 @@ from kernelwright.languages import get_language
 from kernelwright.records import Build, Candidate, SourceFile, Task, TensorSpec
 from kernelwright.sandbox import FailureKind, Pool, WorkerFailure
 from kernelwright.sandbox._channel import MAX_REPLY_BYTES, Channel, encode
-from kernelwright.sandbox._handover import Handover
+from kernelwright.sandbox._output_transfer import OutputTransfer
 from kernelwright.sandbox._types import OutputFact
 from kernelwright.tasks import load_candidate, load_task
 
@@ -90,7 +90,7 @@ def test_a_late_reply_is_not_taken_for_the_next_ones() -> None:
 
 
 class Peer:
-    """What a `Handover` needs of a connection: a process whose memory it reads, and a way to end it."""
+    """What a `OutputTransfer` needs of a connection: a process whose memory it reads, and a way to end it."""
 
     pid = os.getpid()
 
@@ -110,22 +110,22 @@ class Peer:
 def test_places_and_facts_end_in_tensors_or_failures(
     places: object, shape: list[int], strides: list[int], dtype: str, declared: bool
 ) -> None:
-    handover = Handover(Peer())  # type: ignore[arg-type]
+    transfer = OutputTransfer(Peer())  # type: ignore[arg-type]
     spec = TensorSpec(name="y", shape=(2, 3), dtype="float32")
-    handover.expect([spec])
+    transfer.expect([spec])
     fact = OutputFact(
         plain=True, kind="torch.Tensor", shape=(2, 3) if declared else tuple(shape), strides=tuple(strides),
         dtype="float32" if declared else dtype, device="cpu", requires_grad=False, aliases=(), shares=(),
     )  # fmt: skip
-    taken = handover.snapshots(places, [spec])
+    taken = transfer.snapshots(places, [spec])
     try:
-        outputs = handover.interpret(taken, [fact], [spec])
+        outputs = transfer.interpret(taken, [fact], [spec])
     except WorkerFailure as failure:
         assert failure.kind is FailureKind.PROTOCOL
     else:
         assert outputs is None or [t.shape for t in outputs] == [torch.Size((2, 3))]
     with pytest.raises(WorkerFailure):
-        handover.take([(tuple(shape), dtype)], (1 << 40,))
+        transfer.take([(tuple(shape), dtype)], (1 << 40,))
 
 
 REPLIES = """

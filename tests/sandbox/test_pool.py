@@ -17,9 +17,9 @@ import torch
 
 from kernelwright.config import Settings
 from kernelwright.errors import InputError, MissingToolError
-from kernelwright.landlock import readable_paths
 from kernelwright.sandbox import LAYERS, Arena, Pool, WorkerFailure, _pool, _process
 from kernelwright.sandbox._layers import active_layers
+from kernelwright.system.landlock import readable_paths
 
 from .conftest import KINDS, payload, vector
 

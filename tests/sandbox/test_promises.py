@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kernelwright.config import Settings
-from kernelwright.landlock import landlock_version
 from kernelwright.sandbox import PROMISES, Pool, WorkerFailure, _process, promises
+from kernelwright.system.landlock import landlock_version
 
 from .conftest import call_once
 
@@ -18,7 +18,7 @@ WITHOUT = {
     "nothing": "",
     "seccomp": "c.close_system_calls = lambda **_: False",
     "landlock": "c.close_files = lambda *_: False",
-    "new-landlock": "import kernelwright.landlock as l; l.landlock_version = lambda: 1",
+    "new-landlock": "import kernelwright.system.landlock as l; l.landlock_version = lambda: 1",
     "namespaces": "z.isolate_next_child = z.leave_network = lambda: False",
     "all": (
         "z.isolate_next_child = z.leave_network = lambda: False; "

@@ -8,7 +8,7 @@ import torch
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile, TensorSpec
-from kernelwright.sandbox import Alone, FailureKind, Payload, Pool, WorkerFailure
+from kernelwright.sandbox import FailureKind, OperatorIsolation, Payload, Pool, WorkerFailure
 
 from .conftest import payload, vector
 
@@ -123,10 +123,19 @@ def test_alone_operators_are_spoilt_but_those_spared_and_those_on_few_elements(
 ) -> None:
     right = 4.0 if watched.candidate.style == "function" else 2.0
     for rule, kept in (
-        (Alone(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=4), right == 2.0),
-        (Alone(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=5), True),
-        (Alone(spared=("empty_like", "empty_strided", "mul"), library=(), kinds=(), least=4), True),
-        (Alone(spared=("empty_like", "empty_strided"), library=("mul",), kinds=(), least=4), True),
+        (
+            OperatorIsolation(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=4),
+            right == 2.0,
+        ),
+        (OperatorIsolation(spared=("empty_like", "empty_strided"), library=(), kinds=(), least=5), True),
+        (
+            OperatorIsolation(spared=("empty_like", "empty_strided", "mul"), library=(), kinds=(), least=4),
+            True,
+        ),
+        (
+            OperatorIsolation(spared=("empty_like", "empty_strided"), library=("mul",), kinds=(), least=4),
+            True,
+        ),
     ):
         with pool.worker(replace(watched, watched=False, alone=rule)) as worker:
             worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())])

@@ -257,7 +257,7 @@ def test_outputs_side_by_side_in_one_buffer_share_no_bytes(pool: Pool) -> None:
 def test_content_is_written_between_the_announcement_of_a_call_and_the_word_to_go(pool: Pool) -> None:
     text = (
         "import sys\n"
-        "holder = sys.modules['kernelwright.sandbox._holder'].Holder\n"
+        "holder = sys.modules['kernelwright.sandbox._worker_state'].WorkerState\n"
         "plan, seen = holder.plan, []\n"
         "def early(self, sets):\n"
         "    made = plan(self, sets)\n"

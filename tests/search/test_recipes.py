@@ -17,8 +17,8 @@ from kernelwright.records import (
     Evaluation,
 )  # fmt: skip
 from kernelwright.search.recipe import Recipe, load_recipe, recipe_names
+from kernelwright.search.replay.serial import SerialSearch, serial_search
 from kernelwright.search.strategies import Means, make_strategy
-from kernelwright.search.walk import Walk, walk
 from kernelwright.store import Store
 from kernelwright.tasks import Problem, load_task
 from kernelwright.testing import Asked, ScriptedModel
@@ -58,7 +58,7 @@ def role_of(asked: Asked) -> str:
 class Session:
     """One recipe's search and all that it asked."""
 
-    walked: Walk
+    walked: SerialSearch
     asked: list[Asked]
     replies: list[Reply] = field(default_factory=list)
 
@@ -122,7 +122,7 @@ def play(problem, tmp_path, monkeypatch) -> Play:
             strategy = make_strategy(
                 recipe.strategy, Means(seed=seed, operators=tuple(team.operators)), recipe.settings
             )
-            walked = walk(strategy, edit, evaluate, evaluations=evaluations, starts=starts)
+            walked = serial_search(strategy, edit, evaluate, evaluations=evaluations, starts=starts)
         return Session(walked, server.asked, replies)
 
     return go
@@ -178,7 +178,7 @@ def test_cudaforge_the_judge_speaks_before_every_change_and_the_coder_hears_it(p
     assert "speed 1.4" not in session.of("coder")[-1].last, "and no history comes along"
 
 
-def test_cudaforge_a_wrong_candidate_goes_to_the_judge_before_it_is_mended(play):
+def test_cudaforge_a_wrong_candidate_goes_to_the_judge_before_it_is_repaired(play):
     session = play("cudaforge", evaluations=3, speeds=lambda n, _: -1.0 if n == 1 else 2.0)
     assert session.roles == ["judge", "coder", "judge", "debugger"]
     assert "JUDGE SAID" in session.of("debugger")[0].last
@@ -266,16 +266,16 @@ def test_optiml_mixes_thoughts_ranks_them_unbuilt_and_then_searches_a_tree(play)
     assert session.of("profiler-reader"), "an edit follows a reading"
 
 
-def test_kernel_smith_shows_others_and_mends_with_the_words_of_the_execution(play):
+def test_kernel_smith_shows_others_and_repairs_with_the_words_of_the_execution(play):
     session = play("kernel-smith", evaluations=10, speeds=lambda n, _: -1.0 if n == 3 else 1 + 0.1 * n)
     shown = [len(m.inspirations) for m in session.moves("improve")]
     assert max(shown) >= 2, "top and different ones beside the parent"
     assert any("# Other candidates, for ideas" in a.last for a in session.of("coder"))
     (failed,) = [f for f in session.walked.found if not f.works]
     (repair,) = session.moves("repair")
-    (mended,) = session.of("debugger")
+    (repaired,) = session.of("debugger")
     assert repair.parents[0].candidate.key == failed.key
-    assert "wrong: the check 'correct' failed" in mended.last
+    assert "wrong: the check 'correct' failed" in repaired.last
 
 
 def test_kernelblaster_remembers_and_turns_what_was_measured_into_a_direction(play):
@@ -317,7 +317,7 @@ def test_mtmc_one_semantic_action_and_no_other(play):
     assert not any("one of four kinds" in asked.last for asked in session.of("coder"))
 
 
-def test_mtmc_a_step_that_fails_is_mended_before_the_next(play):
+def test_mtmc_a_step_that_fails_is_repaired_before_the_next(play):
     session = play("mtmc", evaluations=4, speeds=lambda n, _: -1.0 if n == 1 else 2.0)
     assert session.roles[:4] == ["planner", "coder", "debugger", "planner"]
 
@@ -325,7 +325,7 @@ def test_mtmc_a_step_that_fails_is_mended_before_the_next(play):
 def test_cuda_llm_first_right_then_fast_by_features(play):
     session = play("cuda-llm", evaluations=7, starts=(), speeds=lambda n, _: -1.0 if n < 4 else 1 + 0.1 * n)
     operators = [m.operator for m in session.walked.moves]
-    assert operators[:4] == ["draft", "repair", "repair", "repair"], "mended until it passes"
+    assert operators[:4] == ["draft", "repair", "repair", "repair"], "fixed until it passes"
     assert set(operators[4:]) == {"improve"}
     assert all(m.goal.startswith("Use ") for m in session.moves("improve"))
 

@@ -23,19 +23,19 @@ arguments = sys.argv[2:]
 with (home / "calls").open("a") as log:
     log.write(json.dumps(arguments) + "\\n")
 
-def say(event, **data):
+def emit(event, **data):
     print(json.dumps({"event": event, **data}), flush=True)
 
 def answer(asked):
     path = asked["candidate"]
-    say("verify", message="looking at " + pathlib.Path(path).name)
+    emit("verify", message="looking at " + pathlib.Path(path).name)
     if "hangs" in pathlib.Path(path).read_text():
         (home / "hanging").write_text(str(os.getpid()))
         time.sleep(600)
     if "error" in pathlib.Path(path).read_text():
-        return say("error", message="it is no candidate")
+        return emit("error", message="it is no candidate")
     decision = "inconclusive" if asked["screen"] else "improved"
-    say("result", run="r1", candidate="c1", decision=decision)
+    emit("result", run="r1", candidate="c1", decision=decision)
 
 @atexit.register
 def end():
@@ -45,24 +45,24 @@ def end():
 
 match arguments[0]:
     case "judge":
-        say("run", run="r1")
-        say("ready")
+        emit("run", run="r1")
+        emit("ready")
         for line in sys.stdin:
             answer(json.loads(line))
     case "describe" if arguments[1] == "nosuch.py":
-        say("error", message="task file 'nosuch.py' does not exist; expected a .py or .json file")
+        emit("error", message="task file 'nosuch.py' does not exist; expected a .py or .json file")
         sys.exit(2)
     case "describe" if arguments[1] == "dies.py":
         sys.exit(7)
     case "export":
-        say("result", run=arguments[1], kernel=arguments[3])
+        emit("result", run=arguments[1], kernel=arguments[3])
     case "show":
         for number in range(3):
-            say("evaluation", number=number)
-        say("result", run=arguments[1])
+            emit("evaluation", number=number)
+        emit("result", run=arguments[1])
     case command:
-        say("row", of=command)
-        say("result", of=command)
+        emit("row", of=command)
+        emit("result", of=command)
 """
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernelwright.errors import NotFoundError, StoreError
-from kernelwright.records import Block, Budget, DecisionStatus, Leg, RunStatus, Timing
+from kernelwright.records import Block, Budget, DecisionStatus, RunStatus, Timing, Variant
 from kernelwright.store import Blobs, Calls, EvaluationKey, Store
 from kernelwright.store._database import Database
 from kernelwright.store._migrations import MIGRATIONS
@@ -77,8 +77,8 @@ def test_evaluation_comes_back_with_its_raw_samples(store):
     block = Block(
         workload="n=4", order=("candidate", "eager"), calls=3, times_us={"candidate": 50.0, "eager": 100.0}
     )
-    leg = Leg(name="candidate", content=candidate.key, symbol="run", worker=1)
-    timing = Timing(legs=(leg,), blocks=(block,), cache="warm", device="cpu-1")
+    variant = Variant(name="candidate", content=candidate.key, symbol="run", worker=1)
+    timing = Timing(variants=(variant,), blocks=(block,), cache="warm", device="cpu-1")
     evaluation = evaluate(candidate).model_copy(update={"timing": timing})
     store.save_evaluation(run.id, key_of(candidate, run), evaluation, elapsed_s=1.0)
     assert store.evaluations(run.id) == [evaluation]

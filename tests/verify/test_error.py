@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from kernelwright.records import Contract
-from kernelwright.verify import error_against, yardstick
+from kernelwright.verify import error_against, output_tolerance
 
 X = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
 TRUTH, NATIVE = torch.softmax(X.double(), -1), torch.softmax(X, -1)
 
 
 def compare(output, truth=TRUTH, native=NATIVE, **options):
-    return error_against(output, yardstick(truth, native, Contract(), **options))
+    return error_against(output, output_tolerance(truth, native, Contract(), **options))
 
 
 def test_the_native_output_and_another_order_of_summation_pass():
@@ -54,7 +54,7 @@ def test_cancellation_is_forgiven_where_the_inputs_own_rounding_causes_it():
     output = torch.tensor([1e-7])
     assert not compare(output, truth, truth.float()).ok
     moved = torch.full((1,), 1e-7, dtype=torch.float64)
-    capped = yardstick(truth, truth.float(), Contract(error_cap=1e3), sensitivity=moved)
+    capped = output_tolerance(truth, truth.float(), Contract(error_cap=1e3), sensitivity=moved)
     assert error_against(output, capped).ok
 
 
@@ -73,8 +73,8 @@ def test_nan_and_infinity_must_stand_where_the_reference_has_them():
 def test_nan_may_be_forbidden():
     native = NATIVE.clone()
     native[0, 0] = float("nan")
-    ruler = yardstick(native.double(), native, Contract(nan="forbid"))
-    assert error_against(native, ruler).kind == "nonfinite"
+    tolerance = output_tolerance(native.double(), native, Contract(nan="forbid"))
+    assert error_against(native, tolerance).kind == "nonfinite"
 
 
 def test_overflow_of_the_declared_dtype_is_the_native_ops_affair():
@@ -94,18 +94,18 @@ def test_exact_arithmetic_must_be_exact():
 def test_integers_are_exact_but_ties_of_an_argmax_are_equal():
     x = torch.zeros(8, 20)
     x[:, 3] = x[:, 9] = 1.0
-    ruler = yardstick(x.argmax(-1), x.argmax(-1), Contract())
+    tolerance = output_tolerance(x.argmax(-1), x.argmax(-1), Contract())
     other = torch.where(x.argmax(-1) == 3, 9, 3)
-    assert error_against(other, ruler, [x]).ok
-    assert not error_against(other, ruler).ok
-    assert error_against(torch.full_like(other, 4), ruler, [x]).kind == "integer"
+    assert error_against(other, tolerance, [x]).ok
+    assert not error_against(other, tolerance).ok
+    assert error_against(torch.full_like(other, 4), tolerance, [x]).kind == "integer"
 
 
 def test_ties_of_a_sort_may_come_in_any_order_but_not_twice():
     x = torch.tensor([[1.0, 1.0, 2.0, 3.0]])
-    ruler = yardstick(x.argsort(-1), x.argsort(-1), Contract())
-    assert error_against(torch.tensor([[1, 0, 2, 3]]), ruler, [x]).ok
-    assert not error_against(torch.tensor([[0, 0, 2, 3]]), ruler, [x]).ok
+    tolerance = output_tolerance(x.argsort(-1), x.argsort(-1), Contract())
+    assert error_against(torch.tensor([[1, 0, 2, 3]]), tolerance, [x]).ok
+    assert not error_against(torch.tensor([[0, 0, 2, 3]]), tolerance, [x]).ok
 
 
 def test_complex_and_empty_outputs_can_be_compared():

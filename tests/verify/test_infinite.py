@@ -7,8 +7,8 @@ import torch
 
 from kernelwright.records import Contract
 from kernelwright.tasks import Problem, load_task
-from kernelwright.tasks._wary import Wary
-from kernelwright.verify import Oracle, error_against, yardstick
+from kernelwright.tasks.numerics._worst_case_sums import WorstCaseSums
+from kernelwright.verify import Oracle, error_against, output_tolerance
 from kernelwright.verify.checks.layout import is_dense
 
 INF, NAN = math.inf, math.nan
@@ -45,7 +45,7 @@ def values(*numbers: float) -> torch.Tensor:
     ],
 )
 def test_an_infinite_sum_is_doubted(operation, row):
-    with Wary():
+    with WorstCaseSums():
         doubted = operation(values(*row).view(1, 2))
     assert not torch.isinf(doubted.flatten()[-1])
     assert torch.isnan(doubted).any()
@@ -56,13 +56,13 @@ def test_an_infinite_sum_is_doubted(operation, row):
 )
 def test_what_no_order_changes_is_not_doubted(operation):
     x = values(1.0, INF, -INF, NAN, 2.0).view(1, 5)[:, [0, 1, 4]]
-    with Wary():
+    with WorstCaseSums():
         assert torch.equal(operation(x), operation(x.clone()))
 
 
 def test_running_statistics_are_doubted_where_they_are_kept():
     norm = torch.nn.BatchNorm1d(2)
-    with Wary(), torch.no_grad():
+    with WorstCaseSums(), torch.no_grad():
         norm(torch.tensor([[1.0, INF], [2.0, 1.0]]))
     assert norm.running_mean is not None
     assert torch.isfinite(norm.running_mean[0])
@@ -110,7 +110,7 @@ def test_a_mean_that_swallows_what_is_not_finite_is_wrong(case):
 
 def test_without_the_doubt_the_running_mean_is_rejected(case):
     means, _ = case.outputs
-    strict = yardstick(means.truth, means.native, Contract())
+    strict = output_tolerance(means.truth, means.native, Contract())
     running = torch.var_mean(case.tensors[0].double(), -1)[1].float()
     assert error_against(running, strict).kind == "nonfinite"
 
@@ -131,17 +131,17 @@ def test_a_mean_folded_into_the_shift_or_not_serves_alike(tmp_path):
     problem = Problem(load_task(f"{tmp_path / 'groups.py'}:groups"))
     workload = problem.task.workloads[0]
     x, w = torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(1)), values(1.0, INF, -INF, 2.0)
-    ruler = Oracle(problem).make(workload, 1, (x, w), {}).outputs[0]
+    tolerance = Oracle(problem).make(workload, 1, (x, w), {}).outputs[0]
     in_steps = torch.nn.functional.group_norm(x, 2) * w[:, None]
-    folded = ruler.output
+    folded = tolerance.output
     assert bool((in_steps.isinf() & folded.isnan()).any()), "torch folds on a CPU"
-    assert error_against(in_steps, ruler).ok
-    assert error_against(folded, ruler).ok
+    assert error_against(in_steps, tolerance).ok
+    assert error_against(folded, tolerance).ok
     for wrong in (
         torch.where(in_steps.isinf(), 0.0, in_steps),
         torch.where(in_steps.isinf(), -in_steps, in_steps),
     ):
-        assert error_against(wrong, ruler).kind == "nonfinite"
+        assert error_against(wrong, tolerance).kind == "nonfinite"
 
 
 DIAGONAL = """
@@ -160,41 +160,41 @@ def test_what_is_multiplied_by_zero_may_be_left_out(tmp_path):
     workload = problem.task.workloads[0]
     d, x = problem.inputs(workload, 1)
     x[3, 5], x[4, 7], x[6, 8] = INF, NAN, -INF
-    ruler = Oracle(problem).make(workload, 1, (d, x), {}).outputs[0]
+    tolerance = Oracle(problem).make(workload, 1, (d, x), {}).outputs[0]
     scaled = d[:, None] * x
     assert bool((torch.diag(d) @ x)[:, [5, 7, 8]].isnan().sum() > 50), "zero times infinity"
-    assert error_against(scaled, ruler).ok
-    assert error_against(torch.diag(d) @ x, ruler).ok
+    assert error_against(scaled, tolerance).ok
+    assert error_against(torch.diag(d) @ x, tolerance).ok
     odd = ~scaled.isfinite()
     for wrong in (
         torch.where(odd, 0.0, scaled),
         torch.where(odd, INF, scaled),
         torch.cat([scaled[:, :5], scaled[:, 5:6] * 1.1, scaled[:, 6:]], 1),
     ):
-        assert error_against(wrong, ruler).kind == "nonfinite"
+        assert error_against(wrong, tolerance).kind == "nonfinite"
 
 
 def test_where_the_native_sum_overflows_any_overflow_or_the_truth_serves():
     truth, native, doubt = values(1e30).double(), values(INF), [values(NAN)]
-    ruler = yardstick(truth, native, Contract(), doubts=doubt)
+    tolerance = output_tolerance(truth, native, Contract(), doubts=doubt)
     for right in (1e30, INF, -INF, NAN):
-        assert error_against(values(right), ruler).ok
-    assert not error_against(values(3e30), ruler).ok
+        assert error_against(values(right), tolerance).ok
+    assert not error_against(values(3e30), tolerance).ok
 
 
 def test_what_is_not_finite_in_the_reference_s_own_steps_may_be_so():
     """The gradient of relu6 at NaN is 0 in one kernel of torch and what comes in in another."""
     truth, steps = values(1.0, 0.0, 0.0, 0.0, NAN), values(1.0, NAN, INF, 5.0, NAN)
-    ruler = yardstick(truth.double(), truth, Contract(), others=[steps.double()])
+    tolerance = output_tolerance(truth.double(), truth, Contract(), others=[steps.double()])
     for right in ([1.0, 0.0, 0.0, 0.0], [1.0, NAN, INF, 0.0], [1.0, 0.0, INF, 0.0]):
-        assert error_against(values(*right, NAN), ruler).ok
+        assert error_against(values(*right, NAN), tolerance).ok
     for wrong in ([NAN, 0.0, 0.0, 0.0], [1.0, INF, 0.0, 0.0], [1.0, 0.0, NAN, 0.0], [1.0, 0.0, 0.0, 5.0]):
-        assert not error_against(values(*wrong, NAN), ruler).ok
+        assert not error_against(values(*wrong, NAN), tolerance).ok
 
 
 def test_a_prefix_that_overflows_is_doubted_to_the_end():
     x = values(3e38, 3e38, -3e38, -3e38, 1.0).view(1, 5)
-    with Wary():
+    with WorstCaseSums():
         doubted, other = x.cumsum(1), x.cumsum(0)
     assert doubted.isnan().tolist() == [[False, True, True, True, True]]
     assert torch.equal(other, x)
@@ -204,18 +204,18 @@ def test_what_the_native_op_comes_back_from_another_may_not():
     """A scan kept in float64 is finite again after 6e38; kept in float32 it is not, whatever is left of it then."""
     x = values(1.0, 3e38, 3e38, -3e38, -3e38, 2.0)
     truth = x.double().cumsum(0)
-    with Wary():
+    with WorstCaseSums():
         doubts = [x.cumsum(0)]
-    ruler = yardstick(truth, truth.float(), Contract(), doubts=doubts)
+    tolerance = output_tolerance(truth, truth.float(), Contract(), doubts=doubts)
     running = values(1.0, 3e38, INF, INF, INF, INF)
-    assert error_against(running, ruler).ok
-    assert error_against(truth.float(), ruler).ok
+    assert error_against(running, tolerance).ok
+    assert error_against(truth.float(), tolerance).ok
     for wrong in (
         values(INF, *running[1:]),
         values(1.0, INF, *running[2:]),
         values(1.0, 3e38, INF, 3e38, 5.0, 2.0),
     ):
-        assert not error_against(wrong, ruler).ok
+        assert not error_against(wrong, tolerance).ok
 
 
 def test_dense_is_any_order_of_axes_without_gaps():
@@ -241,12 +241,12 @@ def test_an_infinite_gradient_behind_a_comparison_with_nan_may_take_either_branc
     workload = problem.task.workloads[0]
     x, g = torch.full((4, 16), 0.5), torch.ones(4, 16)
     x[1, 2], g[1, 2] = NAN, INF
-    ruler = Oracle(problem).make(workload, 1, (x, g), {}).outputs[1]
+    tolerance = Oracle(problem).make(workload, 1, (x, g), {}).outputs[1]
     passed = torch.where((x <= 0) | (x >= 1), 0.0, g)
     stopped = torch.where((x > 0) & (x < 1), g, 0.0)
-    assert error_against(passed, ruler).ok
-    assert error_against(stopped, ruler).ok
+    assert error_against(passed, tolerance).ok
+    assert error_against(stopped, tolerance).ok
     for place, wrong in (((1, 2), -INF), ((1, 2), NAN), ((1, 3), INF), ((1, 3), 0.0), ((1, 2), 1.5)):
         answer = stopped.clone()
         answer[place] = wrong
-        assert not error_against(answer, ruler).ok, (place, wrong)
+        assert not error_against(answer, tolerance).ok, (place, wrong)

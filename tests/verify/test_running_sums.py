@@ -12,7 +12,7 @@ from benchmarks.rewritings import REWRITINGS
 from benchmarks.summation import MOMENTS, SUMS, fused, split_k, tensor_core
 
 from kernelwright.records import Split
-from kernelwright.tasks._evaluation import convolution, serial
+from kernelwright.tasks.numerics._evaluation import convolution, serial
 
 PROBLEMS = (
     "cumulative_sum", "layer_norm", "matmul_square", "mean_squared_error", "softmax_rows", "variance_rows",
@@ -103,7 +103,7 @@ def test_a_convolution_by_products_is_one(transposed, groups):
 
 @pytest.mark.parametrize("name", ["instance_norm", "mean_squared_error"])
 def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
-    monkeypatch.setattr("kernelwright.tasks._rounding.drift", lambda *args: None)
+    monkeypatch.setattr("kernelwright.tasks.numerics._rounding.drift", lambda *args: None)
     monkeypatch.setattr("kernelwright.verify._case.MEASURED", ())
     assert judge(problem(name), (1, 2)).refused
 

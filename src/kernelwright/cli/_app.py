@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in _OF_THE_DISK:
             return _crash(error, given)
         return _fail(
-            f"{error.filename or 'a file'} could not be written or read ({error.strerror}); free some space, mend its "
+            f"{error.filename or 'a file'} could not be written or read ({error.strerror}); free some space, fix its "
             "permissions, or choose other folders with --store, --to and KERNELWRIGHT_CACHE",
             StoreError.exit_code,
             given,

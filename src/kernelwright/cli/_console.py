@@ -81,7 +81,7 @@ def describe(event: "Event") -> str:
             return f"edit {data['number']}: {data['operator']}, {data['failure'] or came}"
         case "verified":
             return f"first correct kernel: {data['candidate']} in {data['language']}; not timed yet"
-        case "glance":
+        case "prescreen":
             against = f"against {data['baseline']} alone"
             return f"first look: {data['candidate']}, {speedup_text(data['speedup'])} {against}"
         case "baselines":

@@ -12,7 +12,7 @@ from ._asking import Asking
 from ._common import Common, Count, Elements, Positive, print_json, speedup_text, table
 
 if TYPE_CHECKING:
-    from ..compare import Comparison
+    from ..api.compare import Comparison
     from ..search.recipe import Recipe
 
 
@@ -53,8 +53,8 @@ def compare(
         to: Where to write the report; into the comparison's folder by default.
         common: Flags of every command.
     """
-    from ..compare import check
-    from ..compare import compare as run_all
+    from ..api.compare import check
+    from ..api.compare import compare as run_all
     from ..errors import InputError
     from ..records import Budget
     from ..report import render_comparison
@@ -87,7 +87,7 @@ def compare(
         print_json(
             "result", comparison=compared.id, report=str(file),
             standings=[s.model_dump(mode="json") for s in compared.standings()],
-            legs=[leg.model_dump(mode="json") for leg in compared.legs],
+            entries=[entry.model_dump(mode="json") for entry in compared.entries],
         )  # fmt: skip
     else:
         _print(compared)
@@ -96,20 +96,20 @@ def compare(
 
 
 def _print(compared: "Comparison") -> None:
-    """Print how each recipe stands, then what came of each leg."""
+    """Print how each recipe stands, then what came of each entry."""
     rows = [
         {
             "recipe": s.recipe, "speedup": speedup_text(s.speedup.model_dump()),
-            "improved": f"{s.improved} of {s.legs}", "evaluations": str(s.evaluations),
+            "improved": f"{s.improved} of {s.entries}", "evaluations": str(s.evaluations),
             "failures": str(s.failures), "USD": f"{s.usd:.2f}",
         }
         for s in compared.standings()
     ]  # fmt: skip
     table(rows, empty="")
-    for leg in compared.legs:
-        result = leg.result
+    for entry in compared.entries:
+        result = entry.result
         spread = result.speedup.model_dump() if result.speedup else None
-        print(f"{result.task}, {leg.recipe}, seed {leg.seed}: {result.decision}, {speedup_text(spread)}")
+        print(f"{result.task}, {entry.recipe}, seed {entry.seed}: {result.decision}, {speedup_text(spread)}")
 
 
 def _recipes(names: Sequence[str], words: Sequence[str]) -> "list[Recipe]":

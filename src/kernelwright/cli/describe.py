@@ -28,13 +28,15 @@ def describe(
     """
     from ..devices import detect
     from ..search import usable_languages
-    from ..tasks import brief
+    from ..tasks import description_of
 
     common = common or Common()
     loaded, used = (taken or Taken()).task(task), detect(device)
     languages = usable_languages((), used)
     if common.json:
-        print_json("result", **brief(loaded, verbose=verbose), device=used.name, languages=list(languages))
+        print_json(
+            "result", **description_of(loaded, verbose=verbose), device=used.name, languages=list(languages)
+        )
         return 0
     print(f"{'task':11} {loaded.name} ({loaded.reference.entry}, a {loaded.reference.style})")
     print(f"{'device':11} {used.name}, for kernels in {', '.join(languages)}")
@@ -49,7 +51,7 @@ def describe(
 def _facts(task: "Task", *, verbose: bool) -> "Iterator[tuple[str, str]]":
     """Yield what is known of a task by its name: sizes, contract, notes."""
     from ..records import Split
-    from ..tasks import brief
+    from ..tasks import description_of
 
     search = task.split(Split.SEARCH)
     for workload in search:
@@ -57,7 +59,7 @@ def _facts(task: "Task", *, verbose: bool) -> "Iterator[tuple[str, str]]":
         specs = [f"{name} {', '.join(map(_text, specs))}" for name, specs in told.items() if specs]
         yield "workload", f"{workload.name}: {'; '.join(specs)}"
     yield "hidden", f"{len(task.workloads) - len(search)} more workloads, which only the judge sees"
-    contract = brief(task, verbose=verbose)["contract"]
+    contract = description_of(task, verbose=verbose)["contract"]
     assert isinstance(contract, dict), "a contract has terms"
     terms = ", ".join(f"{name}={value}" for name, value in contract.items() if value not in ([], False))
     yield "contract", terms if verbose else f"{terms}; else as by default"

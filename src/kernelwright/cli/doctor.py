@@ -167,8 +167,8 @@ def _peaks() -> Iterator[Fact]:
 
 
 def _sandbox() -> Iterator[Fact]:
-    from ..landlock import landlock_version
     from ..sandbox import LAYERS, PROMISES, Pool
+    from ..system.landlock import landlock_version
 
     with Pool(Settings.from_environment(), arena_bytes=1 << 20) as pool:
         absent = [layer for layer in LAYERS if layer not in pool.layers]

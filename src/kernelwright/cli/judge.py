@@ -12,7 +12,7 @@ from ..store import Store
 from ._common import Calls, Common, Taken, print_json, speedup_text
 
 if TYPE_CHECKING:
-    from ..judging import Ask
+    from ..api.judge import Ask
     from ..search import Judgement
 
 _EXIT = {"accepted": 0, "rejected": 1, "unknown": 3}
@@ -66,8 +66,8 @@ def judge(
         taken: How the task is taken.
         common: Flags of every command.
     """
-    from ..judging import judge as judge_once
-    from ..judging import judging
+    from ..api.judge import judge as judge_once
+    from ..api.judge import judging
     from ..records import Budget
     from ..tasks import load_candidate
     from ._console import reporting

@@ -16,7 +16,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
         to: File to write; by default `RUN.html` in the current folder.
         common: Flags of every command.
     """
-    from ..report import Story, render
+    from ..report import ReportData, render
     from ..search import Standing, accepted_of, environment_of
 
     common = common or Common()
@@ -29,7 +29,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
     last = {str(e["event"]): e for e in events}
     rows, stages = last.get("standing", {}).get("workloads"), last.get("spent", {}).get("stages_s")
     started = next((e for e in events if e["event"] == "run"), {})
-    story = Story(
+    report_data = ReportData(
         run=record,
         task=task,
         evaluations=evaluations,
@@ -45,7 +45,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
     )
     path = to or Path(f"{record.id}.html")
     try:
-        path.write_text(render(story))
+        path.write_text(render(report_data))
     except OSError as error:
         raise StoreError(f"cannot write {path} ({error.strerror}); choose another file with --to") from error
     if common.json:

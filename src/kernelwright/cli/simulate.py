@@ -25,7 +25,7 @@ def simulate(
         seeds: Seeds from 0; the figures are over all of them.
         common: Flags of every command.
     """
-    from ..search.recording import Recording, rehearse
+    from ..search.replay.recording import Recording, rehearse
     from ..search.strategies import Means, make_strategy, strategy_names
     from ..store import Store
 

@@ -12,10 +12,10 @@ def strategies(name: str | None = None, *, common: Common | None = None) -> int:
         name: A strategy's name.
         common: Flags of every command.
     """
-    from ..search.strategies import about_strategy, strategy_names
+    from ..search.strategies import strategy_description, strategy_names
 
     common = common or Common()
-    shown = [about_strategy(one) for one in ([name] if name else strategy_names())]
+    shown = [strategy_description(one) for one in ([name] if name else strategy_names())]
     if common.json:
         for one in shown:
             values: list[JsonValue] = [

@@ -19,7 +19,7 @@ def task(words: str, *, to: Path, asking: Asking | None = None, common: Common |
         asking: Which language model, and how far that may go.
         common: Flags of every command.
     """
-    from ..wording import write_task
+    from ..api.write_task import write_task
 
     asking, common = asking or Asking(), common or Common()
     said = _said(words)

@@ -11,7 +11,7 @@ from ._common import Common, Count, print_json, table
 
 if TYPE_CHECKING:
     from ..records import Space
-    from ..search.simulation import RecordedSpace
+    from ..search.replay.simulation import RecordedSpace
     from ..search.tuners import Observation, Tuner
 
 
@@ -39,7 +39,7 @@ def tune(
             knows beforehand; it need not be whole.
         common: Flags of every command.
     """
-    from ..search.simulation import RecordedSpace, simulate
+    from ..search.replay.simulation import RecordedSpace, simulate
     from ..search.tuners import DEFAULT_TUNER, make_tuner
 
     common = common or Common()
@@ -81,7 +81,7 @@ def _observations(path: Path, recorded: "RecordedSpace") -> "tuple[Observation, 
     Raises:
         InputError: the table is of other parameters.
     """
-    from ..search.simulation import RecordedSpace
+    from ..search.replay.simulation import RecordedSpace
 
     other = RecordedSpace.load(path)
     here, there = ([p.name for p in r.space.parameters] for r in (recorded, other))

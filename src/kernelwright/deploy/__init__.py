@@ -6,7 +6,7 @@ An exported package holds the kernels' sources, the native op as fallback, the g
 """
 
 from ._claim import Claim
-from ._guard import Variant, ranges
+from ._guard import Specialisation, ranges
 from ._package import Kernel, package
 
-__all__ = ["Claim", "Kernel", "Variant", "package", "ranges"]
+__all__ = ["Claim", "Kernel", "Specialisation", "package", "ranges"]

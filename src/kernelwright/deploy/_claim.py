@@ -15,7 +15,7 @@ class Claim(Record):
     reproduce: str
     """The command that repeats the search and the decision."""
     decisions: tuple[Decision, ...]
-    """One for each variant."""
+    """One for each specialisation."""
     serves: dict[str, str] = {}
     """Which candidate serves each search workload, by names."""
     native: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Claim(Record):
             [
                 f"# Claim: {self.task}",
                 "",
-                "| workload | variant | against | baseline µs | kernel µs | speedup (interval) | of the bound |",
+                "| workload | specialisation | against | baseline µs | kernel µs | speedup (interval) | of the bound |",
                 "|---|---|---|---|---|---|---|",
                 *rows,
                 "",

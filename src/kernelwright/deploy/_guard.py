@@ -10,7 +10,7 @@ Rule = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Variant:
+class Specialisation:
     """One accepted candidate and the timed workloads it serves."""
 
     evaluation: Evaluation
@@ -78,7 +78,9 @@ def _rule(column: list[TensorSpec | ScalarSpec], device: str) -> Rule:
     first = column[0]
     if isinstance(first, ScalarSpec):
         if any(not isinstance(c, ScalarSpec) or c.value != first.value for c in column):
-            raise ValueError(f"argument {first.name!r} takes several values; each needs a variant of its own")
+            raise ValueError(
+                f"argument {first.name!r} takes several values; each needs a specialisation of its own"
+            )
         return {"value": first.value}
     tensors = [c for c in column if isinstance(c, TensorSpec)]
     alike = {(c.dtype, len(c.shape)) for c in tensors}

@@ -17,7 +17,7 @@ from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
 from ..languages.cpp import header
 from ..records import Candidate, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ._claim import Claim
-from ._guard import Variant, guard
+from ._guard import Specialisation, guard
 
 _HERE = Path(__file__).parent
 
@@ -30,24 +30,24 @@ class Kernel:
     """Its import name."""
     folder: Path
     """The folder to put on the import path; the package is `folder / name`."""
-    variants: tuple[str, ...]
-    """Names of the variants behind the guard."""
+    specialisations: tuple[str, ...]
+    """Names of the specialisations behind the guard."""
 
 
 def package(
     task: Task,
-    variants: Sequence[Variant],
+    specialisations: Sequence[Specialisation],
     claim: Claim,
     folder: Path,
     *,
     device: str = "cpu",
     init: Sequence[Scalar] = (),
 ) -> Kernel:
-    """Write the accepted variants of one task as an importable package.
+    """Write the accepted specialisations of one task as an importable package.
 
     Args:
         task: The task; its reference becomes the native op.
-        variants: Accepted candidates with the workloads they serve, several of one candidate perhaps; of those
+        specialisations: Accepted candidates with the workloads they serve, several of one candidate perhaps; of those
             that admit a call the first serves.
         claim: The claim sheet.
         folder: Where to; made if missing, and replaced if it holds an earlier export.
@@ -57,7 +57,7 @@ def package(
     Raises:
         InputError: there is nothing to export, or the folder holds something else.
     """
-    if not variants:
+    if not specialisations:
         raise InputError(
             f"task {task.name!r} has no accepted kernel to export; run `kernelwright optimize` first"
         )
@@ -65,32 +65,32 @@ def package(
         raise InputError(
             f"task {task.name!r} is a backward task; its kernels are judged but not exported yet"
         )
-    for variant in variants:
-        _check_exportable(variant)
+    for specialisation in specialisations:
+        _check_exportable(specialisation)
     name = _identifier(task.name)
     with _in_place_of(folder.resolve()) as made:
-        _fill(made, name, task, variants, claim, device, init)
-    return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in variants)))
+        _fill(made, name, task, specialisations, claim, device, init)
+    return Kernel(name, folder, tuple(dict.fromkeys(v.name for v in specialisations)))
 
 
 def _fill(
     folder: Path,
     name: str,
     task: Task,
-    variants: Sequence[Variant],
+    specialisations: Sequence[Specialisation],
     claim: Claim,
     device: str,
     init: Sequence[Scalar],
 ) -> None:
     """Write all of the package's files into the folder."""
     home = folder / name
-    (home / "variants").mkdir(parents=True)
-    for variant in variants:
-        _write(home / "variants" / variant.name, _whole(variant.evaluation.candidate))
+    (home / "specialisations").mkdir(parents=True)
+    for specialisation in specialisations:
+        _write(home / "specialisations" / specialisation.name, _whole(specialisation.evaluation.candidate))
     _write(home / "reference", task.reference.files)
     weights = [s.name for s in task.split(Split.SEARCH)[0].state]
-    rows = [{**_table_row(v, device), "weights": weights} for v in variants]
-    (home / "variants.json").write_text(json.dumps(rows, indent=1))
+    rows = [{**_table_row(v, device), "weights": weights} for v in specialisations]
+    (home / "specialisations.json").write_text(json.dumps(rows, indent=1))
     shutil.copytree(_HERE / "runtime", home / "_runtime", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(str(prepared.__file__), home / "_runtime")
     for path, text in _sources(task, name, init).items():
@@ -100,8 +100,8 @@ def _fill(
     (folder / "CLAIM.md").write_text(claim.to_markdown())
 
 
-def _check_exportable(variant: Variant) -> None:
-    candidate = variant.evaluation.candidate
+def _check_exportable(specialisation: Specialisation) -> None:
+    candidate = specialisation.evaluation.candidate
     if candidate.style == "module":
         raise InputError(
             f"candidate {candidate.key} is a module; expected a function or a compiled symbol that takes the "
@@ -114,16 +114,16 @@ def _check_exportable(variant: Variant) -> None:
         )
 
 
-def _table_row(variant: Variant, device: str) -> dict[str, object]:
-    candidate = variant.evaluation.candidate
+def _table_row(specialisation: Specialisation, device: str) -> dict[str, object]:
+    candidate = specialisation.evaluation.candidate
     return {
-        "name": variant.name,
+        "name": specialisation.name,
         "language": candidate.language,
         "style": candidate.style,
         "entry": candidate.entry,
         "flags": [*CPP_FLAGS, *candidate.flags] if candidate.language == "cpp" else [],
         "parameters": candidate.parameters,
-        "guard": guard(variant.workloads, device),
+        "guard": guard(specialisation.workloads, device),
     }
 
 

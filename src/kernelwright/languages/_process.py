@@ -21,7 +21,7 @@ from typing import IO
 
 from ..config import without_secrets
 from ..errors import WorkerError
-from ..landlock import close_files, gpu_paths, graphics_nodes, landlock_version, readable_paths
+from ..system.landlock import close_files, gpu_paths, graphics_nodes, landlock_version, readable_paths
 
 OUTPUT_LIMIT = 20_000
 """Characters kept of a compiler's output."""

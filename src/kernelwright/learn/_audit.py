@@ -11,7 +11,7 @@ from typing import Literal
 from ..errors import NotFoundError
 from ..records import Evaluation
 from ..store import Store
-from ._draw import lessons_of
+from ._extract import lessons_of
 from ._lesson import Lesson
 from ._recall import kept_lessons
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from ..errors import InputError
 from ..records import SCHEMA_VERSION
 from ..store import Store
-from ._draw import KIND
+from ._extract import KIND
 from ._lesson import Lesson
 
 

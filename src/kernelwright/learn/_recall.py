@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..store import Store
-from ._draw import KIND
+from ._extract import KIND
 from ._lesson import Lesson, Situation
 
 _OTHER_FAMILY, _OTHER_DEVICE, _OTHER_KIND, _OTHER_BOUND, _OTHER_DTYPE = 0.2, 0.7, 0.2, 0.6, 0.8
 _SIZE_SCALE = 3.0
-"""Factors of e in size over which likeness falls by e."""
+"""Factors of e in size over which similarity falls by e."""
 _IMPORTED, _SCREENED = 0.5, 0.7
 """Trust in what others measured, and in what was only screened, against what our own acceptance measured."""
 
@@ -75,18 +75,18 @@ def _recalled(lesson: Lesson, group: Sequence[Lesson], situation: Situation | No
     agree = [one for one in group if one.outcome == lesson.outcome]
     against = [one for one in group if one.outcome != "unclear" and one.helped != lesson.helped]
     belief = (1 + _trust(agree)) / (2 + _trust(agree) + _trust(against))
-    near = likeness(lesson.situation, situation) if situation else 1.0
+    near = similarity(lesson.situation, situation) if situation else 1.0
     score = near * belief * _size_of_effect(lesson) * (_overlap(lesson, words) if words else 1.0)
     return Recalled(lesson, round(score, 6), len(agree), len(against))
 
 
-def likeness(one: Situation, other: Situation) -> float:
+def similarity(one: Situation, other: Situation) -> float:
     """Say how like two situations are, from 0 to 1.
 
     Example:
         >>> here = Situation(task="t", family="softmax", operators=("softmax",), elements=1e6,
         ...                  dtypes=("float32",), bound_by="dram", device="cpu-1")
-        >>> likeness(here, here), likeness(here, here.model_copy(update={"family": "mm", "operators": ("mm",)}))
+        >>> similarity(here, here), similarity(here, here.model_copy(update={"family": "mm", "operators": ("mm",)}))
         (1.0, 0.2)
     """
     near = math.exp(-abs(math.log(one.elements / other.elements)) / _SIZE_SCALE)

@@ -7,11 +7,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from ..closing import Closing
 from ..config import Settings
 from ..errors import InputError, ModelError, NotFoundError, known_names
 from ..records import Scalar
 from ..store import Calls, Store
+from ..system.resources import Resource
 from ._calling import Called, Caller
 from ._ledger import Ledger
 from ._model import Model, Retry
@@ -27,7 +27,7 @@ _GROUP = "kernelwright.providers"
 _ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
 
-class Models(Closing):
+class Models(Resource):
     """Models by name on one ledger; their calls go out from one process beside this one.
 
     Use it as a context, or close it: it holds that process and a connection to the store.

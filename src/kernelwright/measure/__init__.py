@@ -8,11 +8,11 @@ Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 """
 
 from ._bench import Bench
+from ._block_runner import Phase
 from ._decide import decide, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
 from ._startup import CANDIDATE
-from ._station import Phase
 
 __all__ = [
     "CANDIDATE",

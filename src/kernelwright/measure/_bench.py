@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
-from ..closing import Closing
 from ..devices import Device, Monitor
 from ..records import (
     Block,
@@ -21,37 +20,51 @@ from ..records import (
     Workload,
 )  # fmt: skip
 from ..sandbox import FailureKind, Pool, WorkerFailure
+from ..system.resources import Resource
 from ..tasks import Problem, keeps_weights
+from ._block_runner import (
+    COMPILE_LIMIT_S,
+    BlockRunner,
+    Ends,
+    OutOfTimeError,
+    Phase,
+    WrongOutputError,
+    give_state,
+)
 from ._content import Content
 from ._decide import confirmed, refuted, settled
 from ._gates import gates
 from ._layout import Layout, bytes_of
-from ._legs import Baselines, CandidateLegs, Contestant, candidate_legs
 from ._outputs import Tolerance, tolerance
-from ._schedule import (
+from ._sequential import (
     BESIDE,
     BESIDE_BLOCKS,
     CONFIRM_BLOCKS,
     CONFIRM_LOOKS,
-    GLANCE_BLOCKS,
     LOOKS,
+    PRESCREEN_BLOCKS,
     SCREEN_BLOCKS,
     is_look,
 )  # fmt: skip
 from ._startup import CANDIDATE
-from ._station import COMPILE_LIMIT_S, Ends, OutOfTimeError, Phase, Station, WrongOutputError, give_state
+from ._variants import Baselines, CandidateVariants, VariantWorker, candidate_variants
 
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
-_ROUNDS = {"glance": GLANCE_BLOCKS, "screen": SCREEN_BLOCKS, "measure": LOOKS[-1], "confirm": CONFIRM_BLOCKS}
+_ROUNDS = {
+    "prescreen": PRESCREEN_BLOCKS,
+    "screen": SCREEN_BLOCKS,
+    "measure": LOOKS[-1],
+    "confirm": CONFIRM_BLOCKS,
+}
 _FUTILE_ROUND = 3
 _FAR_ROUND, _FAR_SHARE = 2, 0.8
 """A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
 
 
-class Bench(Closing):
+class Bench(Resource):
     """Opened once for a problem; keeps its baselines warm across candidates. A context manager.
 
-    Covers: every leg of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
+    Covers: every variant of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
     not there before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
     state by contract.
     Does not cover: on a GPU, bytes that are not there before the clock; frequency changes within a block; two
@@ -115,24 +128,26 @@ class Bench(Closing):
         """
         end = time.monotonic() + left_s
         self._baselines.make_room(workloads)
-        waiting = [(w, leg) for w in workloads for leg in self._baselines.started(w, end, only)]
+        waiting = [(w, variant) for w in workloads for variant in self._baselines.started(w, end, only)]
         if not waiting:
             return time.monotonic() < end
         sets = [self._content(w).draw() for w, _ in waiting]
         numbers = []
         places = self._layout.place(sets)
         self._layout.fill()
-        for (workload, leg), bound in zip(waiting, places, strict=True):
-            give_state(self.problem, workload, [leg])
-            numbers.append(leg.worker.bind(bound, workload.outputs))
+        for (workload, variant), bound in zip(waiting, places, strict=True):
+            give_state(self.problem, workload, [variant])
+            numbers.append(variant.worker.bind(bound, workload.outputs))
         with ThreadPoolExecutor(self.pool.threads) as threads:
-            legs = [leg for _, leg in waiting]
-            failures = list(threads.map(lambda leg, number: _first_call(leg, number, end), legs, numbers))
-        for (workload, leg), failure in zip(waiting, failures, strict=True):
+            variants = [variant for _, variant in waiting]
+            failures = list(
+                threads.map(lambda variant, number: _first_call(variant, number, end), variants, numbers)
+            )
+        for (workload, variant), failure in zip(waiting, failures, strict=True):
             if failure and time.monotonic() < end:
-                self._baselines.give_up(workload, leg.name, failure)
+                self._baselines.give_up(workload, variant.name, failure)
             elif failure:
-                self._baselines.drop(workload, leg.name)
+                self._baselines.drop(workload, variant.name)
         return time.monotonic() < end
 
     def measure(
@@ -151,7 +166,7 @@ class Bench(Closing):
         Args:
             candidate: What to measure.
             build: Its build.
-            phase: `glance`: a few blocks against the first baseline alone; `screen`: a few blocks, fewer where
+            phase: `prescreen`: a few blocks against the first baseline alone; `screen`: a few blocks, fewer where
                 it is far from the best; `measure`: until the decision is sure; `confirm`: a fixed number.
             workloads: On which workloads, in rounds.
             deadline_s: Seconds after which no new round starts; at least three rounds are tried.
@@ -163,27 +178,27 @@ class Bench(Closing):
         """
         ends = Ends(time.monotonic() + deadline_s, time.monotonic() + left_s)
         blocks: list[Block] = []
-        legs: dict[tuple[str, int], Contestant] = {}
+        variants: dict[tuple[str, int], VariantWorker] = {}
         findings = [_good(TIMED_CALLS), _good(TIMED_OUTPUTS)]
-        with candidate_legs(self.problem, self.pool, candidate, build) as own:
+        with candidate_variants(self.problem, self.pool, candidate, build) as own:
             try:
-                stations = self._set_up(own, workloads, phase, ends)
-                for station in stations:
-                    legs.update({(c.name, c.worker.pid): c for c in station.legs})
-                self._rounds(stations, phase, blocks, ends, tried)
+                runners = self._set_up(own, workloads, phase, ends)
+                for runner in runners:
+                    variants.update({(c.name, c.worker.pid): c for c in runner.variants})
+                self._rounds(runners, phase, blocks, ends, tried)
                 if phase == "screen":
                     self._note_best(blocks)
                 if phase == "confirm" and self._is_confirmed(blocks):
-                    self._beside(stations, blocks, ends)
+                    self._warm_blocks(runners, blocks, ends)
             except OutOfTimeError:
                 pass
             except WorkerFailure as failure:
                 findings = [_bad(TIMED_CALLS, f"{failure.kind.value}: {failure.message}")]
             except WrongOutputError as wrong:
                 findings = [_good(TIMED_CALLS), _bad(TIMED_OUTPUTS, str(wrong))]
-            records = tuple(c.record() for c in legs.values())
+            records = tuple(c.record() for c in variants.values())
         timing = Timing(
-            legs=records,
+            variants=records,
             blocks=tuple(blocks),
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",
             device=self.device.fingerprint,
@@ -193,49 +208,49 @@ class Bench(Closing):
         )
 
     def _set_up(
-        self, own: CandidateLegs, workloads: Sequence[Workload], phase: Phase, ends: Ends
-    ) -> list[Station]:
-        """Make every leg ready on every workload, warm it up, and choose how many calls make a block."""
-        only = self._baselines.names[0] if phase == "glance" else None
+        self, own: CandidateVariants, workloads: Sequence[Workload], phase: Phase, ends: Ends
+    ) -> list[BlockRunner]:
+        """Make every variant ready on every workload, warm it up, and choose how many calls make a block."""
+        only = self._baselines.names[0] if phase == "prescreen" else None
         if phase == "confirm":
             for workload in workloads:
                 self._baselines.drop(workload, "eager")
         if not self.start(workloads, left_s=ends.left_s, only=only):
             raise OutOfTimeError
-        stations = []
+        runners = []
         for workload in workloads:
             try:
                 mine = own.of(workload, max(5.0, ends.soft - time.monotonic()))
-                stations.append(self._station(workload, mine, only, ends))
+                runners.append(self._runner(workload, mine, only, ends))
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED and workload.split != "search":
                     continue
                 raise
-        return stations
+        return runners
 
-    def _station(self, workload: Workload, mine: Contestant, only: str | None, ends: Ends) -> Station:
+    def _runner(self, workload: Workload, mine: VariantWorker, only: str | None, ends: Ends) -> BlockRunner:
         allowed = self._tolerances.get(workload.name)
         if allowed is None:
             allowed = tolerance(self.problem, workload, secrets.randbits(48))
             self._tolerances[workload.name] = allowed
-        station = Station(
+        runner = BlockRunner(
             self.problem, workload, self._content(workload), allowed, self._layout, self._random,
             self._monitor, cold=self.cold(workload),
         )  # fmt: skip
-        station.join(mine, ends)
+        runner.join(mine, ends)
         for baseline in self._baselines.of(workload, only):
-            if keeps_weights(baseline.name) and station.legs == [mine]:
+            if keeps_weights(baseline.name) and runner.variants == [mine]:
                 continue  # nothing could be compared in the timed calls
             try:
-                station.join(baseline, ends)
+                runner.join(baseline, ends)
             except WorkerFailure as failure:
                 self._baselines.give_up(workload, baseline.name, f"{failure.kind.value}: {failure.message}")
             except WrongOutputError as wrong:
                 self._baselines.give_up(
                     workload, baseline.name, f"wrong with the weights that it keeps: {wrong}"
                 )
-        station.choose_calls()
-        return station
+        runner.choose_calls()
+        return runner
 
     def _content(self, workload: Workload) -> Content:
         if workload.name not in self._contents:
@@ -243,16 +258,16 @@ class Bench(Closing):
         return self._contents[workload.name]
 
     def _rounds(
-        self, stations: list[Station], phase: Phase, blocks: list[Block], ends: Ends, tried: int
+        self, runners: list[BlockRunner], phase: Phase, blocks: list[Block], ends: Ends, tried: int
     ) -> None:
         """Visit every workload once a round, in random order, until it is settled, over or late."""
         for number in range(1, _ROUNDS[phase] + 1):
-            for station in self._random.sample(stations, len(stations)):
+            for runner in self._random.sample(runners, len(runners)):
                 repeated = True
                 while repeated:
                     if ends.over:
                         return
-                    blocks.append(station.block(phase))
+                    blocks.append(runner.block(phase))
                     repeated = blocks[-1].repeated
             if self._is_enough(number, phase, blocks, tried):
                 return
@@ -278,11 +293,11 @@ class Bench(Closing):
     def _is_confirmed(self, blocks: list[Block]) -> bool:
         return confirmed(blocks, self._searched, self.problem.task.contract)
 
-    def _beside(self, stations: list[Station], blocks: list[Block], ends: Ends) -> None:
+    def _warm_blocks(self, runners: list[BlockRunner], blocks: list[Block], ends: Ends) -> None:
         """Time what was confirmed on cold caches with warm ones too: figures beside the decision, never in it."""
-        for station in stations:
-            if station.cold and station.workload.name in self._searched and not ends.over:
-                warm = station.warmed()
+        for runner in runners:
+            if runner.cold and runner.workload.name in self._searched and not ends.over:
+                warm = runner.warmed()
                 blocks.extend(warm.block(BESIDE) for _ in range(BESIDE_BLOCKS))
 
     def _is_far(self, blocks: list[Block]) -> bool:
@@ -298,12 +313,12 @@ class Bench(Closing):
             self._best[name] = max(median(found), self._best.get(name, 0.0))
 
 
-def _first_call(leg: Contestant, number: int, end: float) -> str:
+def _first_call(variant: VariantWorker, number: int, end: float) -> str:
     """Make a baseline's first call; return what went wrong, or nothing."""
     limit_s = max(0.0, min(COMPILE_LIMIT_S, end - time.monotonic()))
     try:
-        leg.first_call_us = leg.worker.call([number], deadline_s=limit_s).time_us
-        leg.worker.release()
+        variant.first_call_us = variant.worker.call([number], deadline_s=limit_s).time_us
+        variant.worker.release()
     except WorkerFailure as failure:
         return f"{failure.kind.value}: {failure.message}"
     return ""

@@ -1,6 +1,6 @@
 """Raw blocks, verdict, bounds and contract → Decision. Pure: the same records give the same decision.
 
-Covers: noise and drift that both legs of a block share, best-of-many selection, early stopping, a baseline
+Covers: noise and drift that both variants of a block share, best-of-many selection, early stopping, a baseline
 chosen after the fact, single slow workloads, times below physics, gains that do not come back when confirmed.
 Does not cover: a machine that favours one process for as long as both measurement and confirmation last.
 """
@@ -32,7 +32,7 @@ from ._estimate import (
     median_us,
     with_warm,
 )  # fmt: skip
-from ._schedule import BESIDE, CONFIRM_LOOKS, share
+from ._sequential import BESIDE, CONFIRM_LOOKS, share
 from ._startup import CANDIDATE, start_up
 
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
@@ -90,8 +90,8 @@ def decide(
         elif doubt:
             reason = f"{reason}; {doubt}"
     gains = [w.baseline_us - w.time_us for w in per_workload if w.workload in by_workload]
-    legs = (*timing.legs, *(confirmation.legs if confirmation else ()))
-    start = start_up(legs, hardest.baseline, sum(gains) / len(gains))
+    variants = (*timing.variants, *(confirmation.variants if confirmation else ()))
+    start = start_up(variants, hardest.baseline, sum(gains) / len(gains))
     if status is DecisionStatus.IMPROVED and start and (start.payback_calls or 0) > contract.payback_calls:
         reason = f"{reason}; its start-up pays back after {start.payback_calls} calls only"
     if remark := caveat(hardest.baseline):
@@ -133,7 +133,7 @@ def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
 
 def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool:
     """Tell whether the blocks so far are enough to be sure, so that measurement may stop."""
-    timing = Timing(legs=(), blocks=tuple(blocks), cache="", device="")
+    timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="")
     by_workload = blocks_of(timing)
     baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
@@ -146,7 +146,7 @@ def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool
 
 def confirmed(blocks: Sequence[Block], searched: set[str], contract: Contract) -> bool:
     """Tell whether the blocks of a confirmation so far agree, so that it may stop."""
-    timing = Timing(legs=(), blocks=tuple(blocks), cache="", device="")
+    timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="")
     return _confirm(timing, searched, (), contract, (1 - contract.confidence) / 2)[0]
 
 
@@ -154,7 +154,7 @@ def refuted(blocks: Sequence[Block], searched: set[str], contract: Contract) -> 
     """Tell whether the blocks of a confirmation so far leave no room for a gain, so that it may stop."""
     again = {
         n: b
-        for n, b in blocks_of(Timing(legs=(), blocks=tuple(blocks), cache="", device="")).items()
+        for n, b in blocks_of(Timing(variants=(), blocks=tuple(blocks), cache="", device="")).items()
         if n in searched
     }
     error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)

@@ -11,7 +11,7 @@ from statistics import median
 
 from ..records import Block, Bound, Interval, Timing, WorkloadDecision
 from ._interval import Limits, limits
-from ._schedule import BESIDE
+from ._sequential import BESIDE
 from ._startup import CANDIDATE
 
 
@@ -49,9 +49,9 @@ def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tup
 
 
 def baselines_of(by_workload: dict[str, list[Block]]) -> list[str]:
-    """Name the legs beside the candidate that ran in every block that counts."""
-    legs = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
-    return sorted(set.intersection(*legs) - {CANDIDATE}) if legs else []
+    """Name the variants beside the candidate that ran in every block that counts."""
+    variants = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
+    return sorted(set.intersection(*variants) - {CANDIDATE}) if variants else []
 
 
 def estimate(
@@ -88,8 +88,8 @@ def _log_ratios(blocks: Sequence[Block], baseline: str) -> list[float]:
     return [math.log(b.times_us[baseline] / b.times_us[CANDIDATE]) for b in blocks]
 
 
-def median_us(blocks: Sequence[Block], leg: str) -> float:
-    return median(b.times_us[leg] for b in blocks)
+def median_us(blocks: Sequence[Block], variant: str) -> float:
+    return median(b.times_us[variant] for b in blocks)
 
 
 def against_the_fastest(estimates: Sequence[Estimate]) -> tuple[WorkloadDecision, ...]:

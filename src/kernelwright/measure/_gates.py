@@ -11,7 +11,7 @@ from statistics import median
 
 from ..records import Block, CheckStatus, Contract, Finding, Timing
 from ._interval import limits
-from ._schedule import BESIDE
+from ._sequential import BESIDE
 from ._startup import CANDIDATE, in_time
 
 _SHOWN = 0.5
@@ -20,7 +20,7 @@ _NOTABLE = 1.05
 """Ratio below which there is no gain that could have been put off."""
 _LEVEL = 0.005
 Spent = Mapping[str, tuple[float, float]]
-"""Microseconds of a block's calls and of fetching their outputs, by leg."""
+"""Microseconds of a block's calls and of fetching their outputs, by variant."""
 _CPU_SLACK = 1.25
 _READABLE_US = 10_000.0
 """CPU time below which nothing is made of it: some systems count it in ticks."""
@@ -49,11 +49,11 @@ def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Findin
     """Hold the gain in call time against the gain in call and fetch together, by either clock."""
     check = "deferred-work"
     for (workload, _), blocks in by_workload.items():
-        for leg in sorted(set(blocks[0].times_us) - {CANDIDATE}):
-            if any(leg not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):
+        for variant in sorted(set(blocks[0].times_us) - {CANDIDATE}):
+            if any(variant not in b.fetch_us or CANDIDATE not in b.fetch_us for b in blocks):
                 continue
             clocks = ([spent(b) for b in blocks] for spent in (_wall_us, _processor_us))
-            if any(_put_off(clock, leg) for clock in clocks):
+            if any(_put_off(clock, variant) for clock in clocks):
                 return Finding(
                     check=check,
                     status=CheckStatus.FAIL,
@@ -64,25 +64,30 @@ def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Findin
 
 
 def _wall_us(block: Block) -> Spent:
-    return {leg: (time_us * block.calls, block.fetch_us[leg]) for leg, time_us in block.times_us.items()}
+    return {
+        variant: (time_us * block.calls, block.fetch_us[variant])
+        for variant, time_us in block.times_us.items()
+    }
 
 
 def _processor_us(block: Block) -> Spent:
     """Return CPU time, which a busy machine does not stretch: there the wall clock shows no gain, nor its loss."""
     known = block.cpu_us.keys() & block.fetch_cpu_us.keys()
-    return {leg: (block.cpu_us[leg] * block.calls, block.fetch_cpu_us[leg]) for leg in known}
+    return {variant: (block.cpu_us[variant] * block.calls, block.fetch_cpu_us[variant]) for variant in known}
 
 
-def _put_off(blocks: Sequence[Spent], leg: str) -> bool:
+def _put_off(blocks: Sequence[Spent], variant: str) -> bool:
     """Tell whether the candidate is surely faster in the call and surely gives half of that back later."""
-    if not all(min(b.get(name, (0.0, 0.0))) > 0 for b in blocks for name in (leg, CANDIDATE)):
+    if not all(min(b.get(name, (0.0, 0.0))) > 0 for b in blocks for name in (variant, CANDIDATE)):
         return False
-    called = [math.log(b[leg][0] / b[CANDIDATE][0]) for b in blocks]
+    called = [math.log(b[variant][0] / b[CANDIDATE][0]) for b in blocks]
     if limits(called, level_low=_LEVEL, level_high=_LEVEL).low < math.log(_NOTABLE):
         return False
-    fetch = median(b[leg][1] for b in blocks)
-    honest = (median(b[leg][0] for b in blocks) + fetch) / (median(b[CANDIDATE][0] for b in blocks) + fetch)
-    whole = [math.log(sum(b[leg]) / sum(b[CANDIDATE])) for b in blocks]
+    fetch = median(b[variant][1] for b in blocks)
+    honest = (median(b[variant][0] for b in blocks) + fetch) / (
+        median(b[CANDIDATE][0] for b in blocks) + fetch
+    )
+    whole = [math.log(sum(b[variant]) / sum(b[CANDIDATE])) for b in blocks]
     return limits(whole, level_low=_LEVEL, level_high=_LEVEL).high < math.log(1 + _SHOWN * (honest - 1))
 
 

@@ -1,7 +1,7 @@
 """Exact confidence limits of a paired ratio, from as few as six blocks.
 
 The estimate is the pseudo-median (Hodges and Lehmann 1963) of paired log ratios, its limits are those of the
-signed-rank test (Wilcoxon 1945), exact for any noise that treats the two legs of a block alike, which their
+signed-rank test (Wilcoxon 1945), exact for any noise that treats the two variants of a block alike, which their
 random order sees to. No resampling, so the same blocks give the same limits to the last digit, at any level.
 Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, sections 3.1 to 3.3.
 """

@@ -1,7 +1,7 @@
-"""Where the bytes of timed calls lie: fresh addresses for every block, the same bytes for every leg.
+"""Where the bytes of timed calls lie: fresh addresses for every block, the same bytes for every variant.
 
 Covers: addresses that differ from block to block, inputs that are not there before the calls are announced and
-are written again for each leg, caches emptied where asked.
+are written again for each variant, caches emptied where asked.
 Does not cover: physical pages, which the system chooses.
 """
 
@@ -22,7 +22,7 @@ _MOST_SKEW = 64
 
 
 class Layout:
-    """The arena that the legs of a block share, and what lies in it now."""
+    """The arena that the variants of a block share, and what lies in it now."""
 
     def __init__(self, pool: Pool, device: Device, random: Random) -> None:
         self._pool, self._device, self._random = pool, device, random

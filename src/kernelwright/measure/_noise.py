@@ -1,7 +1,7 @@
-"""Notice disturbed blocks, whichever leg the disturbance hit.
+"""Notice disturbed blocks, whichever variant the disturbance hit.
 
-Covers: a leg far above its own median, judged the same for every leg, so that no leg gains by it.
-Does not cover: a leg that is slow more often than one time in five; its blocks are then kept as they are.
+Covers: a variant far above its own median, judged the same for every variant, so that no variant gains by it.
+Does not cover: a variant that is slow more often than one time in five; its blocks are then kept as they are.
 """
 
 from statistics import median
@@ -14,7 +14,7 @@ _SHARE = 0.2
 
 
 class Noise:
-    """Remembers the times of one workload's legs."""
+    """Remembers the times of one workload's variants."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[float]] = {}
@@ -24,13 +24,15 @@ class Noise:
     def disturbed(self, times_us: dict[str, float]) -> bool:
         """Tell whether a block should be repeated, and remember its times where it should not."""
         self._seen += 1
-        if self._repeated < _SHARE * self._seen and any(self._far(leg, t) for leg, t in times_us.items()):
+        if self._repeated < _SHARE * self._seen and any(
+            self._far(variant, t) for variant, t in times_us.items()
+        ):
             self._repeated += 1
             return True
-        for leg, t in times_us.items():
-            self._times.setdefault(leg, []).append(t)
+        for variant, t in times_us.items():
+            self._times.setdefault(variant, []).append(t)
         return False
 
-    def _far(self, leg: str, time_us: float) -> bool:
-        known = self._times.get(leg, [])
+    def _far(self, variant: str, time_us: float) -> bool:
+        known = self._times.get(variant, [])
         return len(known) >= _LEAST and time_us > _FACTOR * median(known)

@@ -7,31 +7,31 @@ Does not cover: building, which is done once and kept.
 import math
 from collections.abc import Sequence
 
-from ..records import CheckStatus, Contract, Finding, Leg, StartUp, Timing
+from ..records import CheckStatus, Contract, Finding, StartUp, Timing, Variant
 
 CANDIDATE = "candidate"
-"""Name of the leg that is judged."""
+"""Name of the variant that is judged."""
 
 
-def start_up(legs: Sequence[Leg], baseline: str, gain_us: float) -> StartUp | None:
+def start_up(variants: Sequence[Variant], baseline: str, gain_us: float) -> StartUp | None:
     """Compare the slowest start of the candidate with that of a baseline; none where either was not seen.
 
     Args:
-        legs: The contestants of a measurement.
-        baseline: Name of the leg to compare with.
+        variants: The variants of a measurement.
+        baseline: Name of the variant to compare with.
         gain_us: Microseconds that the candidate saves in a call; not above 0 where it saves none.
 
     Example:
-        >>> slow = Leg(name="candidate", content="", symbol="", worker=1, load_us=900.0)
+        >>> slow = Variant(name="candidate", content="", symbol="", worker=1, load_us=900.0)
         >>> fast = slow.model_copy(update={"name": "eager", "load_us": 100.0})
         >>> start_up([slow, fast], "eager", gain_us=2.0).payback_calls
         400
     """
-    own = [leg for leg in legs if leg.name == CANDIDATE]
-    others = [leg.start_us for leg in legs if leg.name == baseline]
+    own = [variant for variant in variants if variant.name == CANDIDATE]
+    others = [variant.start_us for variant in variants if variant.name == baseline]
     if not own or not others:
         return None
-    slowest = max(own, key=lambda leg: leg.start_us)
+    slowest = max(own, key=lambda variant: variant.start_us)
     extra_us = max(0.0, slowest.start_us - max(others))
     return StartUp(
         candidate_us=slowest.start_us,
@@ -44,7 +44,9 @@ def start_up(legs: Sequence[Leg], baseline: str, gain_us: float) -> StartUp | No
 
 def in_time(timing: Timing, contract: Contract) -> Finding:
     """Refuse a candidate whose first answer takes longer than the contract allows."""
-    slowest_s = max((leg.start_us for leg in timing.legs if leg.name == CANDIDATE), default=0.0) / 1e6
+    slowest_s = (
+        max((variant.start_us for variant in timing.variants if variant.name == CANDIDATE), default=0.0) / 1e6
+    )
     late = slowest_s > contract.start_up_s
     return Finding(
         check="start-up",

@@ -1,4 +1,4 @@
-"""An evaluation → what a model or an agent is told of it: enough to mend and improve, nothing of what is hidden.
+"""An evaluation → what a model or an agent is told of it: enough to fix and improve, nothing of what is hidden.
 
 Covers: the compiler's words, the failed check, speedup and its limits on the search workloads, which term of
 the bound binds and how far it is, static evidence, how many cores it kept busy, what profilers counted.
@@ -151,14 +151,16 @@ def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple
 
 
 def _cores(evaluation: Evaluation, workload: str) -> str:
-    """Say how many cores each leg kept busy: its process's CPU time over the wall clock; nothing on a GPU."""
+    """Say how many cores each variant kept busy: its process's CPU time over the wall clock; nothing on a GPU."""
     timing = evaluation.timing
     if timing is None or not timing.device.startswith("cpu"):
         return ""
     blocks = [b for b in timing.blocks if b.workload == workload and not b.repeated]
     busy = {
-        leg.name: [b.cpu_us[leg.name] / b.times_us[leg.name] for b in blocks if b.cpu_us.get(leg.name)]
-        for leg in timing.legs
+        variant.name: [
+            b.cpu_us[variant.name] / b.times_us[variant.name] for b in blocks if b.cpu_us.get(variant.name)
+        ]
+        for variant in timing.variants
     }
     return ", ".join(
         f"{name} keeps {median(shares):.1f} cores busy" for name, shares in busy.items() if shares

@@ -82,7 +82,7 @@ class Request:
     """The run's id in the store."""
     lessons: Sequence[str] = ()
     """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
-    say: Callable[[str], None] = _LOG.warning
+    emit: Callable[[str], None] = _LOG.warning
     """Told, in one line, what whoever reads the run should know of what a proposer left out; logged outside a run."""
     guidance: str = ""
     """What whoever writes kernels is told beside the fixed parts of its prompt; advice, however it is worded."""
@@ -149,5 +149,5 @@ class Editor(Protocol):
     """The operators it knows."""
 
     def edit(self, move: Move, request: Request) -> Reply:
-        """Carry out one move; never raises for what a model or a tool said, only for what the user must mend."""
+        """Carry out one move; never raises for what a model or a tool said, only for what the user must fix."""
         ...

@@ -17,4 +17,4 @@ class ScheduleProposer:
 
     def propose(self, request: Request) -> Iterator[Schedule]:
         """Yield schedules that print, best first."""
-        return schedules(request.problem, request.languages, request.say)
+        return schedules(request.problem, request.languages, request.emit)

@@ -58,7 +58,7 @@ class WorkloadDecision(Record):
     baseline_us: float
     """Median microseconds of the baseline."""
     baseline: str
-    """Name of the leg that was the faster baseline here."""
+    """Name of the variant that was the faster baseline here."""
     bound_us: float = 0.0
     """The bound's microseconds; 0 where there is none."""
     warm_speedup: float | None = None

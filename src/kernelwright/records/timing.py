@@ -3,13 +3,13 @@
 from ._record import Record
 
 
-class Leg(Record):
-    """One contestant of a paired measurement and the proof of what ran."""
+class Variant(Record):
+    """One variant of a paired measurement and the proof of what ran."""
 
     name: str
     """`candidate`, `eager`, `compile`, `incumbent` ..."""
     content: str
-    """Content hash of what was loaded in this leg's worker."""
+    """Content hash of what was loaded in this variant's worker."""
     symbol: str
     """The entry that was called."""
     worker: int
@@ -41,31 +41,31 @@ class Conditions(Record):
 
 
 class Block(Record):
-    """One visit to every leg on the same fresh inputs."""
+    """One visit to every variant on the same fresh inputs."""
 
     workload: str
     """Name of the workload."""
     order: tuple[str, ...]
-    """Names of the legs in the order they ran."""
+    """Names of the variants in the order they ran."""
     calls: int
     """Calls behind each time; the time is the whole block's, divided by them."""
     times_us: dict[str, float]
-    """Microseconds a call, by leg, by the judge's clock."""
+    """Microseconds a call, by variant, by the judge's clock."""
     fetch_us: dict[str, float] = {}
-    """Microseconds to hand over the outputs after the clock stopped, by leg; none where they were read from the
+    """Microseconds to hand over the outputs after the clock stopped, by variant; none where they were read from the
     stopped process, because nothing can be put off there."""
     fetch_cpu_us: dict[str, float] = {}
-    """CPU microseconds of the worker's process for the same, by leg."""
+    """CPU microseconds of the worker's process for the same, by variant."""
     cpu_us: dict[str, float] = {}
-    """CPU microseconds a call of the worker's process, by leg."""
+    """CPU microseconds a call of the worker's process, by variant."""
     device_us: dict[str, float] = {}
-    """Microseconds a call by a GPU's own clock, over all its streams, by leg; none on a CPU."""
+    """Microseconds a call by a GPU's own clock, over all its streams, by variant; none on a CPU."""
     load: float = 0.0
     """As `Conditions.load`, in blocks from before there were conditions."""
     conditions: Conditions = Conditions()
     """Since the block before."""
     phase: str = "measure"
-    """`glance`, `screen`, `measure` or `confirm`; `warm` beside a decision on cold caches, never in it."""
+    """`prescreen`, `screen`, `measure` or `confirm`; `warm` beside a decision on cold caches, never in it."""
     repeated: bool = False
     """Whether it was repeated because its samples were disturbed; kept, marked, not used."""
 
@@ -73,8 +73,8 @@ class Block(Record):
 class Timing(Record):
     """All blocks of one measurement."""
 
-    legs: tuple[Leg, ...]
-    """The contestants."""
+    variants: tuple[Variant, ...]
+    """The variants."""
     blocks: tuple[Block, ...]
     """Raw, in the order measured."""
     cache: str
@@ -91,7 +91,7 @@ class Timing(Record):
         Example:
             >>> seen = Conditions(load=0.5, clock_mhz=3700, stolen=0.01)
             >>> block = Block(workload="w", order=(), calls=1, times_us={}, conditions=seen)
-            >>> Timing(legs=(), blocks=(block,), cache="cold", device="d").conditions
+            >>> Timing(variants=(), blocks=(block,), cache="cold", device="d").conditions
             'load 0.5 to 0.5, clock 3.70 to 3.70 GHz, never throttled, at most 1.0 % of a block taken by other machines'
         """
         seen = [b.conditions for b in self.blocks]

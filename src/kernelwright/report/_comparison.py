@@ -5,7 +5,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from ..compare import Comparison, Leg
+from ..api.compare import Comparison, Entry
 from ._charts import intervals
 
 
@@ -15,21 +15,22 @@ def render_comparison(compared: Comparison, reproduce: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    legs = compared.legs
-    targets = list(dict.fromkeys(leg.target for leg in legs))
+    entries = compared.entries
+    targets = list(dict.fromkeys(entry.target for entry in entries))
     return environment.get_template("comparison.html").render(
         style=Markup((here / "report.css").read_text()),
         standings=compared.standings(),
         charts=[
-            (Path(t).stem, intervals([_row(leg) for leg in legs if leg.target == t], 0.0)) for t in targets
+            (Path(t).stem, intervals([_row(entry) for entry in entries if entry.target == t], 0.0))
+            for t in targets
         ],
-        legs=legs,
+        entries=entries,
         budget=compared.budget.model_dump(exclude_none=True),
         reproduce=reproduce,
     )
 
 
-def _row(leg: Leg) -> tuple[str, float, float, float]:
-    """Return a leg's accepted speedup and its limits; 1 where nothing was accepted."""
-    speedup = leg.speedup
-    return f"{leg.recipe}, seed {leg.seed}", speedup.median, speedup.at_least, speedup.at_most
+def _row(entry: Entry) -> tuple[str, float, float, float]:
+    """Return a entry's accepted speedup and its limits; 1 where nothing was accepted."""
+    speedup = entry.speedup
+    return f"{entry.recipe}, seed {entry.seed}", speedup.median, speedup.at_least, speedup.at_most

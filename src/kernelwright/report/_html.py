@@ -13,7 +13,7 @@ from pygments.util import ClassNotFound
 
 from ..records import DecisionStatus, Evaluation
 from ._charts import Level, Point, counts, headroom, intervals, microseconds, timeline
-from ._story import Story, failure_kind
+from ._data import ReportData, failure_kind
 
 _HEADLINES = {
     DecisionStatus.IMPROVED: "faster, and accepted",
@@ -25,7 +25,7 @@ _HEADLINES = {
 }
 
 
-def render(story: Story) -> str:
+def render(report_data: ReportData) -> str:
     """Render the report as one HTML document that loads nothing from anywhere.
 
     Candidates' sources and messages are hostile text: everything is escaped.
@@ -35,64 +35,68 @@ def render(story: Story) -> str:
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["us"] = microseconds
-    winner, decision = story.winner, story.decision
+    winner, decision = report_data.winner, report_data.decision
     formatter = HtmlFormatter(nowrap=True)
     return environment.get_template("report.html").render(
-        story=story,
+        report_data=report_data,
         winner=winner,
         decision=decision,
-        headline=_headline(story),
+        headline=_headline(report_data),
         style=Markup((here / "report.css").read_text() + _syntax_style()),
-        headroom=headroom(_levels(story)) if _levels(story) else "",
-        intervals=intervals(_rows(winner), story.task.contract.least_effect),
-        timeline=timeline(_points(story), _levels(story, kernel=False)),
-        failures=counts(story.failures()),
-        candidates=[_candidate_row(e, s) for e, s in zip(story.evaluations, story.finished_s, strict=True)],
+        headroom=headroom(_levels(report_data)) if _levels(report_data) else "",
+        intervals=intervals(_rows(winner), report_data.task.contract.least_effect),
+        timeline=timeline(_points(report_data), _levels(report_data, kernel=False)),
+        failures=counts(report_data.failures()),
+        candidates=[
+            _candidate_row(e, s) for e, s in zip(report_data.evaluations, report_data.finished_s, strict=True)
+        ],
         sources=_highlighted(winner, formatter) if winner else [],
-        diff=_diff(story, winner, formatter) if winner else "",
+        diff=_diff(report_data, winner, formatter) if winner else "",
         findings=winner.verdict.findings if winner and winner.verdict else (),
-        beside=any(s.warm_speedup for s in story.standings),
+        shows_warm=any(s.warm_speedup for s in report_data.standings),
         conditions=winner.timing.conditions if winner and winner.timing else "",
     )
 
 
-def _headline(story: Story) -> str:
-    if story.decision:
-        return _HEADLINES[story.decision.status]
-    return "not finished" if story.unfinished else "nothing better found"
+def _headline(report_data: ReportData) -> str:
+    if report_data.decision:
+        return _HEADLINES[report_data.decision.status]
+    return "not finished" if report_data.unfinished else "nothing better found"
 
 
-def _levels(story: Story, kernel: bool = True) -> list[Level]:
-    decision = story.decision or max(
-        (e.decision for e in story.evaluations if e.decision.workloads), key=lambda d: d.blocks, default=None
+def _levels(report_data: ReportData, kernel: bool = True) -> list[Level]:
+    decision = report_data.decision or max(
+        (e.decision for e in report_data.evaluations if e.decision.workloads),
+        key=lambda d: d.blocks,
+        default=None,
     )
     if decision is None:
         return []
     levels = [Level("bound", decision.bound_us, "bound")] if decision.bound_us else []
-    if kernel and decision.time_us and story.best:
+    if kernel and decision.time_us and report_data.best:
         levels.append(Level("kernel", decision.time_us, "kernel"))
-    times = _baseline_times(story)
+    times = _baseline_times(report_data)
     return levels + [
         Level(name, time_us, "baseline") for name, time_us in sorted(times.items(), key=lambda t: t[1])
     ]
 
 
-def _baseline_times(story: Story) -> dict[str, float]:
-    """Median microseconds of each baseline leg, geometric mean over workloads, from the raw blocks."""
+def _baseline_times(report_data: ReportData) -> dict[str, float]:
+    """Median microseconds of each baseline variant, geometric mean over workloads, from the raw blocks."""
     from statistics import geometric_mean, median
 
-    source = story.winner or next((e for e in reversed(story.evaluations) if e.timing), None)
+    source = report_data.winner or next((e for e in reversed(report_data.evaluations) if e.timing), None)
     if source is None or source.timing is None:
         return {}
     samples: dict[str, dict[str, list[float]]] = {}
     for block in source.timing.blocks:
         if not block.repeated and block.phase != "warm":
-            for leg, time_us in block.times_us.items():
-                samples.setdefault(leg, {}).setdefault(block.workload, []).append(time_us)
+            for variant, time_us in block.times_us.items():
+                samples.setdefault(variant, {}).setdefault(block.workload, []).append(time_us)
     return {
-        leg: geometric_mean([median(times) for times in by_workload.values()])
-        for leg, by_workload in samples.items()
-        if leg != "candidate"
+        variant: geometric_mean([median(times) for times in by_workload.values()])
+        for variant, by_workload in samples.items()
+        if variant != "candidate"
     }
 
 
@@ -104,7 +108,7 @@ def _rows(winner: Evaluation | None) -> list[tuple[str, float, float, float]]:
     ]
 
 
-def _points(story: Story) -> list[Point]:
+def _points(report_data: ReportData) -> list[Point]:
     return [
         Point(
             at_s,
@@ -112,7 +116,7 @@ def _points(story: Story) -> list[Point]:
             str(e.decision.status),
             f"{_title(e)}: {microseconds(e.decision.time_us)}",
         )
-        for e, at_s in zip(story.evaluations, story.finished_s, strict=True)
+        for e, at_s in zip(report_data.evaluations, report_data.finished_s, strict=True)
         if e.decision.time_us > 0
     ]
 
@@ -153,8 +157,8 @@ def _coloured(path: str, text: str, formatter: "HtmlFormatter[str]") -> Markup:
     return Markup(highlight(text, lexer, formatter))  # Pygments escapes the text
 
 
-def _diff(story: Story, winner: Evaluation, formatter: "HtmlFormatter[str]") -> Markup:
-    parents = [e.candidate for e in story.evaluations if e.candidate.key in winner.candidate.parents]
+def _diff(report_data: ReportData, winner: Evaluation, formatter: "HtmlFormatter[str]") -> Markup:
+    parents = [e.candidate for e in report_data.evaluations if e.candidate.key in winner.candidate.parents]
     if not parents:
         return Markup("")
     lines: list[str] = []

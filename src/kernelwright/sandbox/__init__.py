@@ -14,18 +14,18 @@ worker and everything it started are gone.
 """
 
 from ._arena import Arena
+from ._inspection import settle
 from ._layers import LAYERS
-from ._outside import settle
 from ._pool import Pool
 from ._promises import PROMISES, promises
 from ._types import (
-    Alone,
     Argument,
     Audit,
     FailureKind,
     Fetched,
     Gradient,
     Loaded,
+    OperatorIsolation,
     OutputFact,
     Payload,
     Reply,
@@ -39,7 +39,6 @@ from ._worker import Worker
 __all__ = [
     "LAYERS",
     "PROMISES",
-    "Alone",
     "Arena",
     "Argument",
     "Audit",
@@ -47,6 +46,7 @@ __all__ = [
     "Fetched",
     "Gradient",
     "Loaded",
+    "OperatorIsolation",
     "OutputFact",
     "Payload",
     "Pool",

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ..closing import Closing
 from ..errors import InputError
+from ..system.resources import Resource
 from ._memory import mapped
 from ._types import Slot
 
@@ -26,7 +26,7 @@ _TILE_BYTES = 1 << 20
 _numbers = itertools.count(1)
 
 
-class Arena(Closing):
+class Arena(Resource):
     """A sealed memory file of fixed size, made by the judge.
 
     Slots start at multiples of 64 bytes, each with at least 4096 bytes of secret pattern on both sides.

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ..landlock import gpu_paths, readable_paths
+from ..system.landlock import gpu_paths, readable_paths
 from ._namespaces import BUILD_FOLDER, SCRATCH_FOLDER, STAGING_FOLDER
 
 CACHE_FOLDER = "/cache"

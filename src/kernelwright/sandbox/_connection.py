@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import _outside
+from . import _inspection
 from ._channel import Channel, Message, encode
 from ._freeze import Freezer
 from ._process import Zygote
@@ -32,7 +32,7 @@ class Connection:
         self._zygote, self._channel, self._child, self._pidfd = zygote, channel, child, pidfd
         self.staged = staged
         """The folder that was prepared for it, as the judge sees it."""
-        self.pid = _outside.pid_of(pidfd)
+        self.pid = _inspection.pid_of(pidfd)
         """Process id, as the judge sees it."""
         self.freezer = Freezer(self.pid, pidfd)
         """Stops the process and what is below it; every request lets it run again."""
@@ -96,9 +96,9 @@ class Connection:
             return
         self.dead = True
         if self._zygote.nesting == "none":
-            _outside.kill_tree(self.pid, self._pidfd)
+            _inspection.kill_tree(self.pid, self._pidfd)
         else:
-            _outside.kill(self._pidfd)
+            _inspection.kill(self._pidfd)
         select.select([self._pidfd], [], [], _END_S)
         self._zygote.forget(self._child)
         self._channel.close()

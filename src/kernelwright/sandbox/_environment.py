@@ -5,7 +5,7 @@ mmap threshold would otherwise be page-faulted anew in every call (64 MB `x + 1`
 11 to 21 ms). Idle OpenMP threads spin for 2000 rounds: on 2 cores, ten element-wise operations of 200,000
 floats took 21 us each at best for any spin count above zero and 38 us at zero, while the CPU time burnt
 after the call was 5 to 24 us at 2000, 1700 us at 20,000 and 4000 us at libgomp's default of 300,000,
-which would disturb the leg that runs next. Threads are bound to cores: unbound, the scheduler now and then
+which would disturb the variant that runs next. Threads are bound to cores: unbound, the scheduler now and then
 left both threads of a short call on one core, and the times of one kernel fell into two heaps (1.4 and
 1.7 ms; bound, the inner eight tenths lay between 1.35 and 1.45 ms).
 

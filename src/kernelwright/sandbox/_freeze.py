@@ -1,10 +1,10 @@
-"""Stop a worker with everything below it, so that nothing is computed while the judge looks or another leg runs.
+"""Stop a worker with everything below it, so that nothing is computed while the judge looks or another variant runs.
 
 SIGSTOP cannot be caught, blocked or ignored, by the first process of a PID namespace neither, when it comes
 from outside of that namespace. Source: Linux man-pages, pid_namespaces(7), "The namespace init process".
 
 Covers: work put off until after the reply, on threads or in processes, by whoever controls the worker;
-inputs changed and processors used while another leg runs.
+inputs changed and processors used while another variant runs.
 Does not cover: the microseconds between the reply and the signal's arrival (the clock is read after sending).
 """
 

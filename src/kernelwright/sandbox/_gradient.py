@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._facts import flatten
+from ._self_report import flatten
 from ._types import Gradient
 
 

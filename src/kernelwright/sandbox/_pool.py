@@ -14,12 +14,12 @@ from pathlib import Path
 
 import psutil
 
-from ..closing import Closing
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
-from ..landlock import landlock_version
 from ..languages.torch import COMPILE_FLAGS
 from ..records import Candidate, SourceFile
+from ..system.landlock import landlock_version
+from ..system.resources import Resource
 from . import _cuda
 from ._arena import Arena
 from ._bubblewrap import CACHE_FOLDER, bubblewrap
@@ -44,7 +44,7 @@ _FIRST_UID, _UIDS = 200_000, 50_000
 _KINDS: tuple[Isolation, ...] = ("bubblewrap", "landlock", "none")
 
 
-class Pool(Closing):
+class Pool(Resource):
     """Zygotes, arenas and the workers made from them. A context manager; leaving it kills everything.
 
     Covers: what `layers` lists, and nothing that it does not list.

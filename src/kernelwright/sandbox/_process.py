@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WorkerError
-from . import _bubblewrap, _outside
+from . import _bubblewrap, _inspection
 from ._confinement import MESSAGE_BYTES, Confinement, Nesting
 
 START_S = 120.0
@@ -123,7 +123,7 @@ class Zygote:
             self._process.wait(max(limit_s, 0.0))
         except subprocess.TimeoutExpired:
             pidfd = os.pidfd_open(self._process.pid)
-            _outside.kill_tree(self._process.pid, pidfd)
+            _inspection.kill_tree(self._process.pid, pidfd)
             os.close(pidfd)
             self._process.wait()
             return False

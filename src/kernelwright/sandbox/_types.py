@@ -99,7 +99,7 @@ class Payload:
     """What is asked for beside the outputs; none for forward tasks."""
     watched: bool = False
     """Whether to look at what its calls are made of; such a worker is never timed."""
-    alone: "Alone | None" = None
+    alone: "OperatorIsolation | None" = None
     """Which of torch's operators are spoilt once it is loaded; all are as they are by default."""
     trusted: bool = False
     """A baseline of our own that may keep a compile cache on disk; never a candidate."""
@@ -137,7 +137,7 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Alone:
+class OperatorIsolation:
     """Which of torch's operators a worker does without."""
 
     spared: tuple[str, ...]

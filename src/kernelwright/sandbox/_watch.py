@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ._alone import spoil
 from ._channel import Message
+from ._operator_isolation import spoil
 
 Launch = Callable[..., Any]
 

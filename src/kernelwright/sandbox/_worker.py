@@ -17,14 +17,14 @@ from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from ..records import TensorSpec
-from . import _outside
+from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
-from ._handover import OFFSETS, Snapshot
-from ._held import Held
 from ._memory import library_memory
+from ._output_transfer import OFFSETS, Snapshot
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
+from ._worker_process import WorkerProcess
 
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
 _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
@@ -41,7 +41,7 @@ class _Call:
     outputs: tuple[TensorSpec, ...]
 
 
-class Worker(Held):
+class Worker(WorkerProcess):
     """One process with one candidate; made by `Pool.worker`, used as a context manager.
 
     Every operation raises `WorkerFailure`; unless the failure says that the worker is `alive`, it has
@@ -95,8 +95,8 @@ class Worker(Held):
 
     def state(self, *, deadline_s: float = _STATE_DEADLINE_S) -> dict[str, Tensor]:
         """Return parameters and buffers as they are now, by name."""
-        take, parse = self._handover.take, self._handover.parse
-        reply = self._handover.copied_out({"op": "state"}, time.monotonic() + deadline_s)
+        take, parse = self._transfer.take, self._transfer.parse
+        reply = self._transfer.copied_out({"op": "state"}, time.monotonic() + deadline_s)
         described, offsets = parse(_STATE, reply, "tensors"), parse(OFFSETS, reply, "offsets")
         tensors = take([(shape, dtype) for _, shape, dtype in described], offsets)
         return {name: tensor for (name, _, _), tensor in zip(described, tensors, strict=True)}
@@ -122,10 +122,10 @@ class Worker(Held):
             "sets": [[_encoded(a) for a in arguments] for arguments in sets],
             "outputs": [o.model_dump(mode="json") for o in outputs],
         }
-        made = self._handover.parse(_NUMBERS, self._connection.ask(message, deadline_s), "numbers")
+        made = self._transfer.parse(_NUMBERS, self._connection.ask(message, deadline_s), "numbers")
         if len(made) != len(sets):
             raise self._connection.reject(f"bind made {len(made)} sets of {len(sets)}")
-        self._handover.expect(outputs)
+        self._transfer.expect(outputs)
         self._sets |= dict.fromkeys(made, tuple(outputs))
         return made
 
@@ -150,13 +150,13 @@ class Worker(Held):
         if fill is not None:
             self._connection.rest()
             fill()
-        cpu_before = _outside.cpu_us(self.pid)
+        cpu_before = _inspection.cpu_us(self.pid)
         start = time.perf_counter_ns()
         self._connection.send_raw(go, deadline)
         self._connection.freezer.thaw()
         reply, stopped_ns = self._connection.expect_frozen(number, deadline)
         time_us = (stopped_ns - start) / 1000
-        cpu_us = _outside.cpu_us(self.pid) - cpu_before
+        cpu_us = _inspection.cpu_us(self.pid) - cpu_before
         places = reply.get("places")
         if reply.get("go") != word or reply.get("done") != len(sets):
             raise self._connection.reject("the worker reported the end of something else than the call")
@@ -164,8 +164,8 @@ class Worker(Held):
             raise self._connection.reject("the worker did not say where the outputs lie")
         first = len(self._calls)
         self._calls += [_Call(p, self._sets.get(n, ())) for p, n in zip(places, sets, strict=True)]
-        device_us = self._handover.parse(_MICROSECONDS, reply, "device_us")
-        return Reply(time_us, cpu_us, _outside.threads(self.pid), first, device_us)
+        device_us = self._transfer.parse(_MICROSECONDS, reply, "device_us")
+        return Reply(time_us, cpu_us, _inspection.threads(self.pid), first, device_us)
 
     def fetch(self, index: int = -1, *, deadline_s: float = 60.0) -> Fetched:
         """Take the outputs of a call; `index` counts calls since the last `release`, -1 is the latest.
@@ -173,19 +173,19 @@ class Worker(Held):
         The same call may be fetched again, to see that later calls left its outputs alone. The first fetch
         after a call sees the bytes as they were when the clock stopped.
         """
-        cpu_before = _outside.cpu_us(self.pid)
+        cpu_before = _inspection.cpu_us(self.pid)
         start, deadline = time.perf_counter_ns(), time.monotonic() + deadline_s
         call = self._calls[index] if -len(self._calls) <= index < len(self._calls) else _Call(None, ())
         snapshots = self._snapshots(call)
         facts = self._facts({"op": "facts", "index": index}, deadline)
         outputs = None
         if self.reads_frozen and call.outputs:
-            outputs = self._handover.interpret(snapshots, facts, call.outputs)
+            outputs = self._transfer.interpret(snapshots, facts, call.outputs)
         frozen = outputs is not None
         if outputs is None:
             facts, outputs = self._copied(index, deadline)
         time_us = (time.perf_counter_ns() - start) / 1000
-        cpu_us = _outside.cpu_us(self.pid) - cpu_before
+        cpu_us = _inspection.cpu_us(self.pid) - cpu_before
         self._connection.rest()
         return Fetched(outputs, facts, time_us, frozen, cpu_us)
 
@@ -199,7 +199,7 @@ class Worker(Held):
         calls = self._calls[reply.first :]
         if not self.reads_frozen or not self._connection.freezer.frozen or not calls or not calls[0].outputs:
             return None
-        return self._handover.stacked([c.places for c in calls], calls[0].outputs)
+        return self._transfer.stacked([c.places for c in calls], calls[0].outputs)
 
     def library_memory(self, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
         """Read parts of a library that the worker has loaded, by file name; none where it may not be read."""
@@ -217,18 +217,18 @@ class Worker(Held):
             return []
         if not self._connection.freezer.frozen:
             self._connection.rest()
-        return self._handover.snapshots(call.places, call.outputs)
+        return self._transfer.snapshots(call.places, call.outputs)
 
     def _facts(self, message: Message, deadline: float) -> tuple[OutputFact, ...]:
         reply = self._connection.ask(message, max(0.0, deadline - time.monotonic()))
-        return self._handover.parse(_FACTS, reply, "facts")
+        return self._transfer.parse(_FACTS, reply, "facts")
 
     def _copied(self, index: int, deadline: float) -> tuple[tuple[OutputFact, ...], tuple[Tensor, ...]]:
         """Let the worker copy the outputs itself."""
-        reply = self._handover.copied_out({"op": "fetch", "index": index}, deadline)
-        facts = self._handover.parse(_FACTS, reply, "facts")
-        offsets = self._handover.parse(OFFSETS, reply, "offsets")
-        return facts, self._handover.take([(f.shape, f.dtype) for f in facts], offsets)
+        reply = self._transfer.copied_out({"op": "fetch", "index": index}, deadline)
+        facts = self._transfer.parse(_FACTS, reply, "facts")
+        offsets = self._transfer.parse(OFFSETS, reply, "offsets")
+        return facts, self._transfer.take([(f.shape, f.dtype) for f in facts], offsets)
 
     def _map(self, arena: Arena, deadline_s: float) -> None:
         if arena.number not in self._mapped:

@@ -23,7 +23,7 @@ from ._confinement import MESSAGE_BYTES, Confinement, Nesting
 from ._namespaces import isolate_next_child, leave_network, return_to
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-_MODULES = ("torch", "numpy", "tvm_ffi", "kernelwright.languages", "kernelwright.sandbox._inside")
+_MODULES = ("torch", "numpy", "tvm_ffi", "kernelwright.languages", "kernelwright.sandbox._worker_main")
 
 
 def main(arguments: list[str]) -> None:
@@ -57,8 +57,8 @@ def _warm() -> None:
     """Do once what every worker would do first: imports behind calls, tables, the list of languages."""
     import torch
 
-    from ._facts import WITNESS
-    from ._holder import language
+    from ._self_report import WITNESS
+    from ._worker_state import language
 
     torch.manual_seed(0)
     for name in ("torch", "cpp"):
@@ -120,7 +120,7 @@ def _launch(control: socket.socket, confinement: Confinement, descriptors: list[
 
 
 def _become_worker(confinement: Confinement, descriptors: list[int]) -> None:
-    from ._inside import live
+    from ._worker_main import live
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     live(confinement, descriptors[0], descriptors[1])

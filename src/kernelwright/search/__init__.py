@@ -1,19 +1,19 @@
 """Decisions → requests: which candidate next, for how long, and which one in the end."""
 
-from ._about import environment_of
-from ._budget import Meter
-from ._choices import check_choices, usable_languages
-from ._editing import make_editors
-from ._ending import ended_in_words
-from ._events import Event, Log, OnEvent
-from ._judging import open_judge, recheck
-from ._packaging import accepted_of, conclude, package_accepted
-from ._proposals import PROPOSERS, make_proposers, proposals_of, request_of
-from ._protocol import Judge
-from ._result import Judgement, Result, Standing
-from ._run import Search
-from ._search import judge_one, search, so_far
-from ._session import Outcome
+from .editing._editing import make_editors
+from .evaluation._judge import open_judge, recheck
+from .evaluation._protocol import Judge
+from .proposals._proposals import PROPOSERS, make_proposers, proposals_of, request_of
+from .run._budget import Meter
+from .run._ending import ended_in_words
+from .run._events import Event, Log, OnEvent
+from .run._metadata import environment_of
+from .run._run import Search
+from .session._choices import check_choices, usable_languages
+from .session._packaging import accepted_of, conclude, package_accepted
+from .session._result import Judgement, Result, Standing
+from .session._search import judge_one, search, so_far
+from .session._session import Outcome
 from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [

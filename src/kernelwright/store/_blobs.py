@@ -83,5 +83,5 @@ def write_atomically(path: Path, data: bytes) -> None:
 def _sentence(folder: Path, error: OSError) -> str:
     return (
         f"the store at {folder.parent} could not be read or written ({error.strerror or error}); "
-        "free some space, mend its permissions, or choose another with --store"
+        "free some space, fix its permissions, or choose another with --store"
     )

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ..closing import Closing
 from ..errors import SpentError
+from ..system.resources import Resource
 from ._blobs import Blobs
 from ._database import Database
 
@@ -41,7 +41,7 @@ class Call:
     """Tokens by kind."""
 
 
-class Calls(Closing):
+class Calls(Resource):
     """The ledger of a store, for any number of threads.
 
     Example:

@@ -120,6 +120,6 @@ class Database:
             return f"the store at {folder} was being written for {BUSY_TIMEOUT_S:g} s by another process; try again"
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return (
-            f"the store at {folder} could not be read or written ({reason}); free some space, mend its permissions, "
+            f"the store at {folder} could not be read or written ({reason}); free some space, fix its permissions, "
             f"or {other}"
         )

@@ -191,7 +191,7 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(
-            f"the lock {path} cannot be opened ({error.strerror}); mend its permissions, or choose another folder with "
+            f"the lock {path} cannot be opened ({error.strerror}); fix its permissions, or choose another folder with "
             "KERNELWRIGHT_CACHE or --store"
         ) from error
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ..closing import Closing
 from ..config import Settings
 from ..errors import NotFoundError
 from ..records import Budget, Candidate, Evaluation, Run, RunStatus, Scalar, Task
+from ..system.resources import Resource
 from . import _evaluations
 from ._blobs import Blobs
 from ._calls import Calls
@@ -21,7 +21,7 @@ from ._journal import Journal
 from ._locks import Owner, RunLock
 
 
-class Store(Closing):
+class Store(Resource):
     """A folder with one SQLite file and a folder of blobs. Several processes may share it.
 
     Example:

@@ -2,31 +2,31 @@
 
 from ..records import Workload
 from ._baselines import caveat, keeps_weights, superfluous
-from ._brief import brief
 from ._candidate import candidate_of, load_candidate
-from ._draw import dtype_name
-from ._evaluation import MEASURED, Evaluation
-from ._facts import aliases, in_other_mode, unvaried
+from ._description import description_of
+from ._observed import aliases, in_other_mode, unvaried
 from ._problem import Outcome, Problem
-from ._rounding import Apart, Rounding
-from ._sparing import Sparing
 from ._target import Target, load_task, one_thread
 from .forms.own import task
+from .inputs._draw import dtype_name
+from .numerics._evaluation import MEASURED, Evaluation
+from .numerics._rounding import Decomposed, Rounding
+from .numerics._skipped_zeros import SkippedZeros
 
 __all__ = [
     "MEASURED",
-    "Apart",
+    "Decomposed",
     "Evaluation",
     "Outcome",
     "Problem",
     "Rounding",
-    "Sparing",
+    "SkippedZeros",
     "Target",
     "Workload",
     "aliases",
-    "brief",
     "candidate_of",
     "caveat",
+    "description_of",
     "dtype_name",
     "in_other_mode",
     "keeps_weights",

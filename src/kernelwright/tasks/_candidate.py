@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import TaskError
 from ..records import Candidate, SourceFile, Task
 from ._headers import headers_of
-from ._source import parse, read_text
+from .forms._source import parse, read_text
 
 _COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl", ".wgsl": "wgsl"}
 _INCLUDING = (".cpp", ".cc", ".cxx", ".cu")

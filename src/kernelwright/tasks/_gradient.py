@@ -11,8 +11,8 @@ import torch
 
 from ..errors import TaskError
 from ..records import TensorSpec, Workload
-from ._draw import dtype_of
-from ._probe import flatten
+from .forms._shape_probe import flatten
+from .inputs._draw import dtype_of
 
 _PREFIX = "grad_"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import TaskError
 from ..records import SourceFile
-from ._source import read_text
+from .forms._source import read_text
 
 _DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(include[ \t]*"([^"]+)"|if\w*|endif\b|define\b)', re.MULTILINE)
 _GUARD = re.compile(

@@ -10,17 +10,17 @@ from ..errors import InputError, known_names
 from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
 from ._baselines import FLAGS
 from ._candidate import start_of
-from ._draw import copy_of, generator
-from ._evaluation import Evaluation
 from ._gradient import differentiate, targets_of
-from ._oracle import in_float64, narrow_to_float32, widen
-from ._probe import flatten
-from ._rounding import Apart
-from ._seed import seed_torch
-from ._source import resolve
-from ._state import StateModel, construct, materialised
-from ._wary import Wary
-from .regimes import draw_in
+from .forms._shape_probe import flatten
+from .forms._source import resolve
+from .inputs._draw import copy_of, generator
+from .inputs._seed import seed_torch
+from .inputs._state import StateModel, construct, materialised
+from .inputs.regimes import draw_in
+from .numerics._evaluation import Evaluation
+from .numerics._oracle import in_float64, narrow_to_float32, widen
+from .numerics._rounding import Decomposed
+from .numerics._worst_case_sums import WorstCaseSums
 
 Argument = Any
 """A tensor, a number, a string or a tuple of numbers."""
@@ -123,7 +123,7 @@ class Problem:
 
     def run_oracle(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
-        steps: Apart | None = None,
+        steps: Decomposed | None = None,
     ) -> Outcome:  # fmt: skip
         """Call the reference once in float64, in steps and with those rounded if asked; integers stay.
 
@@ -161,11 +161,11 @@ class Problem:
             _call(reference, copy_of(inputs), inputs, workload, seed=seed + i).outputs for i in range(count)
         ]
 
-    def run_wary(
+    def run_worst_case(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> tuple[Outcome, Outcome]:
         """Call reference and oracle with every infinite sum read as NaN: what another order may make of it."""
-        with Wary():  # type: ignore[no-untyped-call]
+        with WorstCaseSums():  # type: ignore[no-untyped-call]
             native = self.run_reference(workload, inputs, state)
             return native, self.run_oracle(workload, inputs, state)
 

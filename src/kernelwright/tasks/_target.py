@@ -9,13 +9,13 @@ from typing import Any
 import psutil
 import torch
 
-from ..deadline import deadline
 from ..errors import TaskError, known_names
 from ..records import Contract, Task, Workload
-from ._draw import bytes_of
-from ._siblings import siblings
-from ._source import read_text, run_source
+from ..system.deadline import deadline
 from .forms import definition, existing, kernelbench, own
+from .forms._local_imports import local_imports
+from .forms._source import read_text, run_source
+from .inputs._draw import bytes_of
 
 _COPIES = 3
 """Times that a workload's tensors are held at once: inputs, a copy, the oracle's."""
@@ -71,7 +71,7 @@ def load_task(
     except TimeoutError:
         raise TaskError(
             f"{path} was not loaded within {minutes:g} minutes: its reference hangs, or takes too long a call; "
-            "mend it, make its sizes smaller (--max-elements N), or allow more --minutes"
+            "fix it, make its sizes smaller (--max-elements N), or allow more --minutes"
         ) from None
     if kernel is not None:
         task = existing.with_kernel(task, Path(kernel))
@@ -108,7 +108,7 @@ def _load(
         return definition.load(path, text, max_elements=max_elements, contract=contract, fixed=fixed)
     if path.suffix != ".py":
         raise TaskError(f"{str(path)!r} is no task; expected a .py or .json file, or a task's folder")
-    module = run_source(text, str(path), siblings(path, text))
+    module = run_source(text, str(path), local_imports(path, text))
     names = own.tasks_in(module)
     if symbol and symbol not in names and symbol != "Model":
         known = [*names, *(["Model"] if hasattr(module, "Model") else [])]

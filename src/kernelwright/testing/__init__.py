@@ -1,6 +1,6 @@
 """For tests, here and in packages that extend Kernelwright: fakes, recorded spaces, conformance checks."""
 
-from ..search.simulation import RecordedSpace, replay
+from ..search.replay.simulation import RecordedSpace, replay
 from ._conformance import TunerConformance
 from ._landscape import PlantedLandscape
 from ._model import Asked, Hangs, Refuses, Says, ScriptedModel, Sends

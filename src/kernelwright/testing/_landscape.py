@@ -8,9 +8,9 @@ from pydantic import JsonValue
 from ..languages import Language
 from ..propose import Move, Reply, Request
 from ..records import BuildStatus, Candidate, Configuration, Evaluation
-from ..search._evaluation import unbuilt
+from ..search.evaluation._evaluation import unbuilt
+from ..search.replay.serial import SerialSearch, serial_search
 from ..search.strategies import Strategy
-from ..search.walk import Walk, walk
 from ._planted import PlantedJudge, PlantedLanguage, planted_candidate
 
 STYLES = ("plain", "float4", "__shared__", "atomic")
@@ -39,7 +39,7 @@ class PlantedLandscape:
     Example:
         >>> from kernelwright.search.strategies import Means, make_strategy
         >>> landscape = PlantedLandscape(seed=3)
-        >>> found = landscape.walk(make_strategy("evolve", Means(seed=0)), evaluations=60)
+        >>> found = landscape.serial_search(make_strategy("evolve", Means(seed=0)), evaluations=60)
         >>> found.best <= landscape.best_score
         True
     """
@@ -105,15 +105,15 @@ class PlantedLandscape:
             return unbuilt(candidate, build)
         return self._judge.screen(candidate, build)
 
-    def walk(self, strategy: Strategy, *, evaluations: int, width: int = 1) -> Walk:
+    def serial_search(self, strategy: Strategy, *, evaluations: int, width: int = 1) -> SerialSearch:
         """Let a strategy search the landscape."""
-        return walk(strategy, self.edit, self.evaluate, evaluations=evaluations, width=width)
+        return serial_search(strategy, self.edit, self.evaluate, evaluations=evaluations, width=width)
 
     def solved(self, make: Callable[[int], Strategy], *, evaluations: int, seeds: int, width: int = 1) -> int:
         """Count the seeds, of the strategy and of the editor, with which a strategy finds the optimum."""
         solved = 0
         for self.luck in range(seeds):
-            found = self.walk(make(self.luck), evaluations=evaluations, width=width)
+            found = self.serial_search(make(self.luck), evaluations=evaluations, width=width)
             solved += found.best >= self.best_score * 0.999
         return solved
 

@@ -122,16 +122,16 @@ class PlantedJudge:
         self._screen_s = screen_s
         self._device_s = device_s
         self._bound_us = bound_us
-        self.foreseen = 0
+        self.precomputed = 0
         self.screened: list[str] = []
         self.vetted: list[str] = []
         self.accepted: list[str] = []
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
         """Key, workloads and `tried` of every acceptance."""
 
-    def foresee(self) -> None:
+    def precompute(self) -> None:
         """Count that it was asked; nothing takes time here."""
-        self.foreseen += 1
+        self.precomputed += 1
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time it as planted; a gain is `inconclusive` until it is accepted."""

@@ -3,7 +3,7 @@
 from importlib.resources import as_file, files
 
 from ..errors import NotFoundError
-from ..search.simulation import RecordedSpace
+from ..search.replay.simulation import RecordedSpace
 
 _SPACES = files(__package__) / "spaces"
 

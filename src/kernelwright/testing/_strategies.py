@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ..propose import Move, Reply
 from ..search.archives import Scored
+from ..search.replay.serial import serial_search
 from ..search.strategies import Means, Strategy
-from ..search.walk import walk
 from ._landscape import PlantedLandscape
 
 Call = tuple[str, Move | None, Reply | Scored | None]
@@ -91,15 +91,17 @@ class StrategyConformance:
     def test_failures_are_data(self) -> None:
         """Where nothing works it goes on or ends, and never raises."""
         hopeless = PlantedLandscape(faults=1.0)
-        assert hopeless.walk(self.make(Means()), evaluations=20, width=2).best == 0.0
-        silent = walk(self.make(Means()), _no_answer, hopeless.evaluate, evaluations=5)
+        assert hopeless.serial_search(self.make(Means()), evaluations=20, width=2).best == 0.0
+        silent = serial_search(self.make(Means()), _no_answer, hopeless.evaluate, evaluations=5)
         assert not silent.found
 
     def test_starts_from_what_is_there(self) -> None:
         """What the search began with is used or passed over, but never a surprise."""
         landscape = PlantedLandscape(2)
         starts = [landscape.candidate({"style": "plain", "a": a, "b": 1, "c": 1, "d": 1}) for a in range(4)]
-        done = walk(self.make(Means()), landscape.edit, landscape.evaluate, evaluations=12, starts=starts)
+        done = serial_search(
+            self.make(Means()), landscape.edit, landscape.evaluate, evaluations=12, starts=starts
+        )
         assert len(done.found) == 12
 
     def test_takes_words_and_late_news(self) -> None:
@@ -111,14 +113,14 @@ class StrategyConformance:
         strategy.heard(
             move, Reply(notes={"critique": 3, "hypotheses": "none", "features": None, "rating": "high"})
         )
-        done = landscape.walk(strategy, evaluations=8)
+        done = landscape.serial_search(strategy, evaluations=8)
         for found in done.found:
             strategy.tell(found)
         strategy.ask()
 
     def _calls(self, width: int) -> list[Call]:
         noted = _Noted(self.make(Means(seed=7)))
-        PlantedLandscape(5).walk(noted, evaluations=24, width=width)
+        PlantedLandscape(5).serial_search(noted, evaluations=24, width=width)
         return noted.calls
 
     @staticmethod

@@ -11,11 +11,26 @@ from ._admit import ADMISSION, Admission, admit
 from ._case import Case, Oracle, Seeds
 from ._error import Comparison, error_against
 from ._protocol import Check, Depth, Observation, Probe
-from ._verify import foresee, verify
-from ._yardstick import Yardstick, yardstick
+from ._tolerance import OutputTolerance, output_tolerance
+from ._verify import precompute, verify
 from .checks import check_names
 
 __all__ = [
-    "ADMISSION", "Admission", "Case", "Check", "Comparison", "Depth", "Observation", "Oracle", "Probe", "Seeds",
-    "Yardstick", "admit", "check_names", "error_against", "foresee", "verify", "yardstick",
+    "ADMISSION",
+    "Admission",
+    "Case",
+    "Check",
+    "Comparison",
+    "Depth",
+    "Observation",
+    "Oracle",
+    "OutputTolerance",
+    "Probe",
+    "Seeds",
+    "admit",
+    "check_names",
+    "error_against",
+    "output_tolerance",
+    "precompute",
+    "verify",
 ]  # fmt: skip

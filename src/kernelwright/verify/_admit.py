@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ..records import CheckStatus, Finding, Record, Split, Task, TensorSpec, Workload
 from ..tasks import Problem, unvaried
-from ..tasks.regimes import LONE, SPECIAL
+from ..tasks.inputs.regimes import LONE, SPECIAL
 from ._case import Case, Oracle, Seeds
 from ._error import error_against
-from ._law import differences
 from ._mutants import DOWNCASTS, Material, mutants, random_mutants
+from ._two_sample import differences
 
 ADMISSION = "admission"
 """Name of the check that `Admission.finding` reports."""
@@ -145,14 +145,14 @@ def _fixed(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
 
 
 def _random(oracle: Oracle, case: Case) -> Iterator[tuple[str, bool]]:
-    """Yield each wrong way to draw and whether the tests of the law refuse it."""
-    laws = oracle.laws(case)
+    """Yield each wrong way to draw and whether the tests of the distribution refuse it."""
+    sampled_outputs = oracle.sampled_outputs(case)
     count = case.calls
     drawn = oracle.problem.draws(case.workload, case.inputs, case.state, count, case.seed + (1 << 20))
-    cases = len(oracle.task.workloads) * len(laws)
+    cases = len(oracle.task.workloads) * len(sampled_outputs)
     for name, calls in random_mutants(drawn, case.tensors):
-        columns = zip(laws, zip(*calls, strict=True), strict=True)
-        yield name, any(differences(law, outputs, cases) for law, outputs in columns)
+        columns = zip(sampled_outputs, zip(*calls, strict=True), strict=True)
+        yield name, any(differences(sampled, outputs, cases) for sampled, outputs in columns)
 
 
 def _material(problem: Problem, workload: Workload, case: Case) -> Material:

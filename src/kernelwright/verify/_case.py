@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import torch
 
 from ..records import Split, Task, Workload
-from ..tasks import MEASURED, Apart, Evaluation, Outcome, Problem, Rounding, Sparing, in_other_mode
+from ..tasks import MEASURED, Decomposed, Evaluation, Outcome, Problem, Rounding, SkippedZeros, in_other_mode
 from ._error import Comparison, error_against
-from ._law import LEARNT, Law, calls_for, learn
 from ._relations import Relation, discover
-from ._yardstick import Yardstick, loosened, yardstick
+from ._tolerance import OutputTolerance, loosened, output_tolerance
+from ._two_sample import LEARNT, SampledOutput, calls_for, learn
 
 _KEPT_BYTES = 1 << 30
 """Bytes of expected values kept; the least recently used case goes first."""
@@ -39,14 +39,14 @@ class Case:
     """Arguments in order, tensors and scalars."""
     state: dict[str, torch.Tensor]
     """Parameters and buffers before the call."""
-    outputs: tuple[Yardstick, ...]
+    outputs: tuple[OutputTolerance, ...]
     """What is expected of each output."""
-    mutated: dict[str, Yardstick]
+    mutated: dict[str, OutputTolerance]
     """What is expected of each argument that the reference changes, if only on other values, by name."""
-    state_after: dict[str, Yardstick]
+    state_after: dict[str, OutputTolerance]
     """What is expected of each state tensor that the reference changes, if only on other values, by name."""
     own: tuple[Comparison, ...]
-    """Where the native op itself does not meet the yardsticks."""
+    """Where the native op itself does not meet the tolerances."""
     closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
     """Makes, once, the same case with its sensitivity averaged over more perturbations, and at least what plain honest
     evaluations of these inputs are off by; none where it is that case already."""
@@ -57,10 +57,10 @@ class Case:
         return tuple(a for a in self.inputs if isinstance(a, torch.Tensor))
 
     @property
-    def rulers(self) -> dict[str, Yardstick]:
+    def tolerances(self) -> dict[str, OutputTolerance]:
         """What is expected of each output and changed state, by name."""
-        outputs = {f"output {i}": ruler for i, ruler in enumerate(self.outputs)}
-        return outputs | {f"state {name}": ruler for name, ruler in self.state_after.items()}
+        outputs = {f"output {i}": tolerance for i, tolerance in enumerate(self.outputs)}
+        return outputs | {f"state {name}": tolerance for name, tolerance in self.state_after.items()}
 
     @property
     def usable(self) -> bool:
@@ -80,9 +80,9 @@ class Case:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, yardsticks included."""
-        rulers = (*self.outputs, *self.mutated.values(), *self.state_after.values())
-        held = [t for r in rulers for t in (r.truth, r.native, r.unit, r.allowed) if t is not None]
+        """Bytes held, tolerances included."""
+        tolerances = (*self.outputs, *self.mutated.values(), *self.state_after.values())
+        held = [t for r in tolerances for t in (r.truth, r.native, r.unit, r.allowed) if t is not None]
         return sum(t.nbytes for t in (*held, *self.tensors, *self.state.values()))
 
 
@@ -113,7 +113,7 @@ class Oracle:
         self._screen_seed = secrets.randbits(48)
         self._other_mode: Oracle | None = None
         self._relations: dict[str, tuple[Relation, ...]] = {}
-        self._laws: dict[tuple[str, int], tuple[Law, ...]] = {}
+        self._sampled_outputs: dict[tuple[str, int], tuple[SampledOutput, ...]] = {}
 
     @property
     def task(self) -> Task:
@@ -141,15 +141,17 @@ class Oracle:
         self._cases.move_to_end(key)
         return self._cases[key]
 
-    def laws(self, case: Case) -> tuple[Law, ...]:
-        """Return the law of each output of a random reference, learnt at most once a case."""
+    def sampled_outputs(self, case: Case) -> tuple[SampledOutput, ...]:
+        """Return the distribution of each output of a random reference, learnt at most once a case."""
         key = (case.workload.name, case.seed)
-        if key not in self._laws:
+        if key not in self._sampled_outputs:
             count = LEARNT + case.calls
             drawn = self.problem.draws(case.workload, case.inputs, case.state, count, case.seed)
             cap = self.task.contract.error_cap
-            self._laws[key] = tuple(learn(calls, case.seed, cap) for calls in zip(*drawn, strict=True))
-        return self._laws[key]
+            self._sampled_outputs[key] = tuple(
+                learn(calls, case.seed, cap) for calls in zip(*drawn, strict=True)
+            )
+        return self._sampled_outputs[key]
 
     def relations(self, workload: Workload) -> tuple[Relation, ...]:
         """Return the relations that hold for the reference on a workload, found once."""
@@ -192,24 +194,24 @@ class Oracle:
         noise: Mapping[str, torch.Tensor | None] = (
             self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times, measured=measured)
             if near is None
-            else {name: ruler.sensitivity for name, ruler in near.rulers.items()}
+            else {name: tolerance.sensitivity for name, tolerance in near.tolerances.items()}
         )
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
-        wary = () if finite else self.problem.run_wary(workload, inputs, state)
-        readings = () if finite else (Apart(), Sparing())
+        worst_case = () if finite else self.problem.run_worst_case(workload, inputs, state)
+        readings = () if finite else (Decomposed(), SkippedZeros())
         others = [self.problem.run_oracle(workload, inputs, state, reading) for reading in readings]
         outputs = tuple(
-            yardstick(
+            output_tolerance(
                 t, n, contract, sensitivity=noise.get(f"output {i}"), exact=exact,
-                doubts=[w.outputs[i] for w in wary], others=[o.outputs[i] for o in others],
+                doubts=[w.outputs[i] for w in worst_case], others=[o.outputs[i] for o in others],
             )
             for i, (t, n) in enumerate(zip(truth.outputs, native.outputs, strict=True))
         )  # fmt: skip
         state_after = {
-            k: yardstick(
+            k: output_tolerance(
                 truth.state[k], native.state[k], contract, sensitivity=noise.get(f"state {k}"),
-                doubts=[w.state[k] for w in wary],
+                doubts=[w.state[k] for w in worst_case],
             )
             for k in changed
         }  # fmt: skip
@@ -220,7 +222,7 @@ class Oracle:
             state=state,
             outputs=outputs,
             mutated={
-                k: yardstick(truth.mutated.get(k, v), v, contract)
+                k: output_tolerance(truth.mutated.get(k, v), v, contract)
                 for k, v in (unmoved | native.mutated).items()
             },
             state_after=state_after,
@@ -326,11 +328,11 @@ def _perturbations(inputs: Sequence[object]) -> int:
     return next((count for most, count in _PERTURBATIONS if size <= most), 1)
 
 
-def _own(ruler: Yardstick, tensors: Sequence[torch.Tensor]) -> Comparison:
+def _own(tolerance: OutputTolerance, tensors: Sequence[torch.Tensor]) -> Comparison:
     """Hold the native op to its own standard; by its making it meets it where nothing is odd."""
-    if ruler.plain:
+    if tolerance.plain:
         return Comparison(True)
-    return error_against(ruler.output, ruler, tensors)
+    return error_against(tolerance.output, tolerance, tensors)
 
 
 def _finite(tensor: torch.Tensor) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ._kinds import misplaced
+from ._nonfinite import misplaced
 from ._ties import integers_wrong
-from ._yardstick import CLIP, Yardstick
+from ._tolerance import CLIP, OutputTolerance
 
 _CHUNK = 1 << 14
 """Elements compared at a time: fits the nearest caches, and stays below what torch splits over threads."""
@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def narrow(self) -> bool:
-        """Whether what was violated is a limit on errors, and by less than a better estimate of it may mend."""
+        """Whether what was violated is a limit on errors, and by less than a better estimate of it may fix."""
         return self.kind in ("element", "norm") and max(self.error, self.norm) <= _NARROW
 
     @property
@@ -62,28 +62,28 @@ class Comparison:
 
 
 def error_against(
-    output: torch.Tensor, ruler: Yardstick, arguments: Sequence[torch.Tensor] = ()
+    output: torch.Tensor, tolerance: OutputTolerance, arguments: Sequence[torch.Tensor] = ()
 ) -> Comparison:
     """Compare one output, of the right shape and dtype, with what is expected.
 
     Args:
         output: The candidate's output, as its bytes say.
-        ruler: What is allowed, from `yardstick`.
+        tolerance: What is allowed, from `output_tolerance`.
         arguments: The call's tensor arguments; where an integer output turns out to be the index of an
             extreme value of one of them, an index of an equal value is as good.
     """
-    if ruler.unit is None or ruler.allowed is None:
-        wrong = integers_wrong(output, ruler.native, arguments)
+    if tolerance.unit is None or tolerance.allowed is None:
+        wrong = integers_wrong(output, tolerance.native, arguments)
         return Comparison(False, "integer", math.inf, math.inf, wrong) if wrong else Comparison(True)
     if output.dtype.is_complex:
         output = torch.view_as_real(output)
     total = _Tally()
     for start in range(0, output.numel(), _CHUNK):
-        _tally(total, output, ruler, slice(start, start + _CHUNK))
-    norm = math.sqrt(total.squares / max(1, output.numel())) / ruler.norm_limit
+        _tally(total, output, tolerance, slice(start, start + _CHUNK))
+    norm = math.sqrt(total.squares / max(1, output.numel())) / tolerance.norm_limit
     if total.misplaced:
         return Comparison(False, "nonfinite", math.inf, math.inf, total.misplaced)
-    if ruler.exact and total.different:
+    if tolerance.exact and total.different:
         return Comparison(False, "exact", math.inf, math.inf, total.different)
     if total.wrong:
         return Comparison(False, "element", total.worst, norm, total.wrong)
@@ -101,25 +101,25 @@ class _Tally:
     squares: float = 0.0
 
 
-def _tally(total: _Tally, output: torch.Tensor, ruler: Yardstick, part: slice) -> None:
+def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part: slice) -> None:
     """Add one chunk of the output; chunks fit the cache, which makes this memory-bound once, not tenfold."""
-    assert ruler.unit is not None and ruler.allowed is not None
+    assert tolerance.unit is not None and tolerance.allowed is not None
     numbers = output.reshape(-1)[part].to(torch.float64)
-    truth = ruler.truth.view(-1)[part]
-    native = ruler.native.reshape(-1)[part]
+    truth = tolerance.truth.view(-1)[part]
+    native = tolerance.native.reshape(-1)[part]
     difference = (numbers - truth).abs_()
-    if not ruler.finite or not math.isfinite(float(difference.sum())):
-        total.misplaced += misplaced(numbers, ruler, part)
+    if not tolerance.finite or not math.isfinite(float(difference.sum())):
+        total.misplaced += misplaced(numbers, tolerance, part)
         difference.nan_to_num_(0.0, 0.0, 0.0)
         difference[~torch.isfinite(native)] = 0.0
-    if ruler.contested is not None:
+    if tolerance.contested is not None:
         to_native = (numbers - native.to(torch.float64)).abs_().nan_to_num_(0.0, 0.0, 0.0)
-        contested = ruler.contested.reshape(-1)[part]
+        contested = tolerance.contested.reshape(-1)[part]
         difference = torch.where(contested, torch.minimum(difference, to_native), difference)
-    if ruler.exact:
+    if tolerance.exact:
         total.different += int(torch.count_nonzero(difference))
-    total.squares += float((difference / ruler.unit.view(-1)[part]).clamp_(max=CLIP).square_().sum())
-    ratio = difference.div_(ruler.allowed.view(-1)[part])
+    total.squares += float((difference / tolerance.unit.view(-1)[part]).clamp_(max=CLIP).square_().sum())
+    ratio = difference.div_(tolerance.allowed.view(-1)[part])
     worst = float(ratio.max())
     total.worst = max(total.worst, worst)
     if worst > 1:

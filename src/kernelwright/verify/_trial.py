@@ -14,12 +14,12 @@ import torch
 
 from ..records import Build, Candidate, Workload
 from ..sandbox import (
-    Alone,
     Arena,
     Argument,
     Audit,
     FailureKind,
     Fetched,
+    OperatorIsolation,
     Payload,
     Pool,
     Slot,
@@ -59,7 +59,7 @@ class Trial:
         deadline_s: float,
         seeds: Seeds,
         watched: bool = False,
-        alone: Alone | None = None,
+        alone: OperatorIsolation | None = None,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
@@ -101,7 +101,9 @@ class Trial:
         """Return the seconds that the next request may take."""
         return min(_CALL_LIMIT_S, self.remaining_s)
 
-    def beside(self, oracle: Oracle, *, watched: bool = False, alone: Alone | None = None) -> "Trial":
+    def beside(
+        self, oracle: Oracle, *, watched: bool = False, alone: OperatorIsolation | None = None
+    ) -> "Trial":
         """Return a trial of the same candidate in workers of its own; a context manager.
 
         Args:

@@ -41,7 +41,7 @@ class _Ledger:
         self.findings[found.check] = found
 
 
-def foresee(oracle: Oracle) -> None:
+def precompute(oracle: Oracle) -> None:
     """Make the case that a screening begins with, so that the verification finds it made.
 
     A screening makes it in any case: what can be done meanwhile, such as building the candidate, costs no time then.

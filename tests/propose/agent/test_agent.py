@@ -201,7 +201,7 @@ def test_the_best_that_was_judged_counts_where_the_agent_is_cut_off_in_the_middl
         time.sleep(600)
         """,
         cancelled=ready.exists,
-        say=said.append,
+        emit=said.append,
     )
     (best,) = reply.proposals
     assert "# 3" in best.sources[0].text and not reply.failure
@@ -332,7 +332,7 @@ def test_what_ends_before_it_says_its_cost_takes_all_that_is_left_and_nobody_is_
     world.open(Budget(usd=2.0))
     assert world.edit("", usd=0.0).usd == 0, "it said that it cost nothing"
     said = []
-    assert world.edit("", usd=None, say=said.append).usd == 2.0
+    assert world.edit("", usd=None, emit=said.append).usd == 2.0
     assert said == ["scripted did not come to say its cost: all 2 USD left are charged"]
     with pytest.raises(SpentError, match="--usd 2 is spent"):
         world.edit("")

@@ -109,7 +109,7 @@ class TestFailures:
         reply, _ = edit(request_of, [Refuses(400, "too long a prompt")], Move(0, "draft"))
         assert "too long a prompt" in reply.failure and reply.proposals == ()
 
-    def test_a_wrong_key_is_the_users_to_mend(self, request_of):
+    def test_a_wrong_key_is_the_users_to_repair(self, request_of):
         with pytest.raises(CallFailed, match="401"):
             edit(request_of, [Refuses(401)], Move(0, "draft"))
 

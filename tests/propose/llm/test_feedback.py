@@ -14,11 +14,11 @@ from kernelwright.records import (
     CheckStatus,
     Counters,
     Finding,
-    Leg,
     Reference,
     SourceFile,
     Split,
     Timing,
+    Variant,
 )
 from kernelwright.tasks.capture import capture
 
@@ -116,10 +116,12 @@ def test_times_intervals_and_the_bound_are_told(request_of):
     assert "bound by dram" in text and KERNEL.strip() in text
 
 
-def test_how_many_cores_each_leg_kept_busy_is_told_on_a_cpu_alone(request_of):
+def test_how_many_cores_each_variant_kept_busy_is_told_on_a_cpu_alone(request_of):
     request = request_of()
     name = request.problem.task.workloads[0].name
-    legs = tuple(Leg(name=n, content="", symbol="run", worker=1) for n in ("candidate", "eager", "compile"))
+    variants = tuple(
+        Variant(name=n, content="", symbol="run", worker=1) for n in ("candidate", "eager", "compile")
+    )
     blocks = tuple(
         Block(
             workload=name, order=(), calls=1,
@@ -131,7 +133,7 @@ def test_how_many_cores_each_leg_kept_busy_is_told_on_a_cpu_alone(request_of):
         ("cpu-1", "candidate keeps 1.0 cores busy, eager keeps 2.0 cores busy"),
         ("cuda-1", ""),
     ):
-        timing = Timing(legs=legs, blocks=blocks, cache="warm", device=device)
+        timing = Timing(variants=variants, blocks=blocks, cache="warm", device=device)
         one = evaluation(workloads=(timed(name),)).model_copy(update={"timing": timing})
         (line,) = shown(one, request.problem.task, request.bounds).times
         assert told in line and ("busy" in line) is bool(told)

@@ -1,4 +1,4 @@
-"""The greedy sequence: a plan, drafts of its ideas, then what was evaluated is mended or improved."""
+"""The greedy sequence: a plan, drafts of its ideas, then what was evaluated is fixed or improved."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_plan_that_cannot_be_read_costs_only_itself(request_of):
     assert len(found) == 1 and len(asked) == 3
 
 
-def test_what_fails_is_mended_once_and_then_the_best_is_improved(request_of):
+def test_what_fails_is_repaired_once_and_then_the_best_is_improved(request_of):
     broken = evaluation("broken", status="rejected", speedup=None)
     good, better = evaluation("good", speedup=1.1), evaluation("better", speedup=1.4)
     child = evaluation("child", speedup=0.9, parents=(better.candidate.key,), reason="unroll by 8")

@@ -13,7 +13,8 @@ import kernelwright as kw
 from kernelwright import flow
 from kernelwright.errors import InputError, MissingToolError
 from kernelwright.records import Budget, DecisionStatus, RunStatus
-from kernelwright.search import _choices, _packaging, _proposals, _search
+from kernelwright.search.proposals import _proposals
+from kernelwright.search.session import _choices, _packaging, _search
 from kernelwright.store import Calls, Store
 from kernelwright.testing import (
     PlantedJudge,

@@ -61,7 +61,7 @@ def test_rounds_go_on_from_the_latest_and_revert_nothing():
     assert parents == [90.0, 95.5, 70.0] and parent_us(talk.ask()) == 80.0
 
 
-def test_rounds_mend_until_it_works():
+def test_rounds_repair_until_it_works():
     talk = Talk("rounds", None, found(90.0))
     operators = []
     for fault in ("verify", "verify", ""):
@@ -268,7 +268,7 @@ def test_world_model_tries_the_best_rated_action_for_its_difficulty_until_it_sta
 
 
 @pytest.mark.parametrize("repairs", [0, 2])
-def test_evolve_mends_what_fails_as_often_as_it_is_told_to(repairs):
+def test_evolve_repairs_what_fails_as_often_as_it_is_told_to(repairs):
     talk = Talk("evolve", {"repairs": repairs}, found(90.0))
     talk.bring(talk.ask(), 10.0, fault="verify")
     for _ in range(repairs):
@@ -389,6 +389,6 @@ def test_a_template_is_one_member_of_a_population_with_its_best_configuration():
 
 
 def test_landscape_counts_duplicates_and_never_evaluates_them():
-    walk = PlantedLandscape(1).walk(make_strategy("features", Means()), evaluations=80)
-    assert walk.duplicates > 0
-    assert len({one.key for one in walk.found}) == len(walk.found) == 80
+    serial_search = PlantedLandscape(1).serial_search(make_strategy("features", Means()), evaluations=80)
+    assert serial_search.duplicates > 0
+    assert len({one.key for one in serial_search.found}) == len(serial_search.found) == 80

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.cli import main
 from kernelwright.errors import InputError
-from kernelwright.search.simulation import RecordedSpace, replay, simulate
+from kernelwright.search.replay.simulation import RecordedSpace, replay, simulate
 from kernelwright.search.tuners import make_tuner
 
 TABLE = "tile,order,time_ms,spread_ms\n8,row,2.5,0.1\n16,row,,\n16,column,1.25,0.1\n"

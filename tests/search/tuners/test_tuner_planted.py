@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from kernelwright.records import Parameter, Space
-from kernelwright.search.simulation import RecordedSpace, replay
+from kernelwright.search.replay.simulation import RecordedSpace, replay
 from kernelwright.search.tuners import Observation, make_tuner
 from kernelwright.search.tuners.gp import _representative
 from kernelwright.testing import recorded_space, recorded_space_names

@@ -51,10 +51,10 @@ class Leaving(Repeating):
     """Breaks the contract: walks the product, constraints or not."""
 
     def __init__(self, space, seed):
-        self.walk = Space(parameters=space.parameters).configurations()
+        self.serial_search = Space(parameters=space.parameters).configurations()
 
     def ask(self):
-        return next(self.walk, None)
+        return next(self.serial_search, None)
 
 
 @pytest.mark.parametrize("broken", [Repeating, Leaving])

@@ -66,8 +66,10 @@ class Block:
         """Put the loop into the block around it."""
         assert self.parent is not None
         begin, end = self.bounds or (number(0), number(self.size))
-        about = int(self.size) if self.bounds else 0
-        loop = Loop(self.axis, end, tuple(self.body), begin, ordered=self.ordered, about=about)
+        expected_extent = int(self.size) if self.bounds else 0
+        loop = Loop(
+            self.axis, end, tuple(self.body), begin, ordered=self.ordered, expected_extent=expected_extent
+        )
         self.parent.body.append(loop)
 
 

@@ -46,7 +46,7 @@ def idle(kernel: Kernel, moved_bytes: int) -> float:
 
 def trips(loop: Loop) -> int:
     """Return the iterations of a loop on the first workload; one where they are computed from data."""
-    return loop.about or max(0, _value(loop.end) - _value(loop.begin))
+    return loop.expected_extent or max(0, _value(loop.end) - _value(loop.begin))
 
 
 def _shares(path: tuple[Loop, ...]) -> int:

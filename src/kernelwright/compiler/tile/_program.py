@@ -78,7 +78,7 @@ class Loop:
     """Over lanes: the body may be computed for several iterations at once. At most one on each path."""
     unroll: int = 1
     """How many vectors (or iterations) are in flight."""
-    about: int = 0
+    expected_extent: int = 0
     """Iterations to expect where the bounds are computed from data."""
     ordered: bool = False
     """A scan: iterations run one after another, and results of accumulators are read within the loop."""

@@ -92,7 +92,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
     begin, rows = arith("*", first, number(s.iterations)), arith("*", first, number(s.rows))
     inner = replace(
         loop, begin=begin, end=arith("+", begin, arith("*", here, number(s.iterations))), parallel=False,
-        about=most * int(s.iterations),
+        expected_extent=most * int(s.iterations),
         body=tuple(_shifted(t, s.buffer, arith("*", rows, number(s.row))) for t in loop.body),
     )  # fmt: skip
     last = arith("//", arith("+", number(units), number(most - 1)), number(most))

@@ -12,20 +12,20 @@ from . import loaders
 
 
 class Dispatcher:
-    """Call a verified variant inside its guard and the native op outside it.
+    """Call a verified specialisation inside its guard and the native op outside it.
 
     Covers: other ranks, dtypes, devices, layouts, scalars and sizes than those verified and timed;
-    gradients asked for; a variant that cannot be loaded or that declines: all go to the native op.
+    gradients asked for; a specialisation that cannot be loaded or that declines: all go to the native op.
     Does not cover: a kernel that is wrong inside its guard (that is what acceptance is for).
 
     Args:
-        folder: The package's folder, with `variants.json` and `variants/`.
+        folder: The package's folder, with `specialisations.json` and `specialisations/`.
         native: The native op, called with the same arguments.
     """
 
     def __init__(self, folder: Path, native: Callable[..., Any]) -> None:
         self.native = native
-        self.variants: list[dict[str, Any]] = json.loads((folder / "variants.json").read_text())
+        self.specialisations: list[dict[str, Any]] = json.loads((folder / "specialisations.json").read_text())
         self._folder = folder
         self._plans: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
@@ -41,27 +41,33 @@ class Dispatcher:
         return plan(*arguments)
 
     def choose(self, *arguments: Any) -> str:
-        """Name the variant that would serve these arguments, the first that admits them, or `native`."""
+        """Name the specialisation that would serve these arguments, the first that admits them, or `native`."""
         chosen = self._choose(arguments)
         return str(chosen["name"]) if chosen else "native"
 
     def _choose(self, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
-        return next((v for v in self.variants if _admits(v["guard"], arguments)), None)
+        return next((v for v in self.specialisations if _admits(v["guard"], arguments)), None)
 
     def _plan(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        variant = self._choose(arguments)
-        if variant is None:
+        specialisation = self._choose(arguments)
+        if specialisation is None:
             return self.native
         try:
-            return self._load(variant, arguments)
+            return self._load(specialisation, arguments)
         except loaders.Unavailable as error:
-            warnings.warn(f"variant {variant['name']} is not used: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"specialisation {specialisation['name']} is not used: {error}", RuntimeWarning, stacklevel=3
+            )
             return self.native
 
-    def _load(self, variant: dict[str, Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        if variant["style"] == "function":
-            return self._guarded(self._function(variant))
-        kernel = self._compiled(variant) if variant["language"] == "cpp" else self._function(variant)
+    def _load(self, specialisation: dict[str, Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        if specialisation["style"] == "function":
+            return self._guarded(self._function(specialisation))
+        kernel = (
+            self._compiled(specialisation)
+            if specialisation["language"] == "cpp"
+            else self._function(specialisation)
+        )
         specs = output_specs(self.native, arguments)
         device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
 
@@ -70,21 +76,27 @@ class Dispatcher:
 
         return self._guarded(loaders.destination(kernel, allocate))
 
-    def _compiled(self, variant: dict[str, Any]) -> Callable[..., Any]:
-        kernels = loaders.load_cpp(self._folder / "variants" / variant["name"], tuple(variant["flags"]))
-        kernel: Callable[..., Any] = getattr(kernels, variant["entry"].partition(":")[2])
+    def _compiled(self, specialisation: dict[str, Any]) -> Callable[..., Any]:
+        kernels = loaders.load_cpp(
+            self._folder / "specialisations" / specialisation["name"], tuple(specialisation["flags"])
+        )
+        kernel: Callable[..., Any] = getattr(kernels, specialisation["entry"].partition(":")[2])
         return kernel
 
-    def _function(self, variant: dict[str, Any]) -> Callable[..., Any]:
+    def _function(self, specialisation: dict[str, Any]) -> Callable[..., Any]:
         """Load a function once for all sizes, so that its weights are packed once where it declares `prepare`."""
         from .prepared import prepared  # type: ignore[import-not-found]  # put beside this file by the export
 
-        name = variant["name"]
+        name = specialisation["name"]
         if name not in self._functions:
-            folder = self._folder / "variants" / name
-            given = {"kernels": loaders.load_cpp(folder, tuple(variant["flags"]))} if variant["flags"] else {}
-            kernel = loaders.load_python(folder, variant["entry"], **given)
-            self._functions[name] = prepared(kernel, variant["weights"]) or kernel
+            folder = self._folder / "specialisations" / name
+            given = (
+                {"kernels": loaders.load_cpp(folder, tuple(specialisation["flags"]))}
+                if specialisation["flags"]
+                else {}
+            )
+            kernel = loaders.load_python(folder, specialisation["entry"], **given)
+            self._functions[name] = prepared(kernel, specialisation["weights"]) or kernel
         return self._functions[name]
 
     def _guarded(self, kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Load a variant's sources: Python as a module, C++ compiled once and called through the TVM FFI ABI."""
+"""Load a specialisation's sources: Python as a module, C++ compiled once and called through the TVM FFI ABI."""
 
 import hashlib
 import importlib.util
@@ -17,7 +17,7 @@ import torch
 
 
 class Unavailable(RuntimeError):
-    """The variant cannot be loaded on this machine; the native op serves."""
+    """The specialisation cannot be loaded on this machine; the native op serves."""
 
 
 def load_python(folder: Path, entry: str, **given: Any) -> Any:
@@ -26,7 +26,7 @@ def load_python(folder: Path, entry: str, **given: Any) -> Any:
     Files beside it can be imported by their bare names, whatever else bears those names in this process.
     """
     path, _, symbol = entry.partition(":")
-    name = "variant_" + hashlib.sha256(str(folder / path).encode()).hexdigest()[:12]
+    name = "specialisation_" + hashlib.sha256(str(folder / path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(name, folder / path)
     if spec is None or spec.loader is None:
         raise Unavailable(f"cannot import {folder / path}")
@@ -119,7 +119,7 @@ def _openmp_of_torch(compiler: str) -> list[str]:
 
 
 def _library_folder(folder: Path) -> Path:
-    """Return the variant's folder if it can be written to, else a private one of this user."""
+    """Return the specialisation's folder if it can be written to, else a private one of this user."""
     if os.access(folder, os.W_OK):
         return folder
     private = Path(tempfile.gettempdir()) / f"kernelwright-{os.getuid()}"

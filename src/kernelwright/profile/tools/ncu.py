@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ...devices import Device
 from ...errors import ProfilerError
-from ...landlock import readable_paths
 from ...languages import Availability
 from ...records import Counters
+from ...system.landlock import readable_paths
 from .._profiler import Trial
 
 _STALLS = (

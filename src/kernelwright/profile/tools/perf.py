@@ -15,11 +15,11 @@ import platform
 import struct
 from pathlib import Path
 
-from ...closing import Closing
 from ...devices import Device
 from ...errors import ProfilerError
 from ...languages import Availability
 from ...records import Counters
+from ...system.resources import Resource
 from .._profiler import Trial
 
 _SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
@@ -79,7 +79,7 @@ class Perf:
         )  # fmt: skip
 
 
-class Events(Closing):
+class Events(Resource):
     """Counters of one process's threads, and of all that these start from then on. A context manager."""
 
     def __init__(self, pid: int) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...closing import Closing
+from ...system.resources import Resource
 
 PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
 """The program that judges; no file of the folder that it is started in takes the place of a module."""
@@ -26,7 +26,7 @@ Answer = dict[str, Any]
 """What the judge says, as it is told to the agent."""
 
 
-class Judge(Closing):
+class Judge(Resource):
     """Screens candidates for one agent, a fixed number of times; started when it is first asked."""
 
     def __init__(self, program: Sequence[str], arguments: Sequence[str], *, most: int) -> None:

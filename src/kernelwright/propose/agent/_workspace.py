@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from ...errors import TaskError
 from ...records import Candidate, SourceFile, Task
-from ...tasks import brief, load_candidate
+from ...tasks import description_of, load_candidate
 from .._protocol import Move, Request
 from ._queue import read_plain
 
@@ -130,7 +130,9 @@ def _start(move: Move, task: Task) -> Sequence[SourceFile]:
 
 def _task_page(task: Task, move: Move, request: Request, told: Sequence[str]) -> str:
     bounds = [f"{b.workload}: at least {b.time_us:.4g} us, bound by {b.binding}" for b in request.bounds]
-    known: dict[str, JsonValue] = {k: v for k, v in brief(task).items() if k not in {"reference", "start"}}
+    known: dict[str, JsonValue] = {
+        k: v for k, v in description_of(task).items() if k not in {"reference", "start"}
+    }
     sections = {
         f"Task: {task.name}": f"```json\n{json.dumps(known, indent=1)}\n```\nThe reference is in `reference/`.",
         "Machine": f"{request.device.name}; languages, the preferred first: {', '.join(request.languages)}",
@@ -146,7 +148,7 @@ def _task_page(task: Task, move: Move, request: Request, told: Sequence[str]) ->
 _DO = {
     "draft": "Write a kernel from scratch.",
     "improve": "Make the kernel in `candidate/` faster; it is right.",
-    "repair": "Mend the kernel in `candidate/`; what is wrong with it stands above.",
+    "repair": "Fix the kernel in `candidate/`; what is wrong with it stands above.",
 }
 
 

@@ -152,7 +152,7 @@ class _Session:
             spend = self._agent.spend(attempt.output)
             usd = (left or 0.0) if spend.usd is None else spend.usd
             if spend.usd is None and usd:
-                self._request.say(
+                self._request.emit(
                     f"{self._agent.name} did not come to say its cost: all {usd:.4g} USD left are charged"
                 )
             calls.settle(call, usd, usage=spend.usage, reply=attempt.output)
@@ -210,7 +210,7 @@ class _Session:
             if median
             else answer.get("verdict", answer.get("message", ""))
         )
-        self._request.say(f"{self._agent.name} asked the judge, {judged} of {self._judgements}: {said}")
+        self._request.emit(f"{self._agent.name} asked the judge, {judged} of {self._judgements}: {said}")
 
     def _candidate(self, files: dict[str, str], folder: str) -> Candidate:
         made = candidate_of(files, self._request.problem.task, self._folder / folder)

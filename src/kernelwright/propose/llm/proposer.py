@@ -14,7 +14,7 @@ _MOST_TRIED = 12
 
 
 class LLMProposer:
-    """Asks a model greedily: a plan, a draft for each idea, then what fails is mended once and the best improved.
+    """Asks a model greedily: a plan, a draft for each idea, then what fails is fixed once and the best improved.
 
     A template that it writes is tuned like any other. Strategies of `search/` use the editor instead.
 
@@ -38,14 +38,14 @@ class LLMProposer:
         plan = self._editor.edit(Move(0, "plan"), request)
         ideas = plan.notes.get("hypotheses")
         goals = [str(h["idea"]) for h in ideas if isinstance(h, dict)] if isinstance(ideas, list) else []
-        failures, mended, drafted = 0, set[str](), list[str]()
+        failures, repaired, drafted = 0, set[str](), list[str]()
         for number in range(1, _MOST_MOVES):
             move: Move | None
             if number <= self._drafts:
                 goal = goals[number - 1] if number <= len(goals) else ""
                 move = Move(number, "draft", goal=goal, tried=tuple(drafted))
             else:
-                move = _next(number, request.history, mended)
+                move = _next(number, request.history, repaired)
             if move is None:
                 return
             reply = self._editor.edit(move, request)
@@ -56,14 +56,14 @@ class LLMProposer:
             yield from reply.proposals
 
 
-def _next(number: int, history: Sequence[Evaluation], mended: set[str]) -> Move | None:
-    """Choose what to do with what was evaluated: mend the latest of ours that fails, else improve the best."""
+def _next(number: int, history: Sequence[Evaluation], repaired: set[str]) -> Move | None:
+    """Choose what to do with what was evaluated: fix the latest of ours that fails, else improve the best."""
     known = list(history)
     broken = [
-        e for e in known if e.candidate.proposer == "llm" and _fails(e) and e.candidate.key not in mended
+        e for e in known if e.candidate.proposer == "llm" and _fails(e) and e.candidate.key not in repaired
     ]
     if broken:
-        mended.add(broken[-1].candidate.key)
+        repaired.add(broken[-1].candidate.key)
         return Move(number, "repair", parents=(broken[-1],))
     best = max((e for e in known if not _fails(e)), key=_speedup, default=None)
     if best is None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from ...propose import Move
 from ...records import DecisionStatus, Evaluation, VerdictStatus
-from .._variants import overall
+from ..evaluation._assignment import overall
 
 _FAILED = frozenset({DecisionStatus.REJECTED, DecisionStatus.UNKNOWN})
 

@@ -37,7 +37,7 @@ class Grid:
         self._cells[cell] = found
         return True
 
-    def empty_beside(self, elite: Scored) -> tuple[Behaviour, ...]:
+    def empty_neighbour(self, elite: Scored) -> tuple[Behaviour, ...]:
         """Return the empty cells that differ from an elite's in one dimension."""
         cell = behaviour_of(elite.evaluation)
         beside = (

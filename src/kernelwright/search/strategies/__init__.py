@@ -41,7 +41,7 @@ def make_strategy(name: str, means: Means, settings: Settings | None = None) -> 
 
 
 @dataclass(frozen=True)
-class About:
+class StrategyDescription:
     """What there is to know of a strategy before it is used."""
 
     name: str
@@ -52,14 +52,14 @@ class About:
     """What can be chosen."""
 
 
-def about_strategy(name: str) -> About:
+def strategy_description(name: str) -> StrategyDescription:
     """Tell what a strategy does and which settings it has.
 
     Raises:
         NotFoundError: no strategy is registered under the name.
     """
     make = _loaded(name)
-    return About(name, (inspect.getdoc(make) or "").partition("\n\n")[0], settings_of(make))
+    return StrategyDescription(name, (inspect.getdoc(make) or "").partition("\n\n")[0], settings_of(make))
 
 
 def settings_in(name: str, words: Sequence[str]) -> dict[str, Scalar]:
@@ -83,6 +83,15 @@ def strategy_names() -> tuple[str, ...]:
 
 
 __all__ = [
-    "DEFAULT_STRATEGY", "About", "Means", "NumberedStrategy", "Setting", "Settings", "Strategy", "about_strategy",
-    "make_strategy", "settings_in", "strategy_names",
+    "DEFAULT_STRATEGY",
+    "Means",
+    "NumberedStrategy",
+    "Setting",
+    "Settings",
+    "Strategy",
+    "StrategyDescription",
+    "make_strategy",
+    "settings_in",
+    "strategy_description",
+    "strategy_names",
 ]  # fmt: skip

@@ -33,7 +33,7 @@ class Evolve(NumberedStrategy):
             merging: Probability of a second parent.
             pressure: How much rank counts in the choice of a parent: 0 not at all.
             inspirations: Candidates shown beside the parents.
-            repairs: How often what fails is mended before it is given up.
+            repairs: How often what fails is fixed before it is given up.
         """
         super().__init__(means)
         self.islands = tuple(Population(size) for _ in range(islands))
@@ -44,13 +44,13 @@ class Evolve(NumberedStrategy):
         self._repairs = repairs
         self._broken: deque[tuple[Scored, int]] = deque()
         """What failed, with the repairs that it has behind it."""
-        self._mended: dict[int, int] = {}
+        self._repaired: dict[int, int] = {}
         """By the number of a repair: which it is of the same failure."""
 
     def _next(self) -> Move | None:
         if self._broken:
             failed, before = self._broken.popleft()
-            self._mended[self.asked] = before + 1
+            self._repaired[self.asked] = before + 1
             return self.move("repair", failed)
         island = self.islands[self.asked % len(self.islands)]
         if not len(island):
@@ -67,7 +67,7 @@ class Evolve(NumberedStrategy):
             self._starts += 1
         else:
             home = found.move.number % len(self.islands)
-            before = self._mended.get(found.move.number, 0)
+            before = self._repaired.get(found.move.number, 0)
             if not found.works and before < self._repairs and found.evaluation.candidate.template is None:
                 self._broken.append((found, before))
         self.islands[home].add(found)

@@ -31,13 +31,13 @@ class MapElites(NumberedStrategy):
         if not len(self.grid) or self.asked < self._drafts - len(self.grid):
             return self.move("draft")
         elite = self.dice.choice(self.grid.elites)
-        empty = self.grid.empty_beside(elite)
+        empty = self.grid.empty_neighbour(elite)
         if empty and self.dice.random() < self._exploring:
             cell = self.dice.choice(empty)
             return self.move("improve", elite, goal=cell.goal(behaviour_of(elite.evaluation)))
         best = self.grid.best
-        beside = (best,) if best is not None and best is not elite else ()
-        return self.move("improve", elite, inspirations=beside)
+        shown = (best,) if best is not None and best is not elite else ()
+        return self.move("improve", elite, inspirations=shown)
 
     def _learn(self, found: Scored) -> None:
         self.grid.add(found)

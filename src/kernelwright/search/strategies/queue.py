@@ -53,8 +53,8 @@ class PriorityNet(NumberedStrategy):
             return self.move(words, *best, inspirations=tuple(worst))
         ball = order[0]
         ball.edits += 1
-        beside = tuple(b.centre for b in order[1:3])
-        return self.move("improve", ball.centre, inspirations=beside, goal=self._advice)
+        shown = tuple(b.centre for b in order[1:3])
+        return self.move("improve", ball.centre, inspirations=shown, goal=self._advice)
 
     def _listen(self, move: Move, reply: Reply) -> None:
         del move

@@ -10,7 +10,7 @@ from ._protocol import Means
 
 
 class Rounds(NumberedStrategy):
-    """Change the latest candidate while it works, mend it for as long as it does not.
+    """Change the latest candidate while it works, fix it for as long as it does not.
 
     Nothing is reverted: a slower candidate is what the next round goes on from, because the evidence of what
     made it slow is what that round is about. Of several that one move brought, the best is the latest.

@@ -40,8 +40,8 @@ class TreeSearch(NumberedStrategy):
         if node.found is None:
             return self.move("draft")
         best = max((n.found for n in node.path() if n.found is not None), key=lambda found: found.merit)
-        beside = (best,) if self._best and best is not node.found else ()
-        return self.move("improve", node.found, inspirations=beside)
+        shown = (best,) if self._best and best is not node.found else ()
+        return self.move("improve", node.found, inspirations=shown)
 
     def _listen(self, move: Move, reply: Reply) -> None:
         del reply

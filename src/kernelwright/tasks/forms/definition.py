@@ -27,13 +27,13 @@ from ...records import (
     TensorSpec,
     Workload,
 )
-from .._expression import holds, size
-from .._free import left_free
-from .._probe import called
-from .._shrink import fit_axes
-from .._source import read_text, run_reference
-from .._stored import Stored, stored_in
-from ..splits import Plan, derive
+from ..workloads._free_sizes import left_free
+from ..workloads._shrink import fit_axes
+from ..workloads.splits import Plan, derive
+from ._expression import holds, size
+from ._shape_probe import called
+from ._source import read_text, run_reference
+from ._stored import Stored, stored_in
 from .kernelbench import seeded
 
 _DEFINITION, _REFERENCE = "definition.json", "reference.py"
@@ -210,17 +210,17 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 def _workloads(path: Path, definition: Mapping[str, Any]) -> list[dict[str, Any]]:
     inside = definition.get("workloads")
     if inside is None:
-        beside = [
+        local_files = [
             p for p in (path.with_name("workload.jsonl"), path.with_name("workloads.jsonl")) if p.is_file()
         ]
-        if not beside:
+        if not local_files:
             raise TaskError(
                 f"{path}: no workloads; expected 'workloads' inside it or workload.jsonl beside it"
             )
         try:
-            inside = [json.loads(line) for line in read_text(beside[0]).splitlines() if line.strip()]
+            inside = [json.loads(line) for line in read_text(local_files[0]).splitlines() if line.strip()]
         except json.JSONDecodeError as error:
-            raise TaskError(f"{beside[0]} is not one JSON object a line: {error.msg}") from None
+            raise TaskError(f"{local_files[0]} is not one JSON object a line: {error.msg}") from None
     lines = [line.get("workload", line) for line in inside]
     if not lines or not all(isinstance(line.get("axes"), dict) for line in lines):
         raise TaskError(f"{path}: each workload needs 'axes'; found {len(lines)} workloads")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import TaskError
 from ...records import Reference, SourceFile, Task, Workload
-from .._source import read_text
+from ._source import read_text
 
 KERNEL_SUFFIXES = (".cpp", ".cc", ".cxx", ".cu", ".cl")
 _DEFINITION = "definition.json"

@@ -15,16 +15,16 @@ import torch
 
 from ...errors import TaskError
 from ...records import Contract, Reference, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
-from .._constants import constants, substitute, used_by_init
-from .._draw import elements_of
-from .._free import Groups, left_free
-from .._labels import Labels, labels, relabelled, unlabelled
-from .._probe import Probe, check_form, init_of, inputs_of, probe
-from .._seed import seed_torch
-from .._shrink import Shrinker
-from .._siblings import siblings
-from .._source import run_reference, run_source
-from ..splits import Plan, derive
+from ..inputs._draw import elements_of
+from ..inputs._seed import seed_torch
+from ..workloads._free_sizes import Groups, left_free
+from ..workloads._shrink import Shrinker
+from ..workloads.splits import Plan, derive
+from ._constants import constants, substitute, used_by_init
+from ._local_imports import local_imports
+from ._shape_probe import Probe, check_form, init_of, inputs_of, probe
+from ._size_names import Labels, labels, relabelled, unlabelled
+from ._source import run_reference, run_source
 
 _MOST_CHECKED = 1 << 24
 
@@ -34,7 +34,7 @@ def load(
 ) -> Task:
     """Make a task of the file; `fixed` names constants that keep their value in every workload."""
     file = _File(path, text)
-    check_form(run_source(text, str(path), siblings(path, text)), str(path))
+    check_form(run_source(text, str(path), local_imports(path, text)), str(path))
     shrunk, uncounted = file.shrunk(max_elements) if max_elements is not None else ({}, 0)
     found = file.probe(shrunk)
     groups = file.free(shrunk)
@@ -130,13 +130,13 @@ class _File:
     """One KernelBench file and its constants."""
 
     def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text, self._beside = path, text, siblings(path, text)
+        self._path, self._text, self._local_files = path, text, local_imports(path, text)
         self._probes: dict[tuple[tuple[str, int], ...], Probe] = {}
         self.values = {c.name: c.value for c in constants(text, str(path)).values()}
 
     def reference(self, values: Mapping[str, int]) -> Reference:
         plain = Reference(
-            files=(SourceFile(path=self._path.name, text=self._text), *self._beside), entry=f"{self._path.name}:Model",
+            files=(SourceFile(path=self._path.name, text=self._text), *self._local_files), entry=f"{self._path.name}:Model",
             style="module", origin=str(self._path),
         )  # fmt: skip
         return with_constants(plain, values)

@@ -28,15 +28,15 @@ import torch
 
 from ...errors import TaskError
 from ...records import Contract, Reference, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
-from .._draw import draw, elements_of, generator
-from .._expression import declared
-from .._free import left_free
-from .._probe import called, output_specs
-from .._shrink import fit_axes
-from .._siblings import siblings
-from .._source import run_source
-from ..regimes import REGIMES
-from ..splits import Plan, derive
+from ..inputs._draw import draw, elements_of, generator
+from ..inputs.regimes import REGIMES
+from ..workloads._free_sizes import left_free
+from ..workloads._shrink import fit_axes
+from ..workloads.splits import Plan, derive
+from ._expression import declared
+from ._local_imports import local_imports
+from ._shape_probe import called, output_specs
+from ._source import run_source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,8 +127,8 @@ def load(
     backward: bool = False,
 ) -> Task:
     """Make a task of the function `symbol` in the file."""
-    beside = siblings(path, text)
-    function = getattr(run_source(text, str(path), beside), symbol, None)
+    local_files = local_imports(path, text)
+    function = getattr(run_source(text, str(path), local_files), symbol, None)
     declaration = getattr(function, _MARK, None)
     if function is None or not isinstance(declaration, Declaration):
         raise TaskError(f"{path} has no function {symbol!r} under @kw.task")
@@ -141,7 +141,7 @@ def load(
         name=symbol,
         form="own",
         reference=Reference(
-            files=(SourceFile(path=path.name, text=text), *beside), entry=f"{path.name}:{symbol}", style="function",
+            files=(SourceFile(path=path.name, text=text), *local_files), entry=f"{path.name}:{symbol}", style="function",
             origin=str(path),
         ),
         workloads=tuple(searches.values()),
@@ -178,8 +178,8 @@ class Live:
 
     @cached_property
     def _maker(self) -> "_Maker":
-        file, *beside = self._task.reference.files
-        module = run_source(file.text, self._task.reference.origin, tuple(beside))
+        file, *local_files = self._task.reference.files
+        module = run_source(file.text, self._task.reference.origin, tuple(local_files))
         function = getattr(module, self._task.reference.entry.split(":")[1])
         return _Maker(function, getattr(function, _MARK))
 

@@ -1,7 +1,7 @@
 """The answer is computed by what the task's contract allows, and by that alone."""
 
 from ...records import Finding
-from ...sandbox import Alone, Seen, WatchMode, WorkerFailure
+from ...sandbox import OperatorIsolation, Seen, WatchMode, WorkerFailure
 from .._case import Case
 from .._protocol import Depth, failed, passed
 from .._trial import Trial
@@ -65,7 +65,7 @@ class Calls:
                     self.name, "its own kernels failed and it answered all the same: a silent fallback"
                 )
         library, kinds = ((), ()) if rule == "custom-only" else (tuple(_LIBRARY), _LIBRARY_KINDS)
-        alone = Alone(spared=tuple(_MOVES), library=library, kinds=kinds, least=_least(case))
+        alone = OperatorIsolation(spared=tuple(_MOVES), library=library, kinds=kinds, least=_least(case))
         with trial.beside(trial.oracle, alone=alone) as bereft:
             if not _right(bereft, case):
                 return failed(self.name, "without torch's operators it does not answer: they computed unseen")

@@ -7,7 +7,7 @@ import torch
 from ...errors import TaskError
 from ...records import Distribution, Finding, TensorSpec
 from ...tasks import dtype_name
-from ...tasks.changes import alike, changed
+from ...tasks.inputs.perturbations import alike, changed
 from .._case import Case, Oracle, same_bits
 from .._protocol import Depth, passed
 from .._trial import Trial

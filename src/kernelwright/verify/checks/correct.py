@@ -8,7 +8,7 @@ from .._protocol import Observation, failed, passed
 
 
 class Correct:
-    """Hold each output against its yardstick."""
+    """Hold each output against its tolerance."""
 
     name = "correct"
 
@@ -28,10 +28,10 @@ def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") ->
     if len(fetched.outputs) != len(case.outputs):
         return failed(check, f"{when}{len(fetched.outputs)} outputs, expected {len(case.outputs)}")
     worst = norm = 0.0
-    for i, (output, ruler) in enumerate(zip(fetched.outputs, case.outputs, strict=True)):
-        if output.shape != ruler.output.shape or output.dtype != ruler.output.dtype:
+    for i, (output, tolerance) in enumerate(zip(fetched.outputs, case.outputs, strict=True)):
+        if output.shape != tolerance.output.shape or output.dtype != tolerance.output.dtype:
             return failed(check, f"{when}output {i} does not have the expected shape and dtype")
-        found = error_against(output, ruler, case.tensors)
+        found = error_against(output, tolerance, case.tensors)
         if found.narrow and case.closer is not None:
             found = error_against(output, case.closer().outputs[i], case.tensors)
         if not found.ok:

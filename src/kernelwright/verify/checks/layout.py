@@ -18,8 +18,8 @@ class Layout:
     def examine(self, seen: Observation) -> Finding:
         """Fail on strides that are neither contiguous, nor the native op's, nor a dense argument's."""
         dense = [(a.shape, a.stride()) for a in seen.case.tensors if is_dense(a.shape, a.stride())]
-        for i, (fact, ruler) in enumerate(zip(seen.fetched.facts, seen.case.outputs, strict=False)):
-            right = [contiguous(fact.shape), tuple(ruler.output.stride())]
+        for i, (fact, tolerance) in enumerate(zip(seen.fetched.facts, seen.case.outputs, strict=False)):
+            right = [contiguous(fact.shape), tuple(tolerance.output.stride())]
             right += [strides for shape, strides in dense if tuple(shape) == fact.shape]
             if not any(same_strides(fact.shape, fact.strides, strides) for strides in right):
                 return failed(

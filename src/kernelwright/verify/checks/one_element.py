@@ -3,7 +3,7 @@
 import torch
 
 from ...records import Finding, TensorSpec
-from ...tasks.changes import changed
+from ...tasks.inputs.perturbations import changed
 from .._case import Case
 from .._protocol import Depth, passed
 from .._trial import Trial

@@ -14,10 +14,10 @@ class Returns:
         wanted, got = seen.case.workload.outputs, seen.fetched.facts
         if len(got) != len(wanted) or len(seen.fetched.outputs) != len(wanted):
             return failed(self.name, f"{len(got)} outputs, expected {len(wanted)}")
-        for i, (fact, spec, output, ruler) in enumerate(
+        for i, (fact, spec, output, tolerance) in enumerate(
             zip(got, wanted, seen.fetched.outputs, seen.case.outputs, strict=True)
         ):
-            native = ruler.output
+            native = tolerance.output
             if not fact.plain:
                 return failed(self.name, f"output {i} is a {fact.kind}, expected a plain torch.Tensor")
             if fact.dtype != spec.dtype or output.dtype != native.dtype:

@@ -4,7 +4,7 @@ import torch
 
 from ...errors import TaskError
 from ...records import Finding
-from ...tasks.changes import alike
+from ...tasks.inputs.perturbations import alike
 from .._case import Case, same_bits
 from .._error import error_against
 from .._protocol import Depth, passed

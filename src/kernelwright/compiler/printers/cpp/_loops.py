@@ -49,8 +49,8 @@ def unparallel(s: Statement) -> Statement:
 
 def shown_size(s: Loop) -> Expression:
     """Return a loop's extent where it is known outside of it; otherwise a block's size, or what to expect."""
-    if s.about:
-        return Literal(s.about, "int64")
+    if s.expected_extent:
+        return Literal(s.expected_extent, "int64")
     if isinstance(s.end, Arith) and s.end.sign == "min" and isinstance(s.end.left, Arith):
         return s.end.left.right
     return s.end

@@ -1,0 +1,106 @@
+"""Judge candidates that come from outside the search: a person, a script, a coding agent.
+
+Task, Candidate ─▶ verify ─▶ measure ─▶ Judgement
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..devices import detect
+from ..errors import InputError
+from ..flow import Options, staged
+from ..learn import learn_from
+from ..records import Budget, Candidate, RunStatus
+from ..search import Judgement, OnEvent, Search, check_choices, judge_one, usable_languages
+from ..store import Store
+from ..tasks import Target, load_candidate, load_task
+
+__all__ = ["Ask", "Judgement", "judge", "judging"]
+
+Ask = Callable[[str | Path | Candidate, bool], Judgement]
+"""`ask(candidate, screen)`: judge one candidate, in full or as far as a search would to rank it."""
+
+
+def judge(
+    target: Target,
+    candidate: str | Path | Candidate,
+    *,
+    screen: bool = False,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    max_elements: int | None = None,
+    run: str = "",
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Judgement:
+    """Verify one candidate and measure it against the native op.
+
+    Args:
+        target: The task.
+        candidate: A source file, `file:symbol`, a solution's JSON file, a folder, or a `Candidate`.
+        screen: Only verify and time it on the search workloads, which is never enough to accept it.
+        device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
+        baselines: Native forms to measure against, as for `optimize`.
+        max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
+        run: An earlier run of judgements to go on with, so that it is known how many were tried.
+        store: Folder of the run store; by default the user's.
+        on_event: Called with each event while it happens.
+
+    Raises:
+        TaskError: the target is no task, or the candidate no candidate.
+    """
+    task = load_task(target, max_elements=max_elements)
+    one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+    usable_languages((one.language,), detect(device))  # says at once where there is none
+    with judging(
+        task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
+    ) as ask:  # fmt: skip
+        return ask(one, screen)
+
+
+@contextmanager
+def judging(
+    target: Target,
+    *,
+    device: str | None = None,
+    baselines: Sequence[str] = (),
+    max_elements: int | None = None,
+    run: str = "",
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[Ask]:
+    """Open the judge of a task for candidates that come one by one.
+
+    Together they are one run, so that the acceptance of the best knows from how many it was picked. `run`
+    goes on with an earlier one, which keeps the baselines that it began with.
+
+    Raises:
+        InputError: `run` is of another task, or a search.
+    """
+    task, used = load_task(target, max_elements=max_elements), detect(device)
+    options: Options = {
+        "device": used.torch_device, "tuner": "", "judged": True, "max_elements": max_elements,
+        "baselines": check_choices(task, baselines=baselines),
+    }  # fmt: skip
+    with Store(store) as kept:
+        if run:
+            record = kept.run(run)
+            if record.task != task.key or "judged" not in record.options:
+                raise InputError(
+                    f"run {record.id} is no series of judgements of {task.name}; leave the run out to begin one"
+                )
+        else:
+            record = kept.create_run(task, device=used.fingerprint, budget=Budget(), seed=0, options=options)
+        setting = Search.of(kept, record, used, on_event)
+        with setting.supervised(), staged(setting) as (_, _, judge_of):
+
+            def ask(candidate: str | Path | Candidate, screen: bool) -> Judgement:
+                one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+                judgement = judge_one(setting, one, judge_of, screen=screen)
+                kept.finish_run(record.id, RunStatus.RUNNING, judgement.model_dump(mode="json"))
+                return judgement
+
+            yield ask
+            kept.finish_run(record.id, RunStatus.FINISHED)
+            learn_from(kept, record.id)

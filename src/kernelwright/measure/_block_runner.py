@@ -1,0 +1,255 @@
+"""One workload's place in a measurement: its content, its variants, and how a block of them is run."""
+
+import copy
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from ..devices import Monitor
+from ..records import Block, Contract, Workload
+from ..sandbox import Fetched, Reply, settle
+from ..tasks import Problem, keeps_weights, one_thread
+from ._content import Content
+from ._layout import Layout, bytes_of
+from ._noise import Noise
+from ._outputs import Tolerance, difference
+from ._startup import CANDIDATE
+from ._variants import VariantWorker
+
+Phase = Literal["prescreen", "screen", "measure", "confirm", "warm"]
+COMPILE_LIMIT_S = 180.0
+"""Seconds of a first call, in which a baseline may compile."""
+_BLOCK_US = 3000.0
+"""Microseconds that one variant's calls in a block should take at least; waking it and its reply take 350 to 450 more."""
+_COLD_BLOCK_US = 6000.0
+"""The same with cold caches, where the word to go and the reply take 200 to 350 microseconds."""
+_LONG_BLOCK_US = 1e6
+"""Microseconds that all variants' calls in a block should take at most: a baseline a hundred times slower leaves time for
+rounds. What a block costs beside its calls weighs more then, alike for all variants: ratios can only come nearer to one."""
+_MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
+_MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
+_MOST_ARGUMENT_BYTES = 16 << 20
+"""Bytes of the arguments of a warm block's calls, so that they stay in the last level."""
+_SHARED_SHARE = 0.02
+_CALL_LIMIT_S = 20.0
+
+
+class OutOfTimeError(Exception):
+    """The run's time was up before the first block."""
+
+
+class WrongOutputError(Exception):
+    """A timed call gave something else than the baseline."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When a measurement ends, by `time.monotonic`."""
+
+    soft: float
+    """No new round starts after it."""
+    hard: float
+    """No new block starts after it."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until no new block starts."""
+        return self.hard - time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether no new block starts."""
+        return self.left_s <= 0
+
+
+class BlockRunner:
+    """What one workload needs to be measured; variants join it one by one, each warmed up."""
+
+    def __init__(
+        self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
+        random: Random, monitor: Monitor, *, cold: bool,
+    ) -> None:  # fmt: skip
+        self.workload, self.variants = workload, list[VariantWorker]()
+        self._problem, self._content, self._allowed = problem, content, allowed
+        self._layout, self._random, self._monitor, self.cold = layout, random, monitor, cold
+        self._calls, self._noise = 1, Noise()
+
+    @property
+    def contract(self) -> Contract:
+        """The task's contract."""
+        return self._problem.task.contract
+
+    def join(self, variant: VariantWorker, ends: Ends) -> None:
+        """Give the variant a state and a random number of calls on content that is not timed, and take it in.
+
+        Raises:
+            WorkerFailure: it does not run.
+            OutOfTimeError: the time was up before.
+        """
+        give_state(self._problem, self.workload, [variant])
+        for i in range(1 + self._random.randrange(3)):
+            if ends.over:
+                raise OutOfTimeError
+            reply, _ = self._visit(variant, [self._content.draw()], 1, fetch=0, limit_s=COMPILE_LIMIT_S)
+            if i == 0 and not variant.first_call_us:
+                variant.first_call_us = reply.time_us
+        if variant.kept is not None and not variant.checked:
+            self._check(variant, variant.kept)
+        self.variants.append(variant)
+
+    def _check(self, variant: VariantWorker, seed: int) -> None:
+        """Hold an answer of a baseline that keeps its weights against the reference's with these weights.
+
+        The weights are drawn again from their seed, once: in blocks the others have fresh ones, with which it
+        cannot be compared.
+        """
+        given = self._content.draw()
+        _, fetched = self._visit(variant, [given], 1, fetch=0)
+        state = self._problem.state(self.workload, seed)
+        right = self._problem.run_reference(self.workload, given, state).outputs
+        if wrong := difference(fetched.outputs, right, self._allowed):
+            raise WrongOutputError(wrong)
+        variant.checked = True
+
+    def warmed(self) -> "BlockRunner":
+        """Return the same place with caches left as they are, calls chosen anew."""
+        warm = copy.copy(self)
+        warm.cold, warm._calls, warm._noise = False, 1, Noise()
+        warm.choose_calls()
+        return warm
+
+    def choose_calls(self) -> None:
+        """Let a block have as many calls as make the fastest variant's part of it long enough to time.
+
+        Every variant makes so many once, that its memory has grown before the first block.
+        """
+        if self.contract.mutates:
+            return
+        sets, wanted_us = [self._content.draw()], _COLD_BLOCK_US if self.cold else _BLOCK_US
+        each_us = [max(1.0, self._call_us(variant, sets, wanted_us)) for variant in self.variants]
+        long = max(1, int(_LONG_BLOCK_US / sum(each_us)))
+        self._calls = min(int(wanted_us / min(each_us)) + 1, self._most_calls(), long)
+        if self._calls > 1:
+            sets = self._content.several(self._calls)
+            for variant in self.variants:
+                self._visit(variant, sets, self._calls, fetch=0)
+
+    def _call_us(self, variant: VariantWorker, sets: list[list[object]], enough_us: float) -> float:
+        """Return what a call takes, without what every block costs beside its calls if that may matter."""
+        once, tried = self._shortest_us(variant, sets, 1), min(_TRIED_CALLS, self._most_calls())
+        if self.cold or tried == 1 or once > enough_us:
+            return once
+        return (self._shortest_us(variant, sets, tried) - once) / (tried - 1)
+
+    def _shortest_us(self, variant: VariantWorker, sets: list[list[object]], calls: int) -> float:
+        return min(self._visit(variant, sets, calls, fetch=0)[0].time_us for _ in range(2))
+
+    def _most_calls(self) -> int:
+        """Return how many calls a block has room for, one at least, each with a set of its own: none is answered twice.
+
+        Cold, the flush has put the sets out of cache; weights, which all calls share, would be warm from the second on.
+        """
+        held, shared = bytes_of(self.workload.outputs), bytes_of(self.workload.state)
+        given = bytes_of(self.workload.arguments)
+        if not self.cold:
+            room = _MOST_OUTPUT_BYTES // max(1, held), _MOST_ARGUMENT_BYTES // max(1, given)
+            return max(1, min(_MOST_CALLS, self._content.most, *room))
+        own = given + held
+        if shared > _SHARED_SHARE * own:
+            return 1
+        return max(1, min(_MOST_COLD_CALLS, _MOST_COLD_BYTES // max(1, own)))
+
+    def block(self, phase: Phase) -> Block:
+        """Run every variant once on the same fresh bytes and compare what came out.
+
+        Raises:
+            WorkerFailure: a variant does not run any more.
+            WrongOutputError: the candidate's output is not the baseline's.
+        """
+        give_state(self._problem, self.workload, self.variants)
+        sets = self._content.several(self._calls)
+        order = self._random.sample(self.variants, len(self.variants))
+        look = self._random.randrange(self._calls)
+        for variant in order:
+            variant.worker.release()
+            if variant.kept is not None and not self.cold:
+                # The others' weights were just written, and lie in a cache.
+                self._visit(variant, [self._content.draw()], 1, fetch=0)
+        replies: dict[str, Reply] = {}
+        fetched: dict[str, Fetched] = {}
+        for variant in order:
+            replies[variant.name], fetched[variant.name] = self._visit(variant, sets, self._calls, fetch=look)
+        self._compare(fetched)
+        times = {name: reply.time_us / self._calls for name, reply in replies.items()}
+        return Block(
+            workload=self.workload.name,
+            order=tuple(variant.name for variant in order),
+            calls=self._calls,
+            times_us=times,
+            fetch_us={name: f.time_us for name, f in fetched.items() if not f.frozen},
+            fetch_cpu_us={name: f.cpu_us for name, f in fetched.items() if not f.frozen},
+            cpu_us={name: reply.cpu_us / self._calls for name, reply in replies.items()},
+            device_us={name: r.device_us / self._calls for name, r in replies.items() if r.device_us},
+            conditions=self._monitor.look(),
+            phase=phase,
+            repeated=self._noise.disturbed(times),
+        )
+
+    def _visit(
+        self,
+        variant: VariantWorker,
+        sets: list[list[object]],
+        calls: int,
+        *,
+        fetch: int,
+        limit_s: float = _CALL_LIMIT_S,
+    ) -> tuple[Reply, Fetched]:
+        """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
+        variant.worker.release()
+
+        def fill() -> None:
+            self._layout.fill()
+            if self.cold:
+                self._layout.flush_caches()
+            settle()
+
+        with one_thread():  # so that there is next to nothing for `settle` to wait for
+            numbers = variant.worker.bind_all(self._layout.place(sets), self.workload.outputs)
+            asked = [numbers[i % len(numbers)] for i in range(calls)]
+            reply = variant.worker.call(asked, deadline_s=limit_s, fill=fill)
+        return reply, _handed_over(variant, reply, calls, fetch, limit_s)
+
+    def _compare(self, fetched: dict[str, Fetched]) -> None:
+        """Hold the candidate's outputs against those of the first baseline with the same weights."""
+        others = [name for name in fetched if name != CANDIDATE and not keeps_weights(name)]
+        if CANDIDATE not in fetched or not others:
+            return
+        baseline = "eager" if "eager" in others else others[0]
+        if fetched[baseline].frozen and not fetched[CANDIDATE].frozen:
+            raise WrongOutputError("a timed call's output is not what was declared")
+        wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, self._allowed)
+        if wrong:
+            raise WrongOutputError(f"in a timed call, {wrong}")
+
+
+def give_state(problem: Problem, workload: Workload, variants: Sequence[VariantWorker]) -> None:
+    """Give every variant the same fresh parameters and buffers; those that keep their first ones are left alone."""
+    seed, taking = secrets.randbits(48), [variant for variant in variants if variant.kept is None]
+    state = problem.state(workload, seed) if taking else {}
+    for variant in taking:
+        variant.take(state, seed)
+
+
+def _handed_over(variant: VariantWorker, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:
+    """Fetch the outputs of one call; of all calls, for their time, where the worker runs on while they are copied."""
+    wanted = variant.worker.fetch(reply.first + asked, deadline_s=limit_s)
+    if wanted.frozen:
+        return wanted
+    rest = [variant.worker.fetch(reply.first + i, deadline_s=limit_s) for i in range(calls) if i != asked]
+    everything = (wanted, *rest)
+    return replace(
+        wanted, time_us=sum(f.time_us for f in everything), cpu_us=sum(f.cpu_us for f in everything)
+    )

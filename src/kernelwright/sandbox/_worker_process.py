@@ -1,0 +1,148 @@
+"""A worker's life: made ready, loaded, looked at, killed. `Worker` adds what is asked of the candidate.
+
+Covers: every operation ends by its deadline or the worker is killed; the process is looked at from outside.
+Does not cover: what the answers mean.
+"""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from . import _cuda, _inspection
+from ._channel import Message
+from ._connection import Connection
+from ._memory import may_read
+from ._namespaces import BUILD_FOLDER
+from ._output_transfer import OutputTransfer
+from ._types import Audit, Loaded, Payload, Seen, WatchMode
+
+_COMPILING = frozenset({"triton", "opencl", "wgsl"})
+"""Languages whose runtimes compile in the worker, and load what they wrote."""
+_COUNT = TypeAdapter(int)
+_COUNTS = TypeAdapter(dict[str, int])
+_NAMES = TypeAdapter(tuple[str, ...])
+
+
+class WorkerProcess:
+    """One process with one candidate; a context manager that kills it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._transfer = OutputTransfer(connection)
+        self.loaded = Loaded("", "", 0.0)
+        """Proof of what was loaded."""
+        self._libraries: frozenset[str] = frozenset()
+        self._compiles = False
+        self.reads_frozen = False
+        """Whether outputs are read out of the stopped process, which needs the kernel's leave and no GPU."""
+
+    @property
+    def pid(self) -> int:
+        """Process id, as the judge sees it."""
+        return self._connection.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return not self._connection.dead
+
+    def make_ready(self, deadline_s: float) -> None:
+        """Wait until the worker has closed itself in; `Pool.worker` has done so already."""
+        self._connection.ask({"op": "ready"}, deadline_s)
+        self.reads_frozen = may_read(self.pid)
+
+    def load(self, payload: Payload, threads: int, deadline_s: float) -> Loaded:
+        """Load the payload; `Pool.worker` has done so already."""
+        message: Message = {
+            "op": "load",
+            "candidate": payload.candidate.model_dump(mode="json"),
+            "init": list(payload.init),
+            "outputs": [o.model_dump(mode="json") for o in payload.outputs],
+            "device": payload.device,
+            "mode": payload.mode,
+            "gradient": None if payload.gradient is None else asdict(payload.gradient),
+            "threads": threads,
+            "watched": payload.watched,
+            "alone": None if payload.alone is None else asdict(payload.alone),
+        }
+        self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
+        start = time.perf_counter_ns()
+        if payload.watched:
+            self._libraries = _inspection.libraries(self.pid)
+            self._compiles = payload.candidate.language in _COMPILING
+        reply = self._connection.ask(message, deadline_s)
+        setup_us = (time.perf_counter_ns() - start) / 1000
+        if reply.get("content") != payload.candidate.key:
+            raise self._connection.reject(f"loaded {str(reply.get('content'))[:40]!r}, not the candidate")
+        prepares = reply.get("prepares") is True
+        self.loaded = Loaded(payload.candidate.key, payload.candidate.entry, setup_us, prepares)
+        return self.loaded
+
+    def audit(self, *, deadline_s: float = 10.0) -> Audit:
+        """Look at the process, from outside and from inside."""
+        reply = self._connection.ask({"op": "audit"}, deadline_s)
+        return Audit(
+            threads=_inspection.threads(self.pid),
+            processes=len(_inspection.descendants(self.pid)),
+            descriptors=_inspection.descriptors(self.pid),
+            cpu_us=_inspection.cpu_us(self.pid),
+            rss_bytes=_inspection.rss_bytes(self.pid),
+            flags=self._transfer.parse(_NAMES, reply, "flags"),
+            patched=self._transfer.parse(_NAMES, reply, "patched"),
+            environment=self._transfer.parse(_NAMES, reply, "environment"),
+            folder=str(reply.get("folder"))[:200],
+        )
+
+    def watch(self, mode: WatchMode, *, deadline_s: float = 60.0) -> None:
+        """Let a watched worker forget what it saw, and go on in a mode.
+
+        `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise.
+        """
+        self._connection.ask({"op": "watch", "mode": mode}, deadline_s)
+
+    def seen(self, *, deadline_s: float = 10.0) -> Seen:
+        """Return what the calls since the last `watch` were made of."""
+        reply = self._connection.ask({"op": "seen"}, deadline_s)
+        loaded = _inspection.libraries(self.pid) - self._libraries
+        return Seen(
+            operators=self._transfer.parse(_COUNTS, reply, "operators"),
+            launches=self._transfer.parse(_COUNT, reply, "launches"),
+            libraries=tuple(sorted(filter(None, map(self._told, loaded)))),
+        )
+
+    def _told(self, path: str) -> str:
+        """Say which library it is: by name where it is installed, by its path where the worker wrote it.
+
+        What was built of the candidate, and what its language's runtime compiles in the worker, is left out.
+        """
+        staged = self._connection.staged
+        if path.startswith((f"{BUILD_FOLDER}/", f"{staged / 'build'}/")):
+            return ""
+        if Path(path).is_file() and not path.startswith(f"{staged}/"):
+            name = Path(path).name
+            return "" if ".cpython-" in name or ".abi3." in name else name
+        return "" if self._compiles else path
+
+    def cpu_us(self) -> float:
+        """Return the CPU microseconds that the process has used since its start, measured outside.
+
+        It runs on afterwards, so that a second look shows what it does unasked.
+        """
+        self._connection.freezer.thaw()
+        return _inspection.cpu_us(self.pid)
+
+    def running(self) -> bool:
+        """Tell whether a thread of it has a processor or waits for one, however busy the machine is."""
+        self._connection.freezer.thaw()
+        return _inspection.running(self.pid) > 0
+
+    def probe(self, message: Message, *, deadline_s: float = 10.0) -> Message:
+        """Let the worker try what its layers are to prevent; for `Pool.layers`."""
+        return self._connection.ask({**message, "op": "probe"}, deadline_s)
+
+    def kill(self) -> None:
+        """Kill the worker and everything it started; nothing to do where it is dead."""
+        self._connection.kill()
+        self._transfer.close()

@@ -1,0 +1,282 @@
+"""What a worker holds: the candidate, its state, argument sets over arenas, outputs not yet released."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from ..languages import Language, get_language
+from ..languages.prepared import Prepared, PreparedModule, prepared
+from ..records import Candidate, TensorSpec
+from . import _cuda
+from ._channel import Message
+from ._gradient import differentiated
+from ._memory import mapped
+from ._operator_isolation import silenced
+from ._self_report import flatten, output_fact, places, span
+from ._types import Gradient, OperatorIsolation
+from ._watch import Watch
+
+_ALIGNMENT = 64
+_OUTPUTS = 0
+_POISON = 0xFF
+_POISONED_BLOCKS, _POISONED_BYTES = 8, 256 << 20
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@functools.cache
+def language(name: str) -> Language:
+    """Return a language, looked up once in this process; zygotes look up the common ones."""
+    return get_language(name)
+
+
+class WorkerState:
+    """The candidate and its tensors."""
+
+    def __init__(self) -> None:
+        self.watch: Watch | None = None
+        """Looks at what calls are made of, in workers that are never timed."""
+        self.device_us = 0.0
+        """Microseconds of the latest calls by a GPU's own clock; 0 on a CPU."""
+        self._kernel: Callable[..., Any] | None = None
+        self._prepared: Prepared | PreparedModule | None = None
+        self._gradient: Gradient | None = None
+        self._style = "function"
+        self._device, self._fence = "cpu", _cuda.Fence("cpu")
+        self._arenas: dict[int, Tensor] = {}
+        self._sets: dict[int, Call] = {}
+        self._next_set = 1
+        self._state: dict[str, Tensor] = {}
+        self._kept: list[tuple[Any, tuple[Any, ...]]] = []
+        self._untouched: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def load(self, request: Any, build: Path) -> Message:
+        """Load the candidate; its key is computed before any of its code runs."""
+        candidate = Candidate.model_validate(request["candidate"])
+        content, self._style, self._device = candidate.key, candidate.style, request["device"]
+        outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
+        self._fence = _cuda.Fence(self._device)
+        if request["watched"]:
+            self.watch = Watch()
+            self.watch.install(candidate.language)
+        silence = self._silenced(request["alone"])
+        kernel = language(candidate.language).load(candidate, build, outputs)
+        if self.watch is not None:
+            kernel = self.watch.around(kernel, candidate.language)
+        if self._style == "module":
+            kernel = kernel(*request["init"]).to(self._device)
+            kernel.train(request["mode"] == "train")
+        self._kernel = kernel
+        self._prepared = None if self._style == "destination" else prepared(kernel)
+        if request["gradient"] is not None and self._style != "destination":
+            if self._prepared is not None:
+                raise ValueError(
+                    "prepare is declared, but gradients of a backward task go through the weights"
+                )
+            self._gradient = Gradient(**request["gradient"])
+        if silence is not None:
+            silence()
+        return {"content": content, "symbol": candidate.entry, "prepares": self._prepared is not None}
+
+    def map(self, arena: int, descriptor: int, size_bytes: int) -> None:
+        """Map shared memory; number 0 is this worker's own output region."""
+        self._arenas[arena] = mapped(descriptor, size_bytes)
+        os.close(descriptor)
+
+    def unmap(self, arena: int) -> Message:
+        """Forget shared memory; it goes when the last tensor over it does."""
+        self._arenas.pop(arena, None)
+        return {}
+
+    def bind(self, sets: list[Any], outputs: list[Any]) -> list[int]:
+        """Make argument sets: new tensor objects with storages of their own over the slots' bytes."""
+        if self._kernel is None:
+            raise RuntimeError("nothing is loaded")
+        specs = tuple(TensorSpec.model_validate(o) for o in outputs)
+        kernel = self._prepared or self._kernel
+        if self._style == "destination" and specs:
+            kernel = self._kernel.bind(specs)  # type: ignore[attr-defined]  # by the style it has it
+        if self._gradient is not None:
+            kernel = differentiated(kernel, self._gradient, self._style)
+        numbers = range(self._next_set, self._next_set + len(sets))
+        self._next_set = numbers.stop
+        for number, arguments in zip(numbers, sets, strict=True):
+            self._sets[number] = kernel, tuple(self._argument(a) for a in arguments)
+        _poison_heap(specs)
+        self._fence.clear()
+        return list(numbers)
+
+    def plan(self, sets: list[int]) -> list[Call]:
+        """Return what to call with what; state follows the arguments but for modules, which hold it."""
+        state = () if self._style == "module" else tuple(self._state.values())
+        return [(kernel, (*arguments, *state)) for kernel, arguments in (self._sets[n] for n in sets)]
+
+    def prepare(self) -> Message:
+        """Let the candidate pack its weights now, where it declares `prepare` and they changed."""
+        with self._untouched():
+            if isinstance(self._prepared, PreparedModule):
+                self._prepared.follow()
+            elif self._prepared is not None:
+                self._prepared.follow(*self._state.values())
+        return {}
+
+    def run(self, plan: list[Call]) -> list[Any]:
+        """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
+        watch = self.watch
+        self._fence.begin()
+        results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
+        self.device_us = self._fence.wait()
+        self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
+        return [places(r) for r in results]
+
+    def fetch(self, index: int, capacity: int) -> Message:
+        """Copy one call's outputs into the output region, if they fit, and say what they are."""
+        return {**self.facts(index), **self._copy_out(flatten(self._kept[index][0]), capacity)}
+
+    def facts(self, index: int) -> Message:
+        """Say what one call's outputs are."""
+        result, arguments = self._kept[index]
+        tensors = flatten(result)
+        inputs = [span(t) for t in _tensors([*arguments, *self._module_state()])]
+        return {"facts": [asdict(output_fact(t, n, inputs, tensors)) for n, t in enumerate(tensors)]}
+
+    def state(self, capacity: int) -> Message:
+        """Copy parameters and buffers into the output region, if they fit."""
+        state = self._current_state()
+        tensors = list(state.values())
+        described = [[n, list(t.shape), _name(t.dtype)] for n, t in state.items()]
+        return {"tensors": described, **self._copy_out(tensors, capacity)}
+
+    def set_state(self, tensors: list[Any], *, in_place: bool) -> Message:
+        """Take state by name: strict names, shapes and dtypes for modules, in order for everything else.
+
+        In place, tensors that are not named stay as they are.
+        """
+        given = {name: self._slot(slot).contiguous().clone() for name, slot in tensors}
+        current = self._current_state()
+        if self._style == "module" or current:
+            _require_fit({n: t for n, t in current.items() if n in given} if in_place else current, given)
+        if in_place:
+            for name, tensor in given.items():
+                current[name].copy_(tensor)
+        elif self._style == "module":
+            replaced = self._prepared is not None
+            self._kernel.load_state_dict(given, strict=True, assign=replaced)  # type: ignore[union-attr]  # of style module it is a torch module
+        else:
+            self._state = given
+            if isinstance(self._prepared, Prepared):
+                self._prepared.names = tuple(given)
+        return {}
+
+    def release(self) -> Message:
+        """Fill what is kept with poison, then drop it, and every argument set."""
+        held = [a for _, arguments in self._sets.values() for a in arguments]
+        reserved = [span(t) for t in _tensors([*held, *self._module_state(), *self._state.values()])]
+        for result, _ in self._kept:
+            for tensor in _tensors(result):
+                a, b = span(tensor)
+                if not any(a < d and c < b for c, d in reserved):
+                    _poison(tensor)
+        self._kept.clear()
+        self._sets.clear()
+        return {}
+
+    def _silenced(self, alone: Any) -> Callable[[], None] | None:
+        """Put spoilt operators in place, if asked for, and return what sets them to work."""
+        if alone is None:
+            return None
+        begin, self._untouched = silenced(TypeAdapter(OperatorIsolation).validate_python(alone))
+        return begin
+
+    def _argument(self, argument: Any) -> Any:
+        if "slot" in argument:
+            return self._slot(argument["slot"])
+        if "list" in argument:
+            return [self._argument(a) for a in argument["list"]]
+        return argument["scalar"]
+
+    def _slot(self, slot: Any) -> Tensor:
+        dtype = getattr(torch, slot["dtype"])
+        shape, strides = slot["shape"], slot["strides"]
+        count = slot["nbytes"] // dtype.itemsize
+        if count == 0:
+            return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+        raw = self._arenas[slot["arena"]]
+        flat = torch.frombuffer(raw.numpy(), dtype=dtype, count=count, offset=slot["offset"])
+        return _cuda.to_device(flat, self._device).as_strided(shape, strides)
+
+    def _copy_out(self, tensors: list[Tensor], capacity: int) -> Message:
+        offsets, end = [], 0
+        for tensor in tensors:
+            offsets.append(end)
+            end += -(-tensor.numel() * tensor.element_size() // _ALIGNMENT) * _ALIGNMENT
+        if end > capacity:
+            return {"needs": end, "offsets": []}
+        for tensor, offset in zip(tensors, offsets, strict=True):
+            if tensor.numel():
+                raw = self._arenas[_OUTPUTS].numpy()
+                target = torch.frombuffer(raw, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
+                target.view(tensor.shape).copy_(tensor.detach())
+        return {"needs": end, "offsets": offsets}
+
+    def _module_state(self) -> list[Tensor]:
+        return list(self._current_state().values()) if self._style == "module" else []
+
+    def _current_state(self) -> dict[str, Tensor]:
+        if self._style != "module" or self._kernel is None:
+            return self._state
+        return dict(self._kernel.state_dict())  # type: ignore[attr-defined]  # by the style it has it
+
+
+def _require_fit(current: dict[str, Tensor], given: dict[str, Tensor]) -> None:
+    if current.keys() != given.keys():
+        missing, extra = sorted(given.keys() - current.keys()), sorted(current.keys() - given.keys())
+        raise ValueError(
+            f"state does not fit: the candidate lacks {missing} and has {extra} beyond the task's"
+        )
+    for name, tensor in current.items():
+        new = given[name]
+        if tensor.shape != new.shape or tensor.dtype != new.dtype:
+            raise ValueError(
+                f"state {name!r} is {_name(tensor.dtype)}{list(tensor.shape)}; "
+                f"expected {_name(new.dtype)}{list(new.shape)}"
+            )
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _poison(tensor: Tensor) -> None:
+    if tensor.layout is torch.strided and tensor.is_contiguous() and tensor.numel():
+        tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
+
+
+def _poison_heap(specs: tuple[TensorSpec, ...]) -> None:
+    """Leave poison where the allocator will next put outputs, so that bytes never written show.
+
+    Several blocks at once, so that a small allocation in between does not use up the only one.
+    """
+    for spec in specs:
+        first = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype))
+        copies = min(_POISONED_BLOCKS, _POISONED_BYTES // max(1, first.numel() * first.element_size()))
+        blocks = [first, *(torch.empty_like(first) for _ in range(copies))]
+        for block in blocks:
+            _poison(block)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

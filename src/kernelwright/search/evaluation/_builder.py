@@ -1,0 +1,89 @@
+"""Builds beside the judge: a few threads, each of which waits for one compiler."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from ...languages import Language
+from ...records import Build, BuildStatus, Candidate
+from ..proposals._scheduler import Trial
+
+_LEAST_S, _MOST_S = 1.0, 120.0
+"""Seconds that one build may take, whatever is left of the run's time."""
+
+
+class Builder:
+    """Build trials ahead of the judge and hand them over in order.
+
+    On a CPU the compiler would disturb what is timed, so builds and timings take turns: a full batch is
+    built with nothing else going on. On a GPU they overlap. The first trial goes alone, so that the first kernel waits
+    for no other.
+    """
+
+    def __init__(
+        self,
+        languages: dict[str, Language],
+        *,
+        width: int,
+        overlap: bool,
+        left_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._languages = languages
+        self._width = width
+        self._overlap = overlap
+        self._left_s = left_s
+        self._threads = ThreadPoolExecutor(width, thread_name_prefix="build")
+        self._queue: deque[tuple[Trial, Future[Build] | None]] = deque()
+        self._filling, self._taken = True, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown(wait=kind is None, cancel_futures=True)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def building(self) -> int:
+        """How many of the waiting trials are built for, not known already."""
+        return sum(build is not None for _, build in self._queue)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether another trial should be given before the next is taken."""
+        width = self._width if self._taken else 1
+        if self._overlap:
+            return len(self._queue) < width
+        self._filling = not self._queue or (self._filling and len(self._queue) < width)
+        return self._filling
+
+    def give(self, trial: Trial, *, known: bool) -> None:
+        """Start building a trial; one whose evaluation is known needs none, and one without a source has failed."""
+        self._queue.append((trial, None if known else self._threads.submit(self._built, trial)))
+
+    def take(self) -> tuple[Trial, Build | None]:
+        """Wait for the oldest trial and return it with its build."""
+        if not self._overlap:
+            for _, build in self._queue:
+                if build is not None:
+                    build.result()
+        self._taken = True
+        trial, build = self._queue.popleft()
+        return trial, build.result() if build is not None else None
+
+    def build(self, candidate: Candidate) -> Build:
+        """Build one candidate now; mostly the build cache answers."""
+        deadline_s = max(_LEAST_S, min(_MOST_S, self._left_s()))
+        return self._languages[candidate.language].build(candidate, deadline_s=deadline_s)
+
+    def _built(self, trial: Trial) -> Build:
+        if trial.fault:
+            return Build(status=BuildStatus.FAILED, diagnostics=trial.fault)
+        return self.build(trial.candidate)

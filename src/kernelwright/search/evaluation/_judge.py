@@ -1,0 +1,49 @@
+"""Open the judge of a run, and ask it again what it decided."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ...measure import decide
+from ...records import Bound, BoundTerm, Contract, Decision, Evaluation
+from ...tasks import Problem
+from ..run._run import Search
+from ._protocol import Judge
+from .acceptance import Acceptance
+
+
+@contextmanager
+def open_judge(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Judge]:
+    """Yield the judge of a run and close its workers in the end."""
+    with Acceptance(
+        problem, setting.device, bounds, setting.names("baselines"), setting.timing,
+        languages=setting.names("languages"), emit=setting.emit,
+    ) as judge:  # fmt: skip
+        yield judge
+        for note in judge.notes:
+            setting.emit("baseline", message=f"not measured: {note}")
+
+
+def recheck(evaluation: Evaluation, bounds: Sequence[Bound], contract: Contract) -> bool:
+    """Decide again from the stored blocks and tell whether it comes out the same.
+
+    Bounds count as they were in the decision: an alarm may have had the peaks measured again since the run
+    began. What was not built has no blocks and nothing to decide.
+    """
+    if evaluation.verdict is None:
+        return True
+    known = {w.workload: w.bound_us for w in evaluation.decision.workloads if w.bound_us}
+    held = [_bound_at(b, known.get(b.workload, b.time_us)) for b in bounds]
+    again = decide(evaluation.timing, evaluation.verdict, held, contract, tried=evaluation.tried)
+    return _essence(again) == _essence(evaluation.decision)
+
+
+def _bound_at(bound: Bound, time_us: float) -> Bound:
+    """Return a bound of so many microseconds, with the same slack."""
+    term = BoundTerm(name="decided", amount=time_us, unit="bytes", peak=1e6, source="the decision")
+    return bound.model_copy(update={"terms": (term,)})
+
+
+def _essence(decision: Decision) -> Decision:
+    """Leave out the bound's own figures, which were given."""
+    workloads = tuple(w.model_copy(update={"bound_us": 0.0}) for w in decision.workloads)
+    return decision.model_copy(update={"bound_us": 0.0, "workloads": workloads})

@@ -1,0 +1,347 @@
+"""The judge of a run: verify, measure, confirm and decide, in the order that fails cheapest.
+
+Covers: one set of warm baselines and expected values for a whole run; fresh seeds and fresh processes for
+every acceptance; wall seconds by stage.
+Does not cover: what to try next.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+
+from ...bound import bound
+from ...config import Settings
+from ...devices import Device, peaks_of
+from ...errors import BusyError
+from ...measure import Bench, Phase, decide, worth_confirming
+from ...records import (
+    Bound,
+    Build,
+    Candidate,
+    CheckStatus,
+    Decision,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Split,
+    TensorSpec,
+    Timing,
+    Verdict,
+    VerdictStatus,
+    Workload,
+)  # fmt: skip
+from ...sandbox import Pool
+from ...tasks import Problem
+from ...verify import Admission, Depth, Oracle, admit, precompute, verify
+from ._stages import Stages
+
+HARNESS_VERSION = 10
+"""Raised where a change of the judge makes earlier evaluations incomparable."""
+BASELINES = ("eager", "compile")
+"""What a candidate must beat where nothing else was asked for."""
+_SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S = 20.0, 120.0, 40.0, 30.0
+_MOST_CONFIRM = 2
+"""Confirm workloads that are timed; all of them are verified."""
+_LEAST_SHARE = 0.5
+"""A confirm workload that is timed is at least this share of the smallest search workload, because overheads rule small
+ones; where only some search workloads are asked for, the largest of them is at least this share of it too."""
+
+
+class Acceptance:
+    """Opened once for a run; a context manager.
+
+    Example:
+        >>> from kernelwright.devices import detect
+        >>> from kernelwright.tasks import Problem, load_task
+        >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
+        >>> judge.harness
+        'kernelwright-10:eager,compile'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        device: Device,
+        bounds: Sequence[Bound],
+        baselines: tuple[str, ...] = (),
+        timing: Callable[[], AbstractContextManager[object]] = nullcontext,
+        settings: Settings | None = None,
+        languages: Sequence[str] = (),
+        emit: Callable[..., None] = lambda *_, **__: None,
+    ) -> None:
+        """Prepare; workers start when they are needed.
+
+        Args:
+            problem: What is computed.
+            device: What is timed.
+            bounds: The least time by workload.
+            baselines: What to beat; `eager` and `compile` by default.
+            timing: Made and entered around everything that is timed; holds the device's lock, or raises
+                `BusyError` where others have it until time is up.
+            settings: Sandbox and caches; from the environment by default.
+            languages: What candidates will be written in, so that their workers' zygotes start beside other work.
+            emit: Told what there is to see before the first evaluation is done.
+        """
+        self._baselines = names = baselines or BASELINES
+        self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
+        self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, emit
+        self._device, self._settings = device, settings or Settings.from_environment()
+        self._languages = tuple(languages)
+        self._peaks_again = self._isolation_said = self._verified_said = False
+        self._natives = [problem.baseline(name, problem.task.workloads[0]) for name in names]
+        self._pool = Pool(self._settings, device=device.torch_device)
+        self._bench = Bench(problem, self._pool, device, baselines=names)
+        self._oracle = Oracle(problem)
+        self._admission: Admission | None = None
+        self._precomputed_s = 0.0
+
+    def __enter__(self) -> "Acceptance":
+        self._pool.prepare(languages=self._languages)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bench.close()
+        self._pool.close()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say which baselines are absent, and why."""
+        return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
+
+    def precompute(self) -> None:
+        """Work out what the first call of a screening is held to; its time is a stage of the first verification."""
+        begun = time.monotonic()
+        precompute(self._oracle)
+        self._precomputed_s += time.monotonic() - begun
+
+    def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept.
+
+        The first one that is right is said to be, before any baseline starts; then it is looked at against the first
+        baseline alone, and that is said too, before the others start.
+        """
+        stages = Stages(deadline_s)
+        verdict, timing = self._verify(candidate, build, "screen", stages), None
+        if verdict.status is VerdictStatus.ACCEPTED:
+            self._emit_verified(candidate)
+            if not self._bench.ready(self._problem.task.split(Split.SEARCH)):
+                timing, verdict = self._prescreen(candidate, build, verdict, stages)
+            if timing is None:
+                timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
+        decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
+        return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
+
+    def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
+        """Verify a candidate in full, hidden workloads included, and time nothing."""
+        stages = Stages(deadline_s)
+        verdict = self._verify(candidate, build, "full", stages)
+        decision = decide(None, verdict, self._bounds, self._problem.task.contract)
+        return _evaluation(candidate, build, verdict, None, decision, "full", stages)
+
+    def accept(
+        self,
+        candidate: Candidate,
+        build: Build,
+        *,
+        workloads: Sequence[str] = (),
+        tried: int = 1,
+        deadline_s: float = math.inf,
+    ) -> Evaluation:
+        """Put a candidate through everything: hidden workloads, full timing, confirmation, decision.
+
+        It is verified on every workload, and timed on the search workloads named, or on all. Where time is
+        up before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
+        """
+        stages, confirmation, timing = Stages(deadline_s), None, None
+        self._emit_isolation()
+        contract = self._problem.task.contract
+        verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
+        if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
+            timing, verdict = self._measure(candidate, build, "measure", verdict, stages, workloads, tried)
+            if worth_confirming(timing, verdict, self._bounds, contract, tried=tried) and not stages.over:
+                confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages, workloads)
+        decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
+        if "faster-than-physics" in decision.alarms and self._raised_bounds():
+            decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
+        open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
+        stage = "screen" if open_still and stages.over else "full"
+        joined = _together(timing, confirmation)
+        return _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+
+    def _emit_verified(self, candidate: Candidate) -> None:
+        """Say once that there is a kernel that is right on the search workloads."""
+        if not self._verified_said:
+            self._verified_said = True
+            self._say("verified", candidate=candidate.key, language=candidate.language)
+
+    def _emit_isolation(self) -> None:
+        """Say once which layers a probe found to hold around what is accepted here."""
+        if not self._isolation_said:
+            self._isolation_said = True
+            self._say("isolation", layers=list(self._pool.layers))
+
+    def _prescreen(
+        self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages
+    ) -> tuple[Timing | None, Verdict]:
+        """Say how a candidate does against the first baseline, while the others are still to start.
+
+        Returns:
+            What was timed where that is the end of it, and with what verdict: who is far slower than one baseline
+            on every workload needs no other. Else nothing.
+        """
+        timing, found = self._measure(candidate, build, "prescreen", verdict, stages)
+        seen = decide(timing, found, self._bounds, self._problem.task.contract)
+        if seen.speedup is not None:
+            self._say(
+                "prescreen",
+                candidate=candidate.key,
+                baseline=seen.baseline,
+                speedup=seen.speedup.model_dump(mode="json"),
+                time_us=seen.time_us,
+            )
+        over = seen.status in {DecisionStatus.SLOWER, DecisionStatus.REJECTED}
+        return (timing, found) if over else (None, verdict)
+
+    def _admitted(self, verdict: Verdict, stages: Stages) -> Verdict:
+        """Add whether the task refuses wrong answers; worked out for the first candidate that asks."""
+        if verdict.status is not VerdictStatus.ACCEPTED:
+            return verdict
+        with stages("admit"):
+            try:
+                if self._admission is None:
+                    self._admission = admit(self._problem, oracle=self._oracle, deadline_s=stages.left_s)
+            except TimeoutError:
+                stages.over = True
+                return verdict
+        return _joined(verdict, [self._admission.finding])
+
+    def _raised_bounds(self) -> bool:
+        """Measure the device's peaks again, once, before an alarm is believed; tell whether a bound moved."""
+        if self._peaks_again:
+            return False
+        self._peaks_again = True
+        try:
+            with self._timing():
+                peaks = peaks_of(self._device, self._settings, refresh=True)
+        except BusyError:
+            return False
+        known = {w.name: w for w in self._problem.task.workloads}
+        new = tuple(bound(self._problem, known[b.workload], self._device, peaks) for b in self._bounds)
+        moved = new != self._bounds
+        self._bounds = new
+        return moved
+
+    def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
+        """Verify, while what the baselines need is imported; earlier that would delay the first build and worker."""
+        self._pool.prepare(self._natives)
+        if self._precomputed_s:
+            stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
+        with stages("verify"):
+            return verify(
+                self._problem,
+                candidate,
+                build,
+                pool=self._pool,
+                depth=depth,
+                deadline_s=stages.within(_VERIFY_S),
+                oracle=self._oracle if depth == "screen" else Oracle(self._problem),
+            )
+
+    def _measure(
+        self,
+        candidate: Candidate,
+        build: Build,
+        phase: Phase,
+        verdict: Verdict,
+        stages: Stages,
+        workloads: Sequence[str] = (),
+        tried: int = 1,
+    ) -> tuple[Timing | None, Verdict]:
+        """Measure one phase; none where time was up before it began, or others had the device until then."""
+        limit_s = {"prescreen": _SCREEN_S, "screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[
+            phase
+        ]
+        chosen = self._workloads(phase, verdict, workloads)
+        if phase != "prescreen":
+            if not self._bench.ready(chosen):
+                self._say("baselines", names=list(self._baselines), workloads=[w.name for w in chosen])
+            with stages("baselines"):
+                stages.over = not self._bench.start(chosen, left_s=stages.left_s)
+        try:
+            with ExitStack() as held:
+                with stages("wait"):
+                    held.enter_context(self._timing())
+                if stages.over:
+                    return None, verdict
+                with stages(phase):
+                    timing, findings = self._bench.measure(
+                        candidate,
+                        build,
+                        phase=phase,
+                        workloads=chosen,
+                        deadline_s=limit_s,
+                        left_s=stages.left_s,
+                        tried=tried,
+                    )
+        except BusyError:
+            stages.over = True
+            return None, verdict
+        return timing, _joined(verdict, findings)
+
+    def _workloads(self, phase: Phase, verdict: Verdict, asked: Sequence[str]) -> list[Workload]:
+        task = self._problem.task
+        search = [w for w in task.split(Split.SEARCH) if w.name not in verdict.unsupported]
+        found = [w for w in search if not asked or w.name in asked]
+        if phase == "confirm":
+            sizes = [_elements(w) for w in found] or [0]
+            least = min(sizes) * _LEAST_SHARE
+            most = max(sizes) / _LEAST_SHARE if len(found) < len(search) else math.inf
+            served = [w for w in task.split(Split.CONFIRM) if w.name not in verdict.unsupported]
+            found += [w for w in served if least <= _elements(w) <= most][:_MOST_CONFIRM]
+        return found
+
+
+def _together(timing: Timing | None, confirmation: Timing | None) -> Timing | None:
+    """Join measurement and confirmation; `Block.phase` tells them apart."""
+    if timing is None or confirmation is None:
+        return timing
+    variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
+    return timing.model_copy(update={"variants": variants, "blocks": blocks})
+
+
+def _joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Add findings to a verdict; a later finding of a check replaces an earlier one that passed."""
+    new = {f.check: f for f in findings}
+    kept = tuple(f for f in verdict.findings if f.check not in new or f.status is not CheckStatus.PASS)
+    together = kept + tuple(f for f in findings if f.check not in {k.check for k in kept})
+    failure = verdict.failure or next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
+    return verdict.model_copy(update={"findings": together, "failure": failure})
+
+
+def _elements(workload: Workload) -> int:
+    specs = (*workload.arguments, *workload.outputs)
+    return sum(math.prod(s.shape) for s in specs if isinstance(s, TensorSpec))
+
+
+def _evaluation(
+    candidate: Candidate,
+    build: Build,
+    verdict: Verdict,
+    timing: Timing | None,
+    decision: Decision,
+    stage: str,
+    stages: Stages,
+) -> Evaluation:
+    timed = sum(stages.seconds.get(s, 0.0) for s in ("prescreen", "screen", "measure", "confirm"))
+    return Evaluation(
+        candidate=candidate,
+        build=build,
+        verdict=verdict,
+        timing=timing,
+        decision=decision,
+        stage=stage,
+        device_s=timed,
+        time_s=sum(stages.seconds.values()) + build.time_s,
+        stages_s={"build": build.time_s, **stages.seconds},
+    )

@@ -1,0 +1,1 @@
+"""Proposers → candidates and templates in turn, and the tuner's next configurations."""

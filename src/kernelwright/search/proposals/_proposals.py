@@ -1,0 +1,142 @@
+"""Who proposes in a run, what they may know, and what they propose, one after another."""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from ...errors import KernelwrightError, ModelError, fault_of
+from ...learn import recall, situation_of
+from ...propose import Proposal, Proposer, Request
+from ...records import Bound, Candidate, Evaluation
+from ...registry import Registry
+from ...store import Store
+from ...tasks import Problem
+from ..run._run import Search
+from ._concurrent import proposed
+
+PROPOSERS = ("start", "library", "schedule", "compiler")
+"""Who proposes by default; none of them needs a model."""
+_PROPOSERS = Registry("proposers", "proposer")
+
+
+def make_proposers(names: Sequence[str]) -> list[Proposer]:
+    """Make the proposers of those names.
+
+    Raises:
+        NotFoundError: no proposer is registered under a name.
+    """
+    return [make() for make in map(_PROPOSERS.load, names)]
+
+
+class _History(Sequence[Evaluation]):
+    """What a run has evaluated so far, read from the store whenever somebody looks."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self._store, self._run = store, run
+
+    def __len__(self) -> int:
+        return len(self._store.evaluations(self._run))
+
+    @overload
+    def __getitem__(self, index: int) -> Evaluation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Evaluation]: ...
+    def __getitem__(self, index: int | slice) -> Evaluation | Sequence[Evaluation]:
+        return self._store.evaluations(self._run)[index]
+
+    def __iter__(self) -> Iterator[Evaluation]:
+        return iter(self._store.evaluations(self._run))
+
+
+def _lessons(setting: Search) -> tuple[str, ...]:
+    """Return what earlier runs taught about tasks like this one, unless the run or its recipe is to begin afresh."""
+    options = setting.run.options
+    if not (options.get("learn", True) and options.get("lessons", True)):
+        return ()
+    recalled = recall(setting.store, situation_of(setting.store, setting.run.id))
+    return tuple(str(one) for one in recalled if one.lesson.evidence.run != setting.run.id)
+
+
+def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Request:
+    """Say all that the proposers and editors of a run may know."""
+    return Request(
+        problem, setting.device, bounds, setting.names("languages"),
+        seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
+        options=setting.run.options, store=setting.store.folder, calls=setting.store.calls, run=setting.run.id,
+        lessons=_lessons(setting),
+        history=_History(setting.store, setting.run.id),
+        emit=lambda message: setting.emit("proposer", message=message),
+    )  # fmt: skip
+
+
+def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal | None]:
+    """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing.
+
+    Nothing where the run's option `instead` is false: what is found is then to be the editors' own.
+    """
+    names = setting.names("proposers") if setting.run.options.get("instead", True) else PROPOSERS
+    if others := [name for name in PROPOSERS if name not in names]:
+        who = ", ".join(others)
+        message = f"the editors bring nothing; going on with {who}, which need no model"
+        setting.emit("proposer", name=who, message=message)
+        yield from proposals_of(setting, request, others)
+
+
+def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -> Generator[Proposal | None]:
+    """Yield what the run's proposers, or those named, propose, in their order, each only as far as it is asked.
+
+    So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
+    such as compiling the whole task, falls into a timing. A proposer that cannot work here, or fails, is reported and
+    left out; where nobody has anything that is told too. While no model answers, and where there is nobody left
+    because there is none, those who need none go on; nothing is yielded where these have no more either.
+    """
+    names, seen = tuple(names) or setting.names("proposers"), _Seen()
+    others = [name for name in PROPOSERS if name not in names]
+    stand_ins, who = _asked(setting, request, others, seen), ", ".join(others)
+    begun, may_help = False, bool(others) and bool(setting.run.options.get("instead", True))
+    for proposal in _asked(setting, request, names, seen):
+        if proposal is None and may_help and not begun:
+            begun = True
+            setting.emit("proposer", name=who, message=f"meanwhile {who} go on, which need no model")
+        yield proposal if proposal is not None or not begun else next(stand_ins, None)
+    if alone := bool(others) and seen.without_model and not begun and not seen.labels:
+        setting.emit("proposer", name=who, message=f"no model answers; going on with {who}, which need none")
+    if begun or alone:
+        yield from stand_ins
+    if not seen.labels:
+        everybody, written = ", ".join(seen.asked), " or ".join(request.languages)
+        setting.emit(
+            "proposer", name=everybody, message=f"{everybody} had nothing for this task in {written}"
+        )
+
+
+@dataclass
+class _Seen:
+    """What was proposed so far, and by whom."""
+
+    labels: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    without_model: bool = False
+
+
+def _asked(setting: Search, request: Request, names: Sequence[str], seen: _Seen) -> Iterator[Proposal | None]:
+    """Ask the proposers of those names in turn; nothing is yielded while one waits in vain for an answer."""
+    for proposer in make_proposers(names):
+        seen.asked.append(proposer.name)
+        try:
+            for proposal in proposed(proposer, request):
+                if proposal is None:
+                    yield None
+                    continue
+                label = proposal.key if isinstance(proposal, Candidate) else proposal.name
+                known = isinstance(proposal, Candidate) and label in seen.labels
+                if proposal.language in request.languages and not known:
+                    seen.labels.add(label)
+                    yield proposal
+        except KernelwrightError as error:
+            seen.without_model |= isinstance(error, ModelError)
+            setting.emit("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a proposer is anybody's code; its fault ends it, not the run
+            setting.emit("proposer", name=proposer.name, message=f"{proposer.name} failed: {fault_of(error)}")

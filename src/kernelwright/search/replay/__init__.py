@@ -1,0 +1,1 @@
+"""Searches without a device: recorded spaces, recorded runs, and a strategy in one loop."""

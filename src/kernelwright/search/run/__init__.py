@@ -1,0 +1,1 @@
+"""One run under way: its record, budget, events, and how it ends."""

@@ -1,0 +1,92 @@
+"""One run under way: what its stages share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from ...config import Settings
+from ...devices import Device
+from ...errors import InputError
+from ...records import Run
+from ...store import DeviceLock, Store
+from ...system.deadline import deadline
+from ._budget import Meter
+from ._ending import ended_in_words
+from ._events import Log, OnEvent
+from ._metadata import opening
+
+
+@dataclass(frozen=True)
+class Search:
+    """One run under way: where it is kept, what it may use, what it has spent."""
+
+    run: Run
+    """The run, new or resumed."""
+    store: Store
+    """Where it is kept."""
+    device: Device
+    """What is timed."""
+    meter: Meter
+    """What it has spent."""
+    emit: Log
+    """Where it says what happens."""
+    lock: DeviceLock
+    """Held while something is timed."""
+
+    @classmethod
+    def of(
+        cls, store: Store, run: Run, device: Device, on_event: OnEvent | None, passed_s: float = 0.0
+    ) -> "Search":
+        """Take up a run where it stands; `passed_s` seconds of its time went before."""
+        spent = store.spent(run.id)
+        meter = Meter(run.budget, replace(spent, elapsed_s=spent.elapsed_s + passed_s))
+        lock = DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint)
+        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock)
+
+    def names(self, option: str) -> tuple[str, ...]:
+        """Return one of the run's options that is a list of names."""
+        chosen = self.run.options.get(option, ())
+        return tuple(str(name) for name in chosen) if isinstance(chosen, tuple) else ()
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Hold the device, saying so where another run has it first.
+
+        Raises:
+            BusyError: another run has it until this one's time is up.
+        """
+        with self.lock.hold(lambda message: self.emit("wait", message=message), left_s=self.meter.left_s):
+            yield
+
+    @contextmanager
+    def in_time(self, what: str, *, grace_s: float = 0.0) -> Iterator[None]:
+        """Stop what is done inside when the run's time is up, whatever it is.
+
+        Raises:
+            TimeoutError: it was; the message says what was cut off.
+        """
+        try:
+            with deadline(max(self.meter.left_s(), 0.0) + grace_s):
+                yield
+        except TimeoutError:
+            raise TimeoutError(
+                f"time was up {what}; where one call of the reference takes long, make its sizes smaller "
+                "(--max-elements N), else allow more --minutes"
+            ) from None
+
+    @contextmanager
+    def supervised(self) -> Iterator[None]:
+        """Hold the run, and leave behind how it ended if it does not end well.
+
+        Raises:
+            InputError: the run is of another device than the one here.
+        """
+        run, device = self.run, self.device
+        if device.fingerprint != run.device:
+            raise InputError(
+                f"run {run.id} is of device {run.device}, and {device.torch_device} here is {device.fingerprint}; "
+                "its times mean nothing here: start a new run with `kernelwright optimize`"
+            )
+        with ended_in_words(self.store, run):
+            self.emit("run", **opening(self.store.task(run.task), run, device))
+            yield

@@ -1,0 +1,86 @@
+"""What a run may be told to use: languages, baselines, proposers, checked before anything is spent."""
+
+from collections.abc import Sequence
+
+from ...devices import Device
+from ...errors import InputError, MissingToolError
+from ...languages import get_language, language_names
+from ...llm import Options, check_models
+from ...propose.agent import check_agent
+from ...records import Space, Task
+from ...tasks import Problem, keeps_weights
+from ..editing._editing import check_strategy
+from ..evaluation.acceptance import BASELINES
+from ..proposals._proposals import make_proposers
+from ..tuners import make_tuner
+
+_COMPILED = frozenset({"cpp", "cuda", "triton"})
+_STAND_INS = frozenset({"opencl", "wgsl"})
+"""Languages used by default only where none that compiles is here."""
+
+
+def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
+    """Return the languages to use: those asked for, else all that are here and can be timed on the device.
+
+    OpenCL and WGSL stand in where nothing else compiles: on the same device they are not faster than what does.
+
+    Raises:
+        NotFoundError: no language of that name.
+        MissingToolError: a language asked for lacks its tools; the message says how to get them.
+    """
+    for name in asked:
+        found = get_language(name).available()
+        if not found.ok:
+            raise MissingToolError(f"language {name!r} cannot be used: {found.what}; {found.remedy}")
+    if asked:
+        return tuple(asked)
+    here = [name for name in language_names() if name not in _STAND_INS and _fits(name, device)]
+    if not _COMPILED.intersection(here):
+        here += [name for name in language_names() if name in _STAND_INS and _fits(name, device)]
+    return tuple(sorted(here))
+
+
+def _fits(name: str, device: Device) -> bool:
+    language = get_language(name)
+    return language.available().ok and language.timeable(device.kind)
+
+
+def check_choices(
+    task: Task,
+    baselines: Sequence[str],
+    proposers: Sequence[str] = (),
+    tuner: str = "",
+    strategy: str = "",
+    editors: Sequence[str] = (),
+    *,
+    more: Options | None = None,
+    usd: float | None = None,
+) -> tuple[str, ...]:
+    """Check names before anything is spent.
+
+    Returns:
+        The baselines that a kernel must beat: those named, else eager, torch.compile and the existing
+        kernel where there is one.
+
+    Raises:
+        NotFoundError: no proposer, tuner, strategy or editor of that name.
+        InputError: no baseline of that name, or none whose weights follow; a strategy without an editor; a model
+            whose name, price or cap is missing.
+        MissingToolError: a model's SDK or key, or an agent's program, is not here.
+    """
+    make_proposers(proposers)
+    check_models(more or {}, usd)
+    if "agent" in {*proposers, *editors}:
+        check_agent(more or {}, usd)
+    check_strategy(strategy, editors, more or {})
+    if tuner:
+        make_tuner(tuner, Space(), 0)
+    beaten = tuple(baselines) or ((*BASELINES, "start") if task.start else BASELINES)
+    for baseline in beaten:
+        Problem(task).baseline(baseline, task.workloads[0])
+    if all(map(keeps_weights, beaten)):
+        raise InputError(
+            f"baseline {beaten[0]!r} keeps the weights that it is given first, so that answers in timed calls "
+            "cannot be compared with its own; name another one beside it, such as 'eager'"
+        )
+    return beaten

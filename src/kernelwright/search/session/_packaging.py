@@ -1,0 +1,130 @@
+"""The accepted candidates of a run → one package with its claims."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...deploy import Claim, Specialisation, package, ranges
+from ...errors import InputError
+from ...records import Evaluation, Run, Split, Task, Workload
+from ...store import Store
+from ...tasks import Problem, unvaried
+from ..evaluation._assignment import is_accepted, serving, speedups
+from ..run._metadata import environment_of, reproduce
+from ..run._run import Search
+from ._result import Result, result_of, standings
+from ._session import Outcome
+
+_NOT_TESTED = (
+    "sizes, dtypes and layouts outside the guard: there the native op runs",
+    "other devices, compilers and library versions than those above",
+    "gradients",
+)
+_FIXED = "values of {name} other than those that it has in every draw"
+
+_REASONS = frozenset({"proposer", "edits", "budget"})
+"""Events that say why something did not happen."""
+
+
+def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
+    """Return the evaluations that a run accepted, the one that serves most first."""
+    names = [w.name for w in store.task(run.task).split(Split.SEARCH)]
+    serves = [e.candidate.key for e in serving(store.evaluations(run.id), names).values()]
+    accepted = {e.candidate.key: e for e in store.evaluations(run.id) if e.candidate.key in serves}
+    return tuple(sorted(accepted.values(), key=lambda e: -serves.count(e.candidate.key)))
+
+
+def conclude(setting: Search, outcome: Outcome) -> Result:
+    """Package what a run accepted, sum it up, and keep that as the run's end."""
+    run = setting.run
+    told = [(e["event"], str(e["message"])) for e in setting.store.events(run.id) if e["event"] in _REASONS]
+    said, cut = [words for _, words in told], [words for event, words in told if event == "budget"]
+    result = result_of(run, outcome, setting.meter, _package_outcome(setting, outcome), said, cut)
+    result = result.model_copy(update={"usd": setting.store.calls.spent_usd(run.id)})
+    setting.emit("standing", workloads=[row.model_dump(mode="json") for row in standings(outcome)])
+    setting.emit("spent", stages_s=dict(setting.meter.stages_s))
+    setting.store.finish_run(run.id, outcome.status, result.model_dump(mode="json"))
+    return result
+
+
+def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
+    """Package what a run accepted into its store; return the folder, or none where there is none."""
+    if not outcome.accepted:
+        return None
+    run, store = setting.run, setting.store
+    folder = store.folder / "kernels" / run.id
+    accepted = [e for e in outcome.evaluations if is_accepted(e)]
+    served = outcome.served
+    setting.emit(
+        "serves",
+        kernels={name: e.candidate.key for name, e in served.items()},
+        native=[name for name in outcome.workloads if name not in served],
+    )
+    try:
+        about = environment_of(store.events(run.id))
+        return str(package_accepted(store.task(run.task), run, accepted, folder, about))
+    except InputError as error:
+        setting.emit("not-packaged", message=str(error))
+        return None
+
+
+def package_accepted(
+    task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, about: dict[str, str]
+) -> Path:
+    """Write the package of what a run accepted and return its folder."""
+    names = [w.name for w in task.split(Split.SEARCH)]
+    served = serving(accepted, names)
+    used = [e for e in accepted if any(s is e for s in served.values())]
+    specialisations = list(_specialisations(task, used, served))
+    native = [name for name in names if name not in served]
+    declined = sorted(set().union(*(e.verdict.unsupported for e in used if e.verdict)))
+    problem = Problem(task)
+    claim = Claim(
+        task=task.name,
+        task_key=task.key,
+        run=run.id,
+        reproduce=reproduce(task, run),
+        decisions=tuple(e.decision for e in used),
+        serves={name: e.candidate.key for name, e in served.items()},
+        native=tuple(native),
+        contract=task.contract,
+        environment={**about, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
+        verified=tuple(w.name for w in task.workloads if w.name not in declined),
+        not_tested=(*_NOT_TESTED, *(_FIXED.format(name=name) for name in unvaried(problem))),
+    )
+    init = problem.init_arguments(specialisations[0].workloads[0])
+    kind = run.device.partition("-")[0]
+    package(task, specialisations, claim, folder, device=kind, init=init)
+    return folder
+
+
+def _specialisations(
+    task: Task, used: Sequence[Evaluation], served: dict[str, Evaluation]
+) -> Iterator[Specialisation]:
+    """Yield variants in the order that the guard tries them.
+
+    First each workload that several kernels were accepted on goes to the one that serves it. Then each kernel has the
+    ranges between the sizes it was accepted on, unless a size on which it is not lies in between.
+    """
+    known = {w.name: w for w in task.workloads}
+    faster = {e.candidate.key: _faster_on(e, known) for e in used}
+    for name, server in served.items():
+        if sum(known[name] in workloads for workloads in faster.values()) > 1:
+            yield Specialisation(server, (known[name],))
+    for evaluation in used:
+        mine = faster[evaluation.candidate.key]
+        others = [w for w in _timed(evaluation, known) if w not in mine]
+        for workloads in ranges(mine, others):
+            yield Specialisation(evaluation, workloads)
+
+
+def _faster_on(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
+    """Return the workloads on which a kernel was timed and found faster, those of confirmation too."""
+    declined = set(evaluation.verdict.unsupported) if evaluation.verdict else set()
+    found = speedups(evaluation, [name for name in known if name not in declined])
+    return [known[name] for name, speedup in found.items() if speedup > 1]
+
+
+def _timed(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
+    """Return the workloads that a kernel's ranges must not span unless it was faster there."""
+    own = {w.workload for w in evaluation.decision.workloads}
+    return [w for w in known.values() if w.name in own or w.split is Split.SEARCH]

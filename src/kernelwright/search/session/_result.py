@@ -1,0 +1,286 @@
+"""What a run gives back to its user."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
+
+from ...bound import headroom, sol_score
+from ...records import (
+    BuildStatus,
+    CheckStatus,
+    DecisionStatus,
+    Evaluation,
+    Finding,
+    Interval,
+    Record,
+    Run,
+    Scalar,
+    Split,
+    StartUp,
+    VerdictStatus,
+    WorkloadDecision,
+)  # fmt: skip
+from ...tasks import caveat
+from ..evaluation._assignment import served_speedup
+from ..run._budget import Meter
+from ._session import Outcome, fraction_of_bound
+from ._summary import shorten
+
+ON_HIDDEN = "on a hidden workload"
+"""All that is told of where, and of what, a candidate got wrong on a workload that it must not know."""
+_HIDDEN = frozenset({Split.HIDDEN.value, Split.CONFIRM.value})
+
+
+class Result(Record):
+    """The outcome of `optimize`: what was decided, how sure, and where the kernel is."""
+
+    run: str
+    """The run's id, for `show`, `report`, `export` and `resume`."""
+    task: str
+    """The task's name."""
+    decision: DecisionStatus
+    """`improved` where something may replace the native op; else the best candidate's decision."""
+    speedup: Interval | None
+    """Against the faster baseline, geometric mean over the search workloads, those that stay native counted
+    as 1; none where nothing was timed."""
+    baseline: str | None
+    """The faster baseline."""
+    bound_us: float | None
+    """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
+    time_us: float | None
+    """The kernel's or the best candidate's time, over the same workloads."""
+    fraction_of_bound: float | None
+    """`bound_us / time_us`."""
+    kernel: str | None
+    """Folder of the packaged kernel; none where nothing better was found."""
+    evaluations: int
+    """Candidates evaluated in this run."""
+    cached: int
+    """Candidates whose evaluation was known from an earlier run."""
+    failures: dict[str, int]
+    """Failures by kind."""
+    usd: float = 0.0
+    """Money spent on models, what may have been billed included."""
+    start_up: StartUp | None = None
+    """What the best kernel takes to its first answer in a fresh process, against the baseline."""
+    reason: str = ""
+    """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
+    caveat: str = ""
+    """What its owner must know of the baseline; empty where there is nothing."""
+
+    def line(self) -> str:
+        """Return the result as one line of JSON."""
+        return json.dumps({"event": "result", **self.model_dump(mode="json")})
+
+
+class Standing(Record):
+    """What a user gets on one search workload, and how much faster it could be."""
+
+    workload: str
+    """Its name."""
+    kernel: str
+    """Key of the candidate that serves it; empty where the native op stays."""
+    time_us: float
+    """The kernel's time, or the native op's."""
+    baseline_us: float
+    """The faster baseline's time."""
+    bound_us: float
+    """The least time that the device needs; 0 where there is none."""
+    warm_speedup: float | None = None
+    """Median ratio of a kernel with caches left as they were; none where the decision is on such caches itself."""
+
+    @property
+    def sol_score(self) -> float:
+        """1 at the bound, 0.5 at the baseline."""
+        return sol_score(self.time_us, self.baseline_us, self.bound_us)
+
+    @property
+    def headroom(self) -> float:
+        """How many times faster the device could be, at most."""
+        return headroom(self.time_us, self.bound_us)
+
+
+class Judgement(Record):
+    """The outcome of `judge`: what is known of one candidate."""
+
+    task: str
+    """The task's name."""
+    candidate: str
+    """The candidate's key."""
+    verdict: VerdictStatus
+    """Whether it is right and honest."""
+    findings: tuple[Finding, ...]
+    """What each check found; of hidden workloads only which check failed."""
+    decision: DecisionStatus
+    """Whether it is faster."""
+    speedup: Interval | None
+    """Against the faster baseline; none where it was not timed."""
+    run: str
+    """The run it belongs to, for `show`, `export`, and to judge more in it."""
+    stage: str
+    """How far it went: `build`, `verify`, `screen`, `full`; only `full` can be accepted."""
+    reason: str
+    """Why, in one sentence."""
+    baseline: str | None
+    """The faster baseline."""
+    time_us: float | None
+    """The candidate's time, geometric mean over the search workloads."""
+    bound_us: float | None
+    """The least time that the device needs."""
+    workloads: tuple[WorkloadDecision, ...]
+    """The speedup workload by workload."""
+    start_up: StartUp | None
+    """What it takes to its first answer in a fresh process, against the baseline; none where it was not timed."""
+    declined: tuple[str, ...]
+    """Search workloads that it does not serve; it was not timed on them, and the native op would run there."""
+    diagnostics: str
+    """What the compiler said where it did not build."""
+    evidence: dict[str, Scalar]
+    """Static facts of the build: registers, spills, vector width ..."""
+    advice: tuple[str, ...]
+    """What the evidence holds against it."""
+
+    def line(self, *, verbose: bool = False) -> str:
+        """Return the judgement as one line of JSON: what an agent needs of it, or all of it."""
+        whole = self.model_dump(mode="json")
+        return json.dumps({"event": "result", **(whole if verbose else shorten(whole))})
+
+
+def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> Judgement:
+    """Sum one evaluation up; what did not build is rejected, what could not be built is unknown.
+
+    `workloads` are the names of the search workloads.
+    """
+    verdict = evaluation.verdict
+    if verdict is not None:
+        findings, standing = verdict.findings, verdict.status
+    else:
+        failed = evaluation.build.status is BuildStatus.FAILED
+        status = CheckStatus.FAIL if failed else CheckStatus.UNKNOWN
+        findings = (Finding(check="build", status=status, message=evaluation.decision.reason),)
+        standing = VerdictStatus.REJECTED if failed else VerdictStatus.UNKNOWN
+    decision, build = evaluation.decision, evaluation.build
+    return Judgement(
+        run=run.id,
+        task=run.task_name,
+        candidate=evaluation.candidate.key,
+        stage=evaluation.stage,
+        verdict=standing,
+        findings=tuple(map(_told, findings)),
+        decision=decision.status,
+        reason=_reason(decision.reason),
+        speedup=decision.speedup,
+        baseline=decision.baseline or None,
+        time_us=decision.time_us or None,
+        bound_us=decision.bound_us or None,
+        workloads=decision.workloads,
+        start_up=decision.start_up,
+        declined=tuple(name for name in workloads if verdict and name in verdict.unsupported),
+        diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
+        evidence=build.evidence,
+        advice=build.findings,
+    )
+
+
+def _told(finding: Finding) -> Finding:
+    """Leave out of a finding what could teach a candidate's author the hidden workloads."""
+    if finding.status is CheckStatus.PASS:
+        return finding.model_copy(update={"figures": {}})
+    if finding.workload not in _HIDDEN:
+        return finding
+    return finding.model_copy(update={"message": ON_HIDDEN, "workload": "hidden", "figures": {}})
+
+
+def _reason(reason: str) -> str:
+    """Cut a reason off where it goes on to say what was wrong on a hidden workload."""
+    head, found, _ = reason.partition(ON_HIDDEN)
+    return head + found
+
+
+def standings(outcome: Outcome) -> tuple[Standing, ...]:
+    """Say what a user gets on each search workload that was timed."""
+    served, found = outcome.served, []
+    for name in outcome.workloads:
+        seen = [served[name]] if name in served else outcome.evaluations
+        timed = [w for e in seen for w in e.decision.workloads if w.workload == name]
+        for row in sorted(timed, key=lambda w: w.time_us)[:1]:
+            kernel = served[name].candidate.key if name in served else ""
+            found.append(
+                Standing(
+                    workload=name,
+                    kernel=kernel,
+                    time_us=row.time_us if kernel else row.baseline_us,
+                    baseline_us=row.baseline_us,
+                    bound_us=row.bound_us,
+                    warm_speedup=row.warm_speedup if kernel else None,
+                )
+            )
+    return tuple(found)
+
+
+def result_of(
+    run: Run,
+    outcome: Outcome,
+    meter: Meter,
+    kernel: str | None = None,
+    said: Sequence[str] = (),
+    cut: Sequence[str] = (),
+) -> Result:
+    """Sum a run up. Nothing counts as improved that the full acceptance did not accept.
+
+    `said` is what those who were asked for proposals had to say where they had none, and what the time was up for;
+    `cut` is the latter alone.
+    """
+    best, served = outcome.best, outcome.served
+    decision = best.decision if best is not None else None
+    status = decision.status if decision is not None else DecisionStatus.UNKNOWN
+    if status is DecisionStatus.IMPROVED and not served:
+        status = DecisionStatus.INCONCLUSIVE
+    result = Result(
+        run=run.id,
+        task=run.task_name,
+        decision=status,
+        reason=_why(outcome, said, cut),
+        speedup=decision.speedup if decision else None,
+        baseline=decision.baseline or None if decision else None,
+        bound_us=decision.bound_us or None if decision else None,
+        time_us=decision.time_us or None if decision else None,
+        start_up=decision.start_up if decision else None,
+        fraction_of_bound=fraction_of_bound(best) if best else None,
+        kernel=kernel,
+        evaluations=meter.evaluations,
+        cached=meter.cached,
+        failures=outcome.failures,
+    )
+    result = _of_package(result, served, outcome.workloads) if served else result
+    return result.model_copy(update={"caveat": caveat(result.baseline or "")})
+
+
+def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
+    """Say why nothing better came of a run; nothing where something serves."""
+    if outcome.served:
+        return ""
+    if outcome.best is not None:
+        unfinished = cut if outcome.best.stage != "full" else ()
+        return "; ".join((_reason(outcome.best.decision.reason), *dict.fromkeys(unfinished)))
+    words = "; ".join(dict.fromkeys(said)) or f"stopped by {outcome.stopped_by}"
+    return f"nothing was evaluated: {words}"
+
+
+def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:
+    """Say what the kernels of a package do together."""
+    rows = [w for name, e in served.items() for w in e.decision.workloads if w.workload == name]
+    about = _times(rows) if rows else {}
+    return result.model_copy(update={"speedup": served_speedup(served, workloads), **about})
+
+
+def _times(rows: Sequence[WorkloadDecision]) -> dict[str, object]:
+    time_us = geometric_mean(w.time_us for w in rows)
+    bound_us = geometric_mean(w.bound_us for w in rows) if all(w.bound_us for w in rows) else None
+    return {
+        "baseline": Counter(w.baseline for w in rows).most_common(1)[0][0],
+        "time_us": time_us,
+        "bound_us": bound_us,
+        "fraction_of_bound": bound_us / time_us if bound_us else None,
+    }

@@ -1,0 +1,80 @@
+"""Put the pieces of one run together."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from ...languages import get_language
+from ...learn import Hint
+from ...propose import Request
+from ...records import Candidate, Split
+from ..editing._editing import edits_of
+from ..evaluation._builder import Builder
+from ..evaluation._evaluation import Evaluator
+from ..evaluation._protocol import Judge
+from ..proposals._proposals import proposals_instead, proposals_of
+from ..proposals._scheduler import Scheduler
+from ..run._run import Search
+from ..tuners import make_tuner
+from ._choices import usable_languages
+from ._counting import observing
+from ._result import Judgement, judgement_of
+from ._session import Outcome, Session
+
+_MOST_BUILDS = 4
+_GRACE_S = 5.0
+"""Seconds past a run's time until what does not keep to it is cut off; what does ends with more to tell."""
+
+
+def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint] = ()) -> Outcome:
+    """Search within the run's budget and return what it came to; `hints` say what to try first.
+
+    A run that was interrupted goes on where it stood: what it evaluated is asked for again, answered from
+    the store, and not counted again.
+    """
+    run, meter = setting.run, setting.meter
+    setting.emit("hints", hints=[hint.model_dump(mode="json") for hint in hints])
+    languages = {name: get_language(name) for name in setting.names("languages")}
+    on_cpu = setting.device.kind == "cpu"
+    width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
+    tuner = str(run.options["tuner"])
+    with (
+        observing(setting, request.problem) as observe,
+        closing(proposals_of(setting, request)) as proposals,
+        Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
+    ):
+        evaluator = Evaluator(run, setting.store, judge, languages, meter, observe)
+        with edits_of(setting, request, evaluator) as edits:
+            scheduler = Scheduler(
+                proposals,
+                lambda space: make_tuner(tuner, space, run.seed),
+                edits,
+                instead=proposals_instead(setting, request),
+                hints=hints,
+            )
+            with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
+                return Session(scheduler, builder, evaluator, meter, setting.emit).run()
+
+
+def so_far(setting: Search, why: str) -> Outcome:
+    """Return what a run has come to that cannot go on because its time is up."""
+    setting.emit("budget", message=why)
+    store, run = setting.store, setting.run
+    names = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
+    return Outcome.of(tuple(store.evaluations(run.id)), "minutes", names)
+
+
+def judge_one(setting: Search, candidate: Candidate, judge: Judge, *, screen: bool = False) -> Judgement:
+    """Put one candidate through the whole of the acceptance, unless the store knows it already.
+
+    `screen` goes only as far as the search goes with each candidate: never into a hidden workload.
+
+    Raises:
+        NotFoundError: no language of that name.
+        MissingToolError: the candidate's language lacks its tools.
+    """
+    usable_languages((candidate.language,), setting.device)
+    language = get_language(candidate.language)
+    evaluator = Evaluator(setting.run, setting.store, judge, {language.name: language}, setting.meter)
+    known, build = evaluator.known(candidate), language.build(candidate)
+    judged = known or evaluator.screen(candidate, build) if screen else evaluator.accept(candidate, build)
+    return judgement_of(setting.run, judged, evaluator.workloads)

@@ -1,0 +1,254 @@
+"""One run: proposals → builds → screening, then the acceptance of the best, within the budget."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, log
+
+from pydantic import JsonValue
+
+from ...records import DecisionStatus, Evaluation, RunStatus
+from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving
+from ..evaluation._builder import Builder
+from ..evaluation._evaluation import Evaluator, costs_us, failure_kind
+from ..proposals._scheduler import Scheduler, Trial
+from ..run._budget import Meter
+
+Say = Callable[..., None]
+"""`emit(event, **data)`: report an event."""
+
+_MOST_FINALISTS = 6
+_CLEARLY = 1.05
+"""Times as fast as the best so far that is more than what a screening is off by."""
+_VETTINGS = 12
+"""Screenings' verifications for which there must be time before one is verified in full: that takes about three, and a
+quarter of the time at most should go there."""
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    best: Evaluation | None
+    """The accepted candidate, else the best that was found; none where nothing was evaluated."""
+    evaluations: tuple[Evaluation, ...]
+    """Every candidate, as far as it went."""
+    stopped_by: str
+    """The budget that was used up, `nothing left to try`, or `interrupted`."""
+    failures: dict[str, int]
+    """Failures by kind."""
+    workloads: tuple[str, ...] = ()
+    """Names of the search workloads."""
+    interrupt: KeyboardInterrupt | None = None
+    """What interrupted it, to be raised again once what there is was kept."""
+
+    @classmethod
+    def of(
+        cls, evaluations: tuple[Evaluation, ...], stopped_by: str, workloads: tuple[str, ...]
+    ) -> "Outcome":
+        """Sum up what there is."""
+        kinds = Counter(kind for e in evaluations if (kind := failure_kind(e)) is not None)
+        best = best_of(evaluations, workloads)
+        return cls(best, evaluations, stopped_by, dict(sorted(kinds.items())), workloads)
+
+    @property
+    def served(self) -> dict[str, Evaluation]:
+        """Who serves each search workload in the place of the native op."""
+        return serving(self.evaluations, self.workloads)
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run stands after it."""
+        return RunStatus.INTERRUPTED if self.stopped_by == INTERRUPTED else RunStatus.FINISHED
+
+    @property
+    def accepted(self) -> bool:
+        """Whether something replaces the native op somewhere."""
+        return bool(self.served)
+
+
+class Session:
+    """Explore within the budget, then accept the best; every step is on disk before the next begins."""
+
+    def __init__(
+        self, scheduler: Scheduler, builder: Builder, evaluator: Evaluator, meter: Meter, emit: Say
+    ) -> None:
+        self._scheduler = scheduler
+        self._builder = builder
+        self._evaluator = evaluator
+        self._meter = meter
+        self._say = emit
+        self._reference_us = 0.0
+        self._stopped_by = ""
+        self._told = 0
+        known = evaluator.evaluations.values()
+        self._best = best_of(tuple(known), evaluator.workloads)
+        self._failing = {e.candidate.key: kind for e in known if (kind := failure_kind(e)) is not None}
+
+    def run(self) -> Outcome:
+        """Run to the end of the budget or of the proposals; an interrupt ends it early, keeping all."""
+        try:
+            try:
+                self._explore()
+            finally:
+                self._scheduler.stop()
+            done = {"evaluations": self._meter.evaluations, "stages_s": dict(self._meter.stages_s)}
+            self._say("explored", stopped_by=self._stopped_by, **done)
+            self._conclude()
+        except KeyboardInterrupt as interrupt:
+            self._stopped_by = INTERRUPTED
+            return replace(self.outcome(), interrupt=interrupt)
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """Return what there is so far."""
+        evaluations = tuple(self._evaluator.evaluations.values())
+        return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
+
+    def _explore(self) -> None:
+        self._meter.explore()
+        while True:
+            while self._builder.hungry and not self._over():
+                trial = self._scheduler.ask(idle=not len(self._builder))
+                if trial is None:
+                    break
+                self._builder.give(trial, known=self._evaluator.known(trial.candidate) is not None)
+            if not len(self._builder) or self._meter.over(reserve=True, built=True):
+                break
+            if self._builder.building and not self._told:
+                self._evaluator.precompute()
+            self._evaluate()
+        self._stopped_by = self._meter.over(reserve=True) or "nothing left to try"
+
+    def _over(self) -> bool:
+        """Tell whether the budget ends with what is being built already."""
+        most = self._meter.budget.evaluations
+        planned = self._meter.evaluations + self._builder.building
+        return bool(self._meter.over(reserve=True)) or (most is not None and planned >= most)
+
+    def _evaluate(self) -> None:
+        trial, build = self._builder.take()
+        evaluation = self._evaluator.evaluations.get(trial.candidate.key)
+        if evaluation is None:
+            evaluation = self._evaluator.screen(
+                trial.candidate, build or self._builder.build(trial.candidate)
+            )
+        self._reference_us = self._reference_us or _baseline_us(evaluation)
+        evaluation = self._vetted(trial, evaluation)
+        workloads = self._evaluator.workloads
+        self._scheduler.tell(trial, evaluation, costs_us(evaluation, self._reference_us, workloads))
+        self._told += 1
+        self._note(evaluation)
+        self._say("evaluation", **self._progress(trial, evaluation))
+
+    def _note(self, evaluation: Evaluation) -> None:
+        """Bring the best and the failures up to date, without going through everything again."""
+        key, kind = evaluation.candidate.key, failure_kind(evaluation)
+        self._failing.pop(key, None)
+        if kind is not None:
+            self._failing[key] = kind
+        if self._best is None or self._best.candidate.key == key:
+            self._best = self.outcome().best
+        else:
+            self._best = best_of((self._best, evaluation), self._evaluator.workloads)
+
+    def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
+        """Verify a template's first good candidate in full, before more is spent on the template.
+
+        One that is hardly better than the best so far is left to the acceptance: of many templates that are alike,
+        verifying each would take the time that their best needs there. So is everyone where verifying takes long.
+        """
+        arm, speedup, meter = trial.arm, evaluation.decision.speedup, self._meter
+        if arm is None or arm.vetted or speedup is None or speedup.median <= self._worth_vetting():
+            return evaluation
+        if meter.left_to_explore_s() < _VETTINGS * meter.longest_verify_s:
+            return evaluation
+        vetted = self._evaluator.vet(trial.candidate, self._builder.build(trial.candidate))
+        arm.vetted = vetted.decision.status is not DecisionStatus.REJECTED
+        return vetted
+
+    def _worth_vetting(self) -> float:
+        """Return the speedup beyond which a candidate is verified in full before it is accepted."""
+        best = self._best.decision.speedup if self._best else None
+        return max(1.0, _CLEARLY * best.median) if best else 1.0
+
+    def _conclude(self) -> None:
+        """Accept the best for all search workloads together, then whoever is better on some of them."""
+        finals = Finals.of(self._evaluator.evaluations.values(), self._evaluator.workloads)
+        longest_s = 0.0
+        for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
+            finalist = finals.next()
+            if finalist is None:
+                return
+            if self._meter.over() or self._meter.left_s() < longest_s:
+                self._say("budget", message=f"no budget left to accept {1 + len(finals.waiting)} finalists")
+                return
+            final = self._accept(finalist, rank, of=rank + len(finals.waiting))
+            longest_s = max(longest_s, final.time_s)
+            if final.stage != "full":
+                message = f"time was up before {final.candidate.key} was confirmed"
+                self._say("budget", message=message)
+                return
+            finals.settle(finalist, final)
+
+    def _accept(self, finalist: Finalist, rank: int, of: int) -> Evaluation:
+        candidate, workloads = finalist.evaluation.candidate, finalist.workloads
+        place = {"candidate": candidate.key, "rank": rank, "of": of, "workloads": list(workloads)}
+        self._say("accept", **place, speedup=speedup_of(finalist.evaluation))
+        final = self._evaluator.accept(candidate, self._builder.build(candidate), workloads)
+        decision = final.decision
+        outcome = {"decision": decision.status, "reason": decision.reason, "speedup": speedup_of(final)}
+        if final.stage == "full":
+            event = "accepted" if is_accepted(final) else "not-accepted"
+            self._say(event, candidate=candidate.key, **outcome)
+        return final
+
+    def _progress(self, trial: Trial, evaluation: Evaluation) -> dict[str, JsonValue]:
+        decision, best = evaluation.decision, self._best
+        return {
+            "number": self._told,
+            "evaluations": self._meter.evaluations,
+            "cached": evaluation.cached,
+            "candidate": evaluation.candidate.key,
+            "language": evaluation.candidate.language,
+            "proposer": evaluation.candidate.proposer,
+            "template": trial.arm.template.name if trial.arm else evaluation.candidate.template,
+            "parameters": dict(trial.configuration) or dict(evaluation.candidate.parameters),
+            "decision": decision.status,
+            "reason": decision.reason,
+            "speedup": speedup_of(evaluation),
+            "time_us": decision.time_us or None,
+            "best": speedup_of(best) if best else None,
+            "fraction_of_bound": fraction_of_bound(best) if best else None,
+            "failures": dict(sorted(Counter(self._failing.values()).items())),
+            "eta_s": self._meter.eta_s(),
+        }
+
+
+def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:
+    """Return the best accepted candidate if there is one, else the best as far as is known."""
+    return max(evaluations, key=lambda e: _merit(e, workloads), default=None)
+
+
+def speedup_of(evaluation: Evaluation) -> dict[str, JsonValue] | None:
+    """Return the speedup and its limits as JSON, or none where nothing was timed."""
+    speedup = evaluation.decision.speedup
+    return None if speedup is None else {"median": speedup.median, "low": speedup.low, "high": speedup.high}
+
+
+def fraction_of_bound(evaluation: Evaluation) -> float | None:
+    """Return the bound over the time: 1 is the least time physics allows."""
+    decision = evaluation.decision
+    return decision.bound_us / decision.time_us if decision.time_us and decision.bound_us else None
+
+
+def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, float]:
+    status, speedup = evaluation.decision.status, evaluation.decision.speedup
+    works = status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    return is_accepted(evaluation), works, overall(evaluation, workloads) if speedup else 0.0
+
+
+def _baseline_us(evaluation: Evaluation) -> float:
+    times = [w.baseline_us for w in evaluation.decision.workloads if w.baseline_us > 0]
+    return exp(sum(map(log, times)) / len(times)) if times else 0.0

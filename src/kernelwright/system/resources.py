@@ -1,0 +1,31 @@
+"""What holds something until it is closed."""
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Resource(ABC):
+    """Closes itself at the end of a `with` block.
+
+    Example:
+        >>> class Door(Closing):
+        ...     def close(self):
+        ...         print("closed")
+        >>> with Door():
+        ...     print("inside")
+        inside
+        closed
+    """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is held; a second time does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,396 @@
+"""Problem, Workload → Graph: which ATen ops the reference runs, on fake tensors where possible.
+
+`capture` goes through torch.export; `trace` writes down what runs on fake tensors, in a twentieth of the time.
+"""
+
+import functools
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from typing import TYPE_CHECKING, Literal
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+
+from ...records import ScalarSpec, TensorSpec, Workload
+from ._graph import Argument, Graph, Node, Ref, Value, plain
+from ._recorder import CONSTANT_ELEMENTS, Decompositions, constant, dtype_name, record
+from ._recurrent import Whole, bare
+
+if TYPE_CHECKING:
+    from .._problem import Problem
+
+__all__ = ["Argument", "Graph", "Node", "Ref", "capture", "record_function", "trace"]
+
+_KEPT = (
+    "_safe_softmax.default",
+    "_scaled_dot_product_flash_attention_for_cpu.default",
+    "logsumexp.default",
+    "nll_loss2d_forward.default",
+    "nll_loss_forward.default",
+    "scaled_dot_product_attention.default",
+    "select_scatter.default",
+    "tril.default",
+    "triu.default",
+)
+"""Beyond core ATen (softmax, layer and group norm, convolution, pooling, scans), what stays whole.
+
+RMSNorm does not: `torch.nn.functional.rms_norm` and the many RMSNorms written by hand then have the same
+form, `pow, mean, add, rsqrt, mul, mul`. Activations come in their elementwise parts.
+"""
+
+_COPIES_OF_SAME = (
+    "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default", "aten.view.default",
+    "aten.expand.default", "aten._unsafe_view.default", "aten.permute.default", "aten._to_copy.default",
+)  # fmt: skip
+
+_FOUND: WeakKeyDictionary["Problem", dict[str, Graph]] = WeakKeyDictionary()
+"""Of each problem the graphs found so far, by workload: an export takes half a second, and several stages want it."""
+
+
+def capture(problem: "Problem", workload: Workload) -> Graph:
+    """Find the graph of the problem's reference on one workload.
+
+    The reference is exported on fake tensors: nothing is computed, whatever the size. Where it cannot be
+    (control flow that depends on values, results whose size does), it runs once on real inputs and is
+    recorded. Of a backward task it is the forward's graph. It is found once for a problem and a workload.
+
+    Args:
+        problem: Gives the reference, and the inputs where they are needed.
+        workload: Sizes, dtypes and scalars.
+
+    Returns:
+        The graph, functional, in core ATen less the decompositions of softmax, norms, losses and attention.
+    """
+    workload = workload.forward
+    known, key = _FOUND.setdefault(problem, {}), workload.model_dump_json()
+    if key not in known:
+        known[key] = _captured(problem, workload)
+    return known[key]
+
+
+def _captured(problem: "Problem", workload: Workload) -> Graph:
+    reference = problem.reference(workload)
+    with _quiet(), torch.no_grad():
+        try:
+            return _exported(reference, workload)
+        except _NotExportable:
+            return record_function(reference, workload, problem.inputs(workload, 0))
+
+
+def trace(problem: "Problem", workload: Workload) -> Graph:
+    """Find the same graph by running the reference once on fake tensors: some 20 ms instead of 500.
+
+    The operators are those of `capture`, but for attention, which comes as the one that the device runs.
+    Where the reference cannot run on fake tensors, or holds small constants whose values they do not keep, it
+    is captured.
+
+    Returns:
+        The graph. Its names may differ from those of `capture`, and so may the order of independent ops.
+    """
+    workload = workload.forward
+    try:
+        with _quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            reference = problem.reference(workload)
+            tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
+            device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
+            inputs = [(spec.name, "input", _empty(spec, device)) for spec in tensors]
+            found = _record(reference, workload, inputs, mode.from_tensor, "trace")
+    except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` says it properly
+        return capture(problem, workload)
+    lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs and n.elements <= CONSTANT_ELEMENTS]
+    return capture(problem, workload) if lost else found
+
+
+class _NotExportable(Exception):
+    """torch.export has no static graph of this reference."""
+
+
+class _Bound(nn.Module):
+    """The reference with its scalar arguments put in."""
+
+    def __init__(self, reference: Callable[..., object], workload: Workload) -> None:
+        super().__init__()
+        self.inner = reference
+        self.scalars = {i: _scalar(a) for i, a in enumerate(workload.arguments) if isinstance(a, ScalarSpec)}
+
+    def forward(self, *tensors: torch.Tensor) -> object:
+        rest = iter(tensors)
+        count = len(self.scalars) + len(tensors)
+        given = [self.scalars[i] if i in self.scalars else next(rest) for i in range(count)]
+        with Whole():
+            return self.inner(*given)
+
+
+def _exported(reference: Callable[..., object], workload: Workload) -> Graph:
+    tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
+    module = _Bound(reference, workload)
+    with FakeTensorMode():
+        fakes = tuple(_empty(spec, _device(module)) for spec in tensors)
+    program = _export(module, fakes)
+    names, outside = _outside(program, tensors)
+    nodes = [*outside]
+    for fx in program.graph.nodes:
+        if fx.op == "call_function":
+            node = _node(fx, names)
+            names[fx.name] = node.name
+            nodes.append(node)
+    outputs, mutations = [], []
+    for spec in program.graph_signature.output_specs:
+        if not isinstance(spec.arg, TensorArgument):
+            continue
+        if spec.kind is OutputKind.USER_OUTPUT:
+            outputs.append(names[spec.arg.name])
+        elif spec.kind is OutputKind.BUFFER_MUTATION and spec.target:
+            mutations.append((spec.target.removeprefix("inner."), names[spec.arg.name]))
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION and spec.target:
+            mutations.append((names[spec.target], names[spec.arg.name]))
+    return _graph(nodes, outputs, mutations, workload, "export")
+
+
+def _export(module: nn.Module, fakes: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
+    """Export and decompose; a reference can fail here in as many ways as there is Python."""
+    try:
+        exported = torch.export.export(module, fakes, strict=False)
+        program: torch.export.ExportedProgram = exported.run_decompositions(dict(_decompositions()))
+        return program
+    except Exception as error:
+        raise _NotExportable(str(error)) from error
+
+
+def _outside(
+    program: torch.export.ExportedProgram, tensors: list[TensorSpec]
+) -> tuple[dict[str, str], list[Node]]:
+    """Name inputs, state and constants as the task does."""
+    names, nodes = {}, []
+    values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    arguments = iter(tensors)
+    for spec in program.graph_signature.input_specs:
+        if not isinstance(spec.arg, TensorArgument):
+            continue
+        fake = values[spec.arg.name]
+        target = (spec.target or "").removeprefix("inner.")
+        if spec.kind is InputKind.USER_INPUT:
+            name, op = next(arguments).name, "input"
+        elif spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False:
+            name, op = target, "constant"
+            nodes.append(constant(name, program.constants.get(spec.target or "", fake)))
+        else:
+            name, op = target, "state"
+        names[spec.arg.name] = name
+        if op != "constant":
+            nodes.append(Node(name, op, (), (), tuple(fake.shape), dtype_name(fake)))
+    return names, nodes
+
+
+def _node(fx: torch.fx.Node, names: dict[str, str]) -> Node:
+    if fx.target.__name__ == "getitem":  # type: ignore[union-attr]
+        op = "getitem"
+    elif isinstance(fx.target, torch._ops.OpOverload):
+        op = bare(str(fx.target))
+    else:
+        raise _NotExportable(f"{fx.target} works on sizes that depend on values")
+    value = fx.meta.get("val")
+    args = tuple(_argument(a, names) for a in fx.args)
+    kwargs = tuple((k, _argument(v, names)) for k, v in fx.kwargs.items() if v is not None)
+    if isinstance(value, list | tuple):
+        return Node(fx.name, op, args, kwargs)
+    if not isinstance(value, torch.Tensor):
+        raise _NotExportable(f"{fx.name} turns a tensor's value into a number")
+    if not all(type(size) is int for size in value.shape):
+        raise _NotExportable(f"the size of {fx.name} depends on values")
+    return Node(fx.name, op, args, kwargs, tuple(value.shape), dtype_name(value))
+
+
+def _argument(value: object, names: dict[str, str]) -> Argument:
+    if isinstance(value, torch.fx.Node):
+        return Ref(names[value.name])
+    if isinstance(value, list | tuple):
+        return tuple(_argument(v, names) for v in value)
+    return plain(value)
+
+
+def record_function(reference: Callable[..., object], workload: Workload, values: Sequence[object]) -> Graph:
+    """Find the graph of a function or module by running it once, in a tenth of the time of an export.
+
+    Args:
+        reference: What to run; no task is needed.
+        workload: Names and specs of its arguments.
+        values: The arguments, in the same order.
+
+    Example:
+        >>> x = TensorSpec(name="x", shape=(2, 3), dtype="float32")
+        >>> graph = record_function(torch.relu, Workload(name="w", arguments=(x,)), [torch.ones(2, 3)])
+        >>> [node.op for node in graph.ops]
+        ['aten.relu.default']
+    """
+    if isinstance(reference, nn.Module):
+        _own_tensors(reference)
+    tensors = [
+        (spec.name, "input", value)
+        for spec, value in zip(workload.arguments, values, strict=True)
+        if isinstance(value, torch.Tensor)
+    ]
+    return _record(reference, workload, tensors, lambda value: value, "dispatch")
+
+
+def _own_tensors(module: nn.Module) -> None:
+    """Make buffers of tensors that modules hold as plain attributes, so that they may be written to while recorded."""
+    for part in module.modules():
+        for name, value in list(vars(part).items()):
+            if isinstance(value, torch.Tensor):
+                delattr(part, name)
+                part.register_buffer(name, value, persistent=False)
+
+
+def _record(
+    reference: Callable[..., object],
+    workload: Workload,
+    tensors: list[tuple[str, str, torch.Tensor]],
+    taken: Callable[[torch.Tensor], torch.Tensor],
+    how: Literal["dispatch", "trace"],
+) -> Graph:
+    """Record the reference on these inputs and on its own state, each tensor as `taken` has it."""
+    bound = _Bound(reference, workload)
+    lasting = {k: v for k, v in bound.state_dict().items() if isinstance(v, torch.Tensor)}
+    passing = {k: v for k, v in bound.named_buffers() if k not in lasting}
+    held = lasting | passing
+    state = [
+        (name.removeprefix("inner."), "state" if name in lasting else "constant", taken(value))
+        for name, value in held.items()
+    ]
+
+    def call(*everything: torch.Tensor) -> object:
+        arguments, given = everything[: len(tensors)], everything[len(tensors) :]
+        return torch.func.functional_call(bound, dict(zip(held, given, strict=True)), arguments)
+
+    nodes, outputs, changed = record(call, [*tensors, *state], _decompositions())
+    constants = {name.removeprefix("inner.") for name in passing}
+    mutations = [(name, new) for name, new in changed if name not in constants]
+    return _graph(nodes, outputs, mutations, workload, how)
+
+
+def _graph(
+    nodes: list[Node],
+    outputs: list[str],
+    mutations: list[tuple[str, str]],
+    workload: Workload,
+    how: Literal["export", "dispatch", "trace"],
+) -> Graph:
+    """Drop copies of the same and dead code, and give the ops short names."""
+    inputs = tuple(a.name if isinstance(a, TensorSpec) else None for a in workload.arguments)
+    same: dict[str, str] = {}
+    kept: dict[str, Node] = {}
+    for original in nodes:
+        node = _rewired(original, original.name, same)
+        source = kept.get(node.args[0].name) if node.args and isinstance(node.args[0], Ref) else None
+        if source is not None and _is_same(node, source):
+            same[node.name] = source.name
+        else:
+            kept[node.name] = node
+    outputs = [same.get(name, name) for name in outputs]
+    mutations = [(old, same.get(new, new)) for old, new in mutations if same.get(new, new) != old]
+    alive = _alive(kept, [*outputs, *(new for _, new in mutations)])
+    short = _short_names(
+        [kept[name] for name in kept if name in alive or kept[name].op in ("input", "state")]
+    )
+    final = tuple(_rewired(kept[old], new, short) for old, new in short.items())
+    return Graph(
+        nodes=final,
+        inputs=inputs,
+        state=tuple(n.name for n in final if n.op == "state"),
+        outputs=tuple(short[name] for name in outputs),
+        how=how,
+        mutations=tuple((old, short[new]) for old, new in mutations),
+    )
+
+
+def _is_same(node: Node, source: Node) -> bool:
+    """Tell whether a node only hands on its first argument's values, in the same shape and order."""
+    if (node.shape, node.dtype) != (source.shape, source.dtype):
+        return False
+    if node.op == "aten.permute.default":
+        return node.args[1] == tuple(range(len(node.shape)))
+    return node.op in _COPIES_OF_SAME or (node.op == "aten.clone.default" and source.op == "constant")
+
+
+def _alive(nodes: dict[str, Node], roots: list[str]) -> set[str]:
+    alive: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in alive:
+            alive.add(name)
+            waiting.extend(nodes[name].refs())
+    return alive
+
+
+def _short_names(nodes: list[Node]) -> dict[str, str]:
+    """Old name → new name, in the nodes' order, outside first; outside names stay as they are."""
+    nodes = sorted(nodes, key=lambda n: ("input", "state").index(n.op) if n.op in ("input", "state") else 2)
+    names = {n.name: n.name for n in nodes if n.op in ("input", "state")}
+    taken = set(names)
+    for node in nodes:
+        if node.name not in names:
+            stem = node.op.split(".")[1].strip("_") if "." in node.op else node.op
+            choices = (stem if i == 0 else f"{stem}_{i}" for i in range(len(nodes) + 1))
+            names[node.name] = next(c for c in choices if c not in taken)
+            taken.add(names[node.name])
+    return {n.name: names[n.name] for n in nodes}
+
+
+def _rewired(node: Node, name: str, names: dict[str, str]) -> Node:
+    def rename(argument: Argument) -> Argument:
+        if isinstance(argument, Ref):
+            return Ref(names.get(argument.name, argument.name))
+        return tuple(map(rename, argument)) if isinstance(argument, tuple) else argument
+
+    args = tuple(map(rename, node.args))
+    kwargs = tuple((k, rename(v)) for k, v in node.kwargs)
+    return Node(name, node.op, args, kwargs, node.shape, node.dtype)
+
+
+@functools.cache
+def _decompositions() -> Decompositions:
+    table = torch.export.default_decompositions().materialize()
+    kept = {f"aten.{name}" for name in _KEPT}
+    return {op: parts for op, parts in table.items() if str(op) not in kept}
+
+
+def _empty(spec: TensorSpec, device: torch.device) -> torch.Tensor:
+    """Make an uninitialised tensor with the spec's sizes and layout."""
+    dtype = getattr(torch, spec.dtype)
+    shape = list(spec.shape)
+    if spec.layout == "transposed" and len(shape) > 1:
+        shape[-1], shape[-2] = shape[-2], shape[-1]
+        return torch.empty(shape, dtype=dtype, device=device).transpose(-1, -2)
+    if spec.layout == "strided" and shape:
+        return torch.empty([*shape[:-1], 2 * shape[-1]], dtype=dtype, device=device)[..., ::2]
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+def _device(module: nn.Module) -> torch.device:
+    tensors = (*module.parameters(), *module.buffers())
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+def _scalar(spec: ScalarSpec) -> Value | list[Value]:
+    return list(spec.value) if isinstance(spec.value, tuple) else spec.value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the exporter warns, logs and prints about its own means from the user."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

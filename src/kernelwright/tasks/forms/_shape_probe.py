@@ -1,0 +1,211 @@
+"""Find a KernelBench file's shapes on the meta device: nothing is allocated, whatever the sizes."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+
+from ...errors import TaskError
+from ...records import Distribution, Reference, Scalar, ScalarSpec, TensorSpec
+from ..capture._shapes import shapes_alone
+from ..inputs._draw import dtype_name, elements_of, layout_of
+from ..inputs._recognise import Recogniser
+from ..inputs._seed import seed_torch
+from ..inputs._state import materialised
+from ._devices import Anywhere
+from ._source import run_reference
+
+Spec = TensorSpec | ScalarSpec
+_MOST_REAL = 1 << 24
+"""Elements up to which a file that the meta device cannot run is run for real instead."""
+_CHEAPER_REAL = 1 << 16
+"""Elements of inputs and parameters up to which a real run costs less than one on the meta device."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one run of the file on the meta device shows."""
+
+    arguments: tuple[Spec, ...]
+    state: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    device: str
+    """`meta`, or `cpu` where it was run for real."""
+
+    @property
+    def elements(self) -> int:
+        """Elements of inputs, parameters and outputs together."""
+        return elements_of((*self.arguments, *self.state, *self.outputs))
+
+
+def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
+    """Run `get_inputs`, `Model` and its `forward` on the meta device, or for real where meta cannot.
+
+    Args:
+        reference: The file.
+        meta_alone: The file is known to run on the meta device: what fails there fails.
+
+    Raises:
+        TaskError: the file has no `Model` or `get_inputs`, or they raise.
+    """
+    module = run_reference(reference)
+    check_form(module, reference.origin)
+    try:
+        return _probe(module, reference, "meta")
+    except TaskError as failed:
+        specs = None if meta_alone else _argument_specs(module, reference)
+        if specs is None or elements_of(specs) > _MOST_REAL:
+            raise
+        try:
+            return _probe(module, reference, "cpu")
+        except TaskError:
+            raise failed from None
+
+
+def check_form(module: ModuleType, origin: str) -> None:
+    """Raise `TaskError` unless the module has `Model` and `get_inputs`."""
+    for name in ("Model", "get_inputs"):
+        if not callable(getattr(module, name, None)):
+            raise TaskError(
+                f"{origin} defines no {name!r}; expected the KernelBench form (class Model, get_inputs(), "
+                "get_init_inputs()) or a function under @kw.task"
+            )
+
+
+def inputs_of(module: ModuleType, origin: str) -> list[Any]:
+    """Call `get_inputs` and return its values as a list, on the default device whichever it names."""
+    with Anywhere():
+        made = called(module.get_inputs, f"{origin}: get_inputs()")
+    values = list(made) if isinstance(made, list | tuple) else [made]
+    for value in values:
+        if not isinstance(value, torch.Tensor) and not _is_scalar(value):
+            raise TaskError(
+                f"{origin}: get_inputs() returned a {type(value).__name__}; expected tensors, numbers, "
+                "strings and tuples of numbers"
+            )
+    return values
+
+
+def init_of(module: ModuleType, origin: str) -> tuple[Any, ...]:
+    """Call `get_init_inputs` where there is one."""
+    if not hasattr(module, "get_init_inputs"):
+        return ()
+    made = called(module.get_init_inputs, f"{origin}: get_init_inputs()")
+    return tuple(made) if isinstance(made, list | tuple) else (made,)
+
+
+def called(function: Callable[..., Any], what: str, *args: Any) -> Any:
+    """Call the user's code; whatever it raises becomes a `TaskError` that names it."""
+    try:
+        return function(*args)
+    except Exception as error:
+        message = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+        raise TaskError(f"{what} raised {type(error).__name__}: {message}") from error
+
+
+def flatten(result: object) -> tuple[torch.Tensor, ...]:
+    """Flatten a result into its tensors, in order; numbers become scalar tensors."""
+    if isinstance(result, torch.Tensor):
+        return (result,)
+    if isinstance(result, bool | int | float):
+        return (torch.tensor(result),)
+    if isinstance(result, dict):
+        return tuple(t for v in result.values() for t in flatten(v))
+    if isinstance(result, list | tuple):
+        return tuple(t for v in result for t in flatten(v))
+    if result is None:
+        return ()
+    raise TaskError(f"the reference returned a {type(result).__name__}; expected tensors")
+
+
+def specs_of(
+    values: Sequence[Any], names: Sequence[str], known: Callable[[torch.Tensor], Distribution]
+) -> tuple[Spec, ...]:
+    """Describe arguments by shape, dtype, layout and distribution."""
+    specs: list[Spec] = []
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, torch.Tensor):
+            specs.append(
+                TensorSpec(
+                    name=name,
+                    shape=tuple(value.shape),
+                    dtype=dtype_name(value.dtype),
+                    layout=cast(Any, layout_of(value)),
+                    distribution=known(value),
+                )
+            )
+        else:
+            specs.append(
+                ScalarSpec(name=name, value=tuple(value) if isinstance(value, list | tuple) else value)
+            )
+    return tuple(specs)
+
+
+def output_specs(result: object) -> tuple[TensorSpec, ...]:
+    """Describe the flattened results."""
+    return tuple(
+        TensorSpec(name=f"output{i}", shape=tuple(t.shape), dtype=dtype_name(t.dtype))
+        for i, t in enumerate(flatten(result))
+    )
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Name the first `count` positional arguments; `*args` are numbered."""
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in plain]
+    return [names[i] if i < len(names) else f"argument{i}" for i in range(count)]
+
+
+def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
+    """Run the file on the device; on meta only as far as sizes where a real run costs more than it."""
+    origin = reference.origin
+    with torch.random.fork_rng(), torch.device(device), torch.no_grad():
+        seed_torch(0)
+        with Recogniser() as recogniser:
+            values = inputs_of(module, origin)
+        with torch.device("cpu"):
+            init = init_of(module, origin)
+        model = called(module.Model, f"{origin}: Model(*get_init_inputs())", *init)
+        if not isinstance(model, torch.nn.Module):
+            raise TaskError(f"{origin}: Model makes a {type(model).__name__}; expected a torch.nn.Module")
+        called(lambda: materialised(model, lambda: values), f"{origin}: Model.forward()")
+        state = {k: v.to(device) for k, v in model.state_dict().items()}
+        arguments = specs_of(values, argument_names(model.forward, len(values)), recogniser.distribution)
+        states = _state_specs(state, {name for name, _ in model.named_parameters()})
+        if device == "meta" and elements_of((*arguments, *states)) <= _CHEAPER_REAL:
+            return _probe(module, reference, "cpu")
+        with shapes_alone():
+            result = called(model, f"{origin}: Model.forward()", *values)
+    return Probe(arguments=arguments, state=states, outputs=output_specs(result), device=device)
+
+
+def _state_specs(state: Mapping[str, torch.Tensor], learnt: set[str]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(
+            name=name,
+            shape=tuple(value.shape),
+            dtype=dtype_name(value.dtype),
+            distribution=Distribution(kind="normal" if name in learnt else "given"),
+        )
+        for name, value in state.items()
+    )
+
+
+def _argument_specs(module: ModuleType, reference: Reference) -> tuple[Spec, ...] | None:
+    try:
+        with torch.device("meta"):
+            values = inputs_of(module, reference.origin)
+    except TaskError:
+        return None
+    return specs_of(
+        values, [f"argument{i}" for i in range(len(values))], lambda _: Distribution(kind="given")
+    )
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(isinstance(v, Scalar) for v in value)
+    return isinstance(value, Scalar)

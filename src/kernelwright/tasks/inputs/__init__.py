@@ -1,0 +1,1 @@
+"""Specs, seed → tensors: inputs, parameters, value regimes, and copies with some elements changed."""

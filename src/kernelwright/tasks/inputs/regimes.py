@@ -1,0 +1,139 @@
+"""Value regimes: other values laid over a workload's free float arguments, never over structured ones."""
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from ...records import Distribution, TensorSpec
+from ._draw import draw, dtype_of, lay_out
+
+SPECIAL = "special"
+"""Name of the regime of NaN and infinities in every argument."""
+LONE = {"nan": math.nan, "infinity": math.inf}
+"""Values of which one may lie in one argument, all else as declared: `nan in x`."""
+Regime = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
+"""Makes float32 values of a shape."""
+
+_FREE_KINDS = ("normal", "uniform")
+
+
+def takes_regime(spec: TensorSpec) -> bool:
+    """Tell whether a regime may replace the spec's values: a float tensor, declared normal or uniform.
+
+    Example:
+        >>> takes_regime(TensorSpec(name="mask", shape=(4,), dtype="bool"))
+        False
+    """
+    return dtype_of(spec.dtype).is_floating_point and spec.distribution.kind in _FREE_KINDS
+
+
+def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
+    """Draw the spec's tensor in the regime; structured tensors and `declared` are drawn as declared."""
+    value, _, place = regime.partition(" in ")
+    if place == spec.name:
+        return _lone(draw(spec, random), LONE[value], random)
+    if place or regime == "declared" or not takes_regime(spec):
+        return draw(spec, random)
+    return lay_out(REGIMES[regime](spec.shape, random).to(dtype_of(spec.dtype)), spec.layout)
+
+
+def with_lone(value: str, spec: TensorSpec) -> str:
+    """Name the regime in which one value of `LONE` lies somewhere in one argument.
+
+    Example:
+        >>> with_lone("nan", TensorSpec(name="x", shape=(4,), dtype="float32"))
+        'nan in x'
+    """
+    return f"{value} in {spec.name}"
+
+
+def _lone(values: torch.Tensor, value: float, random: torch.Generator) -> torch.Tensor:
+    if values.numel():
+        place = torch.randint(values.numel(), (), generator=random)
+        values[torch.unravel_index(place, values.shape)] = value
+    return values
+
+
+def _normal(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, generator=random)
+
+
+def _negatives(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    return torch.empty(shape).uniform_(-1.0, 1.0, generator=random)
+
+
+def _heavy_tail(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """A Cauchy variable limited to 1,000: outliers in nearly every row, none that overflows float16."""
+    return torch.empty(shape).cauchy_(generator=random).clamp_(-1e3, 1e3)
+
+
+def _large(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, generator=random).mul_(100.0)
+
+
+def _tiny(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, generator=random).mul_(1e-4)
+
+
+def _sparse(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """One value in eight is not zero."""
+    values = torch.randn(shape, generator=random)
+    return values.masked_fill_(torch.empty(shape).uniform_(generator=random) < 0.875, 0.0)
+
+
+def _constant(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """One value everywhere, another one for each seed, between 0.25 and 2.25."""
+    return torch.full(shape, 0.25 + 2.0 * float(torch.rand((), generator=random)))
+
+
+def _special(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """Normal values with a NaN, an infinity or minus infinity in about 4,096; one of each from 64 values on."""
+    values = torch.randn(shape, generator=random)
+    flat = values.view(-1)
+    if flat.numel() == 0:
+        return values
+    marks = max(3 if flat.numel() >= 64 else 1, flat.numel() // 4096)
+    places = torch.randint(0, flat.numel(), (marks,), generator=random)
+    specials = torch.tensor([float("nan"), float("inf"), float("-inf")])
+    first = int(torch.randint(0, 3, (1,), generator=random))
+    flat[places] = specials[(torch.arange(marks) + first) % 3]
+    return values
+
+
+def _small_integers(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """Whole numbers from -4 to 4: sums and products of a few are exact in every float dtype."""
+    return torch.randint(-4, 5, shape, generator=random).to(torch.float32)
+
+
+def _mixed(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """Stretches of 1 to 97 elements, each of its own scale from 1e-3 to 30; one in eight is zero."""
+    values = torch.randn(shape, generator=random)
+    flat = values.view(-1)
+    count = flat.numel()
+    if count == 0:
+        return values
+    scales = torch.tensor([0.0, 1e-3, 0.1, 1.0, 1.0, 1.0, 5.0, 30.0])
+    stretch = 1 + int(torch.randint(0, 97, (), generator=random))
+    chosen = scales[torch.randint(0, len(scales), (-(-count // stretch),), generator=random)]
+    return values.mul_(chosen.repeat_interleave(stretch)[:count].view(shape))
+
+
+REGIMES: dict[str, Regime] = {
+    "normal": _normal,
+    "negatives": _negatives,
+    "heavy-tail": _heavy_tail,
+    "large-scale": _large,
+    "tiny-scale": _tiny,
+    "sparse": _sparse,
+    "constant": _constant,
+    SPECIAL: _special,
+    "small-integers": _small_integers,
+    "mixed": _mixed,
+}
+"""Every regime but `declared`, by name."""
+
+
+def adds_nothing(regime: str, distributions: list[Distribution]) -> bool:
+    """Tell whether the declared values are of this regime already."""
+    return regime == "normal" and all(d.kind == "normal" and d.scale == 1.0 for d in distributions)

@@ -1,0 +1,347 @@
+"""Evaluate a reference in float32 with sums, variances, products and convolutions in a chosen order.
+
+A dispatch mode takes operators of several steps apart (`_rounding.in_steps`) and computes what adds terms up by an
+`Arithmetic`. The verifier measures with it how far plain honest evaluations of the same inputs are from the truth
+(`MEASURED`); `python -m benchmarks.honest` evaluates every problem with many more.
+
+Covers: sum, mean, var, var_mean, cumsum, products of matrices, convolutions and their gradients, in float32.
+Does not cover: pools, scatters and native code of the user, which stay torch's own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from ._rounding import in_steps
+from ._summation_error import MATRICES
+
+_HALF = (torch.float16, torch.bfloat16)
+_FEW = 8
+"""Columns below which numpy might add along the terms in an order of its own."""
+_AT_ONCE = 1 << 22
+"""Products that are kept at a time while they are added up."""
+_MOST_PRODUCTS = 1 << 26
+"""Multiplications of one operator (half a second); a larger one stays torch's own."""
+_MOST_UPDATES = 1 << 14
+"""Terms up to which moments are updated by each of them in turn; more are gone over twice."""
+_FUNCTIONS = frozenset({"exp", "tanh", "erf", "sigmoid"})
+_NORMAL = 2.0**-120
+_CANCELLED = 4.0
+"""Mean square over variance from which a kernel that takes both in one pass goes over the terms again."""
+
+Sum = Callable[[Tensor], Tensor]
+"""Adds `(terms, ...)` to `(...)`."""
+Moments = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Turns `(terms, ...)` into the mean and the sum of squared deviations from it, both `(...)`."""
+Product = Callable[[Tensor, Tensor], Tensor]
+"""Multiplies `(batch, rows, terms)` by `(batch, terms, columns)`."""
+
+
+def serial(x: Tensor) -> Tensor:
+    """Add the first axis in float32, one term after another.
+
+    Example:
+        >>> bool((serial(torch.full((4096,), 0.1)) - 409.6).abs() > 0.01)
+        True
+    """
+    terms = x.detach().contiguous().flatten(1) if x.dim() > 1 else x.detach().contiguous()[:, None]
+    with np.errstate(all="ignore"):
+        few = terms.shape[1] < _FEW or terms.shape[0] < 2
+        if not terms.numel():
+            return x.sum(0)
+        total = np.add.accumulate(terms.numpy(), 0)[-1] if few else np.add.reduce(terms.numpy(), 0)
+    return torch.from_numpy(np.ascontiguousarray(total)).view(x.shape[1:])
+
+
+def reversed_serial(x: Tensor) -> Tensor:
+    """Add the first axis one term after another, the last one first.
+
+    Example:
+        >>> reversed_serial(torch.tensor([1.0, 2.0**24, -(2.0**24)]))
+        tensor(1.)
+    """
+    return serial(x.flip(0))
+
+
+def two_pass(add: Sum) -> Moments:
+    """Make moments of a sum: first the mean, then the squares of what is off it.
+
+    Example:
+        >>> two_pass(serial)(torch.tensor([1.0, 2.0, 3.0]))
+        (tensor(2.), tensor(2.))
+    """
+
+    def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+        mean = add(x) / x.shape[0]
+        moved = x - mean
+        return mean, add(moved * moved)
+
+    return moments
+
+
+def welford(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Update mean and squared deviations with one term after another.
+
+    Example:
+        >>> welford(torch.tensor([1.0, 2.0, 3.0]))
+        (tensor(2.), tensor(2.))
+    """
+    if x.shape[0] > _MOST_UPDATES:
+        return two_pass(serial)(x)
+    mean, squares = torch.zeros_like(x[0]), torch.zeros_like(x[0])
+    for count, term in enumerate(x, 1):
+        off = term - mean
+        mean = mean + off / count
+        squares.add_(off.mul_(term - mean))
+    return mean, squares
+
+
+def shifted(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Add up what every term is more than the first one, and its square, in one pass.
+
+    Example:
+        >>> shifted(torch.tensor([100.0, 101.0, 99.0]))
+        (tensor(100.), tensor(2.))
+    """
+    return moments_from(x, x[0])
+
+
+def moments_from(x: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """Take moments about a value in one pass; where the squares cancel, go over the terms again.
+
+    Example:
+        >>> moments_from(torch.tensor([1.0, 2.0, 3.0]), torch.tensor(2.0))
+        (tensor(2.), tensor(2.))
+    """
+    moved, terms = x - shift, x.shape[0]
+    total, squares = serial(moved), serial(moved * moved)
+    mean, left = total / terms, squares - total * (total / terms)
+    well, again = left * _CANCELLED > squares, two_pass(serial)(x)
+    return torch.where(well, shift + mean, again[0]), torch.where(well, left, again[1])
+
+
+def product_by(add: Sum) -> Product:
+    """Make a product of a sum: all terms of an element are multiplied, then added.
+
+    Example:
+        >>> product_by(serial)(torch.ones(1, 2, 5), torch.ones(1, 5, 3)).shape
+        torch.Size([1, 2, 3])
+    """
+
+    def product(left: Tensor, right: Tensor) -> Tensor:
+        rows = max(1, _AT_ONCE // max(1, left.shape[0] * right.numel() // max(1, right.shape[0])))
+        right = right.permute(1, 0, 2)[:, :, None]
+        parts = [add(part.permute(2, 0, 1)[..., None] * right) for part in torch.split(left, rows, 1)]
+        return torch.cat(parts, 1)
+
+    return product
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How what adds terms up is computed; what is none stays torch's own."""
+
+    add: Sum | None = None
+    moments: Moments | None = None
+    multiply: Product | None = None
+    prefixes: Callable[[Tensor], Tensor] | None = None
+    """Adds up every prefix of the first axis."""
+    units: int = 0
+    """By how many units in the last place exp, tanh, erf and sigmoid fall short."""
+
+    @classmethod
+    def ordered(cls, add: Sum, **others: Any) -> "Arithmetic":
+        """Use one order of summation everywhere."""
+        return cls(**{"add": add, "moments": two_pass(add), "multiply": product_by(add)} | others)
+
+
+def serial_prefixes(x: Tensor) -> Tensor:
+    """Add up every prefix of the first axis in float32, one term after another.
+
+    Example:
+        >>> serial_prefixes(torch.ones(3))
+        tensor([1., 2., 3.])
+    """
+    with np.errstate(all="ignore"):
+        return torch.from_numpy(np.add.accumulate(x.detach().contiguous().numpy(), axis=0))
+
+
+MEASURED = (
+    Arithmetic.ordered(serial, prefixes=serial_prefixes),
+    Arithmetic.ordered(reversed_serial),
+    Arithmetic.ordered(serial, moments=welford),
+    Arithmetic.ordered(serial, moments=shifted),
+    Arithmetic(units=2),
+)
+"""What a near miss is measured with: plain evaluations that any kernel may use. The last has the functions of the
+CUDA C++ Programming Guide's table of errors (13.1: expf, tanhf and erff within 2 units), all off one way."""
+
+
+class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+    """Compute in float32 by an arithmetic, and what is asked for in half precision in float32 too.
+
+    Example:
+        >>> with Evaluation(MEASURED[0]):
+        ...     total = torch.full((4096,), 0.1).sum()
+        >>> bool((total - 409.6).abs() > 0.01)
+        True
+    """
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        self.arithmetic = arithmetic
+        self.used = False
+        """Whether the arithmetic had anything to compute."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the operator by the arithmetic, or its steps, or itself."""
+        args, kwargs = tree_map(_full, args), tree_map(_full, kwargs or {})
+        name = func.overloadpacket.__name__
+        if args and isinstance(args[0], Tensor) and args[0].dtype is torch.float32:
+            result = self.replaced(name, func, args, kwargs)
+            if result is not NotImplemented:
+                self.used = True
+                return result
+        if (steps := in_steps(self, func, args, kwargs)) is not NotImplemented:
+            return steps
+        return func(*args, **kwargs)
+
+    def replaced(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute an operator by the arithmetic; `NotImplemented` where that is not its affair."""
+        way = self.arithmetic
+        if way.units and name in _FUNCTIONS:
+            return _short(func(args[0].double()).float(), way.units)
+        if name in ("sum", "mean") and way.add is not None and args[0].numel():
+            x = _terms_first(args[0], args[1] if len(args) > 1 else kwargs.get("dim"))
+            total = way.add(x)
+            return (total / x.shape[0] if name == "mean" else total).reshape(_shape(func, args, kwargs))
+        if name in ("var", "var_mean") and way.moments is not None and args[0].numel():
+            return _variance(way.moments, name, func, args, kwargs)
+        if name == "cumsum" and way.prefixes is not None and args[0].dim():
+            return way.prefixes(args[0].movedim(args[1], 0)).movedim(0, args[1])
+        if way.multiply is None or any(not a.numel() for a in args if isinstance(a, Tensor)):
+            return NotImplemented
+        if (
+            name in MATRICES
+            and args[MATRICES[name]].numel() * args[MATRICES[name] + 1].shape[-1] <= _MOST_PRODUCTS
+        ):
+            return _matrices(way.multiply, name, args, kwargs)
+        if name == "convolution" and args[0].numel() * args[1].numel() // args[1].shape[1] <= _MOST_PRODUCTS:
+            return convolution(way.multiply, *args)
+        return NotImplemented
+
+
+def _short(y: Tensor, units: int) -> Tensor:
+    """Move towards zero by so many units in the last place; what is saturated, subnormal or not finite stays."""
+    bits = y.contiguous().view(torch.int32) - units
+    return torch.where(y.isfinite() & (y.abs() > _NORMAL) & (y.abs() != 1), bits.view(torch.float32), y)
+
+
+def _full(value: Any) -> Any:
+    return torch.float32 if isinstance(value, torch.dtype) and value in _HALF else value
+
+
+def _shape(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Size:
+    found: Tensor = func(args[0].to("meta"), *args[1:], **kwargs)
+    return found.shape
+
+
+def _terms_first(x: Tensor, dims: Any) -> Tensor:
+    """Bring the axes that are summed to the front, as one."""
+    dims = [dims] if isinstance(dims, int) else dims
+    dims = [d % x.dim() for d in dims or range(x.dim())]
+    kept = [d for d in range(x.dim()) if d not in dims]
+    return x.permute(*dims, *kept).reshape(-1, *(x.shape[d] for d in kept))
+
+
+def _variance(moments: Moments, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    dims = kwargs.get("dim", args[1] if len(args) > 1 and not isinstance(args[1], bool) else None)
+    correction = kwargs.get("correction", 1)
+    if "unbiased" in kwargs or any(isinstance(a, bool) for a in args[1:]):
+        unbiased = kwargs.get("unbiased", next((a for a in args[1:] if isinstance(a, bool)), True))
+        correction = 1 if unbiased else 0
+    x = _terms_first(args[0], dims)
+    mean, squares = moments(x)
+    shape = func(args[0].to("meta"), *args[1:], **kwargs)
+    if name == "var":
+        return (squares / (x.shape[0] - (1 if correction is None else correction))).reshape(shape.shape)
+    variance = squares / (x.shape[0] - (1 if correction is None else correction))
+    return variance.reshape(shape[0].shape), mean.reshape(shape[0].shape)
+
+
+def _matrices(multiply: Product, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    first = MATRICES[name]
+    left, right = args[first : first + 2]
+    rows, columns = left.dim() == 1, right.dim() == 1
+    left = left[None] if rows else left
+    right = right[:, None] if columns else right
+    batched = left.dim() == 3
+    found = multiply(left if batched else left[None], right if batched else right[None])
+    found = found if batched else found[0]
+    found = found.squeeze(-1) if columns else found
+    found = found.squeeze(0) if rows else found
+    if not first:
+        return found
+    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    scaled = found if alpha == 1 else alpha * found
+    return scaled if beta == 0 else (args[0] if beta == 1 else beta * args[0]) + scaled
+
+
+def convolution(
+    multiply: Product, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, more: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """Convolve by a product: every window becomes a column. A transposed one spreads its input with zeros first."""
+    rank = x.dim() - 2
+    stride, padding, dilation, more = (
+        list(v) * (rank if len(v) == 1 else 1) for v in (stride, padding, dilation, more)
+    )
+    kernel = weight.shape[2:]
+    if transposed:
+        x = _spread(x, stride)
+        edges = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
+        x = pad(x, [e for n, o in zip(reversed(edges), reversed(more), strict=True) for e in (n, n + o)])
+        split = weight.reshape(groups, -1, *weight.shape[1:]).transpose(1, 2)
+        weight = split.flatten(0, 1).flip(tuple(range(2, rank + 2)))
+        stride = [1] * rank
+    else:
+        x = pad(x, [p for v in reversed(padding) for p in (v, v)])
+    windows = unfolded(x, kernel, stride, dilation)
+    size = windows.shape[2 + rank :]
+    columns = windows.reshape(x.shape[0], groups, -1, size.numel())
+    columns = columns.permute(1, 2, 0, 3).flatten(2)
+    found = multiply(weight.reshape(groups, weight.shape[0] // groups, -1), columns)
+    y = found.reshape(groups, -1, x.shape[0], *size).movedim(2, 0).flatten(1, 2)
+    return y if bias is None else y + bias.view(1, -1, *(1 for _ in size))
+
+
+def unfolded(x: Tensor, kernel: Any, stride: Any, dilation: Any) -> Tensor:
+    """Return the windows of a padded input: (batch, channels, *kernel, *positions), a view."""
+    size = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
+    ]
+    x = x.contiguous()
+    steps = x.stride()[2:]
+    taps = [d * s for d, s in zip(dilation, steps, strict=True)]
+    places = [t * s for t, s in zip(stride, steps, strict=True)]
+    return x.as_strided((*x.shape[:2], *kernel, *size), (*x.stride()[:2], *taps, *places))
+
+
+def _spread(x: Tensor, stride: Any) -> Tensor:
+    """Put zeros between the elements, as many as a stride skips."""
+    if all(s == 1 for s in stride):
+        return x
+    sizes = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
+    wide = x.new_zeros(*x.shape[:2], *sizes)
+    wide[(slice(None), slice(None), *(slice(None, None, s) for s in stride))] = x
+    return wide

@@ -1,0 +1,106 @@
+"""What a reference takes: each derived workload is run before it is kept.
+
+Covers: workloads on which it raises; regimes under which it is not finite, or defined otherwise than in float64.
+Does not cover: workloads above a million elements, which are kept unrun; above 67 million where an argument holds
+integers, which may be indices that another size puts out of range.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from ...records import ScalarSpec, TensorSpec, Workload
+from .._problem import Outcome, Problem
+from ..inputs._draw import dtype_of
+from ..inputs.regimes import LONE, SPECIAL, adds_nothing, takes_regime, with_lone
+from ._shrink import workload_elements
+
+MOST_TRIED = 1 << 20
+"""Elements up to which a derived workload is run for real before it is kept."""
+MOST_INDEXED = 1 << 26
+"""The same where an argument holds integers: shapes alone do not show an index out of range."""
+
+
+class Feasibility:
+    """Runs a problem's reference on workloads that may be kept."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._drawn: tuple[dict[str, int], dict[str, torch.Tensor]] | None = None
+
+    def runs(self, workload: Workload) -> bool:
+        """Tell whether the reference takes the workload; a large one is believed to."""
+        most = MOST_INDEXED if any(map(_may_index, workload.arguments)) else MOST_TRIED
+        return workload_elements(workload) > most or self._outcome(workload) is not None
+
+    def takes(self, workload: Workload) -> bool:
+        """Run the workload, whatever its size, and tell whether the reference takes it."""
+        return self._outcome(workload) is not None
+
+    def regimes(self, workload: Workload, among: Sequence[str]) -> list[str]:
+        """Name the regimes under which the reference behaves: no error, finite, defined alike in float64.
+
+        Where special values in every argument leave nothing of the answer, as in a mean over all, a NaN and an
+        infinity in one argument at a time take their place: the answer tells of each whether it was swallowed.
+        """
+        free = [s for s in workload.arguments if isinstance(s, TensorSpec) and takes_regime(s)]
+        if not free:
+            return []
+        allowed = [r for r in among if not adds_nothing(r, [s.distribution for s in free])]
+        declared = self._outcome(workload)
+        strict = declared is not None and _all_finite(declared.outputs)
+        kept = [r for r in allowed if self._takes(_under(workload, r), strict)]
+        if SPECIAL in among and SPECIAL not in kept:
+            lone = [with_lone(value, spec) for spec in free for value in LONE]
+            kept += [r for r in lone if self._is_defined(_under(workload, r))]
+        return kept
+
+    def _takes(self, workload: Workload, strict: bool) -> bool:
+        if workload.regime == SPECIAL:
+            return self._is_defined(workload, partly=True)
+        outcome = self._outcome(workload)
+        return outcome is not None and (not strict or _all_finite(outcome.outputs))
+
+    def _is_defined(self, workload: Workload, *, partly: bool = False) -> bool:
+        """Tell whether NaN and infinities come out alike in float64; `partly`: and something is finite."""
+        outcome, oracle = self._outcome(workload), self._outcome(workload, oracle=True)
+        if outcome is None or oracle is None:
+            return False
+        if partly and not any(bool(torch.isfinite(t).any()) for t in outcome.outputs):
+            return False
+        return all(map(_defined_alike, outcome.outputs, oracle.outputs))
+
+    def _outcome(self, workload: Workload, *, oracle: bool = False) -> Outcome | None:
+        run = self._problem.run_oracle if oracle else self._problem.run_reference
+        try:
+            return run(workload, self._problem.inputs(workload, 0), self._state(workload))
+        except Exception:  # noqa: BLE001  what the user's reference raises only drops this workload
+            return None
+
+    def _state(self, workload: Workload) -> dict[str, torch.Tensor]:
+        """Draw a state, once for all regimes and layouts of the same sizes: millions of numbers in large models."""
+        if self._drawn is None or self._drawn[0] != workload.axes:
+            self._drawn = (workload.axes, self._problem.state(workload, 0))
+        return self._drawn[1]
+
+
+def _may_index(spec: TensorSpec | ScalarSpec) -> bool:
+    """Tell whether an argument is a tensor of integers."""
+    if isinstance(spec, ScalarSpec):
+        return False
+    dtype = dtype_of(spec.dtype)
+    return dtype is not torch.bool and not dtype.is_floating_point and not dtype.is_complex
+
+
+def _under(workload: Workload, regime: str) -> Workload:
+    return workload.model_copy(update={"regime": regime})
+
+
+def _all_finite(outputs: Iterable[torch.Tensor]) -> bool:
+    return all(bool(torch.isfinite(t).all()) for t in outputs)
+
+
+def _defined_alike(native: torch.Tensor, oracle: torch.Tensor) -> bool:
+    return torch.equal(torch.isnan(native), torch.isnan(oracle)) and torch.equal(
+        torch.isinf(native), torch.isinf(oracle)
+    )

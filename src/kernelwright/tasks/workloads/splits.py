@@ -1,0 +1,178 @@
+"""Derive the hidden and confirm workloads from the declared ones.
+
+Covers: other sizes (`_sizes`), other layouts, other value regimes; each tried on the reference before it is kept
+(`_feasibility`).
+Does not cover: other dtypes, more or fewer arguments.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ...errors import TaskError
+from ...records import Split, Task, TensorSpec, Workload
+from .._gradient import with_gradients
+from .._observed import observe
+from .._problem import Problem
+from ..inputs._draw import dtype_of
+from ._feasibility import MOST_TRIED, Feasibility
+from ._shrink import workload_elements
+from ._sizes import Axes, Plan, Sizes
+
+__all__ = ["Axes", "Plan", "derive"]
+
+_MOST_SMALL = 1 << 26
+"""Elements of the smallest workload above which nothing is run while loading."""
+_SHAPED = ("mixed", "negatives", "large-scale")
+"""Regimes that hidden workloads of other sizes take in turn."""
+_CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
+
+
+def derive(task: Task, plan: Plan) -> Task:
+    """Return the task with hidden and confirm workloads and with what a run shows in its contract.
+
+    The task comes with its search workloads only.
+
+    Raises:
+        TaskError: the reference does not run at its own sizes.
+    """
+    base = max(task.workloads, key=workload_elements)
+    small = Sizes(plan, base, lambda _: True).smallest()
+    try:
+        return _derived(task, plan, small, 0)
+    except TaskError:
+        if workload_elements(small) > _MOST_SMALL:
+            raise
+        sizes = Sizes(plan, base, Feasibility(Problem(task)).takes)
+        running, free = sizes.smallest_running()
+        if running == small:
+            raise
+    return _derived(task, replace(plan, free=free), running, sizes.dropped)
+
+
+def _derived(task: Task, plan: Plan, small: Workload, dropped: int) -> Task:
+    """Derive from the smallest workload; so many smaller ones were dropped before."""
+    if task.contract.backward:
+        task, plan, small = _with_gradients(task, plan, small)
+    base = max(task.workloads, key=workload_elements)
+    if workload_elements(small) > _MOST_SMALL:
+        return _unrun(task, plan, base, small)
+    contract = observe(Problem(task), small)
+    task = task.model_copy(update={"contract": contract})
+    derivation = _Derivation(plan, base, small, Feasibility(Problem(task)))
+    workloads = (*task.workloads, *derivation.hidden(), *derivation.confirm())
+    notes = (*task.notes, *_dropped(dropped + derivation.dropped))
+    return task.model_copy(update={"workloads": _unique(workloads), "notes": notes})
+
+
+def _dropped(count: int) -> tuple[str, ...]:
+    """Say how many derived workloads the reference did not take."""
+    if not count:
+        return ()
+    return (f"dropped: {count} derived workload{'s' * (count > 1)} that the reference does not take",)
+
+
+def _with_gradients(task: Task, plan: Plan, small: Workload) -> tuple[Task, Plan, Workload]:
+    """Make forward and backward of every workload that there is or will be."""
+    wanted = Problem(task).differentiable(small)
+    workloads = tuple(with_gradients(w, wanted) for w in task.workloads)
+    both = replace(plan, make=lambda axes: with_gradients(plan.make(axes), wanted))
+    return task.model_copy(update={"workloads": workloads}), both, with_gradients(small, wanted)
+
+
+def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
+    """Derive sizes alone, by shape and only cheap ones: a single run would take too long while loading."""
+    note = (
+        f"not run while loading: the smallest workload found has {workload_elements(small):,} elements; "
+        "no other value regimes and layouts are hidden"
+    )
+    sizes = Sizes(plan, base, Feasibility(Problem(task)).runs)
+    hidden, other = (sorted(sizes.shapes(small, offset), key=workload_elements) for offset in (0, 1))
+    workloads = (
+        *task.workloads,
+        *(_pinned(plan, base, Split.HIDDEN) or [_named(w, Split.HIDDEN) for w in hidden[:2]]),
+        *(_pinned(plan, base, Split.CONFIRM) or [_named(w, Split.CONFIRM) for w in (base, *other[:1])]),
+    )
+    return task.model_copy(update={"notes": (*task.notes, note), "workloads": _unique(workloads)})
+
+
+def _pinned(plan: Plan, base: Workload, split: Split) -> list[Workload] | None:
+    """Return what the task itself declares for the split; none where it is to be derived."""
+    sizes = plan.hidden if split is Split.HIDDEN else plan.confirm
+    if sizes is None:
+        return None
+    return [_named(plan.make(base.axes | axes), split) for axes in sizes]
+
+
+class _Derivation:
+    def __init__(self, plan: Plan, base: Workload, small: Workload, feasibility: Feasibility) -> None:
+        self._plan, self._base, self._small, self._feasibility = plan, base, small, feasibility
+        self._sizes = Sizes(plan, base, feasibility.runs)
+        self._regimes = feasibility.regimes(small, plan.regimes)
+
+    @property
+    def dropped(self) -> int:
+        """How many workloads the reference did not take."""
+        return self._sizes.dropped
+
+    def hidden(self) -> list[Workload]:
+        """Return other sizes, and one of them in every regime and layout."""
+        if (pinned := _pinned(self._plan, self._base, Split.HIDDEN)) is not None:
+            return pinned
+        shapes = self._sizes.shapes(self._small, 0)
+        cycle = ("declared", *[r for r in self._regimes if r in _SHAPED])
+        found = [_named(w, Split.HIDDEN, cycle[i % len(cycle)]) for i, w in enumerate(shapes)]
+        carrier = shapes[min(1, len(shapes) - 1)] if shapes else self._small
+        if workload_elements(carrier) > MOST_TRIED:
+            carrier = self._small
+        found += [_named(carrier, Split.HIDDEN, r) for r in self._regimes]
+        return found + [_named(w, Split.HIDDEN) for w in self._layouts(carrier)]
+
+    def confirm(self) -> list[Workload]:
+        """Return the declared size again and other sizes, in regimes that are timed."""
+        if (pinned := _pinned(self._plan, self._base, Split.CONFIRM)) is not None:
+            return pinned
+        order = [r for r in _CONFIRMED if r in self._regimes] or ["declared"]
+        again = [_named(self._base, Split.CONFIRM, order[0])]
+        shapes = self._sizes.shapes(self._small, 1)[:5]
+        return again + [_named(w, Split.CONFIRM, order[(i + 1) % len(order)]) for i, w in enumerate(shapes)]
+
+    def _layouts(self, carrier: Workload) -> list[Workload]:
+        """Return the carrier with every float argument of two axes or more in another layout."""
+        found: list[Workload] = []
+        for layout in ("transposed", "strided"):
+            arguments = tuple(_in_layout(s, layout) for s in carrier.arguments)
+            if arguments != carrier.arguments:
+                other = carrier.model_copy(update={"arguments": arguments})
+                if self._feasibility.runs(other):
+                    found.append(other)
+        return found
+
+
+def _named(workload: Workload, split: Split, regime: str = "declared") -> Workload:
+    layouts = {s.layout for s in workload.arguments if isinstance(s, TensorSpec)} - {"contiguous"}
+    parts = [f"{k}={v}" for k, v in workload.axes.items()] or ["as-declared"]
+    parts += [f"layout={layout}" for layout in sorted(layouts)]
+    parts += [f"regime={regime}"] if regime != "declared" else []
+    return workload.model_copy(update={"split": split, "regime": regime, "name": ",".join(parts)})
+
+
+def _unique(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
+    """Drop workloads that repeat another of their split and tell apart those that share a name only."""
+    found: dict[str, Workload] = {}
+    for workload in workloads:
+        name = workload.name
+        if any(w == workload for w in found.values()):
+            continue
+        while name in found:
+            name = f"{workload.split}:{name}"
+        found[name] = workload.model_copy(update={"name": name})
+    return tuple(found.values())
+
+
+def _in_layout(spec: Any, layout: str) -> Any:
+    if not isinstance(spec, TensorSpec) or len(spec.shape) < 2 or spec.distribution.kind == "given":
+        return spec
+    if not dtype_of(spec.dtype).is_floating_point or spec.layout != "contiguous":
+        return spec
+    return spec.model_copy(update={"layout": layout})

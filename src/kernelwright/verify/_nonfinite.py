@@ -1,0 +1,42 @@
+"""NaN and infinity: which kind (finite, NaN, inf, -inf) each element may be of.
+
+Covers: what is swallowed, invented, or of the wrong sign; sums in any order; one formula in other steps.
+Does not cover: how wrong a finite element is; `_error` does.
+"""
+
+import torch
+
+from ._tolerance import OutputTolerance
+
+
+def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) -> int:
+    """Count elements of a kind that no right evaluation has.
+
+    Right are the native op's kind, and what is not finite in the truth, or in the reference in torch's own steps or
+    without products of zeros; where the native op is not finite, what is so there; and NaN where it hangs on the
+    order of summation. Where a sum overflowed on the native op's own way to a finite truth, any overflow is as good as
+    another.
+
+    Args:
+        numbers: Elements of an output, float64, 1-D.
+        tolerance: What is expected.
+        part: Which elements of the flattened output they are.
+    """
+    if tolerance.forbid_nonfinite:
+        return int((~torch.isfinite(numbers)).sum())
+    truth, native = tolerance.truth.view(-1)[part], tolerance.native.reshape(-1)[part].to(torch.float64)
+    beyond = ~torch.isfinite(native)
+    fine = _same_kind(numbers, native)
+    for other in (truth, *(o.reshape(-1)[part] for o in tolerance.others)):
+        near = (numbers - other).abs() <= 1e-2 * other.abs()
+        fine |= torch.where(other.isfinite(), beyond & near, _same_kind(numbers, other))
+    if tolerance.doubtful is not None:
+        doubtful = tolerance.doubtful.reshape(-1)[part]
+        fine |= doubtful & numbers.isnan()
+        fine |= doubtful & truth.isfinite() & ~numbers.isfinite()
+    return int((~fine).sum())
+
+
+def _same_kind(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Tell where two tensors are both finite, both NaN or the same infinity."""
+    return (a.isfinite() & b.isfinite()) | (a.isnan() & b.isnan()) | (a.isinf() & (a == b))

@@ -1,0 +1,264 @@
+"""The acceptance from end to end in real workers: a faster kernel, an equal one, a wrong one."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from kernelwright.config import Settings
+from kernelwright.devices import detect
+from kernelwright.errors import BusyError
+from kernelwright.languages import get_language
+from kernelwright.measure import decide
+from kernelwright.records import (
+    Block,
+    Bound,
+    BoundTerm,
+    Candidate,
+    Evaluation,
+    SourceFile,
+    Split,
+    Timing,
+)  # fmt: skip
+from kernelwright.sandbox import Pool
+from kernelwright.search.evaluation import acceptance
+from kernelwright.search.evaluation._assignment import speedups
+from kernelwright.search.evaluation.acceptance import Acceptance
+from kernelwright.search.session._result import judgement_of
+from kernelwright.tasks import Problem, load_task
+
+pytestmark = pytest.mark.alone
+
+SLOW = """
+import torch
+import torch.nn as nn
+
+rows, dim = 64, 128
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        for _ in range(200):
+            y = y + x
+        return y
+
+def get_inputs():
+    return [torch.randn(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("acceptance")
+    (folder / "slow_sum.py").write_text(SLOW)
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(folder)})
+    problem = Problem(load_task(str(folder / "slow_sum.py")))
+    with Acceptance(problem, detect("cpu"), (), ("eager",), settings=settings) as judge:
+        judge.problem = problem
+        yield judge
+
+
+def made(body):
+    candidate = Candidate(
+        sources=(SourceFile(path="c.py", text=f"import torch\n{body}"),), language="torch", entry="c.py:run"
+    )
+    return candidate, get_language("torch").build(candidate)
+
+
+FAST = made("def run(x):\n    return (x.double() * 200).float()\n")
+TWICE = made(
+    "def run(x):\n    for _ in range(2):\n        y = torch.zeros_like(x)\n"
+    "        for _ in range(200):\n            y = y + x\n    return y\n"
+)
+WRONG = made("def run(x):\n    return x * 199\n")
+
+
+def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
+    found = judge.accept(*FAST)
+    assert found.decision.status == "improved", (found.decision, found.verdict.findings)
+    assert found.decision.confirmed
+    assert found.decision.speedup.low > 1
+    assert {"verify", "admit", "measure", "confirm"} <= set(found.stages_s)
+    stored = Evaluation.from_json(found.to_json())
+    again = decide(stored.timing, stored.verdict, [], judge.problem.task.contract)
+    assert again == found.decision
+    variants = {variant.name: variant.content for variant in found.timing.variants}
+    assert variants["candidate"] == FAST[0].key
+
+
+def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch):
+    name = judge.problem.task.workloads[0].name
+    planted, right = (
+        Bound(
+            workload=name,
+            device="d",
+            terms=(BoundTerm(name="dram", amount=us, unit="bytes", peak=1e6, source="planted"),),
+        )
+        for us in (1e9, 1e-3)
+    )
+    asked = []
+    monkeypatch.setattr(acceptance, "peaks_of", lambda *_, refresh: asked.append(refresh))
+    monkeypatch.setattr(acceptance, "bound", lambda *_: right)
+    monkeypatch.setattr(judge, "_bounds", (planted,))
+    found = judge.accept(*FAST, workloads=[name])
+    assert asked == [True]
+    assert found.decision.alarms == ()
+    assert found.decision.status == "improved", found.decision
+
+
+def test_twice_the_work_is_not_improved(judge):
+    assert judge.screen(*TWICE).decision.status != "improved"
+    assert judge.accept(*TWICE).decision.status != "improved"
+
+
+def test_a_wrong_kernel_is_rejected_before_it_is_timed(judge):
+    found = judge.accept(*WRONG)
+    assert found.decision.status == "rejected"
+    assert found.timing is None
+    assert found.verdict.failure == "correct"
+
+
+def test_a_kernel_that_is_wrong_in_timed_calls_only_is_rejected(judge):
+    body = "n = 0\ndef run(x):\n    global n\n    n += 1\n    return x * 200 if n < 60 else x * 0\n"
+    found = judge.screen(*made(body))
+    later = judge.accept(*made(body)) if found.decision.status != "rejected" else found
+    assert later.decision.status == "rejected"
+
+
+def test_where_time_is_up_nothing_is_measured_and_nothing_held_against_it(judge):
+    found = judge.accept(*FAST, deadline_s=0.0)
+    assert (found.stage, found.timing) == ("screen", None)
+    assert judge._bench.notes == {}, "no baseline is given up for want of time"
+
+
+@contextmanager
+def busy():
+    raise BusyError("others have the device")
+    yield
+
+
+def test_a_device_that_others_hold_to_the_end_leaves_it_open(judge, monkeypatch):
+    monkeypatch.setattr(judge, "_timing", busy)
+    for judged in (judge.screen, judge.accept):
+        found = judged(*FAST)
+        assert (found.stage, found.timing, found.decision.status) == ("screen", None, "unknown")
+
+
+def test_an_admission_that_time_cuts_short_leaves_it_open(judge, monkeypatch):
+    def late(*_, **__):
+        raise TimeoutError
+
+    monkeypatch.setattr(judge, "_admission", None)
+    monkeypatch.setattr(acceptance, "admit", late)
+    found = judge.accept(*FAST)
+    assert (found.stage, found.timing) == ("screen", None)
+
+
+def test_what_was_precomputed_is_not_worked_out_again_and_is_a_stage_once(judge, monkeypatch):
+    oracle = judge._oracle
+    oracle._cases.clear()
+    make, made_s = oracle.make, []
+    monkeypatch.setattr(oracle, "make", lambda *a, **k: made_s.append(1) or make(*a, **k))
+    judge.precompute()
+    assert len(made_s) == 1
+    monkeypatch.setattr(judge._bench, "measure", lambda *_, **__: (None, []))
+    assert judge.screen(*FAST).stages_s["precompute"] > 0
+    assert "precompute" not in judge.screen(*FAST).stages_s
+    assert len(made_s) == 1
+
+
+def test_the_first_candidate_is_shown_before_the_other_baselines_start(judge, monkeypatch):
+    said, start = [], judge._bench.start
+    monkeypatch.setattr(judge._bench, "ready", lambda _: False)
+    monkeypatch.setattr(judge, "_verified_said", False)
+    monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))
+    monkeypatch.setattr(judge._bench, "start", lambda *a, **k: said.append(("start", k)) or start(*a, **k))
+    judge.screen(*WRONG)
+    assert said == [], "a wrong kernel is no first one"
+    found = judge.screen(*FAST)
+    names = [event for event, given in said if given.get("only") is None]
+    assert names[:4] == ["verified", "prescreen", "baselines", "start"], (
+        "what takes long is said before it begins"
+    )
+    assert said[0] == ("verified", {"candidate": FAST[0].key, "language": "torch"}), (
+        "before any baseline starts"
+    )
+    assert said[[e for e, _ in said].index("prescreen")][1]["baseline"] == "eager"
+    assert {"prescreen", "baselines", "screen"} <= set(found.stages_s)
+
+
+@pytest.mark.parametrize(("time_us", "phases"), [(900.0, ["prescreen"]), (90.0, ["prescreen", "screen"])])
+def test_who_is_far_slower_than_the_first_baseline_needs_no_other(judge, monkeypatch, time_us, phases):
+    seen = []
+
+    def measured(candidate, build, phase, verdict, stages, *_):
+        seen.append(phase)
+        block = Block(
+            workload=judge.problem.task.workloads[0].name, order=("eager", "candidate"), calls=1, phase=phase,
+            times_us={"eager": 100.0, "candidate": time_us}, fetch_us={},
+        )  # fmt: skip
+        return Timing(variants=(), blocks=(block,) * 3, cache="warm", device="d"), verdict
+
+    monkeypatch.setattr(judge, "_measure", measured)
+    monkeypatch.setattr(judge._bench, "ready", lambda _: False)
+    found = judge.screen(*FAST)
+    assert seen == phases
+    assert (found.decision.status == "slower") is (phases == ["prescreen"])
+
+
+def test_a_candidate_is_timed_on_no_workloads_but_those_asked_for(judge, monkeypatch):
+    said = []
+    monkeypatch.setattr(judge, "_say", lambda event, **data: said.append((event, data)))
+    monkeypatch.setattr(judge, "_isolation_said", False)
+    assert judge.accept(*FAST, workloads=["another"]).timing.blocks == ()
+    judge.accept(*WRONG)
+    assert said == [("isolation", {"layers": list(judge._pool.layers)})], "what holds is said once"
+
+
+TWO_SIZES = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 32, "dim": 64}, {"rows": 48, "dim": 96}])
+def doubled(x):
+    return x + x
+"""
+
+
+def test_baselines_are_prepared_for_once_a_candidate_is_built(tmp_path, monkeypatch):
+    (tmp_path / "doubled.py").write_text(TWO_SIZES)
+    problem = Problem(load_task(str(tmp_path / "doubled.py")))
+    settings, prepared = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)}), []
+
+    def prepare(pool, baselines=(), languages=()):
+        prepared.append(([b.flags for b in baselines], tuple(languages)))
+
+    monkeypatch.setattr(Pool, "prepare", prepare)
+    names = ("eager", "compile")
+    with Acceptance(problem, detect("cpu"), (), names, settings=settings, languages=("torch",)) as judge:
+        judge.precompute()
+        assert prepared == [([], ("torch",))], "the first build and its worker have the processor"
+        judge.vet(*made("def run(x):\n    return x * 2\n"))
+    assert prepared[1:] == [([problem.baseline(n, problem.task.workloads[0]).flags for n in names], ())]
+
+
+def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_path):
+    (tmp_path / "doubled.py").write_text(TWO_SIZES)
+    problem = Problem(load_task(str(tmp_path / "doubled.py")))
+    small, large = (w.name for w in problem.task.split(Split.SEARCH))
+    candidate = made(
+        "def run(x):\n    if len(x) == 32:\n        raise NotImplementedError('Unsupported: 32 rows')\n"
+        "    return x * 2\n"
+    )
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
+    with Acceptance(problem, detect("cpu"), (), ("eager",), settings=settings) as judge:
+        found = judge.screen(*candidate)
+    assert found.verdict.status == "accepted", found.verdict.findings
+    assert found.verdict.unsupported == (small,)
+    assert [w.workload for w in found.decision.workloads] == [large]
+    assert speedups(found, (small, large)).keys() == {large}
+    run = SimpleNamespace(id="r", task_name="doubled")
+    assert judgement_of(run, found, (small, large)).declined == (small,)

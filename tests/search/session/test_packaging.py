@@ -1,0 +1,82 @@
+"""What of an accepted candidate goes behind the guard."""
+
+import pytest
+
+from kernelwright.records import Budget, Interval, WorkloadDecision
+from kernelwright.search.session import _packaging
+from kernelwright.store import Store
+from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
+
+
+@pytest.fixture
+def packaged(monkeypatch):
+    calls = []
+    monkeypatch.setattr(_packaging, "package", lambda *given, **_: calls.append(given))
+    return calls
+
+
+def timed(workload, ratio):
+    speedup = Interval(median=ratio, low=ratio - 0.1, high=ratio + 0.1)
+    return WorkloadDecision(
+        workload=workload, speedup=speedup, time_us=50.0, baseline_us=50.0 * ratio, baseline="eager"
+    )
+
+
+def accepted(times, slower=()):
+    """A candidate accepted on the workloads of `times`, slower than the native op on some."""
+    candidate = planted_candidate(times)
+    found = PlantedJudge().accept(candidate, PlantedLanguage().build(candidate))
+    rows = tuple(timed(n, 0.8) if n in slower else timed(n, 100 / t) for n, t in times.items())
+    return found.model_copy(update={"decision": found.decision.model_copy(update={"workloads": rows})})
+
+
+@pytest.fixture
+def pack(tmp_path, packaged):
+    def pack(task, *evaluations):
+        with Store(tmp_path / "store") as store:
+            run = store.create_run(task, device="cpu-1", budget=Budget(evaluations=1), seed=0)
+        _packaging.package_accepted(task, run, evaluations, tmp_path, {})
+        ((_, specialisations, claim, _),) = packaged
+        return [(v.evaluation, [w.name for w in v.workloads]) for v in specialisations], claim
+
+    return pack
+
+
+def test_workloads_that_are_slower_or_not_served_stay_outside_the_guard(pack):
+    task = planted_task(workloads={"fast": 4, "slow": 8, "unserved": 16})
+    evaluation = accepted({"fast": 50.0, "slow": 50.0, "unserved": 50.0}, slower={"slow"})
+    verdict = evaluation.verdict.model_copy(update={"unsupported": ("unserved",)})
+    specialisations, claim = pack(task, evaluation.model_copy(update={"verdict": verdict}))
+    assert [names for _, names in specialisations] == [["fast"]]
+    assert "slow" in claim.native
+    assert "no kernel was accepted there" in claim.to_markdown()
+
+
+def test_a_slower_size_between_two_faster_ones_parts_the_range(pack):
+    task = planted_task(workloads={"a": 4, "b": 8, "c": 16, "d": 32})
+    specialisations, claim = pack(task, accepted({"a": 50.0, "b": 50.0, "c": 50.0, "d": 50.0}, slower={"c"}))
+    assert [names for _, names in specialisations] == [["a", "b"], ["d"]]
+    assert claim.native == ("c",)
+
+
+def test_each_workload_goes_to_the_kernel_that_is_fastest_on_it(pack):
+    task = planted_task(workloads={"a": 4, "b": 8, "c": 16})
+    every, large = accepted({"a": 50.0, "b": 50.0, "c": 50.0}), accepted({"c": 25.0})
+    specialisations, claim = pack(task, every, large)
+    assert specialisations == [(large, ["c"]), (every, ["a", "b", "c"]), (large, ["c"])]
+    assert claim.serves == dict.fromkeys("ab", every.candidate.key) | {"c": large.candidate.key}
+    assert claim.decisions == (every.decision, large.decision)
+
+
+def test_a_kernel_that_serves_nothing_is_left_out(pack):
+    task = planted_task(workloads={"a": 4})
+    fast, slow = accepted({"a": 40.0}), accepted({"a": 80.0})
+    specialisations, claim = pack(task, slow, fast)
+    assert specialisations == [(fast, ["a"])]
+    assert claim.decisions == (fast.decision,)
+
+
+def test_the_sheet_names_arguments_that_no_draw_varies(pack, monkeypatch):
+    monkeypatch.setattr(_packaging, "unvaried", lambda problem: ("index",))
+    _, claim = pack(planted_task(workloads={"a": 4}), accepted({"a": 50.0}))
+    assert "- values of index other than those" in claim.to_markdown()

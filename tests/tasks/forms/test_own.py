@@ -1,0 +1,172 @@
+"""The own form: declarations, splits that the user pins or forbids, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import kernelwright as kw
+from kernelwright.errors import TaskError
+from kernelwright.records import Distribution, ScalarSpec, Split, Task, TensorSpec
+from kernelwright.tasks import Problem, load_task
+from kernelwright.tasks.forms._expression import declared, evaluate
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def put(body: str) -> str:
+        file = tmp_path / "mine.py"
+        file.write_text("import torch\nimport kernelwright as kw\n\n" + body)
+        return str(file)
+
+    return put
+
+
+def _one(write: Write, options: str, body: str = "return x * 2", arguments: str = "x") -> Task:
+    return load_task(write(f"@kw.task({options})\ndef op({arguments}):\n    {body}\n"))
+
+
+def test_axes_shapes_and_outputs(write: Write) -> None:
+    task = _one(
+        write,
+        "x='bfloat16[rows, 2 * dim]', index='int32[rows // 2] index(rows)', workloads=[{'rows': 8, 'dim': 3}]",
+        "return x.sum(-1), index + 1",
+        "x, index, eps=1e-3",
+    )
+    (search,) = task.split(Split.SEARCH)
+    assert [s.shape for s in search.arguments if isinstance(s, TensorSpec)] == [(8, 6), (4,)]
+    assert search.arguments[2] == ScalarSpec(name="eps", value=1e-3)
+    assert [(o.shape, o.dtype) for o in search.outputs] == [((8,), "bfloat16"), ((4,), "int32")]
+    assert (task.form, task.name, task.reference.style) == ("own", "op", "function")
+
+
+def test_dtypes_and_scalars_by_workload(write: Write) -> None:
+    task = _one(
+        write,
+        "x='dtype[n]', workloads=[{'n': 8, 'dtype': 'float16', 'k': 2}, {'n': 9, 'dtype': 'float64', 'k': 3}]",
+        "return x * k",
+        "x, k",
+    )
+    first, second = task.split(Split.SEARCH)
+    assert [o.dtype for w in (first, second) for o in w.outputs] == ["float16", "float64"]
+    assert [w.arguments[1].value for w in (first, second) if isinstance(w.arguments[1], ScalarSpec)] == [2, 3]
+    assert first.axes == {"n": 8}
+
+
+def test_declared_structure_holds_in_every_split(write: Write) -> None:
+    task = _one(
+        write,
+        "x='float32[n, m]', p='float32[n, m] probabilities', i='int64[n] index(m)', workloads=[{'n': 40, 'm': 30}]",
+        "return (x * p).gather(1, i[:, None])",
+        "x, p, i",
+    )
+    problem = Problem(task)
+    for workload in task.workloads:
+        _, p, i = problem.inputs(workload, 0)
+        assert torch.allclose(p.sum(-1), torch.ones(p.shape[0]), atol=1e-5), workload.name
+        assert int(i.max()) < p.shape[1], workload.name
+
+
+def test_the_decorated_function_is_still_the_function() -> None:
+    @kw.task(x="float32[n]", workloads=[{"n": 4}])
+    def plus(x: float, y: float = 1.0) -> float:
+        """Add."""
+        return x + y
+
+    assert plus(1.0) == 2.0
+    assert plus.__doc__ == "Add."
+
+
+def test_a_function_of_this_file_loads(write: Write) -> None:
+    namespace: dict[str, object] = {}
+    path = write("@kw.task(x='float32[n]', workloads=[{'n': 64}])\ndef twice(x):\n    return x * 2\n")
+    exec(compile(Path(path).read_text(), path, "exec"), namespace)
+    function = namespace["twice"]
+    assert callable(function)
+    assert load_task(function).name == "twice"
+
+
+def test_pinned_and_forbidden_splits(write: Write) -> None:
+    task = _one(
+        write,
+        "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], hidden=[{'n': 5, 'm': 32}], confirm=[]",
+    )
+    assert [w.axes for w in task.split(Split.HIDDEN)] == [{"n": 5, "m": 32}]
+    assert task.split(Split.CONFIRM) == ()
+
+
+def test_a_fixed_name_that_is_no_size_is_refused(write: Write) -> None:
+    with pytest.raises(TaskError, match="no size 'k' to keep fixed; there are m, n"):
+        _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['k']")
+
+
+def test_fixed_axes_never_change(write: Write) -> None:
+    task = _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], fixed=['m']")
+    assert {w.axes["m"] for w in task.workloads} == {32}
+    assert len({w.axes["n"] for w in task.workloads}) > 3
+
+
+def test_only_the_regimes_allowed(write: Write) -> None:
+    task = _one(write, "x='float32[n, m]', workloads=[{'n': 64, 'm': 32}], regimes=['sparse']")
+    assert {w.regime for w in task.workloads} == {"declared", "sparse"}
+
+
+def test_max_elements_shrinks_axes(write: Write) -> None:
+    path = write("@kw.task(x='float32[n]', workloads=[{'n': 4096}])\ndef op(x):\n    return x + 1\n")
+    task = load_task(path, max_elements=1024)
+    assert task.workloads[0].axes == {"n": 512}
+    assert task.notes == ("shrunk n: 4,096 → 512",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("float32[n]", Distribution(kind="normal")),
+        ("float32[n] normal(0.5)", Distribution(kind="normal", scale=0.5)),
+        ("float32[n] uniform(-1, 2 * n)", Distribution(kind="uniform", low=-1, high=8)),
+        ("int64[n] integers(2, n)", Distribution(kind="integers", low=2, high=4)),
+        ("bool[n]", Distribution(kind="bernoulli", scale=0.5)),
+        ("bool[n] bernoulli(0.1)", Distribution(kind="bernoulli", scale=0.1)),
+        ("float32[n] constant(3)", Distribution(kind="constant", low=3)),
+        ("float32[n, n] transposed triangular", Distribution(kind="triangular")),
+    ],
+)
+def test_declarations(text: str, expected: Distribution) -> None:
+    assert declared("x", text, {"n": 4}).distribution == expected
+
+
+def test_a_declared_layout() -> None:
+    assert declared("x", "float32[n, n] transposed", {"n": 4}).layout == "transposed"
+    assert declared("x", "float32[]", {}).shape == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "n.bit_length()", "n if n else 1", "'a' * 9", "m", "n // 0", "n +"]
+)
+def test_expressions_are_arithmetic_and_nothing_else(text: str) -> None:
+    with pytest.raises(TaskError, match="arithmetic over axes: n"):
+        evaluate(text, {"n": 4})
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ("workloads=[]", "x", "no workloads"),
+        ("x='float32[n', workloads=[{'n': 4}]", "x", r"declared as 'float32\[n'"),
+        ("x='float31[n]', workloads=[{'n': 4}]", "x", "'float31' is not a dtype"),
+        ("x='float32[m]', workloads=[{'n': 4}]", "x", "'m' cannot be evaluated"),
+        ("x='float32[n] gaussian', workloads=[{'n': 4}]", "x", "'gaussian' is neither a layout"),
+        ("x='float32[n] sorted(1, 2, 3)', workloads=[{'n': 4}]", "x", "sorted takes 2 numbers"),
+        ("x='float32[n - 4]', workloads=[{'n': 4}]", "x", "at least 1"),
+        ("y='float32[n]', workloads=[{'n': 4}]", "x", "declares 'y', which op"),
+        ("x='float32[n]', workloads=[{'n': 4}]", "x, y", "takes 'y', which is neither declared"),
+        ("x='float32[n]', workloads=[{'n': 4}], regimes=['wild']", "x", "regime 'wild' is unknown"),
+        ("x='float32[n]', workloads=[{'n': 4}, {'n': 4}]", "x", "two workloads are the same"),
+    ],
+)
+def test_what_is_refused(write: Write, options: str, arguments: str, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        _one(write, options, arguments=arguments)
