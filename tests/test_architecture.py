@@ -13,7 +13,7 @@ import kernelwright
 HOME = Path(kernelwright.__file__).parent
 MODULES = sorted(p.relative_to(HOME) for p in HOME.rglob("*.py"))
 
-ROOT = {"errors", "config", "records", "registry", "landlock", "deadline", "closing"}
+ROOT = {"errors", "config", "records", "registry", "system"}
 SERVICES = {"devices", "languages", "llm", "sandbox", "store", "tasks"}
 STAGES = {"profile", "bound", "propose", "verify", "measure", "deploy", "learn"}
 EVERYTHING = {"*"}
@@ -23,9 +23,7 @@ ALLOWED = {
     "__main__": {"cli"},
     "errors": set(),
     "config": {"errors"},
-    "landlock": set(),
-    "closing": set(),
-    "deadline": set(),
+    "system": set(),
     "records": set(),
     "registry": {"errors"},
     "tasks": ROOT,
@@ -38,11 +36,9 @@ ALLOWED = {
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
-    "search": (EVERYTHING, {"cli", "report", "flow", "judging", "server"}),
-    "flow": (EVERYTHING, {"cli", "report", "server", "judging"}),
-    "judging": (EVERYTHING, {"cli", "report", "server"}),
-    "wording": (EVERYTHING, {"cli", "report", "server"}),
-    "compare": (EVERYTHING, {"cli", "report"}),
+    "search": (EVERYTHING, {"cli", "report", "flow", "api", "server"}),
+    "flow": (EVERYTHING, {"cli", "report", "server", "api"}),
+    "api": (EVERYTHING, {"cli", "report", "server"}),
     "testing": EVERYTHING,
     "report": EVERYTHING,
     "server": (EVERYTHING, {"cli"}),

@@ -72,17 +72,35 @@ def test_finish_keeps_status_and_result(store):
     assert store.result(run.id) == {"decision": "equal"}
 
 
-def test_evaluation_comes_back_with_its_raw_samples(store):
-    run, candidate = new_run(store), planted_candidate(50.0)
+def timed(candidate):
     block = Block(
         workload="n=4", order=("candidate", "eager"), calls=3, times_us={"candidate": 50.0, "eager": 100.0}
     )
     variant = Variant(name="candidate", content=candidate.key, symbol="run", worker=1)
     timing = Timing(variants=(variant,), blocks=(block,), cache="warm", device="cpu-1")
-    evaluation = evaluate(candidate).model_copy(update={"timing": timing})
+    return evaluate(candidate).model_copy(update={"timing": timing})
+
+
+def test_evaluation_comes_back_with_its_raw_samples(store):
+    run, candidate = new_run(store), planted_candidate(50.0)
+    evaluation = timed(candidate)
     store.save_evaluation(run.id, key_of(candidate, run), evaluation, elapsed_s=1.0)
     assert store.evaluations(run.id) == [evaluation]
     assert store.candidate(candidate.key[:8]) == candidate
+
+
+def test_a_timing_in_the_terms_of_an_early_version_is_read(tmp_path):
+    with Store(tmp_path) as store:
+        run, evaluation = new_run(store), timed(planted_candidate(50.0))
+        store.save_evaluation(run.id, key_of(evaluation.candidate, run), evaluation, elapsed_s=1.0)
+    with sqlite3.connect(tmp_path / "kernelwright.db") as connection:
+        (name,) = connection.execute("SELECT timing FROM evaluations").fetchone()
+        connection.execute(
+            "UPDATE blobs SET data = CAST(replace(data, '\"variants\"', '\"legs\"') AS BLOB) WHERE name = ?",
+            (name,),
+        )
+    with Store(tmp_path) as store:
+        assert store.evaluations(run.id) == [evaluation]
 
 
 def test_saving_twice_changes_nothing(store):

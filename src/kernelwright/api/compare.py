@@ -48,8 +48,8 @@ class Standing(Record):
     recipe: str
     """The recipe's name."""
     speedup: Interval
-    """Geometric mean over the entries, those without an accepted kernel counted as 1, with its 95 % limits by how the entries
-    differ; with one entry the limits of its own measurement."""
+    """Geometric mean over the entries, those without an accepted kernel counted as 1, with 95 % limits from their
+    spread; with a single entry, the limits of its own measurement."""
     improved: int
     """Entries with an accepted kernel."""
     entries: int

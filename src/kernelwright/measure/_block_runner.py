@@ -23,12 +23,12 @@ Phase = Literal["prescreen", "screen", "measure", "confirm", "warm"]
 COMPILE_LIMIT_S = 180.0
 """Seconds of a first call, in which a baseline may compile."""
 _BLOCK_US = 3000.0
-"""Microseconds that one variant's calls in a block should take at least; waking it and its reply take 350 to 450 more."""
+"""Least microseconds of one variant's calls in a block; waking its worker and its reply take 350 to 450 more."""
 _COLD_BLOCK_US = 6000.0
-"""The same with cold caches, where the word to go and the reply take 200 to 350 microseconds."""
+"""The same with cold caches, where request and reply take 200 to 350 microseconds."""
 _LONG_BLOCK_US = 1e6
-"""Microseconds that all variants' calls in a block should take at most: a baseline a hundred times slower leaves time for
-rounds. What a block costs beside its calls weighs more then, alike for all variants: ratios can only come nearer to one."""
+"""Most microseconds of all variants' calls in a block, so that a baseline a hundred times slower leaves time for more
+rounds. The fixed cost of a block then weighs more, equally for all variants, and can only move ratios towards one."""
 _MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
 _MOST_ARGUMENT_BYTES = 16 << 20

@@ -134,6 +134,11 @@ def candidate(database: Database, blobs: Blobs, key: str) -> Candidate:
 def _restore(blobs: Blobs, row: sqlite3.Row) -> Evaluation:
     record = json.loads(row["record"])
     record["candidate"] = json.loads(blobs.get(row["blob"]))
-    record["timing"] = json.loads(blobs.get(row["timing"])) if row["timing"] else None
+    record["timing"] = _upgraded(json.loads(blobs.get(row["timing"]))) if row["timing"] else None
     record["cached"] = bool(row["cached"])
     return Evaluation.model_validate_json(json.dumps(record))
+
+
+def _upgraded(timing: dict[str, object]) -> dict[str, object]:
+    """Return a stored timing in today's terms: early ones call their variants `legs`. Blobs never change on disk."""
+    return {"variants" if name == "legs" else name: value for name, value in timing.items()}

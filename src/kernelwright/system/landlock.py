@@ -36,7 +36,7 @@ def readable_paths() -> tuple[str, ...]:
     python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     python |= {path for path in sys.path if Path(path).name in _PACKAGES}
-    package = str(Path(__file__).resolve().parent)
+    package = str(Path(__file__).resolve().parents[1])
     return present((*_SYSTEM, *sorted(python), package, *_CONFIGURATION, *_DEVICES))
 
 

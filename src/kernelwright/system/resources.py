@@ -1,4 +1,4 @@
-"""What holds something until it is closed."""
+"""Resources that a `with` block closes."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -9,7 +9,7 @@ class Resource(ABC):
     """Closes itself at the end of a `with` block.
 
     Example:
-        >>> class Door(Closing):
+        >>> class Door(Resource):
         ...     def close(self):
         ...         print("closed")
         >>> with Door():

@@ -101,8 +101,8 @@ def output_tolerance(
         exact: Whether the values were chosen so that exact arithmetic is possible.
         doubts: The output with infinite sums read as NaN (`Problem.run_worst_case`), same shape; needed only where
             something is not finite.
-        others: The output in other right evaluations (`tasks.Decomposed`, `tasks.SkippedZeros`), float64, same shape; needed
-            only there too.
+        others: The output in other right evaluations (`tasks.Decomposed`, `tasks.SkippedZeros`), float64, same shape;
+            needed only there too.
 
     Example:
         >>> from kernelwright.verify import error_against

@@ -8,8 +8,8 @@ over all numbers, outputs and workloads (Bonferroni), so that an honest candidat
 
 Covers: wrong probability or scale, constant or repeated masks, masks shared by rows, columns or at a distance,
 cycles of few masks, values that the reference never gives.
-Does not cover: differences below the noise of some hundred calls; joint distributions of several outputs; the precision of
-values that mix many random ones.
+Does not cover: differences below the noise of some hundred calls; joint distributions of several outputs; the precision
+of values that mix many random ones.
 """
 
 import math

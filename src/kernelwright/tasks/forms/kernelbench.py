@@ -136,8 +136,8 @@ class _File:
 
     def reference(self, values: Mapping[str, int]) -> Reference:
         plain = Reference(
-            files=(SourceFile(path=self._path.name, text=self._text), *self._local_files), entry=f"{self._path.name}:Model",
-            style="module", origin=str(self._path),
+            files=(SourceFile(path=self._path.name, text=self._text), *self._local_files),
+            entry=f"{self._path.name}:Model", style="module", origin=str(self._path),
         )  # fmt: skip
         return with_constants(plain, values)
 

@@ -141,8 +141,8 @@ def load(
         name=symbol,
         form="own",
         reference=Reference(
-            files=(SourceFile(path=path.name, text=text), *local_files), entry=f"{path.name}:{symbol}", style="function",
-            origin=str(path),
+            files=(SourceFile(path=path.name, text=text), *local_files), entry=f"{path.name}:{symbol}",
+            style="function", origin=str(path),
         ),
         workloads=tuple(searches.values()),
         contract=_asked(contract or declaration.contract, backward),
