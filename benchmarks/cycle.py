@@ -55,8 +55,8 @@ from kernelwright.records import (
 from kernelwright.search import Meter
 from kernelwright.search.editing._editing import WIDTH
 from kernelwright.search.editing._edits import Edits, EditServices
-from kernelwright.search.evaluation._builder import Builder
 from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.run._events import Log
 from kernelwright.search.session._session import Session

@@ -4,8 +4,8 @@ import pytest
 
 from kernelwright.learn import Hint, hints_of
 from kernelwright.records import Budget, Parameter, Space
-from kernelwright.search.evaluation._builder import Builder
 from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.run._budget import Meter
 from kernelwright.search.session._session import Session

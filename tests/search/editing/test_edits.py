@@ -9,8 +9,8 @@ from kernelwright.errors import InputError, SpentError
 from kernelwright.propose import Reply, Request, SourceTemplate
 from kernelwright.records import Budget, Parameter, SourceFile, Space
 from kernelwright.search.editing._edits import Edits, EditServices
-from kernelwright.search.evaluation._builder import Builder
 from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.run._budget import Meter
 from kernelwright.search.session._session import Session

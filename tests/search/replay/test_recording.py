@@ -11,8 +11,8 @@ from kernelwright.errors import InputError, NotFoundError
 from kernelwright.propose import Move, Request
 from kernelwright.records import Budget
 from kernelwright.search.editing._edits import Edits, EditServices
-from kernelwright.search.evaluation._builder import Builder
 from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.replay.recording import Recording, Replay, rehearse
 from kernelwright.search.replay.serial import serial_search

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from kernelwright.records import Budget, DecisionStatus, Parameter, Space
-from kernelwright.search.evaluation._builder import Builder
 from kernelwright.search.evaluation._evaluation import Evaluator
+from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler, Trial
 from kernelwright.search.run._budget import Meter
 from kernelwright.search.session._result import result_of

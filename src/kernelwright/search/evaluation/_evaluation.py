@@ -17,8 +17,8 @@ from ...records import (
     VerdictStatus,
 )
 from ...store import EvaluationKey, Store
-from ..proposals._per_workload import TOGETHER
 from ..run._budget import Meter
+from ..tuners._per_workload import TOGETHER
 from ._assignment import overall, speedups
 from ._protocol import Judge
 

@@ -11,7 +11,7 @@ from ...propose import Move, Proposal, Template
 from ...records import Candidate, Configuration, Evaluation, SourceFile, Space
 from ..editing._edits import Edits
 from ..tuners import Observation, Tuner
-from ._per_workload import TOGETHER, Focused
+from ..tuners._per_workload import TOGETHER, Focused
 
 MakeTuner = Callable[[Space], Tuner]
 """Makes the tuner of one template."""

@@ -8,9 +8,9 @@ from ...learn import Hint
 from ...propose import Request
 from ...records import Candidate, Split
 from ..editing._editing import edits_of
-from ..evaluation._builder import Builder
 from ..evaluation._evaluation import Evaluator
 from ..evaluation._protocol import Judge
+from ..proposals._builder import Builder
 from ..proposals._proposals import proposals_instead, proposals_of
 from ..proposals._scheduler import Scheduler
 from ..run._run import Search

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from ...records import DecisionStatus, Evaluation, RunStatus
 from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving
-from ..evaluation._builder import Builder
 from ..evaluation._evaluation import Evaluator, costs_us, failure_kind
+from ..proposals._builder import Builder
 from ..proposals._scheduler import Scheduler, Trial
 from ..run._budget import Meter
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from ...languages import Language
 from ...records import Build, BuildStatus, Candidate
-from ..proposals._scheduler import Trial
+from ._scheduler import Trial
 
 _LEAST_S, _MOST_S = 1.0, 120.0
 """Seconds that one build may take, whatever is left of the run's time."""

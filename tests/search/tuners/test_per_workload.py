@@ -1,8 +1,8 @@
 """Tuners that take turns over the search workloads."""
 
 from kernelwright.records import Parameter, Space
-from kernelwright.search.proposals._per_workload import TOGETHER, Focused
 from kernelwright.search.tuners import make_tuner
+from kernelwright.search.tuners._per_workload import TOGETHER, Focused
 
 TILES = Space(parameters=(Parameter(name="tile", values=tuple(range(1, 65))),))
 
