@@ -2,7 +2,7 @@
 """Set Kernelwright up in `.venv` beside this file, then run it.
 
     python3 bootstrap.py optimize examples/rmsnorm_residual.py     the main job
-    python3 bootstrap.py --check                                   the tests, types and lints
+    python3 bootstrap.py --check [--quick]                         the tests, types and lints (docs/testing.md)
 
 Needs Python 3.11 or later and nothing else. A PyTorch that this Python already has is used as it is
 (so a CUDA or ROCm build stays); otherwise the pinned one is installed. Set up again only when

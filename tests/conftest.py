@@ -2,15 +2,51 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
+from tests.tools import is_here, require, untested
+
+LONGEST = (
+    "adversarial/test_exploits.py",
+    "cli/test_main_job.py",
+    "docs/test_documents.py",
+    "benign/test_benign.py",
+    "sandbox/test_promises.py",
+    "measure/test_variants.py",
+    "sandbox/test_pool.py",
+    "sandbox/test_hostile.py",
+)
+"""Files that take longest: where files are shared out in order, nobody waits in the end for one that began last."""
 
 
 @pytest.fixture(autouse=True)
 def _same_random_state():
     random.seed(0)
     torch.manual_seed(0)
+
+
+def pytest_configure():
+    """Where there is no C++ compiler, skip whatever comes to build C++: most tests do, far below what they name."""
+    if not is_here("C++ compiler"):
+        from kernelwright.languages.cpp import Cpp
+
+        Cpp.build = lambda *_, **__: require("C++ compiler")
+
+
+def pytest_collection_modifyitems(items):
+    """Let those that take longest begin first."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip what needs a tool that is not here, before its fixtures are made."""
+    for mark in item.iter_markers("needs"):
+        require(*mark.args)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -20,4 +56,4 @@ def pytest_terminal_summary(terminalreporter):
     if reasons:
         terminalreporter.section("promises not tested here")
         for reason, count in sorted(reasons.items()):
-            terminalreporter.line(f"{reason} ({count})")
+            terminalreporter.line(f"{untested(reason)} ({count} {'test' if count == 1 else 'tests'})")

@@ -51,3 +51,13 @@ def test_a_new_environment_imports_and_lists_it(tmp_path: Path) -> None:
     python = next(p for p in (venv / "bin" / "python", venv / "Scripts" / "python.exe") if p.exists())
     found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["0.0.1+own", "0.0.1+own"]
+
+
+@pytest.mark.parametrize("words", [[], ["--quick"], ["bare"], ["long", "soak"]])
+def test_what_follows_check_is_handed_on(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap, ran = _bootstrap(), []
+    monkeypatch.setattr(bootstrap, "set_up", ran.append)
+    monkeypatch.setattr(bootstrap.os, "execv", lambda _, command: ran.append(command[1:]))
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--check", *words])
+    bootstrap.main()
+    assert ran == ["dev", [str(ROOT / "check.py"), *words]]

@@ -1,4 +1,4 @@
-"""`check.py bare` hides the optional tools and nothing else; a run tells what it could not test."""
+"""`check.py` chooses what exists, and `bare` hides the optional tools and nothing else."""
 
 import importlib.util
 import os
@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+
+from tests.conftest import LONGEST, pytest_collection_modifyitems
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,7 +26,7 @@ def test_optional_tools_are_hidden_and_the_others_found(tmp_path: Path) -> None:
     tools, links = tmp_path / "tools", tmp_path / "links"
     tools.mkdir()
     links.mkdir()
-    for name in ("bwrap", "clang++", "clang-19", "perf", "g++"):
+    for name in ("bwrap", "clang++", "clang-19", "perf", "nvcc", "node", "objdump", "qemu-aarch64", "g++"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o755)
     _check().link_tools(os.pathsep.join(["", str(tools), str(tmp_path / "none")]), links)
@@ -32,22 +34,26 @@ def test_optional_tools_are_hidden_and_the_others_found(tmp_path: Path) -> None:
     assert [p.name for p in links.iterdir()] == ["g++"]
 
 
-def test_a_run_tells_what_it_could_not_test(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n@pytest.mark.skip(reason='no such tool')\ndef test_one(): ...\ndef test_two(): ...\n"
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    said = ran.stdout.partition("promises not tested here")[2]
-    assert "no such tool (1)" in said
+def test_what_is_named_exists() -> None:
+    check = _check()
+    assert [p for p in check.QUICK_TESTS if not (ROOT / p.partition("::")[0]).exists()] == []
+    assert [n for n in check.SLICE if not any((ROOT / "tests/adversarial/exploits").glob(f"{n}.*"))] == []
+    modules = {module for module, *_ in check.LONG.values()} - {"pytest"}
+    assert [m for m in modules if not (ROOT / f"{m.replace('.', '/')}.py").exists()] == []
+
+
+def test_an_unknown_step_or_battery_is_explained() -> None:
+    for words, expected in ((["nothing"], "bare, long, --quick"), (["long", "nothing"], "naive, exploits")):
+        command = [sys.executable, str(ROOT / "check.py"), *words]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert ran.returncode == 2
+        assert expected in ran.stderr
+
+
+def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).exists()] == []
+    names = ["store/test_store.py", LONGEST[1], "bound/test_bound.py", LONGEST[0]]
+    items = [SimpleNamespace(path=ROOT / "tests" / name) for name in names]
+    pytest_collection_modifyitems(items)
+    found = [item.path.relative_to(ROOT / "tests").as_posix() for item in items]
+    assert found == [LONGEST[0], LONGEST[1], names[0], names[2]]

@@ -1,14 +1,12 @@
 """Sources that read or write the judge's files while they are compiled: each does where compilers run free."""
 
 import os
-import shutil
 
 import pytest
 
 from kernelwright.config import Settings
 from kernelwright.languages import _process, get_language, triton
 from kernelwright.records import BuildStatus, Candidate, SourceFile
-from kernelwright.system.landlock import landlock_version
 
 SECRET = "expected value 42"
 WORD = SECRET.replace(" ", "_")
@@ -22,9 +20,7 @@ SOURCES = {
 """Text and flags by what they go for: a file in a message of the compiler or the assembler, keys in the judge's
 environment, a file of the judge written over."""
 
-pytestmark = pytest.mark.skipif(
-    not landlock_version() or shutil.which("g++") is None, reason="needs Landlock and g++"
-)
+pytestmark = pytest.mark.needs("Landlock", "g++")
 
 
 def taken(name, folder):
@@ -91,16 +87,16 @@ def quoted(language, text, style, folder):
     return WORD in " ".join((build.diagnostics, *build.findings))
 
 
+@pytest.mark.needs("triton")
 @pytest.mark.parametrize("free", [False, True])
 def test_what_escapes_as_triton_gets_nothing(free, tmp_path, monkeypatch):
-    pytest.importorskip("triton")
     monkeypatch.setattr(triton, "jitted_source", lambda text: text)
     if free:
         monkeypatch.setattr(_process, "landlock_version", lambda: 0)
     assert quoted("triton", TRITON, "function", tmp_path) is free
 
 
-@pytest.mark.skipif(not get_language("opencl").available().ok, reason="needs an OpenCL driver")
+@pytest.mark.needs("OpenCL")
 @pytest.mark.parametrize("free", [False, True])
 def test_a_source_in_opencl_quotes_nothing(free, tmp_path, monkeypatch):
     if free:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from benchmarks.library import by_size, gain, of_sizes, targets
 
 from benchmarks import library
@@ -23,7 +22,7 @@ def run(*words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, and the script would run")
+@pytest.mark.needs("no GPU")
 def test_the_gpu_script_says_that_there_is_no_gpu() -> None:
     done = run("benchmarks.gpu")
     assert done.returncode == 4

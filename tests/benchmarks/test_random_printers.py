@@ -7,7 +7,6 @@ from benchmarks.random_graphs import case_of
 
 from benchmarks import random_printers
 from kernelwright.compiler.actions import Store
-from kernelwright.languages import get_language
 from kernelwright.testing import RandomProgram
 
 
@@ -22,7 +21,7 @@ def test_a_program_is_printed_under_random_actions_and_only_where_all_of_it_has_
     assert random_printers.printed(case_of(program("x0.double()")), "wgsl") is None
 
 
-@pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler")
+@pytest.mark.needs("C++ compiler")
 def test_a_wrong_kernel_is_told_from_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program("torch.exp(x0) + 2.0")
     monkeypatch.setattr(random_printers, "DRAWN", (Store(),))

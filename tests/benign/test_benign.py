@@ -15,6 +15,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+from tests.tools import TOOL_OF, require
 
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
@@ -87,8 +88,8 @@ def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
         style="destination" if cpp else "module" if module else "function",
     )
     language = get_language(candidate.language)
-    if not language.available().ok:
-        pytest.skip(f"{candidate.language} is not available")
+    if candidate.language in TOOL_OF:
+        require(TOOL_OF[candidate.language])
     build = type(language)(settings).build(candidate)
     assert build.status is BuildStatus.OK, build.diagnostics
     return task[1], candidate, build

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.alone, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("C++ compiler")]
 
 TASK = """
 import torch
@@ -85,7 +85,7 @@ def lines(out):
 @pytest.fixture(scope="module")
 def optimized(folder):
     code, out, err = call(
-        folder, "optimize", "softmax.py", "--evaluations", "3", "--proposer", "library", "--language", "cpp",
+        folder, "optimize", "softmax.py", "--evaluations", "2", "--proposer", "library", "--language", "cpp",
         "--baseline", "eager", "--json",
     )  # fmt: skip
     assert code == 0, err
@@ -95,7 +95,7 @@ def optimized(folder):
 def test_optimize_ends_with_its_result(optimized):
     result = optimized[-1]
     assert result["event"] == "result" and result["task"] == "softmax"
-    assert result["evaluations"] == 3
+    assert result["evaluations"] == 2
     assert result["decision"] in {"improved", "equal", "slower", "inconclusive"}
     assert (result["kernel"] is not None) == (result["decision"] == "improved")
     assert result["baseline"] == "eager" and result["speedup"]["median"] > 0
@@ -107,7 +107,7 @@ def test_optimize_says_what_it_does(optimized):
     names = [e["event"] for e in optimized]
     assert names[:4] == ["run", "profile", "captured", "bound"]
     evaluations = [e for e in optimized if e["event"] == "evaluation"]
-    assert [e["number"] for e in evaluations] == [1, 2, 3]
+    assert [e["number"] for e in evaluations] == [1, 2]
     assert all(e["decision"] != "rejected" for e in evaluations), evaluations
 
 
@@ -118,7 +118,7 @@ def test_a_run_can_be_looked_at(folder, optimized):
     code, out, _ = call(folder, "show", run)
     assert code == 0 and run in out and "softmax" in out
     code, out, _ = call(folder, "show", "last", "--json")
-    assert len([e for e in lines(out) if e["event"] == "evaluation"]) == 3
+    assert len([e for e in lines(out) if e["event"] == "evaluation"]) == 2
 
 
 def test_a_run_can_be_reported_and_exported(folder, optimized):
@@ -136,7 +136,7 @@ def test_every_decision_can_be_made_again(folder, optimized):
     code, out, err = call(folder, "decide", "last", "--recheck", "--json")
     assert code == 0, err
     *decisions, result = lines(out)
-    assert len(decisions) == 3 and result["differ"] == 0
+    assert len(decisions) == 2 and result["differ"] == 0
     assert all(d["recheck"] == "same" for d in decisions)
 
 
@@ -153,6 +153,7 @@ def test_nothing_is_evaluated_twice(folder, optimized):
     assert lines(out)[-1]["cached"] == sum(e["cached"] for e in again)
 
 
+@pytest.mark.alone
 def test_judge_accepts_what_is_right(folder):
     code, out, err = call(folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--json")
     assert code == 0, err
@@ -194,7 +195,7 @@ def test_judge_asks_what_a_kernel_may_call(folder):
 def test_interrupt_keeps_everything_and_resume_goes_on(folder):
     options = (
         "--evaluations",
-        "4",
+        "2",
         "--proposer",
         "library",
         "--language",
@@ -219,9 +220,10 @@ def test_interrupt_keeps_everything_and_resume_goes_on(folder):
     code, out, err = call(folder, "resume", run, "--json", store="other")
     assert code == 0, err
     result = lines(out)[-1]
-    assert result["run"] == run and result["evaluations"] == 4 and result["cached"] == 0
+    assert result["run"] == run and result["evaluations"] == 2 and result["cached"] == 0
 
 
+@pytest.mark.alone
 def test_an_improved_kernel_is_packaged_and_the_package_works(folder):
     """Twelve small eager operations against one kernel: a certain win."""
     code, out, err = call(

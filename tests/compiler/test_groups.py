@@ -6,22 +6,19 @@ import pytest
 import torch
 from benchmarks.random_graphs import case_of
 from tests.compiler.test_random_programs import BITS
+from tests.tools import TOOL_OF
 
 from kernelwright.compiler.graph import Size
 from kernelwright.compiler.groups import launches, renamed
 from kernelwright.compiler.lower import lower
 from kernelwright.compiler.printers import Unprintable, opencl, printer_of, wgsl
 from kernelwright.compiler.tile import Buffer, Extent, Kernel, Literal, Loop, Position, Program, Store
-from kernelwright.languages import get_language
 from kernelwright.languages._process import run_tool
 from kernelwright.records import TensorSpec
 from kernelwright.testing import RandomProgram, random_program
 
 PRINTERS = {"opencl": opencl.render, "wgsl": wgsl.render}
-needs = {
-    name: pytest.mark.skipif(not get_language(name).available().ok, reason=f"no {name} device")
-    for name in PRINTERS
-}
+needs = {name: pytest.mark.needs(TOOL_OF[name]) for name in PRINTERS}
 
 
 def program(*lines, inputs=("torch.randn(5, 130, generator=g)",)):

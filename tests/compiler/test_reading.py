@@ -155,8 +155,8 @@ def test_running_statistics_are_updated_after_all_is_computed(tmp_path):
         opencl.render(program, graph)
 
 
+@pytest.mark.needs("triton")
 def test_running_statistics_are_updated_from_triton_too(tmp_path):
-    pytest.importorskip("triton")
     path = tmp_path / "norm.py"
     path.write_text(f"import torch\n{NORM}")
     problem = Problem(load_task(str(path)))
@@ -195,8 +195,8 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.needs("triton")
 def test_a_recurrent_layer_stays_with_torch_and_what_surrounds_it_is_fused(tmp_path):
-    pytest.importorskip("triton")
     path = tmp_path / "layers.py"
     path.write_text(f"import torch\n{LAYERS}")
     problem = Problem(load_task(str(path)))

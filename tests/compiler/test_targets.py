@@ -1,7 +1,6 @@
 """Printed products compile for processors that are not here: ARM's NEON, and vectors of any width."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def system_headers():
     return [f"-isystem{path.strip()}" for path in listed if path.strip() and "/gcc/" not in path]
 
 
-@pytest.mark.skipif(not (shutil.which("clang++") and shutil.which("g++")), reason="needs clang++ and g++")
+@pytest.mark.needs("clang", "g++")
 def test_tiles_become_multiplications_of_neon_vectors(tmp_path):
     graph, program = program_of("convolved", Tiling("panels"))
     for source in cpp.render(program, graph).sources:

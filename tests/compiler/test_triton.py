@@ -17,7 +17,7 @@ from kernelwright.languages import get_language
 from kernelwright.languages.triton import specialisations
 from kernelwright.testing import RandomProgram, random_program
 
-pytest.importorskip("triton")
+pytestmark = pytest.mark.needs("triton")
 
 
 def program(*lines, inputs=("torch.randn(5, 130, generator=g)",)):

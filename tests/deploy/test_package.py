@@ -9,7 +9,6 @@ import pytest
 
 from kernelwright.deploy import Claim, Kernel, Specialisation, package, ranges
 from kernelwright.errors import InputError
-from kernelwright.languages import get_language
 from kernelwright.languages.cpp import header
 from kernelwright.records import (
     Build,
@@ -127,7 +126,7 @@ def run(folder: Path, code: str) -> str:
     return done.stdout
 
 
-needs_compiler = pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+needs_compiler = pytest.mark.needs("C++ compiler")
 
 
 @needs_compiler

@@ -8,7 +8,7 @@ import torch
 import kernelwright as kw
 from kernelwright.devices import detect, peaks_of
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.needs("GPU")
 TASKS = Path(__file__).resolve().parents[2] / "benchmarks" / "tasks"
 
 

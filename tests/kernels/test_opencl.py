@@ -4,13 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.languages import get_language
-
 from .bench import Function, check_language
 
-if not (found := get_language("opencl").available()).ok:
-    pytest.skip(found.what, allow_module_level=True)
-
+pytestmark = pytest.mark.needs("OpenCL")
 Tensor = torch.Tensor
 
 

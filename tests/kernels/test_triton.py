@@ -9,7 +9,7 @@ from kernelwright.records import BuildStatus
 
 from .bench import Function, assert_near, load, templates
 
-pytest.importorskip("triton")
+pytestmark = pytest.mark.needs("triton")
 Tensor = torch.Tensor
 
 

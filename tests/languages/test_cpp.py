@@ -1,4 +1,3 @@
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,7 @@ from .conftest import one_file, spec
 
 INCLUDE = '#include "kernelwright.h"\n'
 AROUND = "import torch\ndef run(x):\n    out = torch.empty(1)\n    kernels.one(out)\n    return out + x\n"
-needs_compiler = pytest.mark.skipif(not Cpp().available().ok, reason="no C++ compiler (g++ or clang++)")
+needs_compiler = pytest.mark.needs("C++ compiler")
 
 
 def _kernel(body: str, name: str = "f", **keywords) -> Candidate:
@@ -217,7 +216,7 @@ class TestBuilds:
         assert "host=" in words
         assert "-ffast-math" not in words
 
-    @pytest.mark.skipif(shutil.which("clang++") is None, reason="no clang++")
+    @pytest.mark.needs("clang")
     def test_clang_builds_the_same_sources(self, settings, example):
         source, entry = example(module_under_test)
         candidate = Candidate(sources=(source,), language="cpp", entry=entry, style="destination")
@@ -227,7 +226,7 @@ class TestBuilds:
 
 
 @needs_compiler
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++: clang's OpenMP is another library")
+@pytest.mark.needs("g++")
 def test_kernels_share_torchs_pool_of_threads(settings):
     body = """
         int threads = 0;

@@ -2,7 +2,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from kernelwright.errors import MissingToolError
 from kernelwright.languages import cuda as module_under_test
@@ -11,7 +10,7 @@ from kernelwright.records import BuildStatus, Candidate, SourceFile
 
 from .conftest import one_file, spec
 
-needs_nvcc = pytest.mark.skipif(not Cuda().available().ok, reason="no nvcc")
+needs_nvcc = pytest.mark.needs("nvcc")
 
 SPILLING = """
     #include "kernelwright.h"
@@ -111,7 +110,7 @@ class TestBuilds:
         assert build.status is BuildStatus.FAILED
         assert words in build.diagnostics
 
-    @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+    @pytest.mark.needs("no GPU")
     def test_without_a_gpu_it_does_not_load(self, settings, example):
         candidate = _documented(example)
         language = Cuda(settings)

@@ -8,7 +8,7 @@ from kernelwright.records import BuildStatus
 
 from .conftest import one_file, spec
 
-pytestmark = pytest.mark.skipif(not Cpp().available().ok, reason="no C++ compiler (g++ or clang++)")
+pytestmark = pytest.mark.needs("C++ compiler")
 
 CONVERT = """
     #include "kernelwright.h"
@@ -80,11 +80,10 @@ def test_tensor_views_tell_shape_stride_and_layout(settings):
     assert kernel(torch.ones(4, 3).t()).tolist() == [2, 4, 1, 12, 3, 0, 1, 0, 1]
 
 
+@pytest.mark.needs("objdump")
 def test_conversion_loops_vectorise(settings):
     text = CONVERT.format(type="kw::bfloat16")
     candidate = one_file(text, "cpp", "k.cpp:to_half", "destination")
     evidence = Cpp(settings).build(candidate).evidence
-    if "vector_width_bits" not in evidence:
-        pytest.skip("no objdump for x86-64")
     assert evidence["vector_width_bits"] >= 256
     assert evidence["spills"] == 0

@@ -1,6 +1,5 @@
 """What a library imports and which instructions it holds, read from the file."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,8 +13,8 @@ CLEAN = (
     'extern "C" double f(double x) { return std::vector<double>(9, std::exp(x))[3]; }'
 )
 ASSEMBLY = 'extern "C" long f() { long x; asm volatile("INSTRUCTION" : "=a"(x) : : "rdx", "rcx", "r11"); return x; }\n'
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
-needs_objdump = pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
+needs_compiler = pytest.mark.needs("g++")
+needs_objdump = pytest.mark.needs("objdump")
 
 
 def library(folder: Path, source: str) -> Path:

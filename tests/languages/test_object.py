@@ -1,5 +1,3 @@
-import shutil
-
 import pytest
 
 from kernelwright.languages import _object
@@ -50,14 +48,10 @@ def test_width_is_the_widest_packed_register(line, bits):
     assert count_instructions(f"  1:\t{line}\n")["vector_width_bits"] == bits
 
 
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
+@pytest.mark.needs("objdump", "C++ compiler")
 def test_a_kernel_that_spills_is_found_out(settings):
-    if not Cpp(settings).available().ok:
-        pytest.skip("no C++ compiler")
     candidate = one_file(SPILLING, "cpp", "k.cpp:f", "destination", ("-mno-avx512f",))
     build = Cpp(settings).build(candidate)
-    if not build.evidence:
-        pytest.skip("objdump reads no x86-64 here")
     assert build.evidence["spills"] > 5
     assert "spilled to the stack" in build.findings[0]
     assert build.evidence["text_bytes"] > 500

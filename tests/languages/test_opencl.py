@@ -1,5 +1,4 @@
 import builtins
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from kernelwright.records import BuildStatus, Candidate
 
 from .conftest import one_file, spec
 
-FOUND = OpenCL().available()
-needs_opencl = pytest.mark.skipif(not FOUND.ok, reason=FOUND.what)
+needs_opencl = pytest.mark.needs("OpenCL")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +44,7 @@ def test_without_pyopencl_it_says_how_to_get_it(fresh, monkeypatch):
     assert build.status is BuildStatus.UNAVAILABLE
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyopencl") is None, reason="no pyopencl")
+@pytest.mark.needs("pyopencl")
 def test_a_driver_that_builds_nothing_is_not_available(monkeypatch, fresh):
     complaint = "error: unknown target CPU 'generic'"
     monkeypatch.setattr("kernelwright.languages.opencl._complaint", lambda device: complaint)

@@ -28,7 +28,7 @@ def _kept(settings) -> list[Path]:
     return sorted((settings.cache / "builds" / "headers").glob("[!.]*"))
 
 
-needs_gcc = pytest.mark.skipif("g++" not in Cpp().available().what.split()[:1], reason="no g++")
+needs_gcc = pytest.mark.needs("g++")
 
 
 @needs_gcc

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kernelwright.languages._process import OUTPUT_LIMIT, run_tool
-from kernelwright.system.landlock import landlock_version
 
 LEAVE_A_CHILD = """
 import pathlib, subprocess
@@ -67,7 +66,7 @@ def test_a_compiler_is_given_no_key(monkeypatch):
     assert "sk-planted" not in output and "PLAIN=kept" in output and "MORE=1" in output
 
 
-@pytest.mark.skipif(not landlock_version(), reason="no Landlock here")
+@pytest.mark.needs("Landlock")
 def test_a_closed_tool_has_its_folder_and_the_system_only(tmp_path):
     home, other = tmp_path / "home", tmp_path / "other"
     home.mkdir()

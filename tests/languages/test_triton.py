@@ -12,7 +12,7 @@ from kernelwright.records import BuildStatus, Candidate
 
 from .conftest import one_file
 
-needs_triton = pytest.mark.skipif(not Triton().available().ok, reason="no triton package")
+needs_triton = pytest.mark.needs("triton")
 NAMES = [target["name"] for target in TARGETS]
 
 MATMUL = """
@@ -160,7 +160,7 @@ def test_evidence_that_is_not_of_the_form_is_refused(value):
 
 
 @needs_triton
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here: Triton is not interpreted")
+@pytest.mark.needs("no GPU")
 @pytest.mark.parametrize("before", ["", "import triton, triton.language"])
 def test_without_a_gpu_the_example_is_interpreted_and_bfloat16_refused(example, before):
     code = f"""
@@ -187,7 +187,7 @@ def test_without_a_gpu_the_example_is_interpreted_and_bfloat16_refused(example, 
 
 
 @needs_triton
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here: Triton is not interpreted")
+@pytest.mark.needs("no GPU")
 def test_interpreted_modules_refuse_bfloat16_in_arguments_and_state():
     from kernelwright.languages.triton import _refusing_bfloat16
 

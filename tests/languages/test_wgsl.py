@@ -15,9 +15,7 @@ from kernelwright.verify import verify
 
 from .conftest import one_file, spec
 
-needs_adapter = pytest.mark.skipif(
-    not WGSL().available().ok, reason="no wgpu with an adapter (mesa-vulkan-drivers)"
-)
+needs_adapter = pytest.mark.needs("WebGPU adapter")
 TWO_KERNELS = """
 // arguments: x, y
 // launch: rows = x.shape[0]

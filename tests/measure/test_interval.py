@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from scipy import stats
 
 from kernelwright.measure import limits
 
@@ -15,7 +16,6 @@ def test_limits_of_six_values_are_the_extremes_at_two_and_a_half_percent():
 
 
 def test_agrees_with_scipy():
-    stats = pytest.importorskip("scipy.stats")
     rng = random.Random(1)
     values = [rng.gauss(0.3, 1.0) for _ in range(15)]
     low = limits(values, level_low=0.025, level_high=0.025).low

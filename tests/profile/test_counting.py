@@ -102,7 +102,7 @@ def test_a_count_ends_with_what_is_left_of_the_run(problem):
 
 
 # Containers may forbid the system call; what needs no profiler is tested everywhere.
-needs_perf = pytest.mark.skipif(not Perf().available(CPU).ok, reason=Perf().available(CPU).what)
+needs_perf = pytest.mark.needs("perf events")
 
 
 @needs_perf

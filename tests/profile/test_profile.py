@@ -87,7 +87,7 @@ def test_a_function_has_no_submodules_and_its_inputs_and_seeds_stay(tmp_path: Pa
     assert {"aten::mul", "aten::add"} <= {o.name for o in found.operators}
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to reach")
+@pytest.mark.needs("no GPU")
 def test_a_device_that_torch_cannot_reach_is_named(lopsided: Problem) -> None:
     gpu = CPU.model_copy(update={"kind": "cuda", "torch_device": "cuda:0"})
     with pytest.raises(InputError, match="cuda:0"):

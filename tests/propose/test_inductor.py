@@ -28,7 +28,7 @@ def get_inputs(): return [torch.randn(rows, width)]
 def get_init_inputs(): return [width]
 """
 
-needs_compiler = pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+needs_compiler = pytest.mark.needs("C++ compiler")
 
 
 @pytest.fixture(scope="module")

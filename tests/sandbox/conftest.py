@@ -4,22 +4,24 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from tests.tools import is_here
 
 from kernelwright.config import Settings
 from kernelwright.records import Candidate, SourceFile, TensorSpec
 from kernelwright.sandbox import Payload, Pool, Worker
-from kernelwright.sandbox._bubblewrap import bubblewrap
-from kernelwright.system.landlock import landlock_version
 
+EVERY_KIND = [
+    pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("landlock", marks=pytest.mark.needs("Landlock")),
+    "none",
+]
+"""Each kind of isolation, for tests of all of them."""
 KINDS = [
     kind
-    for kind, present in (
-        ("bubblewrap", bubblewrap() is not None),
-        ("landlock", landlock_version() > 0),
-        ("none", True),
-    )
-    if present
+    for kind, here in (("bubblewrap", is_here("bwrap")), ("landlock", is_here("Landlock")), ("none", True))
+    if here
 ]
+"""Those that this machine has, the strongest first."""
 
 
 def payload(text: str, entry: str = "run", style: str = "function", **options: object) -> Payload:
@@ -63,16 +65,16 @@ def pool(pools: Callable[[str], Pool]) -> Iterator[Pool]:
     pool.arena.reset()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERY_KIND)
 def any_pool(request: pytest.FixtureRequest, pools: Callable[[str], Pool]) -> Iterator[Pool]:
     pool = pools(request.param)
     yield pool
     pool.arena.reset()
 
 
-@pytest.fixture(params=[kind for kind in KINDS if kind != "none"])
+@pytest.fixture(params=EVERY_KIND[:-1])
 def closed_pool(request: pytest.FixtureRequest, pools: Callable[[str], Pool]) -> Iterator[Pool]:
-    """Each kind of isolation that closes files here."""
+    """Each kind of isolation that closes files."""
     pool = pools(request.param)
     yield pool
     pool.arena.reset()

@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _pool
 
-from .conftest import KINDS, call_once, payload, vector
+from .conftest import call_once, payload, vector
 
 HEAD = "import os, ctypes, socket, subprocess, sys, threading, time, torch\n"
 
@@ -139,17 +139,15 @@ def test_a_process_left_at_import_is_counted_and_dies(any_pool: Pool) -> None:
     assert not _runs(below[0])
 
 
-def test_a_worker_cannot_hand_its_orphans_on(any_pool: Pool) -> None:
-    if "seccomp" not in any_pool.layers:
-        pytest.skip("without the system call filter a worker may stop adopting its orphans")
+@pytest.mark.needs("system call filter")
+def test_a_worker_cannot_hand_its_orphans_on(closed_pool: Pool) -> None:
     text = f"{LEAVE}assert ctypes.CDLL(None).prctl(36, 0, 0, 0, 0) == -1\nleave()\ndef run(x): return x + 1\n"
-    with any_pool.worker(payload(text)) as worker:
+    with closed_pool.worker(payload(text)) as worker:
         assert worker.audit().processes == 1
 
 
+@pytest.mark.needs("PID namespaces")
 def test_a_fork_bomb_stays_small_and_dies(pool: Pool) -> None:
-    if "pid-namespace" not in pool.layers:
-        pytest.skip("without a PID namespace the number of processes is not bounded")
     text = f"{HEAD}def run(x):\n    while True:\n        try: os.fork()\n        except OSError: time.sleep(0.01)\n"
     with pool.worker(payload(text)) as worker:
         number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
@@ -207,6 +205,7 @@ def test_the_temporary_folder_starts_empty_and_goes_away(any_pool: Pool) -> None
     assert list(any_pool._staging.iterdir()) == folders
 
 
+@pytest.mark.needs("system call filter")
 @pytest.mark.parametrize(
     "call",
     [
@@ -271,15 +270,13 @@ def test_what_was_changed_while_loading_shows_too(pool: Pool) -> None:
     assert (found.flags, found.patched) == (("default_dtype",), ("torch.allclose",))
 
 
-def test_a_worker_does_not_reach_another(any_pool: Pool) -> None:
+def test_a_worker_does_not_reach_another(closed_pool: Pool) -> None:
     text = f"{HEAD}def run(x, pid):\n    os.kill(pid, 9)\n    return x\n"
-    if "pid-namespace" not in any_pool.layers and any_pool.isolation == "none":
-        pytest.skip("nothing separates workers of one user here")
     with (
-        any_pool.worker(payload("def run(x): return x + 1\n")) as victim,
-        any_pool.worker(payload(text)) as attacker,
+        closed_pool.worker(payload("def run(x): return x + 1\n")) as victim,
+        closed_pool.worker(payload(text)) as attacker,
     ):
-        slot = any_pool.arena.place(torch.ones(4))
+        slot = closed_pool.arena.place(torch.ones(4))
         with pytest.raises(WorkerFailure):
             attacker.call([attacker.bind((slot, victim.pid), vector())])
         victim.call([victim.bind((slot,), vector())])
@@ -290,9 +287,8 @@ def _runs(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.needs("Landlock")
 def test_a_worker_under_landlock_sees_the_machine_and_not_the_root_folder(pools: object) -> None:
-    if "landlock" not in KINDS:
-        pytest.skip("no Landlock here")
     text = (
         f"{HEAD}def run(x):\n"
         "    root = os.environ['HWLOC_FSROOT']\n"

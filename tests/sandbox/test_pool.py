@@ -21,7 +21,7 @@ from kernelwright.sandbox import LAYERS, Arena, Pool, WorkerFailure, _pool, _pro
 from kernelwright.sandbox._layers import active_layers
 from kernelwright.system.landlock import readable_paths
 
-from .conftest import KINDS, payload, vector
+from .conftest import EVERY_KIND, KINDS, payload, vector
 
 IDENTITY = "def run(x): return x + 0\n"
 
@@ -43,7 +43,7 @@ def test_a_layer_that_does_not_hold_is_not_named(pools: object) -> None:
         assert "landlock" not in active_layers(worker, "landlock")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_many_workers_leave_nothing(kind: str, pools: object) -> None:
     pool = pools(kind)  # type: ignore[operator]
     with pool.worker(payload(IDENTITY)):
@@ -151,7 +151,7 @@ def test_automatic_choice_falls_back_where_bubblewrap_does_not_start(monkeypatch
         assert pool.isolation != "bubblewrap" and "bubblewrap" not in pool.layers
 
 
-@pytest.mark.skipif("landlock" not in KINDS, reason="no Landlock here")
+@pytest.mark.needs("Landlock")
 def test_layers_that_claim_to_hold_and_do_not_are_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,103 +1,115 @@
 """What is promised is kept on each set of layers: taken away one by one, so that one machine shows them all."""
 
+import json
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
-import torch
+from tests.tools import AS_NOBODY, is_here
 
-from kernelwright.config import Settings
-from kernelwright.sandbox import PROMISES, Pool, WorkerFailure, _process, promises
-from kernelwright.system.landlock import landlock_version
+from kernelwright.sandbox import PROMISES, promises
 
-from .conftest import call_once
+from .reduced import ATTEMPTS
 
+REDUCED = Path(__file__).with_name("reduced.py")
 WITHOUT = {
-    "nothing": "",
-    "seccomp": "c.close_system_calls = lambda **_: False",
-    "landlock": "c.close_files = lambda *_: False",
-    "new-landlock": "import kernelwright.system.landlock as l; l.landlock_version = lambda: 1",
-    "namespaces": "z.isolate_next_child = z.leave_network = lambda: False",
-    "all": (
-        "z.isolate_next_child = z.leave_network = lambda: False; "
-        "c.close_files = c.close_system_calls = lambda *_, **__: False"
-    ),
+    "nothing": (),
+    "seccomp": ("seccomp",),
+    "Landlock": ("landlock",),
+    "Landlock's last step": ("landlock's last step",),
+    "new Landlock": ("new Landlock",),
+    "namespaces": ("namespaces",),
+    "what containers forbid": ("namespaces", "mounts", "capabilities"),
+    "all": ("seccomp", "landlock", "namespaces"),
 }
-"""What is taken away, and how a zygote is brought to go without it."""
+"""Sets of layers by what they lack: a kernel without it, an old one, user namespaces forbidden, inside a container."""
 
+FILES = {
+    "files of the judge cannot be read",
+    "only the private folder can be written",
+    "a baseline's compile cache is not seen by candidates",
+}
+CALLS = {"system calls that reach out are refused", "no network"}
+PROCESSES = {"nothing is left alive", "workers do not reach each other"}
 LOST = {
     "nothing": set(),
-    "seccomp": {"system calls that reach out are refused", "no network"},
-    "landlock": {
-        "files of the judge cannot be read",
-        "only the private folder can be written",
-        "a baseline's compile cache is not seen by candidates",
-    },
-    "new-landlock": {"only the private folder can be written"},
-    "namespaces": {"nothing is left alive", "workers do not reach each other"},
+    "seccomp": CALLS,
+    "Landlock": FILES | CALLS | PROCESSES,
+    "Landlock's last step": FILES,
+    "new Landlock": {"only the private folder can be written"},
+    "namespaces": PROCESSES,
+    "what containers forbid": PROCESSES,
+    "all": FILES | CALLS | PROCESSES,
 }
-LOST["all"] = LOST["seccomp"] | LOST["landlock"] | LOST["namespaces"]
-
-HEAD = "import ctypes, os, socket\nlibc = ctypes.CDLL(None)\ndef run(x):\n    "
-ATTEMPTS: dict[str, Callable[[Path], str]] = {
-    "files of the judge cannot be read": lambda secret: f"open({str(secret)!r})",
-    "only the private folder can be written": lambda secret: f"os.truncate({str(secret)!r}, 8)",
-    "a baseline's compile cache is not seen by candidates": lambda secret: (
-        f"os.listdir({str(secret.parent / 'baselines')!r})"
-    ),
-    "system calls that reach out are refused": lambda _: "assert libc.personality(0x0040000) != -1",
-    "no network": lambda _: "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
-    "nothing is left alive": lambda _: "assert os.getpid() != 1",
-    "the judge's environment is not seen": lambda _: "os.environ['PYTEST_CURRENT_TEST']",
-    "memory is bounded": lambda _: "bytearray(1 << 40)",
-}
-"""Of each promise what a candidate does that breaks it: it ends in an exception where the promise is kept."""
+"""What is no longer promised, where Landlock closes files."""
+KEPT = {"Landlock": {"nothing is left alive"}}
+"""What happens to be kept all the same, and is not promised since no probe could confirm it."""
+DEPENDS = {"answers are read from a stopped process"}
+"""What none of these layers gives, and some systems do not."""
 
 
-@pytest.fixture(params=WITHOUT)
-def reduced(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Pool]:
-    if not landlock_version() and request.param != "all":
-        pytest.skip("no Landlock here")
-    code = (
-        "import sys; from kernelwright.sandbox import _closing as c, _zygote as z\n"
-        f"{WITHOUT[request.param]}\nz.main(sys.argv[3:])"
+def attacked(without: str, sandbox: str = "landlock", *, nobody: bool = False) -> dict[str, Any]:
+    """Return what a judge on a machine without these layers promised, and what candidates broke there."""
+    asked = json.dumps({"without": WITHOUT[without], "sandbox": sandbox})
+    command = [*(AS_NOBODY if nobody else ()), sys.executable, str(REDUCED), asked]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check(found: dict[str, Any], lost: set[str], kept: set[str] = frozenset()) -> None:
+    """Assert that what is lost is not promised and was broken, and that the rest is promised and was kept."""
+    assert set(PROMISES) - set(found["promises"]) - DEPENDS == lost
+    assert not set(found["broken"]) & set(found["promises"]), "promised, and broken by a candidate"
+    assert set(found["broken"]) == (lost & set(ATTEMPTS)) - kept, "kept, and not promised"
+
+
+def missing_here() -> set[str]:
+    """Name what this machine does not give to begin with."""
+    return (set() if is_here("PID namespaces") else PROCESSES) | (
+        set() if is_here("system call filter") else CALLS
     )
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(_process, "sys", SimpleNamespace(executable=str(python)))
-    environ = {
-        "KERNELWRIGHT_SANDBOX": "landlock" if landlock_version() else "none",
-        "KERNELWRIGHT_CACHE": str(tmp_path),
-    }
-    with Pool(Settings.from_environment(environ), arena_bytes=1 << 20, memory_bytes=1 << 30) as pool:
-        pool.arena.place(torch.ones(1))
-        yield pool
 
 
-def test_a_promise_is_listed_and_kept_or_it_is_neither(
-    reduced: Pool, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    secret = tmp_path / "task.py"
-    secret.write_text("expected")
-    (tmp_path / "baselines").mkdir(exist_ok=True)
-    lost = LOST[request.node.callspec.params["reduced"]]
-    assert set(PROMISES) - set(reduced.promises) - {"answers are read from a stopped process"} == lost
-    broken = {name for name, attempt in ATTEMPTS.items() if _succeeds(reduced, attempt(secret))}
-    assert not broken & set(reduced.promises), "promised, and broken by a candidate"
-    assert broken == lost & set(ATTEMPTS), "kept, and not promised"
+CHOSEN = {
+    "Landlock": ("none", "none"),
+    "what containers forbid": ("auto", "landlock"),
+    "all": ("auto", "none"),
+}
+"""Which kind of isolation is asked for and which it comes to, where both are not Landlock."""
 
 
-def _succeeds(pool: Pool, attempt: str) -> bool:
-    try:
-        call_once(pool, f"{HEAD}{attempt}\n    return x\n")
-    except WorkerFailure:
-        return False
-    return True
+@pytest.mark.needs("Landlock")
+@pytest.mark.parametrize("without", WITHOUT)
+def test_a_promise_is_listed_and_kept_or_it_is_neither(without: str) -> None:
+    asked, isolation = CHOSEN.get(without, ("landlock", "landlock"))
+    found = attacked(without, asked)
+    assert found["isolation"] == isolation
+    check(found, LOST[without] | missing_here(), KEPT.get(without, set()))
+
+
+@pytest.mark.needs("Landlock", "another user")
+@pytest.mark.parametrize("without", ["nothing", "new Landlock", "all"])
+def test_so_it_is_for_a_user_who_is_not_root(without: str) -> None:
+    """Nobody but root makes PID namespaces without bubblewrap."""
+    asked, _ = CHOSEN.get(without, ("landlock", "landlock"))
+    check(attacked(without, asked, nobody=True), LOST[without] | PROCESSES | missing_here())
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("without", ["nothing", "seccomp", "Landlock"])
+def test_so_it_is_in_bubblewrap(without: str) -> None:
+    """It closes files and processes by itself."""
+    lost = CALLS if without == "seccomp" else set()
+    check(attacked(without, "bubblewrap"), lost)
+
+
+@pytest.mark.needs("bwrap", "another user")
+def test_so_it_is_in_bubblewrap_for_a_user_who_is_not_root() -> None:
+    check(attacked("nothing", "bubblewrap", nobody=True), set())
 
 
 def test_every_promise_needs_a_layer() -> None:

@@ -25,7 +25,7 @@ def test_every_command_in_it_exists():
     assert {"describe", "judge", "export", "lessons"} <= named <= set(COMMANDS)
 
 
-@pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+@pytest.mark.needs("C++ compiler")
 def test_its_kernel_builds():
     (text,) = re.findall(r'```\n(#include "kernelwright.h".*?)```', guide(), re.DOTALL)
     candidate = Candidate(

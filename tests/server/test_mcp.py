@@ -7,8 +7,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.tools import require
 
-pytest.importorskip("mcp")
+require("mcp")
 from mcp.client import Client
 
 from kernelwright.propose.agent import _judge

@@ -8,8 +8,9 @@ import sys
 
 import anyio
 import pytest
+from tests.tools import require
 
-pytest.importorskip("mcp")
+require("mcp")
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 

@@ -223,7 +223,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)
 """
 
 
-@pytest.mark.skipif(not get_language("cpp").available().ok, reason="no C++ compiler here")
+@pytest.mark.needs("C++ compiler")
 def test_a_compiled_kernel_writes_outputs_and_gradients_itself(oracle, pool):
     source = SourceFile(path="k.cpp", text=CPP)
     candidate = Candidate(sources=(source,), language="cpp", entry="k.cpp:run", style="destination")

@@ -4,14 +4,11 @@ from pathlib import Path
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    pytest.skip("no NVIDIA GPU that torch can use", allow_module_level=True)
-
 from kernelwright.config import Settings
 from kernelwright.languages import cuda, triton
 from kernelwright.records import BuildStatus, Candidate, SourceFile, TensorSpec
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.needs("GPU")
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +37,7 @@ def test_the_triton_example_runs(settings, dtype):
     torch.testing.assert_close(run(x), x.softmax(-1))
 
 
-@pytest.mark.skipif(not cuda.Cuda().available().ok, reason="no nvcc")
+@pytest.mark.needs("nvcc")
 class TestCuda:
     def test_the_example_runs_on_the_current_stream(self, settings):
         candidate = _example(cuda, "cuda", "destination")

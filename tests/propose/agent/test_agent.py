@@ -11,7 +11,6 @@ from kernelwright.devices import detect
 from kernelwright.errors import InputError, ModelError, NotFoundError, SpentError
 from kernelwright.propose import Editor, Move, Proposer, Request
 from kernelwright.propose.agent import AgentEditor, AgentProposer, Spend, make_agent
-from kernelwright.propose.agent._attempt import can_confine
 from kernelwright.propose.agent.claude import Claude
 from kernelwright.records import Budget
 from kernelwright.store import Calls, Store
@@ -119,7 +118,7 @@ def world(tmp_path):
 
 confinement = pytest.mark.parametrize(
     "confine",
-    [False, pytest.param(True, marks=pytest.mark.skipif(not can_confine(), reason="no bubblewrap here"))],
+    [False, pytest.param(True, marks=pytest.mark.needs("bwrap"))],
 )
 
 
@@ -300,7 +299,7 @@ def test_an_agent_gets_its_own_variables_and_its_transcript_holds_no_secret(worl
     assert world.transcript().strip() == "my key is [secret] and [secret]"
 
 
-@pytest.mark.skipif(not can_confine(), reason="no bubblewrap here")
+@pytest.mark.needs("bwrap")
 def test_a_confined_agent_finds_no_store_and_can_write_nowhere_else(world):
     outside = world.folder / "outside"
     reply = world.edit(

@@ -7,7 +7,7 @@ from benchmarks.triton_coverage import examine, fault, right_of
 
 from kernelwright.testing import RandomProgram, random_program
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.needs("GPU")
 PROBLEMS = (
     "level1/softmax_rows", "level1/layer_norm", "level1/cumulative_sum", "level1/cross_entropy", "level1/argmax_axis",
     "level1/matmul_odd_sizes", "level1/conv_2d", "level1/max_pool_2d_dilated", "level2/linear_gelu_softmax",

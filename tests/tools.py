@@ -1,0 +1,178 @@
+"""What a machine may lack, one row each: whether it is here, the one reason to skip, what is not tested without it.
+
+`@pytest.mark.needs("clang")` skips a test, a class or (as `pytestmark`) a file where clang is missing; `require`
+does so from within a test, and at the head of a file before an import. No test skips by another way: `test_tools.py`
+says so. A run ends with what the skips left untested, tool by tool.
+"""
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+AS_NOBODY = (sys.executable, str(Path(__file__).with_name("nobody.py")))
+"""Runs a command as a user without rights."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One thing that a machine may lack."""
+
+    here: Callable[[], bool]
+    """Whether it is here and works."""
+    reason: str
+    """Why tests are skipped without it."""
+    untested: str
+    """What is not tested without it."""
+
+
+def require(*names: str) -> None:
+    """Skip the test, or the file that is being imported, where one of these is missing; the first that is says why."""
+    missing = next((name for name in names if not is_here(name)), None)
+    if missing is not None:
+        pytest.skip(f"{missing}: {TOOLS[missing].reason}", allow_module_level=True)
+
+
+@cache
+def is_here(name: str) -> bool:
+    """Tell whether a tool is here; looked for once."""
+    return TOOLS[name].here()
+
+
+def untested(reason: str) -> str:
+    """Say of a skip's reason which promise it leaves untested.
+
+    Example:
+        >>> untested("clang: no clang++ on the PATH")
+        'clang: no clang++ on the PATH; not tested: C++ kernels as clang compiles them, for ARM too'
+    """
+    tool = TOOLS.get(reason.partition(": ")[0])
+    return f"{reason}; not tested: {tool.untested}" if tool else reason
+
+
+def _on_path(*programs: str) -> Callable[[], bool]:
+    return lambda: any(shutil.which(program) for program in programs)
+
+
+def _package(name: str) -> Callable[[], bool]:
+    return lambda: find_spec(name) is not None
+
+
+def _language(name: str) -> Callable[[], bool]:
+    def available() -> bool:
+        from kernelwright.languages import get_language
+
+        return get_language(name).available().ok
+
+    return available
+
+
+def _gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _landlock() -> bool:
+    from kernelwright.system.landlock import landlock_version
+
+    return landlock_version() > 0
+
+
+def _bubblewrap() -> bool:
+    return bool(shutil.which("bwrap")) and _runs("bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true")
+
+
+def _objdump() -> bool:
+    return bool(shutil.which("objdump")) and "x86-64" in _says("objdump", "--info")
+
+
+def _perf_events() -> bool:
+    """Count page faults of this process, which every system that allows counting can."""
+    from kernelwright.devices import detect
+    from kernelwright.profile.tools.perf import Perf
+
+    return Perf().available(detect("cpu")).ok
+
+
+def _system_call_filter() -> bool:
+    """Ask the kernel whether a filter may answer with an error (SECCOMP_GET_ACTION_AVAIL)."""
+    number = {"x86_64": 317, "aarch64": 277}.get(platform.machine())
+    action = ctypes.c_uint32(0x00050000)
+    return number is not None and ctypes.CDLL(None).syscall(number, 2, 0, ctypes.byref(action)) == 0
+
+
+def _pid_namespaces() -> bool:
+    """Try to make one, in a process of its own, with the rights that this one has; bubblewrap makes them too."""
+    attempt = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x20000000) != 0)"
+    return _runs(sys.executable, "-c", attempt) or is_here("bwrap")
+
+
+def _another_user() -> bool:
+    """Tell whether this process may become a user without rights to whom Python and this project are readable."""
+    wanted = "from importlib.util import find_spec as f; import sys; sys.exit(not (f('torch') and f('kernelwright')))"
+    return os.geteuid() == 0 and _runs(*AS_NOBODY, sys.executable, "-c", f"open({__file__!r}); {wanted}")
+
+
+def _runs(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def _says(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+TOOLS = {
+    "bwrap": Tool(
+        _bubblewrap, "no bubblewrap that works here", "candidates and coding agents in bubblewrap"
+    ),
+    "Landlock": Tool(_landlock, "no Landlock in this kernel", "candidates and compilers closed in by Landlock"),
+    "system call filter": Tool(
+        _system_call_filter, "no seccomp in this kernel", "system calls refused to candidates"
+    ),
+    "PID namespaces": Tool(
+        _pid_namespaces, "no right to make PID namespaces", "candidates that start processes without end"
+    ),
+    "another user": Tool(
+        _another_user, "not root, or others may not read this Python", "the sandbox as a user who is not root"
+    ),
+    "C++ compiler": Tool(_on_path("g++", "clang++"), "neither g++ nor clang++ on the PATH", "all C++ kernels"),
+    "g++": Tool(_on_path("g++"), "no g++ on the PATH", "C++ kernels as g++ compiles them"),
+    "clang": Tool(
+        _on_path("clang++"), "no clang++ on the PATH", "C++ kernels as clang compiles them, for ARM too"
+    ),
+    "objdump": Tool(_objdump, "no objdump that reads x86-64", "what is read from a compiled kernel"),
+    "perf events": Tool(_perf_events, "perf_event_open is not allowed", "counters of the processor and the system"),
+    "nvcc": Tool(_language("cuda"), "no nvcc", "the compilation of CUDA kernels"),
+    "GPU": Tool(_gpu, "no GPU that torch can use", "everything on a GPU: the device path, GPU exploits"),
+    "no GPU": Tool(lambda: not _gpu(), "there is a GPU here", "what is done where there is no GPU"),
+    "triton": Tool(_package("triton"), "no triton package", "Triton kernels, interpreted and cross-compiled"),
+    "pyopencl": Tool(_package("pyopencl"), "no pyopencl package", "what is said of an OpenCL driver"),
+    "OpenCL": Tool(_language("opencl"), "no pyopencl with a driver that builds", "OpenCL kernels"),
+    "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),
+    "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
+    "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
+    "Chromium": Tool(
+        _on_path("chromium", "chromium-browser", "google-chrome"), "no Chromium on the PATH", "kernels in a browser"
+    ),
+    "qemu": Tool(_on_path("qemu-aarch64", "qemu-aarch64-static"), "no qemu-aarch64 on the PATH", "ARM kernels, run"),
+}  # fmt: skip
+"""Everything optional, by the name that tests give."""
+
+TOOL_OF = {
+    "cpp": "C++ compiler",
+    "cuda": "nvcc",
+    "opencl": "OpenCL",
+    "wgsl": "WebGPU adapter",
+    "triton": "triton",
+}
+"""What each language needs; `torch` needs nothing more."""
