@@ -42,9 +42,9 @@ SLICE = ("out_of_bounds_cpp", "nan_swallowed", "input_marked", "cache_by_fingerp
 QUICK_TESTS = (
     "tests/test_architecture.py", "tests/test_tools.py", "tests/test_check.py", "tests/test_bootstrap.py",
     "tests/test_flow.py", "tests/docs", "tests/store", "tests/bound", "tests/report", "tests/learn",
-    "tests/tasks/test_capture.py", "tests/tasks/test_definition.py", "tests/verify/test_verify.py",
+    "tests/tasks/capture/test_capture.py", "tests/tasks/forms/test_definition.py", "tests/verify/test_verify.py",
     "tests/compiler/test_lowering.py", "tests/compiler/test_products.py", "tests/languages/test_cpp.py",
-    "tests/measure/test_decide.py", "tests/search/test_session.py", "tests/sandbox/test_worker.py",
+    "tests/measure/test_decide.py", "tests/search/session/test_session.py", "tests/sandbox/test_worker.py",
     "tests/cli/test_console.py", "tests/cli/test_program.py",
     *(f"tests/adversarial/test_exploits.py::test_it_is_rejected_by_the_expected_check[{name}]" for name in SLICE),
 )  # fmt: skip
