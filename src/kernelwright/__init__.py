@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "optimize": ".flow", "judge": ".judging", "judging": ".judging", "resume": ".flow", "Result": ".flow",
+    "optimize": ".flow", "judge": ".api.judge", "judging": ".api.judge", "resume": ".flow", "Result": ".flow",
     "task": ".tasks", "load_task": ".tasks",
     "Budget": ".records", "Contract": ".records",
 }  # fmt: skip
