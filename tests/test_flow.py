@@ -184,6 +184,29 @@ def test_interrupt_is_raised_after_everything_is_kept(world):
     assert result.decision is DecisionStatus.IMPROVED and len(honest.screened) == 2
 
 
+@pytest.mark.parametrize("budget", [Budget(evaluations=5), Budget(evaluations=5, minutes=1e-4)])
+def test_finishing_a_run_asks_nobody_and_accepts_the_best_so_far(world, budget):
+    class Dying(PlantedJudge):
+        def accept(self, candidate, build, **limits):
+            raise KeyboardInterrupt
+
+    world.proposals = [planted_candidate(50.0), planted_candidate(40.0)]
+    honest, world.judge = world.judge, Dying()
+    with pytest.raises(KeyboardInterrupt):
+        world.optimize()
+    with Store(world.store) as store:
+        run = store.run("last").model_copy(update={"budget": budget})
+        store._database.write("UPDATE runs SET record = ? WHERE id = ?", (run.to_json(), run.id))
+    world.judge, asked = honest, len(world.requests)
+    world.proposals.append(planted_candidate(10.0))
+    result = flow.resume("last", finish=True, store=world.store)
+    assert len(world.requests) == asked, "nobody is asked"
+    assert (result.decision, result.evaluations) == (DecisionStatus.IMPROVED, 2)
+    assert result.speedup.median == pytest.approx(2.5)
+    assert world.packaged[-1][1:] == (planted_candidate(40.0).key,)
+    assert honest.screened == []
+
+
 def test_resuming_a_finished_run_gives_its_result_again(world):
     world.proposals = [planted_candidate(50.0)]
     result = world.optimize()

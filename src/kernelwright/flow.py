@@ -12,10 +12,10 @@ from pathlib import Path
 
 from .bound import bound
 from .devices import detect, peaks_of
-from .errors import BusyError, InputError
+from .errors import BusyError
 from .learn import hints_of, learn_from
 from .profile import profile
-from .records import Bound, Budget, Run, RunStatus, Scalar, Split
+from .records import Bound, Budget, RunStatus, Scalar, Split
 from .search import (
     DEFAULT_TUNER,
     PROPOSERS,
@@ -25,6 +25,7 @@ from .search import (
     Result,
     Search,
     check_choices,
+    check_resumable,
     conclude,
     open_judge,
     request_of,
@@ -100,26 +101,24 @@ def optimize(
     }  # fmt: skip
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
-        return _search(kept, run, on_event, time.monotonic() - begun)
+        return _search(Search.of(kept, run, used, on_event, time.monotonic() - begun))
 
 
-def resume(run: str, *, store: Path | str | None = None, on_event: OnEvent | None = None) -> Result:
-    """Go on with a run where it stood; one that is finished gives its result again."""
+def resume(
+    run: str, *, finish: bool = False, store: Path | str | None = None, on_event: OnEvent | None = None
+) -> Result:
+    """Go on with a run where it stood, or `finish` it: ask nobody, accept the best; its result again if it has one."""
     with Store(store) as kept:
         record = kept.run(run)
-        if "judged" in record.options:
-            raise InputError(f"run {record.id} judged candidates that were given; judge them again instead")
-        if "words" in record.options:
-            raise InputError(
-                f"run {record.id} wrote a task from words and searched nothing; optimize that task"
-            )
+        check_resumable(record)
         if record.status is RunStatus.FINISHED:
             return Result.model_validate(kept.result(record.id))
-        return _search(kept, record, on_event)
+        used = detect(str(record.options["device"]))
+        return _search(Search.of(kept, record, used, on_event, finish=finish))
 
 
-def _search(store: Store, run: Run, on_event: OnEvent | None, passed_s: float = 0.0) -> Result:
-    setting = Search.of(store, run, detect(str(run.options["device"])), on_event, passed_s)
+def _search(setting: Search) -> Result:
+    store, run = setting.store, setting.run
     with setting.supervised():
         try:
             with staged(setting) as (problem, bounds, judging):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.deploy import Claim, Kernel, Specialisation, package, ranges
+from kernelwright.deploy import Claim, Kernel, Specialisation, admits, guard, package, ranges
 from kernelwright.errors import InputError
 from kernelwright.languages.cpp import header
 from kernelwright.records import (
@@ -20,7 +20,10 @@ from kernelwright.records import (
     Evaluation,
     Reference,
     ScalarSpec,
+    ServedSizes,
+    SizeOf,
     SourceFile,
+    SymbolRange,
     Task,
     TensorSpec,
     Workload,
@@ -407,3 +410,54 @@ def test_the_sheet_says_what_was_not_tested(tmp_path: Path) -> None:
     text = (kernel.folder / "CLAIM.md").read_text()
     assert "gradients" in text
     assert "kernelwright optimize ref.py" in text
+
+
+def test_an_opened_range_serves_multiples_that_go_together_and_nothing_else(tmp_path: Path) -> None:
+    text = "def scale_shift(x, b):\n    return x * 3 + b\n"
+    kernel = "def run(x, b):\n    return x * 3 + b\n"
+    x = TensorSpec(name="x", shape=(4, 16), dtype="float32")
+    b = TensorSpec(name="b", shape=(16,), dtype="float32")
+    one = Workload(name="w", axes={"rows": 4, "columns": 16}, arguments=(x, b), outputs=(x,))
+    task = Task(
+        name="scale-shift", form="own", workloads=(one,),
+        reference=Reference(
+            files=(SourceFile(path="ref.py", text=text),), entry="ref.py:scale_shift", style="function"
+        ),
+    )  # fmt: skip
+    candidate = Candidate(sources=(SourceFile(path="c.py", text=kernel),), language="torch", entry="c.py:run")
+    rows, columns = SizeOf(symbol="rows"), SizeOf(symbol="columns")
+    box = (
+        SymbolRange(symbol="rows", low=1, high=8),
+        SymbolRange(symbol="columns", low=8, high=32, multiple=8),
+    )
+    sizes = ServedSizes(workload="w", arguments=((rows, columns), (columns,)), boxes=(box,))
+    opened = Specialisation(specialisation(task, candidate).evaluation, (one,), sizes, box)
+    package(task, [specialisation(task, candidate), opened], claim(task), tmp_path / "out")
+    calls = [
+        ((4, 16), 16),
+        ((1, 8), 8),
+        ((8, 32), 32),
+        ((9, 16), 16),
+        ((4, 12), 12),
+        ((4, 16), 8),
+        ((4, 16), 1),
+    ]
+    code = (
+        "import torch, scale_shift\n"
+        f"for x, b in {calls}:\n"
+        "    print(scale_shift.dispatcher.choose(torch.zeros(x), torch.zeros(b)) != 'native')\n"
+    )
+    assert run(tmp_path / "out", code).split() == ["True"] * 3 + ["False"] * 4
+
+
+def test_sizes_that_were_equal_wherever_it_was_accepted_must_be_equal(tmp_path: Path) -> None:
+    def at(size: int) -> Workload:
+        given = tuple(TensorSpec(name=n, shape=(size,), dtype="float32") for n in "xy")
+        return Workload(name=f"n={size}", arguments=given, outputs=given[:1])
+
+    rules = guard([at(1), at(8)], "cpu")
+    together = [["x[0]", 1, 0, 1]]
+    assert [r["symbols"] for r in rules] == [together, together]
+    mixed = at(8).model_copy(update={"arguments": (at(8).arguments[0], at(1).arguments[1])})
+    assert admits(rules, at(4))
+    assert not admits(rules, mixed), "a kernel would read past the end of what the native op broadcasts"

@@ -11,15 +11,35 @@ from ..devices import detect
 from ..errors import InputError
 from ..flow import Options, staged
 from ..learn import learn_from
-from ..records import Budget, Candidate, RunStatus
-from ..search import Judgement, OnEvent, Search, check_choices, judge_one, usable_languages
+from ..records import Budget, Candidate, RunStatus, Task
+from ..search import Judgement, OnEvent, Search, check_choices, found_by, judge_one, usable_languages
 from ..store import Store
 from ..tasks import Target, load_candidate, load_task
 
-__all__ = ["Ask", "Judgement", "judge", "judging"]
+__all__ = ["Ask", "Judgement", "given", "judge", "judging"]
+
+OF_RUN = "run:"
+"""What begins the name of a run where a candidate, or a task, is asked for."""
 
 Ask = Callable[[str | Path | Candidate, bool], Judgement]
 """`ask(candidate, screen)`: judge one candidate, in full or as far as a search would to rank it."""
+
+
+def given(candidate: str | Path | Candidate, task: Task, store: Store, language: str = "") -> Candidate:
+    """Return the candidate that is named: a file, a folder, an exported package, or `run:RUN`, or `run:RUN:KEY`.
+
+    Of a run it is the kernel that was accepted, else the best that was found; KEY, or its beginning, names another.
+
+    Raises:
+        TaskError: nothing there can be called as a candidate.
+        NotFoundError: no such run, or none of its candidates is meant.
+    """
+    if isinstance(candidate, Candidate):
+        return candidate
+    if not str(candidate).startswith(OF_RUN):
+        return load_candidate(candidate, task, language)
+    run, _, key = str(candidate).removeprefix(OF_RUN).partition(":")
+    return found_by(store, store.run(run), key)
 
 
 def judge(
@@ -38,7 +58,8 @@ def judge(
 
     Args:
         target: The task.
-        candidate: A source file, `file:symbol`, a solution's JSON file, a folder, or a `Candidate`.
+        candidate: A source file, `file:symbol`, a solution's JSON file, a folder, an exported package, `run:RUN` for
+            what a run found, or a `Candidate`.
         screen: Only verify and time it on the search workloads, which is never enough to accept it.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
         baselines: Native forms to measure against, as for `optimize`.
@@ -51,7 +72,8 @@ def judge(
         TaskError: the target is no task, or the candidate no candidate.
     """
     task = load_task(target, max_elements=max_elements)
-    one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+    with Store(store) as kept:
+        one = given(candidate, task, kept)
     usable_languages((one.language,), detect(device))  # says at once where there is none
     with judging(
         task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
@@ -96,7 +118,7 @@ def judging(
         with setting.supervised(), staged(setting) as (_, _, judge_of):
 
             def ask(candidate: str | Path | Candidate, screen: bool) -> Judgement:
-                one = candidate if isinstance(candidate, Candidate) else load_candidate(candidate, task)
+                one = given(candidate, task, kept)
                 judgement = judge_one(setting, one, judge_of, screen=screen)
                 kept.finish_run(record.id, RunStatus.RUNNING, judgement.model_dump(mode="json"))
                 return judgement

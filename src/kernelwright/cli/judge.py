@@ -49,7 +49,8 @@ def judge(
 
     Args:
         task: The task, as for `optimize`, or `run:RUN` for the task of an earlier run.
-        candidate: Source file, `file:symbol`, a solution's JSON file, or a folder. With `-` candidates are read
+        candidate: Source file, `file:symbol`, a solution's JSON file, a folder, an exported package, or `run:RUN` for
+            what a run found (`run:RUN:KEY` for one of its candidates). With `-` candidates are read
             from standard input, a line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
             by a line of JSON, a long one where it has `"verbose": true`; the judge stays warm between them.
         screen: Only verify and time it on the search workloads, as a search does to rank it; quick, and never
@@ -66,10 +67,9 @@ def judge(
         taken: How the task is taken.
         common: Flags of every command.
     """
+    from ..api.judge import given, judging
     from ..api.judge import judge as judge_once
-    from ..api.judge import judging
     from ..records import Budget
-    from ..tasks import load_candidate
     from ._console import reporting
 
     common, taken = common or Common(), taken or Taken()
@@ -81,8 +81,10 @@ def judge(
                 store=common.folder, on_event=on_event,
             ) as ask:  # fmt: skip
                 return _serve(ask, verbose=verbose)
+        with Store(common.folder) as store:
+            one = given(candidate, target, store, language)
         judgement = judge_once(
-            target, load_candidate(candidate, target, language), screen=screen, device=device, baselines=baseline or (),
+            target, one, screen=screen, device=device, baselines=baseline or (),
             max_elements=taken.max_elements, run=run, store=common.folder, on_event=on_event,
         )  # fmt: skip
     if common.json:

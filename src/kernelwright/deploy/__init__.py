@@ -6,7 +6,7 @@ An exported package holds the kernels' sources, the native op as fallback, the g
 """
 
 from ._claim import Claim
-from ._guard import Specialisation, ranges
+from ._guard import Specialisation, admits, guard, opened, ranges
 from ._package import Kernel, package
 
-__all__ = ["Claim", "Kernel", "Specialisation", "package", "ranges"]
+__all__ = ["Claim", "Kernel", "Specialisation", "admits", "guard", "opened", "package", "ranges"]

@@ -20,6 +20,8 @@ class Claim(Record):
     """Which candidate serves each search workload, by names."""
     native: tuple[str, ...] = ()
     """Search workloads that stay with the native op, because no kernel was accepted on them."""
+    sizes: tuple[str, ...] = ()
+    """Ranges of sizes that the kernels serve beside those, with the evidence, and where the native op is kept."""
     contract: Contract
     """What the kernels were held to."""
     environment: dict[str, str]
@@ -52,10 +54,16 @@ class Claim(Record):
                     if self.native
                     else []
                 ),
+                *(["## Sizes", *(f"- {line}" for line in self.sizes), ""] if self.sizes else []),
                 f"Intervals are at {c.confidence:.0%}; a gain counts from {c.least_effect:.0%}. Errors are held "
                 f"against float64: at most {c.error_factor:g} times the native op's own, or {c.error_floor:g} "
                 f"epsilon of the output's scale, and never above {c.error_cap:g} of it.",
                 "",
+                *(
+                    ["## Caveats", *(f"- {d.candidate}: {c}" for d in self.decisions for c in d.caveats), ""]
+                    if any(d.caveats for d in self.decisions)
+                    else []
+                ),
                 "## Conditions",
                 *(f"- {name}: {value}" for name, value in sorted(self.environment.items())),
                 f"- task `{self.task_key}`, run `{self.run}`",

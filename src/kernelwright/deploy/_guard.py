@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..records import Evaluation, ScalarSpec, TensorSpec, Workload
+from ..records import Evaluation, ScalarSpec, ServedSizes, SizeOf, SymbolRange, TensorSpec, Workload
 
 Rule = dict[str, object]
-"""What one argument must be: `{"value": v}`, or dtype, device and a range for each size."""
+"""What one argument must be: `{"value": v}`, or dtype, device and a range for each size. `symbols`, where there are
+some, say what each axis follows from: `[name, scale, offset, multiple]`; a symbol has one value in a call."""
+Box = tuple[SymbolRange, ...]
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,10 @@ class Specialisation:
     evaluation: Evaluation
     workloads: tuple[Workload, ...]
     """Those on which it was accepted; sizes between theirs are served too."""
+    sizes: ServedSizes | None = None
+    """What was opened around the workload, where there is one."""
+    box: Box = ()
+    """Which of the ranges that were opened this is; none where it is the workloads' own."""
 
     @property
     def name(self) -> str:
@@ -37,8 +44,71 @@ def guard(workloads: Sequence[Workload], device: str) -> list[Rule]:
     """
     if not workloads:
         raise ValueError("a guard needs at least one workload that the candidate was accepted on")
-    columns = zip(*((*w.arguments, *w.state) for w in workloads), strict=True)
-    return [_rule(list(column), device) for column in columns]
+    columns = [list(c) for c in zip(*((*w.arguments, *w.state) for w in workloads), strict=True)]
+    rules = [_rule(column, device) for column in columns]
+    for places in _moving_together(columns).values():
+        for number, axis in places if len(places) > 1 else ():
+            axes = [None] * len(rules[number]["sizes"])  # type: ignore[arg-type]
+            symbols = rules[number].setdefault("symbols", axes)
+            name = f"{columns[places[0][0]][0].name}[{places[0][1]}]"
+            symbols[axis] = [name, 1, 0, 1]  # type: ignore[index]
+    return rules
+
+
+def opened(specialisation: Specialisation, device: str) -> list[Rule]:
+    """Return one rule an argument: sizes in the ranges that were opened, each symbol with one value in a call."""
+    rules = guard(specialisation.workloads, device)
+    if specialisation.sizes is None or not specialisation.box:
+        return rules
+    ranges = {r.symbol: r for r in specialisation.box}
+    for rule, sizes in zip(rules, specialisation.sizes.arguments, strict=True):
+        if "sizes" in rule and any(sizes):
+            declared: list[list[int]] = rule["sizes"]  # type: ignore[assignment]
+            rule["sizes"] = [_within(s, ranges, kept) for s, kept in zip(sizes, declared, strict=True)]
+            rule["symbols"] = [s and [s.symbol, s.scale, s.offset, ranges[s.symbol].multiple] for s in sizes]
+    return rules
+
+
+def admits(rules: Sequence[Rule], workload: Workload) -> bool:
+    """Tell whether a guard of these rules lets a workload's sizes through."""
+    specs, values = (*workload.arguments, *workload.state), dict[str, int]()
+    for rule, spec in zip(rules, specs, strict=True):
+        if isinstance(spec, ScalarSpec) or "value" in rule:
+            if rule.get("value", ...) != getattr(spec, "value", None):
+                return False
+            continue
+        ends: list[list[int]] = rule["sizes"]  # type: ignore[assignment]
+        if rule["dtype"] != spec.dtype or len(ends) != len(spec.shape):
+            return False
+        if not all(low <= size <= high for size, (low, high) in zip(spec.shape, ends, strict=True)):
+            return False
+        symbols: Sequence[list[Any] | None] = rule.get("symbols", ())  # type: ignore[assignment]
+        for size, symbol in zip(spec.shape, symbols, strict=False):
+            if symbol is not None:
+                name, scale, offset, multiple = symbol
+                value, rest = divmod(size - offset, scale)
+                if rest or value % multiple or values.setdefault(name, value) != value:
+                    return False
+    return True
+
+
+def _within(size: SizeOf | None, ranges: dict[str, SymbolRange], kept: list[int]) -> list[int]:
+    if size is None:
+        return kept
+    return [size.scale * end + size.offset for end in (ranges[size.symbol].low, ranges[size.symbol].high)]
+
+
+def _moving_together(
+    columns: Sequence[Sequence[TensorSpec | ScalarSpec]],
+) -> dict[tuple[int, ...], list[tuple[int, int]]]:
+    """Return the axes that differ between workloads, by their sizes: those that are always equal are one symbol."""
+    places: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for number, column in enumerate(columns):
+        shapes = [spec.shape for spec in column if isinstance(spec, TensorSpec)]
+        for axis, sizes in enumerate(zip(*shapes, strict=True)):
+            if len(set(sizes)) > 1:
+                places.setdefault(sizes, []).append((number, axis))
+    return places
 
 
 def ranges(served: Sequence[Workload], others: Sequence[Workload]) -> list[tuple[Workload, ...]]:

@@ -17,7 +17,7 @@ from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
 from ..languages.cpp import header
 from ..records import Candidate, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
 from ._claim import Claim
-from ._guard import Specialisation, guard
+from ._guard import Specialisation, opened
 
 _HERE = Path(__file__).parent
 
@@ -122,8 +122,9 @@ def _table_row(specialisation: Specialisation, device: str) -> dict[str, object]
         "style": candidate.style,
         "entry": candidate.entry,
         "flags": [*CPP_FLAGS, *candidate.flags] if candidate.language == "cpp" else [],
+        "own_flags": list(candidate.flags),
         "parameters": candidate.parameters,
-        "guard": guard(specialisation.workloads, device),
+        "guard": opened(specialisation, device),
     }
 
 

@@ -9,7 +9,7 @@ Does not cover: correctness beyond the outputs of timed calls; that is `verify`.
 
 from ._bench import Bench
 from ._block_runner import Phase
-from ._decide import decide, settled, worth_confirming
+from ._decide import decide, refuted_before, settled, worth_confirming
 from ._gates import gates
 from ._interval import Limits, limits
 from ._startup import CANDIDATE
@@ -22,6 +22,7 @@ __all__ = [
     "decide",
     "gates",
     "limits",
+    "refuted_before",
     "settled",
     "worth_confirming",
 ]

@@ -31,6 +31,7 @@ from ._block_runner import (
     WrongOutputError,
     give_state,
 )
+from ._carry_over import classes_of
 from ._content import Content
 from ._decide import confirmed, refuted, settled
 from ._gates import gates
@@ -43,7 +44,9 @@ from ._sequential import (
     CONFIRM_LOOKS,
     LOOKS,
     PRESCREEN_BLOCKS,
+    REFUTER,
     SCREEN_BLOCKS,
+    SIZES_BLOCKS,
     is_look,
 )  # fmt: skip
 from ._startup import CANDIDATE
@@ -51,11 +54,11 @@ from ._variants import Baselines, CandidateVariants, VariantWorker, candidate_va
 
 TIMED_CALLS, TIMED_OUTPUTS = "timed-calls", "timed-outputs"
 _ROUNDS = {
-    "prescreen": PRESCREEN_BLOCKS,
-    "screen": SCREEN_BLOCKS,
-    "measure": LOOKS[-1],
-    "confirm": CONFIRM_BLOCKS,
-}
+    "prescreen": PRESCREEN_BLOCKS, "screen": SCREEN_BLOCKS, "sizes": SIZES_BLOCKS, "measure": LOOKS[-1],
+    "confirm": CONFIRM_BLOCKS, REFUTER: CONFIRM_LOOKS[0],
+}  # fmt: skip
+_AGAINST_ONE = frozenset({"prescreen", "sizes"})
+"""Phases that time against the first baseline alone."""
 _FUTILE_ROUND = 3
 _FAR_ROUND, _FAR_SHARE = 2, 0.8
 """A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
@@ -97,6 +100,11 @@ class Bench(Resource):
     def notes(self) -> dict[tuple[str, str], str]:
         """Why a baseline is absent, by its name and the workload's."""
         return self._baselines.notes
+
+    @property
+    def first(self) -> str:
+        """Name of the first baseline: what runs where no kernel serves."""
+        return self._baselines.names[0]
 
     def cold(self, workload: Workload) -> bool:
         """Tell whether the contract wants caches cold on the workload."""
@@ -150,6 +158,14 @@ class Bench(Resource):
                 self._baselines.drop(workload, variant.name)
         return time.monotonic() < end
 
+    def forget(self, workloads: Sequence[Workload]) -> None:
+        """End what was kept for workloads that will not come again; the task's own stay."""
+        for workload in workloads:
+            if all(w.name != workload.name for w in self.problem.task.workloads):
+                self._baselines.drop(workload, self._baselines.names[0])
+                self._contents.pop(workload.name, None)
+                self._tolerances.pop(workload.name, None)
+
     def measure(
         self,
         candidate: Candidate,
@@ -166,8 +182,10 @@ class Bench(Resource):
         Args:
             candidate: What to measure.
             build: Its build.
-            phase: `prescreen`: a few blocks against the first baseline alone; `screen`: a few blocks, fewer where
-                it is far from the best; `measure`: until the decision is sure; `confirm`: a fixed number.
+            phase: `prescreen`: a few blocks against the first baseline alone; `sizes`: the same at sizes that are none
+                of the task's; `screen`: a few blocks, fewer where
+                it is far from the best; `measure`: until the decision is sure; `confirm`: a fixed number;
+                `refuter`: a few, on the confirm workload that refused an earlier candidate.
             workloads: On which workloads, in rounds.
             deadline_s: Seconds after which no new round starts; at least three rounds are tried.
             left_s: Seconds after which no new block starts, whatever there is; the run's own end.
@@ -202,6 +220,7 @@ class Bench(Resource):
             blocks=tuple(blocks),
             cache="cold" if workloads and self.cold(workloads[0]) else "warm",
             device=self.device.fingerprint,
+            classes=self._classes(workloads),
         )
         return timing, findings + (
             gates(timing, self.pool.threads, self.problem.task.contract) if blocks else []
@@ -211,8 +230,8 @@ class Bench(Resource):
         self, own: CandidateVariants, workloads: Sequence[Workload], phase: Phase, ends: Ends
     ) -> list[BlockRunner]:
         """Make every variant ready on every workload, warm it up, and choose how many calls make a block."""
-        only = self._baselines.names[0] if phase == "prescreen" else None
-        if phase == "confirm":
+        only = self._baselines.names[0] if phase in _AGAINST_ONE else None
+        if phase in {"confirm", REFUTER}:
             for workload in workloads:
                 self._baselines.drop(workload, "eager")
         if not self.start(workloads, left_s=ends.left_s, only=only):
@@ -279,8 +298,10 @@ class Bench(Resource):
         contract = self.problem.task.contract
         if phase == "confirm":
             return number in CONFIRM_LOOKS and (
-                self._is_confirmed(blocks) or refuted(blocks, self._searched, contract)
+                self._is_confirmed(blocks) or refuted(blocks, self._searched, contract, self._confirm_classes)
             )
+        if phase in {"sizes", REFUTER}:
+            return False
         if phase == "screen" and number >= _FAR_ROUND and self._is_far(blocks):
             return True
         looking = phase == "measure" and is_look(number)
@@ -291,7 +312,16 @@ class Bench(Resource):
         return {w.name for w in self.problem.task.split(Split.SEARCH)}
 
     def _is_confirmed(self, blocks: list[Block]) -> bool:
-        return confirmed(blocks, self._searched, self.problem.task.contract)
+        return confirmed(blocks, self._searched, self.problem.task.contract, self._confirm_classes)
+
+    @property
+    def _confirm_classes(self) -> dict[str, str]:
+        return self._classes(self.problem.task.split(Split.CONFIRM))
+
+    def _classes(self, workloads: Sequence[Workload]) -> dict[str, str]:
+        """Say what differs in the confirm workloads among these from those that are searched on."""
+        task = self.problem.task
+        return classes_of([w for w in workloads if w.split is Split.CONFIRM], task.split(Split.SEARCH))
 
     def _warm_blocks(self, runners: list[BlockRunner], blocks: list[Block], ends: Ends) -> None:
         """Time what was confirmed on cold caches with warm ones too: figures beside the decision, never in it."""

@@ -19,7 +19,7 @@ from ._outputs import Tolerance, difference
 from ._startup import CANDIDATE
 from ._variants import VariantWorker
 
-Phase = Literal["prescreen", "screen", "measure", "confirm", "warm"]
+Phase = Literal["prescreen", "screen", "measure", "confirm", "warm", "sizes", "refuter"]
 COMPILE_LIMIT_S = 180.0
 """Seconds of a first call, in which a baseline may compile."""
 _BLOCK_US = 3000.0

@@ -22,6 +22,7 @@ from ..records import (
     WorkloadDecision,
 )  # fmt: skip
 from ..tasks import caveat
+from ._carry_over import CarryOver, Classes, carry_over
 from ._estimate import (
     Estimate,
     against_the_fastest,
@@ -70,6 +71,8 @@ def decide(
     if early is not None or timing is None:
         return early or _undecided(verdict, "time was up before it was timed")
     by_workload = blocks_of(timing)
+    if not by_workload and (carried := refuted_before(timing, contract)).lost_on:
+        return _lost(verdict, carried)
     baselines = baselines_of(by_workload)
     if not by_workload or not baselines:
         return _undecided(verdict, "no undisturbed block holds both the candidate and a baseline")
@@ -81,14 +84,14 @@ def decide(
     per_workload = with_warm(against_the_fastest(estimates), confirmation)
     alarms = _alarms(timing, bounds) or (_alarms(confirmation, bounds) if confirmation else ())
     status, reason = _weigh(estimates, per_workload, by_workload, contract)
-    confirmed = False
+    confirmed, carried = False, CarryOver()
     if status is DecisionStatus.IMPROVED:
-        confirmed, doubt, extra = _confirm(confirmation, set(by_workload), bounds, contract, error)
-        per_workload += extra
+        confirmed, doubt, carried = _confirm(confirmation, set(by_workload), bounds, contract, error)
+        per_workload += carried.workloads
         if not confirmed:
             status, reason = DecisionStatus.INCONCLUSIVE, doubt
-        elif doubt:
-            reason = f"{reason}; {doubt}"
+        else:
+            reason = "; ".join((reason, *carried.caveats))
     gains = [w.baseline_us - w.time_us for w in per_workload if w.workload in by_workload]
     variants = (*timing.variants, *(confirmation.variants if confirmation else ()))
     start = start_up(variants, hardest.baseline, sum(gains) / len(gains))
@@ -109,6 +112,9 @@ def decide(
         bound_us=_bound_us(by_workload, bounds),
         blocks=sum(len(b) for b in by_workload.values()),
         confirmed=confirmed,
+        lost=carried.lost,
+        lost_on=carried.lost_on,
+        caveats=carried.caveats if confirmed else (),
         alarms=alarms,
         start_up=start,
     )
@@ -144,20 +150,47 @@ def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool
     return status is not DecisionStatus.INCONCLUSIVE
 
 
-def confirmed(blocks: Sequence[Block], searched: set[str], contract: Contract) -> bool:
+def refuted_before(timing: Timing, contract: Contract) -> CarryOver:
+    """Weigh the blocks on the confirm workload that refused an earlier candidate, before all else is measured."""
+    error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
+    return carry_over(blocks_of(timing, refuter=True), timing.classes, contract, error, ())
+
+
+def _lost(verdict: Verdict, carried: CarryOver) -> Decision:
+    return Decision(
+        candidate=verdict.candidate,
+        status=DecisionStatus.INCONCLUSIVE,
+        reason=_does_not_carry_over(carried),
+        workloads=carried.workloads,
+        lost=carried.lost,
+        lost_on=carried.lost_on,
+    )
+
+
+def _does_not_carry_over(carried: CarryOver) -> str:
+    if not carried.lost:
+        return "the gain does not carry over to the confirm workloads"
+    return f"the gain does not carry over to the confirm workloads: {carried.lost}"
+
+
+def confirmed(
+    blocks: Sequence[Block], searched: set[str], contract: Contract, classes: Classes | None = None
+) -> bool:
     """Tell whether the blocks of a confirmation so far agree, so that it may stop."""
-    timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="")
+    timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="", classes=dict(classes or {}))
     return _confirm(timing, searched, (), contract, (1 - contract.confidence) / 2)[0]
 
 
-def refuted(blocks: Sequence[Block], searched: set[str], contract: Contract) -> bool:
+def refuted(
+    blocks: Sequence[Block], searched: set[str], contract: Contract, classes: Classes | None = None
+) -> bool:
     """Tell whether the blocks of a confirmation so far leave no room for a gain, so that it may stop."""
-    again = {
-        n: b
-        for n, b in blocks_of(Timing(variants=(), blocks=tuple(blocks), cache="", device="")).items()
-        if n in searched
-    }
+    found = blocks_of(Timing(variants=(), blocks=tuple(blocks), cache="", device=""))
+    again = {n: b for n, b in found.items() if n in searched}
+    new = {n: b for n, b in found.items() if n not in searched}
     error = (1 - contract.confidence) / 2 / len(CONFIRM_LOOKS)
+    if carry_over(new, classes or {}, contract, error, ()).sure:
+        return True
     ratios = [interval(estimate(again, name, error, error, ()).overall) for name in baselines_of(again)]
     return any(ratio.at_most <= 1 + contract.least_effect for ratio in ratios)
 
@@ -246,31 +279,24 @@ def _confirm(
     bounds: Sequence[Bound],
     contract: Contract,
     error: float,
-) -> tuple[bool, str, tuple[WorkloadDecision, ...]]:
-    """Ask the confirmation whether it agrees; return that, a remark, and the workloads it adds."""
+) -> tuple[bool, str, CarryOver]:
+    """Ask the confirmation whether it agrees; return that, a doubt, and what its confirm workloads say."""
     blocks = blocks_of(confirmation) if confirmation else {}
     if confirmation is None or not blocks:
-        return False, "faster, not yet confirmed in a fresh process", ()
+        return False, "faster, not yet confirmed in a fresh process", CarryOver()
     baselines = baselines_of(blocks)
     again = {name: b for name, b in blocks.items() if name in searched} or blocks
     new = {name: b for name, b in blocks.items() if name not in searched}
     if not baselines:
-        return False, "the confirmation holds no baseline", ()
+        return False, "the confirmation holds no baseline", CarryOver()
     gain, error = 1 + contract.least_effect, error / len(CONFIRM_LOOKS)
     for name in baselines:
         ratio = interval(estimate(again, name, error, error, bounds).overall)
         if not (ratio.at_least > 1 and ratio.median > gain):
             doubt = f"a fresh process did not confirm it: {ratio}"
-            return False, f"{doubt} times as fast as {name}", ()
-    if not new:
-        return True, "", ()
-    estimates = [estimate(new, name, error, error, bounds) for name in baselines]
-    extra = against_the_fastest(estimates)
-    if min(e.overall.median for e in estimates) < 0:
-        return False, "the gain does not carry over to the confirm workloads", extra
-    slow = [w.workload for w in extra if w.speedup.median < 1 / gain]
-    remark = f"slower on {', '.join(slow)}, which belongs to the native op" if slow else ""
-    return True, remark, extra
+            return False, f"{doubt} times as fast as {name}", CarryOver()
+    carried = carry_over(new, confirmation.classes, contract, error, bounds)
+    return not carried.lost_on, _does_not_carry_over(carried) if carried.lost_on else "", carried
 
 
 def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:

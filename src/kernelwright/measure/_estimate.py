@@ -11,7 +11,7 @@ from statistics import median
 
 from ..records import Block, Bound, Interval, Timing, WorkloadDecision
 from ._interval import Limits, limits
-from ._sequential import BESIDE
+from ._sequential import BESIDE, REFUTER
 from ._startup import CANDIDATE
 
 
@@ -25,11 +25,15 @@ class Estimate:
     workloads: tuple[WorkloadDecision, ...]
 
 
-def blocks_of(timing: Timing, *, beside: bool = False) -> dict[str, list[Block]]:
-    """Return the blocks that count, by workload, in the order measured; or those with warm caches beside them."""
+def blocks_of(timing: Timing, *, beside: bool = False, refuter: bool = False) -> dict[str, list[Block]]:
+    """Return the blocks that count, by workload, in the order measured.
+
+    Or those with warm caches `beside` them, or those on the workload that refused an earlier candidate.
+    """
     found: dict[str, list[Block]] = {}
     for block in timing.blocks:
-        if not block.repeated and CANDIDATE in block.times_us and beside == (block.phase == BESIDE):
+        apart = beside == (block.phase == BESIDE) and refuter == (block.phase == REFUTER)
+        if not block.repeated and CANDIDATE in block.times_us and apart:
             found.setdefault(block.workload, []).append(block)
     return found
 

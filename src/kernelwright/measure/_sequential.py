@@ -13,11 +13,15 @@ PRESCREEN_BLOCKS = 3
 """Blocks a workload of a first look against one baseline."""
 SCREEN_BLOCKS = 5
 """Blocks a workload of a full screening."""
+SIZES_BLOCKS = 3
+"""Blocks a workload of a look at another size, against one baseline."""
 CONFIRM_LOOKS = (8, 40, 200)
 """Blocks a workload after which a confirmation may stop, each at its equal share of the level."""
 CONFIRM_BLOCKS = CONFIRM_LOOKS[-1]
 """Blocks a workload of a full confirmation."""
 
+REFUTER: Literal["refuter"] = "refuter"
+"""Phase of the blocks on the confirm workload that refused an earlier candidate, before all else is measured."""
 BESIDE: Literal["warm"] = "warm"
 """Phase of the blocks that a confirmed candidate gets with warm caches where its contract has them cold."""
 BESIDE_BLOCKS = 5

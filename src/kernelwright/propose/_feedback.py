@@ -111,9 +111,12 @@ def _standing(evaluation: Evaluation) -> str:
         return f"rejected, too good to be true: {', '.join(decision.alarms)}"
     if evaluation.verdict is not None and evaluation.verdict.failure:
         return f"wrong: the check {evaluation.verdict.failure!r} failed"
+    if decision.lost and decision.speedup is None:
+        return f"its gain was lost: {decision.lost}"
     if decision.speedup is None:
         return f"not timed ({decision.status})"
-    return f"{decision.speedup} times the speed of {decision.baseline or 'the baseline'}: {decision.status}"
+    lost = f"; its gain was lost: {decision.lost}" if decision.lost else ""
+    return f"{decision.speedup} times the speed of {decision.baseline or 'the baseline'}: {decision.status}{lost}"
 
 
 def _findings(evaluation: Evaluation, task: Task) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from .candidate import Build, BuildStatus, Candidate
 from .counters import Counters
 from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
 from .run import Budget, Evaluation, Run, RunStatus
+from .sizes import ServedSizes, SizeOf, SizeOutcome, SizeProbe, SymbolRange
 from .space import Configuration, Parameter, Space
 from .task import (
     Contract,
@@ -48,10 +49,15 @@ __all__ = [
     "RunStatus",
     "Scalar",
     "ScalarSpec",
+    "ServedSizes",
+    "SizeOf",
+    "SizeOutcome",
+    "SizeProbe",
     "SourceFile",
     "Space",
     "Split",
     "StartUp",
+    "SymbolRange",
     "Task",
     "TensorSpec",
     "Timing",

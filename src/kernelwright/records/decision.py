@@ -122,6 +122,12 @@ class Decision(Record):
     """Blocks that went in."""
     confirmed: bool = False
     """Whether a fresh process, fresh seeds and the confirm workloads agreed."""
+    lost: str = ""
+    """Where the gain was lost when it was confirmed: how fast, and under another what; the class, never the values."""
+    lost_on: str = ""
+    """Name of the confirm workload behind it, for the judge alone: later candidates are confirmed there first."""
+    caveats: tuple[str, ...] = ()
+    """What its owner must know of a gain that was confirmed."""
     start_up: StartUp | None = None
     """What it takes to the first answer, against `baseline`; none where it was not seen."""
     alarms: tuple[str, ...] = ()

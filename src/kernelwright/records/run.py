@@ -8,6 +8,7 @@ from ._record import SCHEMA_VERSION, Record, Scalar
 from .candidate import Build, Candidate
 from .counters import Counters
 from .decision import Decision
+from .sizes import ServedSizes
 from .timing import Timing
 from .verdict import Verdict
 
@@ -55,6 +56,8 @@ class Evaluation(Record):
     """Whether it came from the store."""
     counters: tuple[Counters, ...] = ()
     """What profilers counted, where it was the best so far and somebody asked; decides nothing."""
+    sizes: tuple[ServedSizes, ...] = ()
+    """Sizes that it may serve beside those it was accepted on, and the evidence."""
 
 
 class RunStatus(StrEnum):

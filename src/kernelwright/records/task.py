@@ -119,6 +119,11 @@ class Contract(Record):
     payback_calls: int = Field(default=100_000, ge=0)
     """Calls after which the gain must have paid for what the kernel takes longer to start than the baseline; a decision
     names more than that."""
+    unusual_regime: Literal["caveat", "veto"] = "caveat"
+    """What becomes of a gain that an unusual value regime at a searched size does not share, the answers being right:
+    `caveat`: the claim sheet says so, where it keeps `regime_floor` of the native speed; `veto`: it is refused."""
+    regime_floor: float = Field(default=0.5, gt=0.0, le=1.0)
+    """Share of the native speed that an unusual value regime must keep for its slowness to be a caveat."""
     mutates: tuple[str, ...] = ()
     """Arguments and state that the reference changes in place and a candidate must change alike."""
     may_alias: bool = False

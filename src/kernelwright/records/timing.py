@@ -65,7 +65,8 @@ class Block(Record):
     conditions: Conditions = Conditions()
     """Since the block before."""
     phase: str = "measure"
-    """`prescreen`, `screen`, `measure` or `confirm`; `warm` beside a decision on cold caches, never in it."""
+    """`prescreen`, `screen`, `measure` or `confirm`; `refuter`: on the confirm workload that refused an earlier candidate;
+    `sizes`: at a size that is none of the task's; `warm` beside a decision on cold caches, never in it."""
     repeated: bool = False
     """Whether it was repeated because its samples were disturbed; kept, marked, not used."""
 
@@ -83,6 +84,8 @@ class Timing(Record):
     """Fingerprint of the device."""
     clock: str = "judge monotonic"
     """Whose clock."""
+    classes: dict[str, str] = {}
+    """What differs in a confirm workload from those that are searched on: `size`, `layout`, `value regime`."""
 
     @property
     def conditions(self) -> str:

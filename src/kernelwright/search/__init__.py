@@ -8,9 +8,9 @@ from .run._budget import Meter
 from .run._ending import ended_in_words
 from .run._events import Event, Log, OnEvent
 from .run._metadata import environment_of
-from .run._run import Search
+from .run._run import Search, check_resumable
 from .session._choices import check_choices, usable_languages
-from .session._packaging import accepted_of, conclude, package_accepted
+from .session._packaging import accepted_of, conclude, found_by, package_accepted
 from .session._result import Judgement, Result, Standing
 from .session._search import judge_one, search, so_far
 from .session._session import Outcome
@@ -19,7 +19,7 @@ from .tuners import DEFAULT_TUNER, Tuner
 __all__ = [
     "DEFAULT_TUNER", "PROPOSERS", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result",
     "Search", "Standing", "Tuner",
-    "accepted_of", "check_choices", "conclude", "ended_in_words", "environment_of", "judge_one", "make_editors",
-    "make_proposers", "open_judge", "package_accepted", "proposals_of", "recheck", "request_of", "search", "so_far",
-    "usable_languages",
+    "accepted_of", "check_choices", "check_resumable", "conclude", "ended_in_words", "environment_of", "found_by",
+    "judge_one", "make_editors", "make_proposers", "open_judge", "package_accepted", "proposals_of", "recheck",
+    "request_of", "search", "so_far", "usable_languages",
 ]  # fmt: skip

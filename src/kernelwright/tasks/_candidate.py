@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import TaskError
 from ..records import Candidate, SourceFile, Task
+from ._exported import exported
 from ._headers import headers_of
 from .forms._source import parse, read_text
 
@@ -36,7 +37,8 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
     reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given, and brings the
-    headers in its folder that it includes; a folder holds `solution.json`, or one such file with its headers.
+    headers in its folder that it includes; a folder holds `solution.json`, or one such file with its headers, or is an
+    exported package with one kernel.
 
     Args:
         path: the file or folder.
@@ -51,7 +53,7 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     if language:
         return _in_language(file, symbol, task, language)
     if file.is_dir():
-        return _from_folder(file, symbol, task)
+        return exported(file) or _from_folder(file, symbol, task)
     if file.suffix not in {".json", ".py", *_COMPILED}:
         raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
                         "solution.json or a folder, or say with --language what it is written in")  # fmt: skip

@@ -12,7 +12,7 @@ from ._case import Case, Oracle, Seeds
 from ._error import Comparison, error_against
 from ._protocol import Check, Depth, Observation, Probe
 from ._tolerance import OutputTolerance, output_tolerance
-from ._verify import precompute, verify
+from ._verify import elsewhere, precompute, verify
 from .checks import check_names
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Seeds",
     "admit",
     "check_names",
+    "elsewhere",
     "error_against",
     "output_tolerance",
     "precompute",

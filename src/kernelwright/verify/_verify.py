@@ -1,7 +1,8 @@
 """Run the checks in order, cheapest first, and stop at the first that is violated."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..errors import WorkerError
@@ -84,14 +85,45 @@ def verify(
             ledger.add(found)
             if ledger.over:
                 break
+    return _verdict(candidate, ledger, drawn.drawn)
+
+
+@contextmanager
+def elsewhere(
+    problem: Problem, candidate: Candidate, build: Build, *, pool: Pool, deadline_s: float = 60.0
+) -> Iterator[Callable[[Workload], Verdict]]:
+    """Yield what tells whether a candidate is right on workloads that are none of the task's: other sizes of it.
+
+    Each is looked at once, under a fresh secret seed, with the checks that every workload gets in `verify`.
+    """
+    drawn, oracle = Seeds(), Oracle(problem)
+
+    def look(workload: Workload) -> Verdict:
+        ledger, before = _Ledger(), len(drawn.drawn)
+        try:
+            case = oracle.case(workload, drawn.draw())
+            if not case.usable:
+                ledger.add(unknown("correct", "the native op itself is not accurate enough here"))
+            for found in _calls(trial, case, frozenset(), ledger):
+                ledger.add(found)
+                if ledger.over:
+                    break
+        except WorkerError as error:
+            ledger.add(unknown(LOADS, str(error)))
+        return _verdict(candidate, ledger, drawn.drawn[before:])
+
+    with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
+        yield look
+
+
+def _verdict(candidate: Candidate, ledger: _Ledger, seeds: Sequence[int]) -> Verdict:
     findings = tuple(ledger.findings.values())
-    failure = next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
     return Verdict(
         candidate=candidate.key,
         findings=findings,
         unsupported=tuple(ledger.unsupported),
-        failure=failure,
-        seeds=tuple(drawn.drawn),
+        failure=next((f.check for f in findings if f.status is CheckStatus.FAIL), ""),
+        seeds=tuple(seeds),
     )
 
 

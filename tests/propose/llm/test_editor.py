@@ -33,6 +33,36 @@ def test_it_is_an_editor_that_knows_its_operators():
     assert {role.name for role in ROLES.values()} == set(Prompts().roles())
 
 
+def test_a_model_whose_answers_cannot_be_used_is_not_asked_again(request_of):
+    with ScriptedModel(["no code"] * 40) as server:
+        request, editor = request_of(server.name()), LLMEditor()
+        failures = [editor.edit(Move(n, "draft"), request).failure for n in range(4)]
+        assert all("cannot be used" in failure for failure in failures)
+        asked = len(server.asked)
+        with pytest.raises(ModelError, match="is not asked again: its answers to 4 questions in a row"):
+            editor.edit(Move(5, "draft"), request)
+        assert len(server.asked) == asked
+
+
+def test_another_model_of_the_run_is_asked_in_the_place_of_a_useless_one(request_of):
+    with ScriptedModel(["no code"] * 40) as useless, ScriptedModel([CODE] * 9) as useful:
+        request, editor = request_of(useless.name("a"), useful.name("b")), LLMEditor()
+        for n in range(4):
+            assert editor.edit(Move(n, "draft"), request).failure
+        reply = editor.edit(Move(5, "draft"), request)
+        assert reply.proposals and reply.notes["model"] == useful.name("b")
+        again = editor.edit(Move(6, "draft", model=useless.name("a")), request)
+        assert again.proposals, "also where a strategy asks for it by name"
+
+
+def test_one_answer_that_can_be_used_begins_the_count_anew(request_of):
+    with ScriptedModel(["no code"] * 6 + [CODE] + ["no code"] * 8) as server:
+        request, editor = request_of(server.name()), LLMEditor()
+        for n in range(7):
+            editor.edit(Move(n, "draft"), request)
+        assert len(server.asked) == 13
+
+
 def test_a_draft(request_of):
     reply, (asked,) = edit(request_of, [CODE], Move(0, "draft", goal="be brave"))
     (one,) = reply.proposals

@@ -10,6 +10,7 @@ from kernelwright.devices import detect
 from kernelwright.errors import BusyError
 from kernelwright.languages import get_language
 from kernelwright.measure import decide
+from kernelwright.measure._carry_over import classes_of
 from kernelwright.records import (
     Block,
     Bound,
@@ -262,3 +263,59 @@ def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_
     assert speedups(found, (small, large)).keys() == {large}
     run = SimpleNamespace(id="r", task_name="doubled")
     assert judgement_of(run, found, (small, large)).declined == (small,)
+
+
+class Planted:
+    """Stands for the measurement: what each phase's workloads have for ratios, and which were asked for."""
+
+    def __init__(self, judge, ratios):
+        self.judge, self.ratios, self.asked = judge, ratios, []
+        self.problem = judge.problem
+
+    def __call__(self, candidate, build, phase, verdict, stages, workloads=(), tried=1):
+        chosen = self.judge._workloads(phase, verdict, workloads)
+        self.asked.append((phase, [w.name for w in chosen]))
+        blocks = tuple(
+            Block(
+                workload=w.name, order=("eager", "candidate"), calls=1, phase=phase,
+                times_us={"eager": 100.0 * self.ratios.get(w.name, 2.0), "candidate": 100.0 + i % 3},
+            )
+            for w in chosen for i in range(12)
+        )  # fmt: skip
+        classes = classes_of(
+            [w for w in chosen if w.split != "search"], self.problem.task.split(Split.SEARCH)
+        )
+        return Timing(variants=(), blocks=blocks, cache="warm", device="d", classes=classes), verdict
+
+
+def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain(judge, monkeypatch):
+    regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
+    measured = Planted(judge, {regime.name: 0.45})
+    monkeypatch.setattr(judge, "_measure", measured)
+    monkeypatch.setattr(judge, "_refuter", None)
+    first, second = judge.accept(*FAST), judge.accept(*FAST)
+    assert [phase for phase, _ in measured.asked] == ["measure", "confirm", "refuter"]
+    assert measured.asked[-1] == ("refuter", [regime.name])
+    for found in (first, second):
+        assert found.decision.status == "inconclusive"
+        assert found.decision.lost == "0.45 times as fast as eager under another value regime"
+        judged = judgement_of(SimpleNamespace(id="r", task_name="slow_sum"), found, ("w",))
+        assert judged.lost == found.decision.lost
+        assert regime.name not in judged.line(verbose=True), "the name gives sizes and regime away"
+    again = decide(second.timing, second.verdict, [], judge.problem.task.contract)
+    assert again == second.decision
+    measured.ratios, measured.asked = {}, []
+    assert judge.accept(*FAST).decision.status == "improved"
+    assert [phase for phase, _ in measured.asked][:3] == ["refuter", "measure", "confirm"]
+
+
+def test_a_slow_regime_that_keeps_half_the_speed_is_a_caveat_on_the_sheet(judge, monkeypatch):
+    regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
+    monkeypatch.setattr(judge, "_measure", Planted(judge, {regime.name: 0.6}))
+    monkeypatch.setattr(judge, "_open_sizes", lambda *_: ((), ()))
+    found = judge.accept(*FAST)
+    assert found.decision.status == "improved"
+    (words,) = found.decision.caveats
+    assert words.startswith("0.59 times as fast as eager under an unusual value regime")
+    judged = judgement_of(SimpleNamespace(id="r", task_name="slow_sum"), found, ("w",))
+    assert judged.caveats == (words,)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from kernelwright.records import Budget, Interval, WorkloadDecision
+from kernelwright.records import (
+    Budget,
+    Interval,
+    ServedSizes,
+    SizeOf,
+    SizeProbe,
+    SymbolRange,
+    WorkloadDecision,
+)  # fmt: skip
 from kernelwright.search.session import _packaging
 from kernelwright.store import Store
 from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate, planted_task
@@ -80,3 +88,32 @@ def test_the_sheet_names_arguments_that_no_draw_varies(pack, monkeypatch):
     monkeypatch.setattr(_packaging, "unvaried", lambda problem: ("index",))
     _, claim = pack(planted_task(workloads={"a": 4}), accepted({"a": 50.0}))
     assert "- values of index other than those" in claim.to_markdown()
+
+
+def sized(workload, low, high, *outcomes):
+    """What was opened around a workload: one range, and what came of other sizes."""
+    box = (SymbolRange(symbol="n", low=low, high=high),)
+    probes = tuple(SizeProbe(sizes={"n": n}, outcome=o, speedup=s) for n, o, s in outcomes)
+    return ServedSizes(workload=workload, arguments=((SizeOf(symbol="n"),),), boxes=(box,), probes=probes)
+
+
+def test_a_range_that_was_opened_comes_last_and_the_sheet_shows_its_evidence(pack):
+    sizes = sized(
+        "a", 2, 8, (2, "served", 1.2), (8, "served", 1.5), (9, "slower", 0.8), (3, "declined", None)
+    )
+    one = accepted({"a": 50.0}).model_copy(update={"sizes": (sizes,)})
+    specialisations, claim = pack(planted_task(workloads={"a": 4}), one)
+    assert specialisations == [(one, ["a"]), (one, ["a"])]
+    sheet = claim.to_markdown()
+    assert f"{one.candidate.key} serves n from 2 to 8" in sheet
+    assert "timed against the native op (times as fast), at: n 2 (1.20); n 8 (1.50)" in sheet
+    assert "is slower, so that the native op is kept, at: n 9 (0.80)" in sheet
+    assert "declines, so that the native op is kept, at: n 3" in sheet
+
+
+def test_an_opened_range_never_holds_a_size_on_which_the_kernel_was_slower(pack):
+    task = planted_task(workloads={"a": 4, "b": 8})
+    one = accepted({"a": 50.0, "b": 50.0}, slower={"b"})
+    specialisations, claim = pack(task, one.model_copy(update={"sizes": (sized("a", 2, 16),)}))
+    assert [names for _, names in specialisations] == [["a"]]
+    assert "serves n" not in claim.to_markdown()

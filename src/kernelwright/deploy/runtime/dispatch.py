@@ -135,7 +135,22 @@ def _wants_gradient(arguments: tuple[Any, ...]) -> bool:
 
 
 def _admits(guard: list[dict[str, Any]], arguments: tuple[Any, ...]) -> bool:
-    return len(guard) == len(arguments) and all(map(_admits_one, guard, arguments))
+    admitted = len(guard) == len(arguments) and all(map(_admits_one, guard, arguments))
+    return admitted and _is_consistent(guard, arguments)
+
+
+def _is_consistent(guard: list[dict[str, Any]], arguments: tuple[Any, ...]) -> bool:
+    """Tell whether each symbol has one value in all sizes that follow from it, and a multiple of what it must be."""
+    values: dict[str, int] = {}
+    for rule, argument in zip(guard, arguments, strict=True):
+        for axis, symbol in enumerate(rule.get("symbols", ())):
+            if symbol is None:
+                continue
+            name, scale, offset, multiple = symbol
+            value, rest = divmod(argument.shape[axis] - offset, scale)
+            if rest or value % multiple or values.setdefault(name, value) != value:
+                return False
+    return True
 
 
 def _admits_one(rule: dict[str, Any], argument: Any) -> bool:

@@ -24,6 +24,8 @@ from ._replies import read_code
 
 _MOST_DIFFERENCE = 8_000
 _MOST_SHOWN = 8
+_MOST_USELESS = 4
+"""Moves in a row whose answers of one model could not be used, after which it is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,20 @@ class LLMEditor:
         self._models: dict[tuple[Path | None, str], Models] = {}
         self._given = models
         self._contexts: dict[tuple[object, ...], Context] = {}
+        self._useless: dict[tuple[str, str], int] = {}
+        """Moves in a row that the answers of a model, of a run, could not be used for."""
         self._lock = threading.Lock()
 
     def edit(self, move: Move, request: Request) -> Reply:
         """Carry out one move.
 
         Raises:
-            ModelError: the run has no model, or no money is left.
+            ModelError: the run has no model, no money is left, or no model whose answers can be used.
             InputError: the model's name or price is not known.
             MissingToolError: the model's SDK or key is not here.
         """
         role = ROLES[move.operator]
-        model = self.models(request).get(move.model)
+        model = self.models(request).get(self._useful(move.model, request))
         notes: dict[str, JsonValue] = {
             "role": role.name, "model": model.name,
             "prompt": self.prompts.version(role.name, request.guidance if role.guided else ""),
@@ -117,12 +121,32 @@ class LLMEditor:
                 raise
             return Reply(notes=notes, failure=str(failure))
         value = answered.value
+        self._note(request.run, model.name, useful=value is not None)
         if value is None:
             complaint = f"the answer of {model.name} cannot be used: {answered.complaint}"
             return Reply(notes=notes, usd=answered.usd, failure=complaint)
         if isinstance(value, Answer):
             return Reply(notes=notes | value.model_dump(mode="json"), usd=answered.usd)
         return Reply(proposals=(value,), notes=notes, usd=answered.usd)
+
+    def _useful(self, name: str, request: Request) -> str:
+        """Return the model that is to be asked: another one of the run where this one's answers are of no use."""
+        names = self.models(request).names
+        wanted = name or (names[0] if names else "")
+        with self._lock:
+            if self._useless.get((request.run, wanted), 0) < _MOST_USELESS:
+                return name
+            others = [n for n in names if self._useless.get((request.run, n), 0) < _MOST_USELESS]
+        if not others:
+            raise ModelError(
+                f"{wanted} is not asked again: its answers to {_MOST_USELESS} questions in a row could not be used"
+            )
+        return others[0]
+
+    def _note(self, run: str, model: str, *, useful: bool) -> None:
+        """Count the questions in a row that a model's answers could not be used for."""
+        with self._lock:
+            self._useless[run, model] = 0 if useful else self._useless.get((run, model), 0) + 1
 
     def models(self, request: Request) -> Models:
         """Return the models of a request's run, opened once.

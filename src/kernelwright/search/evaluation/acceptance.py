@@ -14,7 +14,7 @@ from ...bound import bound
 from ...config import Settings
 from ...devices import Device, peaks_of
 from ...errors import BusyError
-from ...measure import Bench, Phase, decide, worth_confirming
+from ...measure import Bench, Phase, decide, refuted_before, worth_confirming
 from ...records import (
     Bound,
     Build,
@@ -24,6 +24,7 @@ from ...records import (
     DecisionStatus,
     Evaluation,
     Finding,
+    ServedSizes,
     Split,
     TensorSpec,
     Timing,
@@ -34,13 +35,14 @@ from ...records import (
 from ...sandbox import Pool
 from ...tasks import Problem
 from ...verify import Admission, Depth, Oracle, admit, precompute, verify
+from ._other_sizes import Elsewhere
 from ._stages import Stages
 
 HARNESS_VERSION = 10
 """Raised where a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """What a candidate must beat where nothing else was asked for."""
-_SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S = 20.0, 120.0, 40.0, 30.0
+_SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S, _SIZES_S = 20.0, 120.0, 40.0, 30.0, 40.0
 _MOST_CONFIRM = 2
 """Confirm workloads that are timed; all of them are verified."""
 _LEAST_SHARE = 0.5
@@ -88,11 +90,14 @@ class Acceptance:
         self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, emit
         self._device, self._settings = device, settings or Settings.from_environment()
         self._languages = tuple(languages)
+        self._refuter: Workload | None = None
+        """The confirm workload on which the last candidate lost its gain: the next is confirmed there first."""
         self._peaks_again = self._isolation_said = self._verified_said = False
         self._natives = [problem.baseline(name, problem.task.workloads[0]) for name in names]
         self._pool = Pool(self._settings, device=device.torch_device)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
+        self._elsewhere = Elsewhere(problem, self._pool, self._bench, timing)
         self._admission: Admission | None = None
         self._precomputed_s = 0.0
 
@@ -157,17 +162,53 @@ class Acceptance:
         self._emit_isolation()
         contract = self._problem.task.contract
         verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
+        refuted = None
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
+            refuted, verdict = self._refuted(candidate, build, verdict, stages)
+            timing = refuted
+        if verdict.status is VerdictStatus.ACCEPTED and refuted is None and not stages.over:
             timing, verdict = self._measure(candidate, build, "measure", verdict, stages, workloads, tried)
             if worth_confirming(timing, verdict, self._bounds, contract, tried=tried) and not stages.over:
                 confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages, workloads)
         decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
         if "faster-than-physics" in decision.alarms and self._raised_bounds():
             decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
+        self._refuter = self._known(decision.lost_on) or self._refuter
+        sizes: tuple[ServedSizes, ...] = ()
+        if decision.status is DecisionStatus.IMPROVED and not stages.over:
+            sizes, wrong = self._open_sizes(candidate, build, decision, stages)
+            if wrong:
+                verdict = _joined(verdict, wrong)
+                decision = decide(timing, verdict, self._bounds, contract, tried=tried)
         open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
         stage = "screen" if open_still and stages.over else "full"
         joined = _together(timing, confirmation)
-        return _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+        found = _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+        return found.model_copy(update={"sizes": sizes}) if sizes else found
+
+    def _refuted(
+        self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages
+    ) -> tuple[Timing | None, Verdict]:
+        """Confirm first where an earlier candidate lost its gain; return what was timed if this one loses it too."""
+        if self._refuter is None or self._refuter.name in verdict.unsupported:
+            return None, verdict
+        timing, found = self._measure(candidate, build, "refuter", verdict, stages)
+        if timing is None or found.status is not VerdictStatus.ACCEPTED:
+            return timing, found
+        lost = refuted_before(timing, self._problem.task.contract).lost_on
+        return (timing, found) if lost else (None, verdict)
+
+    def _known(self, name: str) -> Workload | None:
+        return next((w for w in self._problem.task.split(Split.CONFIRM) if w.name == name), None)
+
+    def _open_sizes(
+        self, candidate: Candidate, build: Build, decision: Decision, stages: Stages
+    ) -> tuple[tuple[ServedSizes, ...], tuple[Finding, ...]]:
+        """Look at sizes around those that it was accepted on; return also what spoke against it there."""
+        faster = {w.workload for w in decision.workloads if w.speedup.median > 1}
+        mine = [w for w in self._problem.task.split(Split.SEARCH) if w.name in faster]
+        with stages("sizes"):
+            return self._elsewhere.open(candidate, build, mine, stages.within(_SIZES_S))
 
     def _emit_verified(self, candidate: Candidate) -> None:
         """Say once that there is a kernel that is right on the search workloads."""
@@ -259,9 +300,12 @@ class Acceptance:
         tried: int = 1,
     ) -> tuple[Timing | None, Verdict]:
         """Measure one phase; none where time was up before it began, or others had the device until then."""
-        limit_s = {"prescreen": _SCREEN_S, "screen": _SCREEN_S, "measure": _MEASURE_S, "confirm": _CONFIRM_S}[
-            phase
-        ]
+        limit_s = {
+            "prescreen": _SCREEN_S,
+            "screen": _SCREEN_S,
+            "measure": _MEASURE_S,
+            "confirm": _CONFIRM_S,
+        }.get(phase, _SCREEN_S)
         chosen = self._workloads(phase, verdict, workloads)
         if phase != "prescreen":
             if not self._bench.ready(chosen):
@@ -293,12 +337,16 @@ class Acceptance:
         task = self._problem.task
         search = [w for w in task.split(Split.SEARCH) if w.name not in verdict.unsupported]
         found = [w for w in search if not asked or w.name in asked]
+        if phase == "refuter":
+            return [self._refuter] if self._refuter else []
         if phase == "confirm":
             sizes = [_elements(w) for w in found] or [0]
             least = min(sizes) * _LEAST_SHARE
             most = max(sizes) / _LEAST_SHARE if len(found) < len(search) else math.inf
             served = [w for w in task.split(Split.CONFIRM) if w.name not in verdict.unsupported]
-            found += [w for w in served if least <= _elements(w) <= most][:_MOST_CONFIRM]
+            timed = [w for w in served if least <= _elements(w) <= most]
+            timed.sort(key=lambda w: w != self._refuter)
+            found += timed[:_MOST_CONFIRM]
         return found
 
 
@@ -307,7 +355,8 @@ def _together(timing: Timing | None, confirmation: Timing | None) -> Timing | No
     if timing is None or confirmation is None:
         return timing
     variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
-    return timing.model_copy(update={"variants": variants, "blocks": blocks})
+    classes = timing.classes | confirmation.classes
+    return timing.model_copy(update={"variants": variants, "blocks": blocks, "classes": classes})
 
 
 def _joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
@@ -333,7 +382,9 @@ def _evaluation(
     stage: str,
     stages: Stages,
 ) -> Evaluation:
-    timed = sum(stages.seconds.get(s, 0.0) for s in ("prescreen", "screen", "measure", "confirm"))
+    timed = sum(
+        stages.seconds.get(s, 0.0) for s in ("prescreen", "screen", "measure", "confirm", "sizes", "refuter")
+    )
     return Evaluation(
         candidate=candidate,
         build=build,

@@ -7,13 +7,21 @@ from dataclasses import dataclass, replace
 from ...config import Settings
 from ...devices import Device
 from ...errors import InputError
-from ...records import Run
+from ...records import Budget, Run
 from ...store import DeviceLock, Store
 from ...system.deadline import deadline
 from ._budget import Meter
 from ._ending import ended_in_words
 from ._events import Log, OnEvent
 from ._metadata import opening
+
+
+def check_resumable(run: Run) -> None:
+    """Raise an `InputError` where a run searched nothing that could go on."""
+    if "judged" in run.options:
+        raise InputError(f"run {run.id} judged candidates that were given; judge them again instead")
+    if "words" in run.options:
+        raise InputError(f"run {run.id} wrote a task from words and searched nothing; optimize that task")
 
 
 @dataclass(frozen=True)
@@ -32,16 +40,21 @@ class Search:
     """Where it says what happens."""
     lock: DeviceLock
     """Held while something is timed."""
+    finish: bool = False
+    """Whether nobody is asked any more: the best so far is accepted, whatever of the run's time is left."""
 
     @classmethod
     def of(
-        cls, store: Store, run: Run, device: Device, on_event: OnEvent | None, passed_s: float = 0.0
-    ) -> "Search":
+        cls, store: Store, run: Run, device: Device, on_event: OnEvent | None, passed_s: float = 0.0,
+        *, finish: bool = False,
+    ) -> "Search":  # fmt: skip
         """Take up a run where it stands; `passed_s` seconds of its time went before."""
         spent = store.spent(run.id)
-        meter = Meter(run.budget, replace(spent, elapsed_s=spent.elapsed_s + passed_s))
+        meter = Meter(
+            Budget() if finish else run.budget, replace(spent, elapsed_s=spent.elapsed_s + passed_s)
+        )
         lock = DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint)
-        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock)
+        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock, finish)
 
     def names(self, option: str) -> tuple[str, ...]:
         """Return one of the run's options that is a list of names."""

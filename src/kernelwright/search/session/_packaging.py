@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...deploy import Claim, Specialisation, package, ranges
-from ...errors import InputError
-from ...records import Evaluation, Run, Split, Task, Workload
+from ...deploy import Claim, Specialisation, admits, guard, opened, package, ranges
+from ...errors import InputError, NotFoundError
+from ...records import Candidate, Evaluation, Run, Split, Task, Workload
 from ...store import Store
 from ...tasks import Problem, unvaried
 from ..evaluation._assignment import is_accepted, serving, speedups
+from ..evaluation._size_ranges import told_sizes
 from ..run._metadata import environment_of, reproduce
 from ..run._run import Search
 from ._result import Result, result_of, standings
-from ._session import Outcome
+from ._session import Outcome, best_of
 
 _NOT_TESTED = (
     "sizes, dtypes and layouts outside the guard: there the native op runs",
@@ -31,6 +32,28 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
     serves = [e.candidate.key for e in serving(store.evaluations(run.id), names).values()]
     accepted = {e.candidate.key: e for e in store.evaluations(run.id) if e.candidate.key in serves}
     return tuple(sorted(accepted.values(), key=lambda e: -serves.count(e.candidate.key)))
+
+
+def found_by(store: Store, run: Run, key: str = "") -> Candidate:
+    """Return the candidate of a run whose key begins so; by default what it accepted, else the best that it found.
+
+    Raises:
+        NotFoundError: the run has no such candidate, or several.
+    """
+    known = store.evaluations(run.id)
+    if key:
+        named = [e for e in known if e.candidate.key.startswith(key)]
+        if len(named) != 1:
+            found = "several candidates" if named else "no candidate"
+            raise NotFoundError(
+                f"run {run.id} has {found} called {key!r}; `kernelwright show {run.id}` lists them"
+            )
+        return named[0].candidate
+    names = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
+    best = next(iter(accepted_of(store, run)), None) or best_of(tuple(known), names)
+    if best is None:
+        raise NotFoundError(f"run {run.id} evaluated no candidate")
+    return best.candidate
 
 
 def conclude(setting: Search, outcome: Outcome) -> Result:
@@ -86,6 +109,7 @@ def package_accepted(
         decisions=tuple(e.decision for e in used),
         serves={name: e.candidate.key for name, e in served.items()},
         native=tuple(native),
+        sizes=tuple(line for e in used for line in _told_sizes(e, specialisations)),
         contract=task.contract,
         environment={**about, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
         verified=tuple(w.name for w in task.workloads if w.name not in declined),
@@ -115,6 +139,24 @@ def _specialisations(
         others = [w for w in _timed(evaluation, known) if w not in mine]
         for workloads in ranges(mine, others):
             yield Specialisation(evaluation, workloads)
+    for evaluation in used:
+        mine = faster[evaluation.candidate.key]
+        others = [w for w in _timed(evaluation, known) if w not in mine]
+        for sizes in evaluation.sizes:
+            base = known[sizes.workload]
+            elsewhere = [w for w in others if not admits(guard([base], ""), w)]
+            for specialisation in (Specialisation(evaluation, (base,), sizes, box) for box in sizes.boxes):
+                if not any(admits(opened(specialisation, ""), w) for w in elsewhere):
+                    yield specialisation
+
+
+def _told_sizes(evaluation: Evaluation, specialisations: Sequence[Specialisation]) -> Iterator[str]:
+    """Say which ranges a kernel serves in the package, on what evidence, and where the native op is kept."""
+    key = evaluation.candidate.key
+    for sizes in evaluation.sizes:
+        boxes = tuple(v.box for v in specialisations if v.evaluation is evaluation and v.sizes is sizes)
+        packed = sizes.model_copy(update={"boxes": boxes})
+        yield from (f"{key} {line}" for line in told_sizes(packed, evidence=True))
 
 
 def _faster_on(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:

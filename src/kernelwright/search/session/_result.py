@@ -23,6 +23,7 @@ from ...records import (
 )  # fmt: skip
 from ...tasks import caveat
 from ..evaluation._assignment import served_speedup
+from ..evaluation._size_ranges import told_sizes
 from ..run._budget import Meter
 from ._session import Outcome, fraction_of_bound
 from ._summary import shorten
@@ -67,7 +68,7 @@ class Result(Record):
     reason: str = ""
     """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
     caveat: str = ""
-    """What its owner must know of the baseline; empty where there is nothing."""
+    """What its owner must know of the baseline and of the gain; empty where there is nothing."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""
@@ -132,6 +133,12 @@ class Judgement(Record):
     """The speedup workload by workload."""
     start_up: StartUp | None
     """What it takes to its first answer in a fresh process, against the baseline; none where it was not timed."""
+    lost: str
+    """Where the gain was lost when it was confirmed: how fast, and under another what; empty where it was not."""
+    caveats: tuple[str, ...]
+    """What its owner must know of a gain that was confirmed."""
+    sizes: tuple[str, ...]
+    """Ranges of sizes that it may serve beside those it was accepted on, and which were looked at in vain."""
     declined: tuple[str, ...]
     """Search workloads that it does not serve; it was not timed on them, and the native op would run there."""
     diagnostics: str
@@ -174,12 +181,24 @@ def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> 
         baseline=decision.baseline or None,
         time_us=decision.time_us or None,
         bound_us=decision.bound_us or None,
-        workloads=decision.workloads,
+        workloads=_by_class(evaluation),
+        lost=decision.lost,
+        caveats=decision.caveats,
+        sizes=tuple(line for opened in evaluation.sizes for line in told_sizes(opened)),
         start_up=decision.start_up,
         declined=tuple(name for name in workloads if verdict and name in verdict.unsupported),
         diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
         evidence=build.evidence,
         advice=build.findings,
+    )
+
+
+def _by_class(evaluation: Evaluation) -> tuple[WorkloadDecision, ...]:
+    """Call confirm workloads by what differs in them, not by the names that give their sizes and values away."""
+    classes = evaluation.timing.classes if evaluation.timing else {}
+    return tuple(
+        w.model_copy(update={"workload": f"another {classes[w.workload]}"}) if w.workload in classes else w
+        for w in evaluation.decision.workloads
     )
 
 
@@ -254,7 +273,9 @@ def result_of(
         failures=outcome.failures,
     )
     result = _of_package(result, served, outcome.workloads) if served else result
-    return result.model_copy(update={"caveat": caveat(result.baseline or "")})
+    known = [c for e in served.values() for c in e.decision.caveats]
+    words = dict.fromkeys(filter(None, (caveat(result.baseline or ""), *known)))
+    return result.model_copy(update={"caveat": "; ".join(words)})
 
 
 def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from ..proposals._builder import Builder
 from ..proposals._proposals import proposals_instead, proposals_of
 from ..proposals._scheduler import Scheduler
 from ..run._run import Search
-from ..tuners import make_tuner
+from ..tuners import DEFAULT_TUNER, make_tuner
 from ._choices import usable_languages
 from ._counting import observing
 from ._result import Judgement, judgement_of
@@ -32,6 +32,8 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     the store, and not counted again.
     """
     run, meter = setting.run, setting.meter
+    if setting.finish:
+        return _finished(setting, judge)
     setting.emit("hints", hints=[hint.model_dump(mode="json") for hint in hints])
     languages = {name: get_language(name) for name in setting.names("languages")}
     on_cpu = setting.device.kind == "cpu"
@@ -53,6 +55,16 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
             )
             with setting.in_time("in the middle of an evaluation", grace_s=_GRACE_S):
                 return Session(scheduler, builder, evaluator, meter, setting.emit).run()
+
+
+def _finished(setting: Search, judge: Judge) -> Outcome:
+    """Accept the best of what a run evaluated; nobody is asked, and its editors' journal stays as it is."""
+    languages = {name: get_language(name) for name in setting.names("languages")}
+    meter = setting.meter
+    with Builder(languages, width=1, overlap=False, left_s=meter.left_s) as builder:
+        evaluator = Evaluator(setting.run, setting.store, judge, languages, meter)
+        nobody = Scheduler(iter(()), lambda space: make_tuner(DEFAULT_TUNER, space, setting.run.seed))
+        return Session(nobody, builder, evaluator, meter, setting.emit).run()
 
 
 def so_far(setting: Search, why: str) -> Outcome:
