@@ -1,4 +1,4 @@
-"""Settings of this machine and user. The only file that reads environment variables."""
+"""Settings of the machine and user. The only file that reads environment variables."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Settings:
-    """Where things are kept and which tools to use.
+    """Folders, tools and keys to use.
 
     Example:
         >>> Settings.from_environment({"KERNELWRIGHT_STORE": "/tmp/kw"}).store
@@ -22,18 +22,18 @@ class Settings:
     cache: Path
     """Folder of build caches and measured peaks (`KERNELWRIGHT_CACHE`)."""
     cxx: str | None
-    """C++ compiler asked for (`KERNELWRIGHT_CXX`, else `CXX`); none: the first of g++, clang++."""
+    """Requested C++ compiler (`KERNELWRIGHT_CXX`, else `CXX`). None: the first of g++, clang++."""
     nvcc: str | None
-    """CUDA compiler asked for (`KERNELWRIGHT_NVCC`); none: `nvcc` on the path, then CUDA_HOME."""
+    """Requested CUDA compiler (`KERNELWRIGHT_NVCC`). None: `nvcc` on the path, then CUDA_HOME."""
     sandbox: str
-    """Most isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
+    """Strongest isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
     cuda_home: Path | None = None
     """Folder of the CUDA toolkit (`CUDA_HOME`)."""
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Keys of model providers by name: `OPENAI_API_KEY` is that of `openai`. They go to that provider and
-    nowhere else: not into a worker, a compiler, the store or a report."""
+    """Keys of model providers by name: `OPENAI_API_KEY` is that of `openai`. They are sent only to that provider,
+    never to a worker, a compiler, the store or a report."""
     base_urls: Mapping[str, str] = field(default_factory=dict)
-    """Addresses of model providers by name, where they are not the usual ones (`OPENAI_BASE_URL`)."""
+    """Addresses of model providers by name, if not the default ones (`OPENAI_BASE_URL`)."""
 
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> "Settings":
@@ -58,7 +58,7 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|COOKIE", re.I
 
 
 def without_secrets(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a tool that reads what strangers wrote: no key, token or password in it.
+    """Return the environment for a tool that reads untrusted input: without keys, tokens and passwords.
 
     Example:
         >>> without_secrets({"PATH": "/bin", "OPENAI_API_KEY": "sk-1", "HF_TOKEN": "hf-1"})
@@ -77,10 +77,10 @@ def _by_provider(env: Mapping[str, str], suffix: str) -> dict[str, str]:
 
 
 def passed(patterns: Sequence[str]) -> dict[str, str]:
-    """Return the variables of this process whose names match one of the patterns: what a program is given of ours."""
+    """Return this process's variables whose names match a pattern, to pass to another program."""
     return {n: v for n, v in os.environ.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
 
 
 def secrets() -> tuple[str, ...]:
-    """Return the values of this process's variables that hold keys, tokens or passwords: what no record may hold."""
+    """Return the values of this process's keys, tokens and passwords, which no record may contain."""
     return tuple(value for name, value in os.environ.items() if _SECRET.search(name))

@@ -1,7 +1,7 @@
 """Every error that Kernelwright raises.
 
-A bad candidate is data (a `Verdict`), never an exception. What is raised is the user's or the
-machine's fault, and the message says what was given, what was expected and what to do next.
+A bad candidate is data (a `Verdict`), never an exception. An error is the user's or the machine's fault,
+and its message says what was given, what was expected and what to do next.
 
     KernelwrightError                exit code
     ├── InputError                   2   the user's input is wrong
@@ -23,7 +23,7 @@ from traceback import extract_tb
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
-    """Say which names there are, and which of them is nearest to the one that was given.
+    """Return a sentence that lists the known names, and suggests the one nearest to the given name.
 
     Example:
         >>> known_names("librery", ["compiler", "library"])
@@ -38,7 +38,7 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 
 def fault_of(error: Exception) -> str:
-    """Say in one line what the code of an extension raised, and where.
+    """Describe in one line what the code of an extension raised, and where.
 
     Example:
         >>> try:
@@ -53,7 +53,7 @@ def fault_of(error: Exception) -> str:
 
 
 def end_of(error: BaseException) -> str:
-    """Say in one line why what was going on ended.
+    """Describe in one line why an activity ended.
 
     Example:
         >>> end_of(KeyboardInterrupt("SIGTERM")), end_of(KernelwrightError("the disk  is full"))
@@ -78,7 +78,7 @@ def end_of(error: BaseException) -> str:
 
 
 class KernelwrightError(Exception):
-    """The root: anything Kernelwright raises on purpose."""
+    """Base class of everything that Kernelwright raises on purpose."""
 
     exit_code = 1
 
@@ -94,11 +94,11 @@ class TaskError(InputError):
 
 
 class NotFoundError(InputError):
-    """A name that was given stands for nothing here."""
+    """A given name is unknown."""
 
 
 class MissingToolError(KernelwrightError):
-    """A compiler, package or device is not there; the message says how to get it."""
+    """A compiler, package or device is missing; the message explains how to get it."""
 
     exit_code = 4
 

@@ -2,7 +2,7 @@
 
     Target ─▶ profile ─▶ bound ─▶ propose ─▶ verify ─▶ measure ─▶ search ─▶ learn ─▶ deploy ─▶ Kernel
 
-`search` asks `propose` for candidates, has each verified and measured by its judge, and decides what next.
+`search` requests candidates from `propose`, has its judge verify and measure each, and decides what to try next.
 """
 
 import time
@@ -62,34 +62,34 @@ def optimize(
     on_event: OnEvent | None = None,
     begun: float | None = None,
 ) -> Result:
-    """Search for a faster kernel, verify it, and package it; nothing better found is a result too.
+    """Search for a faster kernel, verify it, and package it; finding nothing better is also a result.
 
     Args:
         target: What to make faster.
         budget: When to stop; 40 evaluations, a minute of searching or 3 minutes in all by default.
-        languages: To write kernels in; by default all whose tools are here.
-        proposers: Who proposes kernels.
+        languages: Languages of the kernels; by default all whose tools are installed.
+        proposers: Names of the proposers of kernels.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
-        baselines: Native forms to beat, of which the fastest counts; by default `eager`, `compile` and the existing
-            kernel where there is one.
-        seed: Of the search; the judge's own are secret.
-        tuner: Explores the parameters of kernels.
-        strategy: Decides which edit to ask for next, where there are `editors`.
-        editors: Who changes what was found: `llm`, `agent`.
-        more: What proposers, editors and strategies let one choose: `models`, `edits`, `strategy.patience` ...
-        learn: Whether to try first what did well in earlier runs of the store.
+        baselines: Native forms to beat; the fastest counts. By default `eager`, `compile` and the existing kernel if
+            there is one.
+        seed: Seed of the search; the judge's own seeds are secret.
+        tuner: Explores the parameters of templates.
+        strategy: Decides which edit to request next, if there are `editors`.
+        editors: Names of the editors that change candidates: `llm`, `agent`.
+        more: Options of proposers, editors and strategies: `models`, `edits`, `strategy.patience` ...
+        learn: Whether to first try what did well in earlier runs of the store.
         max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
         store: Folder of the run store; by default the user's.
-        on_event: Called with each event while it happens.
-        begun: Reading of `time.monotonic` from which the budget's minutes count; by default now.
+        on_event: Called with each event as it happens.
+        begun: `time.monotonic` value from which the budget's minutes count; by default now.
 
     Returns:
-        What was decided, by how much it is faster, and the folder of the packaged kernel where there is one.
+        The decision, the speedup, and the folder of the packaged kernel if there is one.
 
     Raises:
-        TaskError: the target is no task.
+        TaskError: the target is not a task.
         NotFoundError: no language, proposer, tuner, strategy, editor or device of that name.
-        KeyboardInterrupt: interrupted; everything finished is kept, and `resume` goes on.
+        KeyboardInterrupt: interrupted; everything finished is stored, and `resume` continues.
     """
     begun = time.monotonic() if begun is None else begun
     task, used = load_task(target, max_elements=max_elements, minutes=budget.minutes), detect(device)
@@ -107,7 +107,7 @@ def optimize(
 def resume(
     run: str, *, finish: bool = False, store: Path | str | None = None, on_event: OnEvent | None = None
 ) -> Result:
-    """Go on with a run where it stood, or `finish` it: ask nobody, accept the best; its result again if it has one."""
+    """Continue a run where it stopped, or `finish` it with the best so far; a finished run returns its result again."""
     with Store(store) as kept:
         record = kept.run(run)
         check_resumable(record)

@@ -1,4 +1,4 @@
-"""What installed packages add to the house, by their entry points; what ships with it is registered the same way."""
+"""Finds extensions by the entry points of installed packages; built-in ones are registered the same way."""
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -17,16 +17,16 @@ class Registry:
     """
 
     group: str
-    """What follows `kernelwright.` in the entry points' group."""
+    """Name of the entry points' group after `kernelwright.`."""
     kind: str
-    """What one of them is called in messages."""
+    """Name of one such extension in messages."""
 
     def names(self) -> tuple[str, ...]:
-        """Name all that are registered, in alphabetical order."""
+        """Return all registered names, in alphabetical order."""
         return tuple(sorted(self._points()))
 
     def load(self, name: str) -> Any:
-        """Import what is registered under the name.
+        """Import the object registered under the name.
 
         Raises:
             NotFoundError: no installed package registers the name.

@@ -38,7 +38,7 @@ def test_help_of_every_command(capsys, command):
 
 def test_help_of_a_command_says_all_that_its_function_says(capsys):
     assert main(["judge", "--help"]) == 0
-    assert "Exit code 0: the candidate is right and honest" in capsys.readouterr().out
+    assert "Exit code 0: the candidate is correct and does not cheat" in capsys.readouterr().out
 
 
 def test_help_has_the_word_that_switches_off_only_where_there_is_something_to_switch_off(capsys):

@@ -15,7 +15,7 @@ def test_they_are_listed_and_shown_with_their_settings(capsys):
     assert main(["strategies"]) == 0
     assert "islands=3" in capsys.readouterr().out
     assert main(["strategies", "uct"]) == 0
-    assert "Weight of what is seldom visited" in capsys.readouterr().out
+    assert "Weight of rarely visited nodes" in capsys.readouterr().out
 
 
 def test_settings_go_with_the_run_in_their_type(asked):

@@ -1,1 +1,1 @@
-"""What Python callers, the command line and agents call beside `flow`: judge, compare, write a task."""
+"""Entry points for Python, the command line and agents, in addition to `flow`: judge, compare, write a task."""

@@ -1,4 +1,4 @@
-"""Recipes head to head: the same tasks, seeds and budget for each, and nothing shared between them."""
+"""Compares recipes on the same tasks, seeds and budget, with nothing shared between them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -24,53 +24,53 @@ class Entry(Record):
     recipe: str
     """The recipe's name."""
     target: str
-    """The task as it was named."""
+    """The target as the user gave it."""
     seed: int
     """Seed of the search."""
     result: Result
-    """What came of it."""
+    """Its result."""
     usd: float
-    """What its models cost."""
+    """Cost of its models."""
     store: str
     """Folder of its store, for `show` and `report`."""
 
     @property
     def speedup(self) -> Interval:
-        """The speedup that counts: 1 where nothing was accepted, for then the native op stays."""
+        """The speedup that counts: 1 if nothing was accepted, because the native op stays."""
         result = self.result
         improved = result.decision is DecisionStatus.IMPROVED
         return result.speedup if improved and result.speedup else Interval(median=1.0, low=1.0, high=1.0)
 
 
 class Standing(Record):
-    """How one recipe did over all its entries."""
+    """Results of one recipe over all its entries."""
 
     recipe: str
     """The recipe's name."""
     speedup: Interval
     """Geometric mean over the entries, those without an accepted kernel counted as 1, with 95 % limits from their
-    spread; with a single entry, the limits of its own measurement."""
+    spread; for a single entry, the limits of its own measurement."""
     improved: int
     """Entries with an accepted kernel."""
     entries: int
-    """How many entries there were."""
+    """Number of entries."""
     evaluations: int
     """Evaluations of all entries."""
     failures: int
     """Candidates of all entries that did not build, verify or run."""
     usd: float
-    """What the models of all entries cost."""
+    """Cost of the models of all entries."""
 
 
 class Comparison(Record):
-    """What came of all entries."""
+    """The results of all entries."""
 
     id: str
-    """Named by what was compared; the same command goes on where it stopped."""
+    """Derived from what is compared, so the same command continues where it stopped."""
     folder: str
     """Where the entries' stores are."""
     budget: Budget
-    """What each entry might spend."""
+    """Budget of each entry."""
     entries: tuple[Entry, ...]
     """Every entry, in the order run."""
 
@@ -91,13 +91,13 @@ def check(
     arguments: Mapping[str, Any],
     more: flow.Options,
 ) -> None:
-    """See that every entry can begin, before the first one does.
+    """Check that every entry can start, before the first one does.
 
     Raises:
-        TaskError: a target is no task.
-        NotFoundError: a recipe names a strategy, proposer or editor that is not here.
+        TaskError: a target is not a task.
+        NotFoundError: a recipe names an unknown strategy, proposer or editor.
         InputError: a model's name, price or cap is missing.
-        MissingToolError: a model's SDK or key is not here.
+        MissingToolError: a model's SDK or key is missing.
     """
     composed = [recipe.arguments() for recipe in recipes]
     for target in targets:
@@ -122,20 +122,20 @@ def compare(
 ) -> Comparison:
     """Run every recipe on every task, each entry with the whole budget and a store of its own.
 
-    So no entry finds in a store what another paid for, and none learns from another; where a entry's model is of no use
-    nobody stands in for it. Which recipe comes first
-    rotates from task to task, so that a drift of the machine falls on all. A comparison that was interrupted goes
-    on: finished entries are taken from their stores, the one under way is resumed.
+    So no entry reuses results that another paid for, and none learns from another; if an entry's model brings nothing,
+    no other proposer replaces it. The order of the recipes rotates from task to task, so that machine drift affects
+    all equally. An interrupted comparison continues: finished entries are taken from their stores, the one under way
+    is resumed.
 
     Args:
         targets: Tasks, as `optimize` takes them.
         recipes: What to compare.
         budget: What each entry may spend.
-        seeds: Seeds from 0; each is a entry.
-        arguments: What else `optimize` takes, for all entries alike: `device`, `languages`, `max_elements` ...
-        more: Options for all entries alike: `models`, `prices` ...
-        store: Where the comparison is kept; the user's store by default.
-        on_event: Told of everything that happens in any entry.
+        seeds: Number of seeds, from 0; each is an entry.
+        arguments: Other arguments of `optimize`, the same for all entries: `device`, `languages`, `max_elements` ...
+        more: Options for all entries: `models`, `prices` ...
+        store: Where the comparison is stored; the user's store by default.
+        on_event: Receives every event of all entries.
     """
     common, extra = dict(arguments or {}), dict(more or {})
     asked = [
@@ -162,7 +162,7 @@ def compare(
 
 
 def _entry(place: Path, on_event: OnEvent | None) -> Result | None:
-    """Return the result of a entry that was begun before, going on with it where it is not finished."""
+    """Return the result of an entry started earlier, resuming it if it is not finished."""
     if not place.exists():
         return None
     with Store(place) as store:
@@ -177,7 +177,7 @@ def _kept(recipe: Recipe, target: str, seed: int, result: Result, place: Path) -
 
 
 def _mean(entries: Sequence[Entry]) -> Interval:
-    """Return the geometric mean of the entries' speedups with Student's limits of the mean logarithm."""
+    """Return the geometric mean of the entries' speedups with Student's t limits of the mean logarithm."""
     if len(entries) == 1:
         return entries[0].speedup
     logs = [log(entry.speedup.median) for entry in entries]

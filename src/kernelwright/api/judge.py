@@ -1,4 +1,4 @@
-"""Judge candidates that come from outside the search: a person, a script, a coding agent.
+"""Judges candidates from outside the search: from a person, a script or a coding agent.
 
 Task, Candidate ─▶ verify ─▶ measure ─▶ Judgement
 """
@@ -22,7 +22,7 @@ OF_RUN = "run:"
 """What begins the name of a run where a candidate, or a task, is asked for."""
 
 Ask = Callable[[str | Path | Candidate, bool], Judgement]
-"""`ask(candidate, screen)`: judge one candidate, in full or as far as a search would to rank it."""
+"""`ask(candidate, screen)`: judge one candidate in full, or only as far as a search does to rank it."""
 
 
 def given(candidate: str | Path | Candidate, task: Task, store: Store, language: str = "") -> Candidate:
@@ -64,17 +64,17 @@ def judge(
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
         baselines: Native forms to measure against, as for `optimize`.
         max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
-        run: An earlier run of judgements to go on with, so that it is known how many were tried.
+        run: An earlier run of judgements to continue, so that the number of candidates tried is known.
         store: Folder of the run store; by default the user's.
-        on_event: Called with each event while it happens.
+        on_event: Called with each event as it happens.
 
     Raises:
-        TaskError: the target is no task, or the candidate no candidate.
+        TaskError: the target is not a task, or the candidate not a candidate.
     """
     task = load_task(target, max_elements=max_elements)
     with Store(store) as kept:
         one = given(candidate, task, kept)
-    usable_languages((one.language,), detect(device))  # says at once where there is none
+    usable_languages((one.language,), detect(device))  # reports at once if there is none
     with judging(
         task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
     ) as ask:  # fmt: skip
@@ -92,13 +92,13 @@ def judging(
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Ask]:
-    """Open the judge of a task for candidates that come one by one.
+    """Open the judge of a task for a sequence of candidates.
 
-    Together they are one run, so that the acceptance of the best knows from how many it was picked. `run`
-    goes on with an earlier one, which keeps the baselines that it began with.
+    Together they form one run, so that the decision can correct for the number of candidates tried. `run`
+    continues an earlier one, which keeps its original baselines.
 
     Raises:
-        InputError: `run` is of another task, or a search.
+        InputError: `run` belongs to another task, or is a search.
     """
     task, used = load_task(target, max_elements=max_elements), detect(device)
     options: Options = {

@@ -1,8 +1,8 @@
-"""Words → a task file, by a language model; it counts once a person has read it.
+"""Description in words → a task file, written by a language model for a person to review.
 
-Covers: answers that are no task (asked once more with the complaint); money: the call is charged to a run of its own.
-Does not cover: whether the file says what was meant. Every kernel is held against it, so nobody's word but its reader's
-makes it the truth, and it is not run here.
+Covers: answers that are not a task (asked once more with the complaint); money: the call is charged to its own run.
+Does not cover: whether the file means what was intended. Every kernel is checked against it, so a person must read
+it first, and it is not run here.
 """
 
 import ast
@@ -23,33 +23,33 @@ _IMPORTED = frozenset({"torch", "math", "kernelwright"})
 _OUTSIDE = frozenset(
     {"open", "exec", "eval", "compile", "input", "__import__", "torch.load", "torch.save", "torch.hub"}
 )
-"""What reaches files, other code or people; what a task computes it computes from its arguments."""
+"""Names that reach files, other code or people; a task computes its result from its arguments only."""
 _OF_THE_JUDGE = frozenset({"contract", "hidden", "confirm", "fixed", "regimes"})
-"""What `@kw.task` may be told that makes its checks weaker: for a person to add."""
+"""Arguments of `@kw.task` that can weaken its checks; only a person may add them."""
 _BODY = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a model made of words."""
+    """A task file written by a model."""
 
     text: str
-    """The file."""
+    """The file's text."""
     name: str
     """Name of the task's function."""
     run: str
-    """The run that its calls are charged to."""
+    """The run to which its calls are charged."""
     usd: float
-    """What they cost."""
+    """Their cost."""
 
 
 def write_task(words: str, *, options: Options, usd: float | None, store: Path) -> Written:
-    """Ask the first of the options' models for the task that the words describe.
+    """Ask the first of the options' models for a task that matches the description.
 
     Raises:
         ModelError: the model does not answer, no money is left, or no answer was a task.
         InputError: there are no words, or the model's name, price or cap is missing.
-        MissingToolError: its SDK or key is not here.
+        MissingToolError: its SDK or key is missing.
     """
     if not options.get("models"):
         raise InputError("no model was named to write the task; name one with --model PROVIDER:MODEL")
@@ -78,7 +78,7 @@ def write_task(words: str, *, options: Options, usd: float | None, store: Path) 
 
 
 def task_in(text: str) -> str:
-    """Return the name of the one function under `@kw.task`, without running anything.
+    """Return the name of the only function decorated with `@kw.task`, without running anything.
 
     Raises:
         ReplyError: the text is not a module of functions and constants with one task; the message says what to change.
@@ -138,7 +138,7 @@ def _marks(function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def _modules(node: ast.stmt) -> set[str]:
-    """Name the packages that a statement imports, anywhere in it."""
+    """Return the packages that a statement imports, anywhere in it."""
     names = [a.name for n in ast.walk(node) if isinstance(n, ast.Import) for a in n.names]
     names += [n.module or "" for n in ast.walk(node) if isinstance(n, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}

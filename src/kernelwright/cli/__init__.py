@@ -1,4 +1,4 @@
-"""The command line. One file a command, imported when the command is called."""
+"""The command line. One file per command, imported when the command is called."""
 
 from ._app import main
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Agents:
-    """Which coding agent, and how far each piece of its work may go."""
+    """Which coding agent, and its limits per piece of work."""
 
     agent: str = ""
-    """Coding agent that writes kernels: `claude`, `codex`, or a command line, in which `{prompt}` stands for what it
-    is told. By itself it is one more proposer; with `--editor agent` the strategy sends it to work."""
+    """Coding agent that writes kernels: `claude`, `codex`, or a command line, in which `{prompt}` is replaced by the
+    prompt. On its own it is an additional proposer; with `--editor agent` the strategy directs it."""
     agent_minutes: Positive | None = None
     """Most minutes for one piece of an agent's work; 15 by default."""
     agent_judgements: Count | None = None
@@ -27,7 +27,7 @@ class Agents:
 
     @property
     def options(self) -> "Options":
-        """What is kept with the run; what was not given is left out."""
+        """The options stored with the run; flags not given are left out."""
         given: Options = {
             "agent": self.agent,
             "agent_minutes": self.agent_minutes,
@@ -36,5 +36,5 @@ class Agents:
         return {name: value for name, value in given.items() if value}
 
     def proposers(self, editors: Sequence[str]) -> tuple[str, ...]:
-        """Return the proposer that goes with the agent, whoever else proposes, unless it is an editor already."""
+        """Return the agent's proposer, in addition to other proposers, unless the agent is an editor already."""
         return ("agent",) if self.agent and "agent" not in editors else ()

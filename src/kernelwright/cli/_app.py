@@ -1,4 +1,4 @@
-"""The program: names of commands, exit codes, errors in one sentence."""
+"""The program: command names, exit codes, one-sentence errors."""
 
 import errno
 import gc
@@ -30,11 +30,11 @@ WRONG_INPUT = 2
 _OF_THE_DISK = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO,
 })  # fmt: skip
-"""What a disk or its owner may refuse at any moment; any other `OSError` is a fault of ours."""
+"""Disk and permission errors that may occur at any moment; any other `OSError` is our own bug."""
 
 _COLLECTIONS = 50_000, 20, 50
-"""Thresholds of Python's collector. What torch's compiler allocates as it is imported stays; by default it is walked
-again and again, for a seventh of the processor time until a task is captured."""
+"""Thresholds of Python's garbage collector. The objects that torch's compiler allocates on import stay alive; by
+default they are traversed again and again, for a seventh of the processor time until a task is captured."""
 
 _GROUPS = {
     "Search": {
@@ -73,14 +73,14 @@ _GROUPS = {
         "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     },
 }
-"""The commands as the help lists them; each is the function of its name in the module of its name."""
+"""The commands as listed in the help; each is the function in the module of the same name."""
 
 COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
 """Names of all commands."""
 
 
 def _default_text(value: object) -> str | None:
-    """Write a default in the help; what is merely not given is left out."""
+    """Return a default's text for the help; None for flags that are unset by default."""
     return None if value is False or value in (None, (), "") else str(value)
 
 
@@ -106,18 +106,17 @@ app["--help"].group = app["--version"].group = _group
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code.
 
-    0: the job was done; 1: `judge` rejected the candidate, or the store or a worker failed; 2: the
-    input is wrong; 3: `judge` could not tell; 4: a tool is missing; 130: interrupted, with everything
-    finished kept.
+    0: success; 1: `judge` rejected the candidate, or the store or a worker failed; 2: the input is wrong;
+    3: `judge` could not decide; 4: a tool is missing; 130: interrupted, with all finished work stored.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores SIGHUP, and means it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores SIGHUP on purpose
             signal.signal(number, _interrupt)
     gc.set_threshold(*_COLLECTIONS)
     try:
         if given and given[0] in COMMANDS:
-            app[given[0]].help = None  # its docstring, which says more than its line in the list
+            app[given[0]].help = None  # use its docstring, which is more detailed than its line in the list
         return int(app(given) or 0)
     except CycloptsError as error:
         asked = " ".join(["kernelwright", *(error.command_chain or ()), "--help"])
@@ -138,12 +137,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except KeyboardInterrupt as error:
         return _fail(f"{end_of(error)}; everything finished is kept", INTERRUPTED, given)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's edge: a fault of ours ends in words too
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's edge: our own bugs are reported readably
         return _crash(error, given)
 
 
 def _in_words(error: CycloptsError) -> str:
-    """Write in one sentence what is wrong with the command line."""
+    """Describe in one sentence what is wrong with the command line."""
     tokens = error.unused_tokens or [""]
     match error:
         case UnknownCommandError():
@@ -161,7 +160,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _crash(error: Exception | SystemExit, given: Sequence[str]) -> int:
-    """Say where a fault of our own is, for whoever reports it, and end in words."""
+    """Report where one of our own bugs occurred, for a bug report, and end with a readable message."""
     with suppress(OSError):
         traceback.print_exception(error)
     return _fail(end_of(error), KernelwrightError.exit_code, given)
@@ -180,7 +179,7 @@ def _fail(message: str, code: int, given: Sequence[str]) -> int:
 
 
 def _silence() -> None:
-    """Write to nowhere from now on, so that Python finds nothing to complain of as it ends."""
+    """Redirect output to nowhere, so that Python reports no errors while exiting."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not _works(stream):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Asking:
-    """Which language models a run may ask, and how far that may go."""
+    """Which language models a run may ask, and within which limits."""
 
     model: tuple[str, ...] = ()
     """Language model to ask: `openai:NAME`, `anthropic:NAME`, `openrouter:NAME`, `local:NAME@URL`; keys are read from
-    OPENAI_API_KEY and the like. Repeat for more; the first is asked unless another is meant."""
+    OPENAI_API_KEY and the like. Repeat for more; the first is the default."""
     usd: Annotated[float | None, Parameter(validator=Number(gte=0))] = None
-    """Most money that a run may spend on models, resumed or not; needed where a model costs any."""
+    """Most money that a run may spend on models, resumed or not; required if a model costs money."""
     price: tuple[str, ...] = ()
-    """What a model costs where that is not listed: `IN,OUT` in USD a million tokens, or `NAME=IN,OUT`."""
+    """Price of a model that is not listed: `IN,OUT` in USD per million tokens, or `NAME=IN,OUT`."""
     requests_per_minute: Positive | None = None
-    """Most requests to a model in a minute."""
+    """Most requests to a model per minute."""
     tokens_per_minute: Positive | None = None
-    """Most tokens to and from a model in a minute."""
+    """Most tokens to and from a model per minute."""
     output_tokens: Count | None = None
-    """Most tokens of one answer, reasoning included; 16384 by default."""
+    """Most tokens of one answer, including reasoning; 16384 by default."""
     retries: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
-    """How often to ask again where a server is busy or fails; 4 by default."""
+    """How often to retry if a server is busy or fails; 4 by default."""
     note: str = ""
-    """What a model should know besides the task, in words."""
+    """A note for the models in addition to the task."""
 
     @property
     def options(self) -> "Options":
-        """What is kept with a run for whoever asks models; what was not given is left out."""
+        """The options stored with the run; flags not given are left out."""
         given: Options = {
             "models": self.model,
             "prices": self.price,

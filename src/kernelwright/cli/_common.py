@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ..tasks import Target
 
 Calls = Literal["custom-only", "library-allowed", "anything"]
-"""What may compute the answer; see `Contract.calls`."""
+"""What a candidate may call; see `Contract.calls`."""
 
 
 def _whole(_: object, tokens: Sequence[Token]) -> int:
-    """Read a whole number; cyclopts rounds 1.5 to 2."""
+    """Parse a whole number; cyclopts rounds 1.5 to 2."""
     try:
         return int(tokens[0].value)
     except ValueError:
@@ -40,7 +40,7 @@ Count = Annotated[int, Parameter(converter=_whole, validator=Number(gte=1))]
 
 
 def _elements(_: object, tokens: Sequence[Token]) -> int:
-    """Read a number of elements, which may be written as 4e6."""
+    """Parse a number of elements, which may be written as 4e6."""
     try:
         return int(float(tokens[0].value))
     except (ValueError, OverflowError):
@@ -62,7 +62,7 @@ class Common:
     store: Path | None = None
     """Folder of the run store; by default KERNELWRIGHT_STORE, else the user's data directory."""
     json: bool = False
-    """Print JSON: one line an event, the last line the result."""
+    """Print JSON: one line per event, the last line is the result."""
 
     @property
     def folder(self) -> Path:
@@ -71,7 +71,7 @@ class Common:
 
     @property
     def again(self) -> str:
-        """What to add to the next command so that it finds the same store.
+        """Flags to add to the next command so that it uses the same store.
 
         Example:
             >>> Common(store=Path("my runs")).again, Common().again
@@ -83,7 +83,7 @@ class Common:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Taken:
-    """How a task is taken from its target."""
+    """How a task is loaded from its target."""
 
     max_elements: Elements | None = None
     """Shrink sizes until inputs, parameters and outputs together fit."""
@@ -96,20 +96,20 @@ class Taken:
 
     @property
     def options(self) -> "Options":
-        """What is kept with the run, to name the command that repeats it; what was not given is left out."""
+        """The options stored with the run, to reproduce its command; flags not given are left out."""
         given: Options = {"fixed": self.fixed, "kernel": str(self.kernel or "")}
         return {name: value for name, value in given.items() if value}
 
     def task(self, target: "Target", *, calls: Calls | None = None, minutes: float | None = None) -> "Task":
-        """Return the task of a target as the flags ask for it.
+        """Return the task of a target, as set by the flags.
 
         Args:
-            target: What the user points at, or a task that is loaded already.
-            calls: What may compute the answer; as the task says where it is none.
-            minutes: Most minutes that loading it may take.
+            target: What the user points at, or a task that is already loaded.
+            calls: What a candidate may call; None for the task's own setting.
+            minutes: Most minutes that loading may take.
 
         Raises:
-            InputError: `backward` is asked for of a loaded task that is forward only.
+            InputError: `backward` is requested for a loaded task that is forward only.
         """
         from ..tasks import load_task
 
@@ -127,7 +127,7 @@ class Taken:
 
 
 def program() -> str:
-    """Return how to call this program again: by its name where a shell finds it, else by where it lies."""
+    """Return how to call this program again: by name if it is on the path, else by its path."""
     called = Path(sys.argv[0])
     if called.stem != "kernelwright" or shutil.which("kernelwright"):
         return "kernelwright"
@@ -140,7 +140,7 @@ def print_json(event: str, **data: JsonValue) -> None:
 
 
 def table(rows: Sequence[Mapping[str, str]], *, empty: str) -> None:
-    """Print rows as a table on stdout: aligned on a terminal, tab-separated where it is not one."""
+    """Print rows as a table on stdout: aligned on a terminal, tab-separated otherwise."""
     from rich.console import Console
     from rich.table import Table
 
@@ -159,7 +159,7 @@ def table(rows: Sequence[Mapping[str, str]], *, empty: str) -> None:
 
 
 def bounds_of(events: Sequence[Mapping[str, JsonValue]]) -> "list[Bound]":
-    """Return the bounds that a run's log holds, the latest where it was resumed."""
+    """Return the bounds from a run's log, the latest if it was resumed."""
     from ..records import Bound
 
     logged = [e["bounds"] for e in events if e["event"] == "bound"]
@@ -168,7 +168,7 @@ def bounds_of(events: Sequence[Mapping[str, JsonValue]]) -> "list[Bound]":
 
 
 def speedup_text(speedup: Mapping[str, float | None] | None) -> str:
-    """Write a speedup with its limits.
+    """Format a speedup with its limits.
 
     Example:
         >>> speedup_text({"median": 1.5, "low": 1.4, "high": 1.613})
@@ -182,7 +182,7 @@ def speedup_text(speedup: Mapping[str, float | None] | None) -> str:
 
 
 def time_text(time_us: float | None) -> str:
-    """Write microseconds in the unit that suits them.
+    """Format microseconds in a suitable unit.
 
     Example:
         >>> time_text(1234.5), time_text(12.34), time_text(None)

@@ -1,4 +1,4 @@
-"""What a run looks like while it goes on: JSON lines, plain lines, or a live progress bar."""
+"""Console output of a running run: JSON lines, plain lines, or a live progress bar."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reporting(common: Common, budget: Budget, *, resumes: bool = True) -> "Iterator[Callable[[Event], None]]":
-    """Yield what to call with every event; where a run that `resumes` is cut short, say how to go on."""
+    """Yield the event handler; if a run that `resumes` is cut short, print how to continue."""
     run = ""
 
     def following(show: "Callable[[Event], None]") -> "Callable[[Event], None]":
@@ -51,7 +51,7 @@ def _print_plainly(event: "Event") -> None:
 
 
 def describe(event: "Event") -> str:
-    """Write an event as one plain line."""
+    """Format an event as one plain line."""
     data: dict[str, Any] = event.data
     match event.event:
         case "run":
@@ -111,7 +111,7 @@ def describe(event: "Event") -> str:
 
 
 def result_text(result: "Result", again: str = "") -> str:
-    """Write a result for people: what came out, where it is, and what to do next."""
+    """Format a result for people: the outcome, the kernel's folder, and what to do next."""
     lines = [f"{result.task}: {_headline(result)}"]
     if result.reason:
         lines.append(f"  why     {result.reason}")
@@ -151,12 +151,12 @@ def _headline(result: "Result") -> str:
 
 
 def bound_text(bound: Bound) -> str:
-    """Write a bound with what binds it."""
+    """Format a bound with its binding resource."""
     return f"{time_text(bound.time_us)} by {bound.binding} on {bound.workload}"
 
 
 def standing_text(standing: "Standing") -> str:
-    """Write what a user gets on one workload.
+    """Format the standing of one workload.
 
     Example:
         >>> from kernelwright.search import Standing
@@ -171,7 +171,7 @@ def standing_text(standing: "Standing") -> str:
 
 
 def failures_text(failures: dict[str, int]) -> str:
-    """Write failures by kind.
+    """Format failures by kind.
 
     Example:
         >>> failures_text({"build-failed": 2})
@@ -200,7 +200,7 @@ def _evaluation_text(data: dict[str, Any]) -> str:
 
 
 class _Left(ProgressColumn):
-    """Counts down the seconds left between the events that say how many there are."""
+    """Counts down the seconds left between events that update them."""
 
     def render(self, task: Task) -> Text:
         """Return the time left."""
@@ -210,7 +210,7 @@ class _Left(ProgressColumn):
 
 
 class _Live:
-    """Phase, budget used, best so far, failures and time left; above them a line for each thing of note."""
+    """Live display of phase, budget used, best so far, failures and time left, below a line for each notable event."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -282,4 +282,4 @@ _PHASES = {
     "accept": "accepting {rank} of {of}",
     "accepted": "packaging",
 }
-"""What the bar says is going on after an event."""
+"""The phase shown in the bar after an event."""

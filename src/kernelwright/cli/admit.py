@@ -1,4 +1,4 @@
-"""`kernelwright admit`: whether a task's checks are fit to judge by."""
+"""`kernelwright admit`: tests whether a task's checks refuse wrong answers."""
 
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ def admit(
     taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
-    """Put wrong answers through a task's checks; a task that lets one pass is itself faulty.
+    """Run a task's checks on wrong answers; a task that lets one pass is itself faulty.
 
-    Exit code 1 where one passes.
+    Exit code 1 if one passes.
 
     Args:
         task: The task, as for `optimize`.
-        taken: How the task is taken.
+        taken: How the task is loaded.
         common: Flags of every command.
     """
     from ..tasks import Problem

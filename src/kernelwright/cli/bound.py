@@ -11,12 +11,12 @@ def bound(
     taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
-    """Say how fast a task could be on a device, by physics, what binds it, and how far from it eager is.
+    """Show how fast a task could be on a device, what binds it, and how far eager is from it.
 
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        taken: How the task is taken.
+        taken: How the task is loaded.
         common: Flags of every command.
     """
     from ..bound import bound as bound_of

@@ -1,4 +1,4 @@
-"""`kernelwright compare`: recipes head to head at equal budget."""
+"""`kernelwright compare`: compares recipes at equal budget."""
 
 import shlex
 import sys
@@ -32,25 +32,25 @@ def compare(
     to: Path | None = None,
     common: Common | None = None,
 ) -> int:
-    """Run every recipe on every task with the same budget, and write who found what.
+    """Run every recipe on every task with the same budget, and report the results.
 
-    Each run has a store of its own, so that none profits from another. The same command goes on with a
-    comparison that was interrupted.
+    Each run has its own store, so that none profits from another. The same command continues an interrupted
+    comparison.
 
     Args:
         targets: Tasks, as `optimize` takes them.
-        recipes: Names or files of recipes, with commas between them; `kernelwright recipes` lists the shipped.
+        recipes: Names or files of recipes, separated by commas; `kernelwright recipes` lists the shipped ones.
         evaluations: Evaluations of each run.
         minutes: Most minutes of each run.
-        seeds: Seeds of each recipe on each task, from 0.
+        seeds: Number of seeds of each recipe on each task, from 0.
         language: Language to write kernels in; repeat for more.
         device: `cpu`, `cuda` or `cuda:N`.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit.
         baseline: Native form to beat; repeat for more. By default as for `optimize`.
         tuner: Explores templates, the same for all; `gp` by default.
         settings: `RECIPE.NAME=VALUE` of a recipe's strategy, such as `--set polca.epsilon=0.3`; repeat for more.
-        asking: Which language models, the same for all; `--usd` is what each run may spend.
-        to: Where to write the report; into the comparison's folder by default.
+        asking: Which language models, the same for all; `--usd` is the cap of each run.
+        to: Where to write the report; by default into the comparison's folder.
         common: Flags of every command.
     """
     from ..api.compare import check
@@ -96,7 +96,7 @@ def compare(
 
 
 def _print(compared: "Comparison") -> None:
-    """Print how each recipe stands, then what came of each entry."""
+    """Print the standing of each recipe, then the result of each entry."""
     rows = [
         {
             "recipe": s.recipe, "speedup": speedup_text(s.speedup.model_dump()),
@@ -113,7 +113,7 @@ def _print(compared: "Comparison") -> None:
 
 
 def _recipes(names: Sequence[str], words: Sequence[str]) -> "list[Recipe]":
-    """Load recipes and change the settings of their strategies as `RECIPE.NAME=VALUE` words say."""
+    """Load recipes and apply `RECIPE.NAME=VALUE` words to the settings of their strategies."""
     from ..errors import InputError
     from ..search.recipe import load_recipe
     from ..search.strategies import settings_in

@@ -1,18 +1,18 @@
-"""`kernelwright decide`: the decision again, from what is on disk."""
+"""`kernelwright decide`: recomputes decisions from the store."""
 
 from ..store import Store
 from ._common import Common, bounds_of, print_json, table
 
 
 def decide(run: str, *, recheck: bool = False, common: Common | None = None) -> int:
-    """Show every decision of a run; with `--recheck` make each again from the stored blocks.
+    """Show every decision of a run; with `--recheck` compute each again from the stored blocks.
 
-    The decision is a pure function of the raw blocks, the verdict, the bounds and the contract, so each
-    comes out the same, or the exit code is 1.
+    The decision is a pure function of the raw blocks, the verdict, the bounds and the contract, so each must be
+    reproduced; otherwise the exit code is 1.
 
     Args:
-        run: The run's id, a beginning of it, or `last`.
-        recheck: Decide again and say whether it comes out the same.
+        run: The run's id, a prefix of it, or `last`.
+        recheck: Decide again and report whether the result is the same.
         common: Flags of every command.
     """
     common = common or Common()

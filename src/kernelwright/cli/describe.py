@@ -1,4 +1,4 @@
-"""`kernelwright describe`: a task, as it is told to whoever writes a kernel for it."""
+"""`kernelwright describe`: a task as described to the writer of a kernel."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ def describe(
     Args:
         task: The task, as for `optimize`.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        verbose: Say all terms of the contract, those too that are as they are by default, and what is empty.
-        taken: How the task is taken.
+        verbose: Show all terms of the contract, including defaults and empty ones.
+        taken: How the task is loaded.
         common: Flags of every command.
     """
     from ..devices import detect
@@ -49,7 +49,7 @@ def describe(
 
 
 def _facts(task: "Task", *, verbose: bool) -> "Iterator[tuple[str, str]]":
-    """Yield what is known of a task by its name: sizes, contract, notes."""
+    """Yield the facts about a task with their names: sizes, contract, notes."""
     from ..records import Split
     from ..tasks import description_of
 
@@ -68,7 +68,7 @@ def _facts(task: "Task", *, verbose: bool) -> "Iterator[tuple[str, str]]":
 
 
 def _text(spec: "TensorSpec | ScalarSpec") -> str:
-    """Write one argument: name, type and shape, and whatever else was said of its values."""
+    """Format one argument: name, type and shape, and any other declaration of its values."""
     told = spec.model_dump(mode="json", exclude_defaults=True)
     name, dtype, shape = (told.pop(field, "") for field in ("name", "dtype", "shape"))
     drawn = told.pop("distribution", None) or {}

@@ -1,4 +1,4 @@
-"""`kernelwright doctor`: what is here, what is missing, and what to do about it."""
+"""`kernelwright doctor`: what is installed, what is missing, and what to do about it."""
 
 import platform
 import shutil
@@ -25,12 +25,12 @@ _REMEDIES = {
     "sandbox": "KERNELWRIGHT_SANDBOX=auto, and a folder for temporary files with free space",
     "store": "--store FOLDER, or KERNELWRIGHT_STORE",
 }
-"""What to do where looking itself failed, by area."""
+"""What to do if a probe itself failed, by area."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that was looked at."""
+    """Result of one probe."""
 
     area: str
     name: str
@@ -42,7 +42,7 @@ class Fact:
 
 
 def doctor(*, common: Common | None = None) -> int:
-    """Say what is here, what is missing, and what to do about it.
+    """Show what is installed, what is missing, and what to do about it.
 
     Args:
         common: Flags of every command.
@@ -67,7 +67,7 @@ def doctor(*, common: Common | None = None) -> int:
 
 
 def examine(common: Common) -> Iterator[Fact]:
-    """Look at the machine, one fact at a time; a probe that fails is a fact too."""
+    """Examine the machine and yield one fact at a time; a failed probe is a fact too."""
     probes: dict[str, Callable[[], Iterable[Fact]]] = {
         "python": _python,
         "package": _packages,
@@ -83,12 +83,12 @@ def examine(common: Common) -> Iterator[Fact]:
 
 
 def _guarded(area: str, name: str, probe: Callable[[], Iterable[Fact]]) -> Iterator[Fact]:
-    # A doctor must not fall ill with its patient: whatever a probe meets is what the user came to hear.
+    # Doctor must not fail with the machine it examines: an error of a probe is what the user wants to see.
     try:
         yield from probe()
     except KernelwrightError as error:
         yield Fact(area, name, False, str(error), _REMEDIES[area])
-    except Exception as error:  # noqa: BLE001 - a probe may raise anything; doctor must go on
+    except Exception as error:  # noqa: BLE001 - a probe may raise anything; doctor must continue
         yield Fact(area, name, False, f"failed: {type(error).__name__}: {error}", _REMEDIES[area])
 
 

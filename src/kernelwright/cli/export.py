@@ -11,7 +11,7 @@ def export(run: str, *, to: Path, common: Common | None = None) -> int:
     """Write a run's accepted kernel as a small importable package with its guard, claim and test.
 
     Args:
-        run: The run's id, a beginning of it, or `last`.
+        run: The run's id, a prefix of it, or `last`.
         to: Folder to write; an earlier export in it is replaced.
         common: Flags of every command.
     """

@@ -1,4 +1,4 @@
-"""`kernelwright judge`: candidates against a task."""
+"""`kernelwright judge`: verifies and times candidates for a task."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -44,27 +44,27 @@ def judge(
 ) -> int:
     """Verify and measure a candidate against a task.
 
-    Exit code 0: the candidate is right and honest; 1: it is rejected; 3: a check could not run. Whether it
-    is faster is the decision, and does not change the exit code.
+    Exit code 0: the candidate is correct and does not cheat; 1: it is rejected; 3: a check could not run. Whether
+    it is faster is the decision, which does not change the exit code.
 
     Args:
         task: The task, as for `optimize`, or `run:RUN` for the task of an earlier run.
         candidate: Source file, `file:symbol`, a solution's JSON file, a folder, an exported package, or `run:RUN` for
             what a run found (`run:RUN:KEY` for one of its candidates). With `-` candidates are read
-            from standard input, a line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
-            by a line of JSON, a long one where it has `"verbose": true`; the judge stays warm between them.
-        screen: Only verify and time it on the search workloads, as a search does to rank it; quick, and never
+            from standard input, one line of JSON each, `{"candidate": PATH, "screen": true}`, and each is answered
+            by a line of JSON, in full with `"verbose": true`; the judge stays warm between them.
+        screen: Only verify and time it on the search workloads, as a search does to rank it; quick, but never
             enough to accept.
-        language: Language it is written in, where its suffix does not say so.
-        run: Judge it in this earlier run of `judge`, so that the acceptance knows how many were tried.
+        language: Language it is written in, if the suffix does not determine it.
+        run: Judge it in this earlier run of `judge`, so that the decision corrects for the number tried.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         baseline: Native form to measure against, as for `optimize`.
-        calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
-            also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
-            says, which is `anything` where it says nothing.
-        verbose: Say all that is known: every check that passed, every figure in full, fields that are empty. By default
-            what failed, could not run or is worth knowing.
-        taken: How the task is taken.
+        calls: What the candidate may call: `custom-only`, only its own kernels; `library-allowed`, also torch's
+            calls of vendor libraries (products, convolutions, ...); `anything`. By default the task's setting,
+            `anything` unless it sets another.
+        verbose: Show everything: every check that passed, all figures in full, empty fields. By default only what
+            failed, could not run or is useful.
+        taken: How the task is loaded.
         common: Flags of every command.
     """
     from ..api.judge import given, judging
@@ -95,7 +95,7 @@ def judge(
 
 
 def _target(task: str, common: Common) -> "str | Task":
-    """Return what the task argument stands for: a path, or the task that a run has in the store."""
+    """Return what the task argument refers to: a path, or the task of a run in the store."""
     if not task.startswith(_OF_RUN):
         return task
     with Store(common.folder) as store:
@@ -103,7 +103,7 @@ def _target(task: str, common: Common) -> "str | Task":
 
 
 def _serve(ask: "Ask", *, verbose: bool) -> int:
-    """Answer every line of standard input with one line; what is wrong with one does not end the others."""
+    """Answer every line of standard input with one line; an error in one does not affect the others."""
     print_json("ready")
     for line in sys.stdin:
         try:

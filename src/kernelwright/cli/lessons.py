@@ -1,4 +1,4 @@
-"""`kernelwright lessons`: what earlier runs taught, and whether it still stands."""
+"""`kernelwright lessons`: lessons of earlier runs, and whether they can be reproduced."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,15 +21,15 @@ def lessons(
     top: Count = 20,
     common: Common | None = None,
 ) -> int:
-    """List, search, exchange or audit what earlier runs taught: which edit had which measured effect, and where.
+    """List, search, exchange or audit lessons of earlier runs: which edit had which measured effect, and where.
 
-    Lessons are drawn from decisions at the end of every run. `audit` draws each again from the evaluations
-    in the store and decides those again from their raw blocks; the exit code is 1 if any differs.
+    Lessons are derived from decisions at the end of every run. `audit` derives each again from the evaluations
+    in the store and recomputes their decisions from the raw blocks; the exit code is 1 if any differs.
 
     Args:
         action: `list` all, the latest first; `show KEY`; `search WORDS`; `export` with `--to FILE`; `import FILE`;
             `audit`.
-        what: Words to search for, the key (or its beginning) of the lesson to show, or the file to import.
+        what: Words to search for, the key (or a prefix of it) of the lesson to show, or the file to import.
         to: File to export to; by default standard output.
         top: How many to list or find.
         common: Flags of every command.

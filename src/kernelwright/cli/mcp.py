@@ -1,4 +1,4 @@
-"""`kernelwright mcp`: the tools for a coding agent."""
+"""`kernelwright mcp`: serves the tools for coding agents over MCP."""
 
 from typing import Annotated
 
@@ -15,10 +15,10 @@ def mcp(
     port: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65535))] = None,
     common: Common | None = None,
 ) -> int:
-    """Serve the tools of Kernelwright to a coding agent over MCP: on stdio, or on a loopback port.
+    """Serve Kernelwright's tools to a coding agent over MCP: on stdio, or on a loopback port.
 
     Args:
-        guide: Print the guide that an agent reads, and end.
+        guide: Print the guide for agents, and exit.
         port: Serve streamable HTTP at http://127.0.0.1:PORT/mcp, for programs of this machine only.
         common: Flags of every command.
     """

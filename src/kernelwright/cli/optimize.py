@@ -1,4 +1,4 @@
-"""`kernelwright optimize`: the main job."""
+"""`kernelwright optimize`: the main command."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -41,43 +41,43 @@ def optimize(
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
 
-    Ends with `improved` and a packaged kernel, or with "nothing better found"; both are a job done. With
-    no budget given it tries 40 candidates or for a minute, whichever comes first, and ends after 3 minutes.
+    Ends with `improved` and a packaged kernel, or with "nothing better found"; both are a success. Without a
+    budget it tries 40 candidates or searches for a minute, whichever ends first, and stops after 3 minutes.
 
     Args:
         target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
-        language: Language to write kernels in; repeat for more. By default all that are here; OpenCL only
-            where nothing else compiles.
-        proposer: Who proposes: `start`, `library`, `schedule`, `compiler`, `llm`; repeat for more. By default all,
-            `llm` where a model is named.
+        language: Language to write kernels in; repeat for more. By default all that are available; OpenCL only
+            if nothing else compiles.
+        proposer: Proposer of kernels: `start`, `library`, `schedule`, `compiler`, `llm`; repeat for more. By default
+            all, `llm` only if a model is named.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.
-        minutes: Stop after this long; a part is kept back for the final acceptance.
-        search_minutes: Try no more candidates after searching for this long; what was found is accepted within the
-            other limits.
-        device_seconds: Stop after holding the device this long.
+        minutes: Stop after this long; a part is reserved for the final acceptance.
+        search_minutes: Try no more candidates after searching for this long; acceptance follows within the other
+            limits.
+        device_seconds: Stop after holding the device for this long.
         seed: Seed of the search. The judge's seeds are secret.
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
-            default `eager` and `compile`, and the existing kernel where there is one; the fastest counts.
-            `compile-freezing` and `compile-max-autotune-freezing` build the weights in, so that they are no
-            choice where weights change; they go beside another one.
-        tuner: Explores templates: `gp` by default; `kernelwright tune --help` names them all.
-        strategy: Decides which edit to ask for next, where there are editors: `evolve` by default; `kernelwright
+            default `eager` and `compile`, and the existing kernel if there is one; the fastest counts.
+            `compile-freezing` and `compile-max-autotune-freezing` fold the weights into the code, so they are not
+            an option if weights change; they need another baseline in addition.
+        tuner: Explores templates: `gp` by default; `kernelwright tune --help` lists them all.
+        strategy: Decides which edit to request next, if there are editors: `evolve` by default; `kernelwright
             strategies` lists them all.
         settings: `NAME=VALUE` of the strategy's own settings, such as `--set islands=4`; repeat for more. `kernelwright
-            strategies NAME` says what they mean.
-        editor: Who changes what was found: a model or an agent; repeat for more. By default nobody.
-        recipe: Strategy, roles, prompts and what the search begins with, composed as one of the field's systems;
-            `kernelwright recipes` lists them. Other flags count more.
-        learn: Try first what did well in earlier runs of this store; `--no-learn` starts afresh.
-        counters: Let profilers that are here (`kernelwright doctor`) count what each candidate does that is the best so
-            far: seconds each. By default where a model or an agent reads it.
-        calls: What may compute the answer: `custom-only`, only kernels of the candidate's own; `library-allowed`,
-            also torch's calls of vendor libraries (products, convolutions, ...); `anything`. By default as the task
-            says, which is `anything` where it says nothing.
-        taken: How the task is taken.
-        asking: Which language models, and how far that may go.
-        agents: Which coding agent, and how far it may go.
+            strategies NAME` explains them.
+        editor: Editor of candidates: a model or an agent; repeat for more. By default none.
+        recipe: Strategy, roles, prompts and initial proposers, composed to follow a published system; `kernelwright
+            recipes` lists them. Other flags take precedence.
+        learn: First try what did well in earlier runs of this store; `--no-learn` ignores them.
+        counters: Profile each candidate that is the best so far with the available profilers (`kernelwright doctor`),
+            which takes seconds each. By default only if a model or an agent reads the counters.
+        calls: What a candidate may call: `custom-only`, only its own kernels; `library-allowed`, also torch's
+            calls of vendor libraries (products, convolutions, ...); `anything`. By default the task's setting,
+            `anything` unless it sets another.
+        taken: How the task is loaded.
+        asking: Which language models, and within which limits.
+        agents: Which coding agent, and within which limits.
         common: Flags of every command.
     """
     begun = time.monotonic()
@@ -130,7 +130,7 @@ def optimize(
 def _of_strategy(
     composed: Mapping[str, Any], strategy: str, editors: Sequence[str], words: Sequence[str]
 ) -> "flow.Options":
-    """Gather a recipe's options and the strategy's settings; a recipe's settings are of its own strategy only."""
+    """Collect a recipe's options and the strategy's settings; a recipe's settings apply only to its own strategy."""
     from ..errors import InputError
     from ..search.recipe import SETTING
     from ..search.strategies import DEFAULT_STRATEGY, settings_in

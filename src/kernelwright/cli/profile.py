@@ -19,14 +19,14 @@ def profile(
     taken: Taken | None = None,
     common: Common | None = None,
 ) -> int:
-    """Profile a task's reference in eager torch: operators and submodules, and the most each could give.
+    """Profile a task's reference in eager torch: operators and submodules, and the most each could gain.
 
     Args:
         task: The task, as for `optimize`.
-        counters: Also let profilers that are here count what the existing kernel does, else the native op in eager
-            torch: `kernelwright doctor` names them.
+        counters: Also collect counters of the existing kernel, else of the native op in eager torch, with the available
+            profilers, which `kernelwright doctor` lists.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
-        taken: How the task is taken.
+        taken: How the task is loaded.
         common: Flags of every command.
     """
     from ..devices import detect
@@ -65,7 +65,7 @@ def profile(
 
 
 def _counted(problem: "Problem", device: "Device") -> "tuple[Counters, ...]":
-    """Count what the kernel does that there is: the existing one, else the reference."""
+    """Collect counters of the existing kernel if there is one, else of the reference."""
     from ..languages import get_language
     from ..profile import Counting
     from ..records import Split

@@ -1,4 +1,4 @@
-"""`kernelwright prompts`: the versions of the prompts, and what came of them."""
+"""`kernelwright prompts`: the versions of the prompts and their outcomes."""
 
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def prompts(*, common: Common | None = None) -> int:
-    """List each role's versions of its prompt that were used in this store, with what came of their moves.
+    """List each role's prompt versions used in this store, with the outcomes of their moves.
 
-    A version with guidance is on trial against the shipped one, kept, or retired; only recipes whose prompts
-    evolve make any.
+    A version with guidance is on trial against the shipped one, kept, or retired; only recipes with evolving
+    prompts create any.
 
     Args:
         common: Flags of every command.

@@ -1,4 +1,4 @@
-"""`kernelwright recipes`: the field's systems, composed of the same parts."""
+"""`kernelwright recipes`: published systems, composed from the same parts."""
 
 from ._common import Common, print_json, table
 

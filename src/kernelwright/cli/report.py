@@ -12,7 +12,7 @@ def report(run: str, *, to: Path | None = None, common: Common | None = None) ->
     """Write a run as one self-contained HTML file; it needs no network.
 
     Args:
-        run: The run's id, a beginning of it, or `last`.
+        run: The run's id, a prefix of it, or `last`.
         to: File to write; by default `RUN.html` in the current folder.
         common: Flags of every command.
     """

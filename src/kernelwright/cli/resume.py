@@ -1,18 +1,17 @@
-"""`kernelwright resume`: go on where a run stood."""
+"""`kernelwright resume`: continues a run."""
 
 from ..store import Store
 from ._common import Common
 
 
 def resume(run: str, *, finish: bool = False, common: Common | None = None) -> int:
-    """Go on with a run that was interrupted or killed; nothing is lost and nothing counted twice.
+    """Continue a run that was interrupted or killed; nothing is lost and nothing counted twice.
 
-    A run that is finished says its result again.
+    A finished run shows its result again.
 
     Args:
-        run: The run's id, a beginning of it, or `last`.
-        finish: Ask nobody any more, neither models nor who needs none: accept the best so far, whatever of the run's
-            time and money is left, and package it.
+        run: The run's id, a prefix of it, or `last`.
+        finish: Propose nothing more: accept and package the best so far, whatever is left of the run's budget.
         common: Flags of every command.
     """
     from .. import flow

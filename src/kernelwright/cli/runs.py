@@ -1,4 +1,4 @@
-"""`kernelwright runs`: what is in the store."""
+"""`kernelwright runs`: lists the runs in the store."""
 
 from collections.abc import Mapping
 

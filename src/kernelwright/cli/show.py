@@ -1,4 +1,4 @@
-"""`kernelwright show`: one run in words and figures."""
+"""`kernelwright show`: one run with its decision and candidates."""
 
 import json
 from typing import TYPE_CHECKING
@@ -24,10 +24,10 @@ def show(
     """Show one run: its decision and its candidates, best first.
 
     Args:
-        run: The run's id, a beginning of it, or `last`.
+        run: The run's id, a prefix of it, or `last`.
         top: How many candidates to show.
         sources: Print the best candidate's source as well.
-        transcript: Also all that models and agents were asked in it, and what they said.
+        transcript: Also print all requests to models and agents in it, and their answers.
         common: Flags of every command.
     """
     common = common or Common()
@@ -65,7 +65,7 @@ def show(
 
 
 def _words(said: JsonValue) -> str:
-    """Return the words of a request or an answer: a model's stand among figures, as JSON."""
+    """Return the text of a request or an answer: a model's is in JSON together with figures."""
     try:
         held = json.loads(str(said or ""))
     except ValueError:

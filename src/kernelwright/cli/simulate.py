@@ -1,4 +1,4 @@
-"""`kernelwright simulate`: how other strategies would have done on what a run recorded."""
+"""`kernelwright simulate`: how other strategies would have done on a recorded run."""
 
 from functools import partial
 
@@ -13,16 +13,16 @@ def simulate(
     seeds: Count = 20,
     common: Common | None = None,
 ) -> int:
-    """Replay a recorded run: what strategies find among its candidates in so many evaluations, for nothing.
+    """Replay a recorded run: what strategies find among its candidates in a number of evaluations, at no cost.
 
-    Where a strategy asks for an edit that the run never made, the nearest that it made answers; `exact` is the
-    share of moves that were answered by the very same one. The fewer there are, the less the figures say.
+    If a strategy requests an edit that the run never made, the nearest recorded one is used; `exact` is the share
+    of moves answered by the identical edit. The lower it is, the less the figures mean.
 
     Args:
-        run: The run's id, a beginning of it, or `last`; a run made with an editor.
+        run: The run's id, a prefix of it, or `last`; a run made with an editor.
         strategy: Strategy to replay; repeat for more. By default all.
         evaluations: Evaluations of each; by default half of what was recorded.
-        seeds: Seeds from 0; the figures are over all of them.
+        seeds: Number of seeds, from 0; the figures are over all of them.
         common: Flags of every command.
     """
     from ..search.replay.recording import Recording, rehearse

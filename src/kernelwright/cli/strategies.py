@@ -1,4 +1,4 @@
-"""`kernelwright strategies`: what decides which edit to ask for next, and its settings."""
+"""`kernelwright strategies`: the strategies, which decide the next edit, and their settings."""
 
 from pydantic import JsonValue
 
@@ -6,7 +6,7 @@ from ._common import Common, print_json, table
 
 
 def strategies(name: str | None = None, *, common: Common | None = None) -> int:
-    """List the strategies with their settings, or show what the settings of one mean.
+    """List the strategies with their settings, or explain the settings of one.
 
     Args:
         name: A strategy's name.

@@ -1,4 +1,4 @@
-"""`kernelwright task`: a task from words."""
+"""`kernelwright task`: writes a task file from a description in words."""
 
 from pathlib import Path
 
@@ -8,21 +8,21 @@ from ._common import Common, print_json, program
 
 
 def task(words: str, *, to: Path, asking: Asking | None = None, common: Common | None = None) -> int:
-    """Let a language model write down as a task what is said in words.
+    """Let a language model write a task from a description in words.
 
-    The file is written and not run: read it, because every kernel is held against it.
+    The file is written but not run: read it, because every kernel is checked against it.
 
     Args:
-        words: What is to be computed, on which sizes and dtypes; or the path of a text file (`.md`, `.txt`) that says
-            so.
-        to: The file to write; it must not be there.
-        asking: Which language model, and how far that may go.
+        words: What to compute, on which sizes and dtypes; or the path of a text file (`.md`, `.txt`) with the
+            description.
+        to: The file to write; it must not exist.
+        asking: Which language model, and within which limits.
         common: Flags of every command.
     """
     from ..api.write_task import write_task
 
     asking, common = asking or Asking(), common or Common()
-    said = _said(words)
+    said = _description(words)
     _claim(to)
     try:
         written = write_task(said, options=asking.options, usd=asking.usd, store=common.folder)
@@ -39,8 +39,8 @@ def task(words: str, *, to: Path, asking: Asking | None = None, common: Common |
     return 0
 
 
-def _said(words: str) -> str:
-    """Return the words, or what the file holds that they name."""
+def _description(words: str) -> str:
+    """Return the words, or the content of the file that they name."""
     if not words.endswith((".md", ".txt")):
         return words
     try:
@@ -50,7 +50,7 @@ def _said(words: str) -> str:
 
 
 def _claim(to: Path) -> None:
-    """Make the empty file, before a model is paid for what could not be written."""
+    """Create the empty file first, so that no model is paid for a result that cannot be written."""
     if to.exists():
         raise InputError(f"{to} is there already; name another file with --to")
     try:

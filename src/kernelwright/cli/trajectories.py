@@ -1,4 +1,4 @@
-"""`kernelwright trajectories`: runs as data to train on."""
+"""`kernelwright trajectories`: exports runs as training data."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from ._common import Common, print_json
 
 
 def trajectories(*, to: Path, run: list[str] | None = None, common: Common | None = None) -> int:
-    """Write what was proposed from what, and what the judge made of it: a line of JSON for each candidate.
+    """Write each candidate with its parents and its judgement, one line of JSON per candidate.
 
-    The file holds what hidden workloads taught; keep it from whoever is to be judged on the same tasks.
+    The file contains results on hidden workloads; keep it from authors who will be judged on the same tasks.
 
     Args:
         to: File to write, JSON lines.
-        run: A run's id, a beginning of it, or `last`; repeat for more. By default every run.
+        run: A run's id, a prefix of it, or `last`; repeat for more. By default every run.
         common: Flags of every command.
     """
     from ..learn import steps_of

@@ -25,18 +25,18 @@ def tune(
     warm_start: Path | None = None,
     common: Common | None = None,
 ) -> int:
-    """Replay a recorded search space: what a tuner finds in so many evaluations, with no device.
+    """Replay a recorded search space: what a tuner finds in a number of evaluations, without a device.
 
     Args:
-        space: Table of a space, `.csv` or `.csv.gz`: a column a parameter, then `time_ms`, empty where the
+        space: Table of a space, `.csv` or `.csv.gz`: one column per parameter, then `time_ms`, empty if the
             configuration failed.
         tuner: `gp` (the default), `tpe`, `genetic`, `differential`, `annealing`, `local`, `random`,
             `exhaustive`, or one that a package adds.
         evaluations: Evaluations of each seed; failures count.
         seeds: How many seeds; the figures are over all of them.
         first_seed: The first seed, 0 by default.
-        warm_start: Table of the same parameters on another shape or device or in another run, which the tuner
-            knows beforehand; it need not be whole.
+        warm_start: Table of the same parameters on another shape or device or in another run, known to the tuner in
+            advance; it may be incomplete.
         common: Flags of every command.
     """
     from ..search.replay.simulation import RecordedSpace, simulate
@@ -76,10 +76,10 @@ def tune(
 
 
 def _observations(path: Path, recorded: "RecordedSpace") -> "tuple[Observation, ...]":
-    """Read what a tuner knows beforehand, of the same parameters as the space.
+    """Read the warm-start observations, with the same parameters as the space.
 
     Raises:
-        InputError: the table is of other parameters.
+        InputError: the table has other parameters.
     """
     from ..search.replay.simulation import RecordedSpace
 

@@ -1,8 +1,8 @@
-"""Runs → what carries over to the next run.
+"""Runs → knowledge for later runs: hints, lessons, training data and prompt versions.
 
-A *hint* says which configuration of a template to try first. A *lesson* says which edit had which measured effect
-in which situation. A *step* is one candidate of a run as data to train on.
-`prompts.py` says how each version of a prompt did.
+A *hint* suggests which configurations of a template to try first. A *lesson* records the measured effect of an edit
+in a situation. A *step* is one candidate of a run as training data.
+`prompts.py` records the outcomes of each version of a prompt.
 """
 
 from ._audit import Audited, audit

@@ -1,7 +1,7 @@
-"""Draw every lesson again from the evaluations in the store, and say which do not come out the same.
+"""Derives every lesson again from the evaluations in the store, and reports which differ.
 
 Covers: lessons changed by hand, lost evaluations, decisions that do not follow from their raw blocks.
-Does not cover: imported lessons, whose evidence is elsewhere; they say so.
+Does not cover: imported lessons, whose evidence is elsewhere; they are marked as imported.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ Finding = Literal["reproduced", "differs", "no evidence", "imported"]
 
 @dataclass(frozen=True)
 class Audited:
-    """One lesson, and whether it can be had again."""
+    """One lesson, and whether it can be reproduced."""
 
     lesson: Lesson
     finding: Finding
-    """`differs`: its evidence says something else; `no evidence`: its run or candidates are gone."""
+    """`differs`: its evidence gives another result; `no evidence`: its run or candidates are gone."""
 
 
 def audit(
@@ -34,7 +34,7 @@ def audit(
 
     Args:
         store: Where the lessons and the evaluations are.
-        recheck: `recheck(run, evaluation)`: whether a decision comes out the same from its raw blocks.
+        recheck: `recheck(run, evaluation)`: whether a decision is reproduced from its raw blocks.
     """
     drawn: dict[str, set[str]] = {}
     findings = []
@@ -44,7 +44,7 @@ def audit(
             findings.append(Audited(lesson, "imported"))
             continue
         if run not in drawn:
-            drawn[run] = _drawn_again(store, run)
+            drawn[run] = _derived_again(store, run)
         findings.append(Audited(lesson, _finding(store, lesson, drawn[run], recheck)))
     return findings
 
@@ -60,7 +60,7 @@ def _finding(
     return "reproduced" if lesson.key in drawn and all(recheck(run, e) for e in used) else "differs"
 
 
-def _drawn_again(store: Store, run: str) -> set[str]:
+def _derived_again(store: Store, run: str) -> set[str]:
     try:
         return {lesson.key for lesson in lessons_of(store, run)}
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Lessons from one store to another: a line of JSON each, their provenance marked."""
+"""Exports and imports lessons between stores, as JSON lines with their provenance."""
 
 from collections.abc import Iterable
 
@@ -12,15 +12,15 @@ from ._lesson import Lesson
 
 
 def export_lessons(lessons: Iterable[Lesson]) -> str:
-    """Write lessons as lines of JSON."""
+    """Return lessons as lines of JSON."""
     return "".join(f"{lesson.to_json()}\n" for lesson in lessons)
 
 
 def import_lessons(store: Store, text: str, source: str) -> tuple[Lesson, ...]:
-    """Keep lessons that another store exported, marked with where they came from; a second time changes nothing.
+    """Store lessons that another store exported, marked with their source; repeating it changes nothing.
 
     Raises:
-        InputError: a line is no lesson of this version; nothing is kept then.
+        InputError: a line is not a lesson of this version; then nothing is stored.
     """
     lessons = tuple(
         _read(line, number, source) for number, line in enumerate(text.splitlines(), start=1) if line.strip()

@@ -1,7 +1,7 @@
-"""Run → lessons: what its decisions teach.
+"""Run → lessons, derived from its decisions.
 
-Covers: every edit of a candidate, repairs, first attempts, and of each template its best configuration.
-Does not cover: why an edit helped; what was not measured.
+Covers: every edit of a candidate, repairs, first attempts, and the best configuration of each template.
+Does not cover: why an edit helped; anything not measured.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,22 +14,22 @@ from ._lesson import Edit, Evidence, Lesson, Outcome, Situation
 from ._size import elements_of
 
 KIND = "lesson"
-"""What lessons are kept under in the store."""
+"""Kind under which lessons are kept in the store."""
 _NATIVE = Interval(median=1.0, low=1.0, high=1.0)
 _LEAST = 0.02
-"""Share by which times must differ for one to be called faster."""
+"""Least relative difference of times for one to count as faster."""
 _FAILED = frozenset({DecisionStatus.REJECTED, DecisionStatus.UNKNOWN})
 
 
 def learn_from(store: Store, run: str) -> tuple[Lesson, ...]:
-    """Draw the lessons of a run and keep them, in place of those drawn from it before."""
+    """Derive the lessons of a run and store them, replacing those derived from it before."""
     lessons = lessons_of(store, run)
     store.keep(KIND, run, {lesson.key: lesson.to_json() for lesson in lessons})
     return lessons
 
 
 def lessons_of(store: Store, run: str) -> tuple[Lesson, ...]:
-    """Draw the lessons of a run from its evaluations; the same for the same store."""
+    """Derive the lessons of a run from its evaluations; deterministic for a given store."""
     evaluations = store.evaluations(run)
     if not evaluations:
         return ()
@@ -43,7 +43,7 @@ def lessons_of(store: Store, run: str) -> tuple[Lesson, ...]:
 
 
 def situation_of(store: Store, run: str) -> Situation:
-    """Say where a run stands, from its task and what it said of profile and bound."""
+    """Return the situation of a run, from its task and its profile and bound events."""
     record = store.run(run)
     task, events = store.task(record.task), store.events(record.id)
     profile: Mapping[str, JsonValue] = next((e for e in reversed(events) if e["event"] == "profile"), {})
@@ -64,7 +64,7 @@ def situation_of(store: Store, run: str) -> Situation:
 def _pairs(
     evaluations: Iterable[Evaluation], known: Mapping[str, Evaluation]
 ) -> Iterator[tuple[Evaluation | None, Evaluation]]:
-    """Yield each child with its parent, none for the native op; of a template only the best."""
+    """Yield each child with its parent, None for the native op; for a template only its best."""
     best: dict[tuple[str, str], Evaluation] = {}
     for child in evaluations:
         candidate = child.candidate
@@ -120,7 +120,7 @@ def _edit(parent: Evaluation | None, child: Evaluation) -> Edit:
 
 
 def _effect(parent: Evaluation | None, child: Evaluation) -> Interval | None:
-    """Divide the speedups, each against the native op; the limits are those of the worst case."""
+    """Return the ratio of the two speedups over the native op, with worst-case limits."""
     old, new = (parent.decision.speedup if parent else _NATIVE), child.decision.speedup
     if old is None or new is None:
         return None
@@ -138,7 +138,7 @@ def _outcome(effect: Interval | None) -> Outcome:
 
 
 def _failure(evaluation: Evaluation) -> str:
-    """Name what refused a candidate, or nothing where it works."""
+    """Return what refused a candidate; empty if it works."""
     if evaluation.build.status is not BuildStatus.OK:
         return f"build-{evaluation.build.status}"
     if evaluation.decision.status in _FAILED:

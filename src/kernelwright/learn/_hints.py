@@ -1,8 +1,8 @@
-"""Order a template's configurations by how they did in earlier runs of the store.
+"""Orders a template's configurations by their results in earlier runs of the store.
 
 Covers: templates seen before, on the same task or another, on this device or another.
-Does not cover: what is right or faster: a hint only says what to try first, and every candidate is
-verified and measured as if there were none.
+Does not cover: correctness or speed: a hint only suggests what to try first, and every candidate is verified
+and measured as if there were none.
 """
 
 import json
@@ -19,35 +19,35 @@ EVENT = "hints"
 """The event that holds the hints of a run."""
 _MOST_RUNS = 20
 _MOST_HINTS = 8
-"""Of one template."""
+"""Most hints for one template."""
 _FAILED = math.log(4.0)
 """A failure counts as four times slower than the best."""
 _DOUBT = 0.5
-"""Weight, in runs, of the belief that a configuration is ordinary; what was seen once is trusted less."""
+"""Weight, in runs, of the prior that a configuration is average, so that a single run is trusted less."""
 _OTHER_DEVICE = 0.5
 _SIZE_SCALE = 3.0
 """Factors of e in size over which similarity falls by e."""
 
 
 class Hint(Record):
-    """How one configuration of a template did in earlier runs."""
+    """Results of one configuration of a template in earlier runs."""
 
     template: str
     """The template's name."""
     language: str
     """The template's language."""
     configuration: Configuration
-    """What was tried."""
+    """The configuration."""
     cost: float
-    """Its time over the best of the template in the same run, weighted over runs; 1 is the best."""
+    """Its time divided by the template's best in the same run, averaged over runs; 1 is the best."""
     runs: int
     """How many runs tried it."""
 
 
 def hints_of(store: Store, run: Run) -> tuple[Hint, ...]:
-    """Return what earlier runs teach a run, for each template the best first.
+    """Return the hints of earlier runs for a run, for each template the best first.
 
-    A run that was begun before keeps the hints it began with, whatever was learnt since.
+    A resumed run keeps the hints it started with, regardless of what was learnt since.
     """
     begun = [e["hints"] for e in store.events(run.id) if e["event"] == EVENT]
     if begun and isinstance(begun[0], list):
@@ -69,7 +69,7 @@ class _Trace(NamedTuple):
 
 
 def _relative(evaluations: Iterable[Evaluation]) -> Iterator[tuple[Evaluation, float]]:
-    """Yield the evaluations of templates, each with the logarithm of its time over its template's best."""
+    """Yield the evaluations of templates, each with the logarithm of its time relative to its template's best."""
     by_template: dict[tuple[str, str], list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
         candidate = evaluation.candidate
@@ -83,7 +83,7 @@ def _relative(evaluations: Iterable[Evaluation]) -> Iterator[tuple[Evaluation, f
 
 
 def _cost(evaluation: Evaluation) -> float | None:
-    """Return the logarithm of the time in units of the baseline's, in which a machine's drift cancels."""
+    """Return the logarithm of the time relative to the baseline's, in which machine drift cancels."""
     decision = evaluation.decision
     if decision.status is DecisionStatus.REJECTED or decision.speedup is None:
         return None

@@ -1,11 +1,11 @@
-"""Situation or words → lessons: the most telling first.
+"""Situation or words → lessons, the most relevant first.
 
-A lesson counts by how like its situation is, by how often its edit came out the same way, and by how far it is
-trusted. One that others contradict fades; one that was imported weighs half until our own runs agree.
+A lesson is weighted by the similarity of its situation, by how often its edit had the same outcome, and by its
+trust. Contradicted lessons lose weight; imported ones count half until our own runs agree.
 
 Covers: lessons of other tasks, sizes and devices, weighted less.
-Does not cover: whether an edit applies to a given kernel. A lesson adds
-something to try, and never takes anything away.
+Does not cover: whether an edit applies to a given kernel. A lesson only adds something to try, and never removes
+anything.
 """
 
 import math
@@ -22,23 +22,23 @@ _OTHER_FAMILY, _OTHER_DEVICE, _OTHER_KIND, _OTHER_BOUND, _OTHER_DTYPE = 0.2, 0.7
 _SIZE_SCALE = 3.0
 """Factors of e in size over which similarity falls by e."""
 _IMPORTED, _SCREENED = 0.5, 0.7
-"""Trust in what others measured, and in what was only screened, against what our own acceptance measured."""
+"""Trust in imported lessons, and in those only screened, relative to our own full acceptance."""
 
 
 @dataclass(frozen=True)
 class Recalled:
-    """A lesson with what speaks for it."""
+    """A lesson with its score and supporting counts."""
 
     lesson: Lesson
     score: float
-    """From 0 to about 1; what it is ordered by."""
+    """Sort key, from 0 to about 1."""
     agree: int
-    """Lessons of the same edit in the same family that came out alike, itself included."""
+    """Lessons of the same edit in the same family with the same outcome, itself included."""
     against: int
-    """Those that came out the other way."""
+    """Those with the opposite outcome."""
 
     def __str__(self) -> str:
-        """Say it in one sentence, with how often it was seen and contradicted."""
+        """Return the lesson as one sentence, with how often it was seen and contradicted."""
         contradicted = f", contradicted {_times(self.against)}" if self.against else ""
         return f"{self.lesson} (seen {_times(self.agree)}{contradicted})"
 
@@ -48,19 +48,19 @@ def _times(count: int) -> str:
 
 
 def kept_lessons(store: Store) -> list[Lesson]:
-    """Return every lesson in the store, in the order they were learnt."""
+    """Return every lesson in the store, in the order in which they were learnt."""
     return [Lesson.from_json(text) for text in store.kept(KIND)]
 
 
 def recall(
     store: Store, situation: Situation | None = None, words: str = "", *, limit: int = 8
 ) -> list[Recalled]:
-    """Return the lessons that bear on a situation or hold the words, the most telling first; one for each edit."""
+    """Return the lessons relevant to a situation or containing the words, most relevant first; one per edit."""
     return weigh(kept_lessons(store), situation, words)[:limit]
 
 
 def weigh(lessons: Sequence[Lesson], situation: Situation | None = None, words: str = "") -> list[Recalled]:
-    """Order lessons by how much they tell; those without anything in common with what is asked are left out."""
+    """Order lessons by relevance; irrelevant ones are left out."""
     alike: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
     for lesson in lessons:
         alike[lesson.situation.family, lesson.edit.signature].append(lesson)
@@ -81,7 +81,7 @@ def _recalled(lesson: Lesson, group: Sequence[Lesson], situation: Situation | No
 
 
 def similarity(one: Situation, other: Situation) -> float:
-    """Say how like two situations are, from 0 to 1.
+    """Return the similarity of two situations, from 0 to 1.
 
     Example:
         >>> here = Situation(task="t", family="softmax", operators=("softmax",), elements=1e6,
@@ -108,7 +108,7 @@ def _trust(lessons: Iterable[Lesson]) -> float:
 
 
 def _size_of_effect(lesson: Lesson) -> float:
-    """Weigh what changed much, or failed outright, above what changed nothing."""
+    """Weight large changes and failures above edits without effect."""
     if lesson.effect is None:
         return 0.5 if lesson.outcome in {"refused", "repaired"} else 0.1
     size = min(1.0, abs(math.log(lesson.effect.median)))
@@ -116,7 +116,7 @@ def _size_of_effect(lesson: Lesson) -> float:
 
 
 def _overlap(lesson: Lesson, words: str) -> float:
-    """Return the share of the words that the lesson holds, as a whole word or as the beginning of one."""
+    """Return the share of the words found in the lesson, as whole words or prefixes."""
     asked = set(re.findall(r"\w+", words.lower()))
     text = " ".join((str(lesson), lesson.situation.task, *lesson.situation.operators, lesson.edit.proposer))
     held = set(re.findall(r"\w+", text.lower()))

@@ -1,4 +1,4 @@
-"""How large a task is, in one number."""
+"""Task → its size as one number."""
 
 import math
 
@@ -6,7 +6,7 @@ from ..records import ScalarSpec, Split, Task, TensorSpec
 
 
 def elements_of(task: Task) -> float:
-    """Return the elements of a task's arguments, geometric mean over its search workloads; 1 at least.
+    """Return the number of elements of a task's arguments, geometric mean over its search workloads, at least 1.
 
     Example:
         >>> from kernelwright.testing import planted_task

@@ -1,11 +1,11 @@
-"""Journals → how each version of a prompt did, and which to use next.
+"""Journals → outcomes of each version of a prompt, and which version to use next.
 
-A version is the shipped prompt with *guidance* put in at one place. It is tried against the shipped one, in
-moves of the same time, and stays only if its moves came out better.
+A version is the shipped prompt with *guidance* inserted at one place. It is compared with the shipped one, in
+moves of the same period, and stays only if its moves had better outcomes.
 
 Covers: a run killed at any moment and moves that end in any order; a choice depends on the seed, the move and
-the lines of the journal before the move was asked, and on nothing else.
-Does not cover: whether guidance that helped on one task helps on another; its next runs say.
+the lines of the journal before the move was requested, and on nothing else.
+Does not cover: whether guidance that helped on one task helps on another; later runs show it.
 """
 
 import random
@@ -21,40 +21,40 @@ from ..records import Record
 from ..store import Entry, Journal, Store
 
 EVERY = 8
-"""Moves of the coder after which the meta-step is asked for another version."""
+"""Moves of the coder between meta-steps, which propose another version."""
 ENOUGH = 6
-"""Moves that a version and the shipped one must have each before they are compared."""
+"""Moves that a version and the shipped one must each have before they are compared."""
 _TRIAL_SHARE = 0.5
-"""Share of moves that goes to the comparison while there is one."""
+"""Share of moves used for the comparison while one is under way."""
 _PRIOR_SD = 0.5
-"""How far apart versions are taken to be, in doublings of speed, before anything is known of them."""
+"""Prior standard deviation of the difference between versions, in doublings of speed."""
 _BEGUN, _EVOLVED = "prompts", "guidance"
 
 Standing = Literal["shipped", "trial", "kept", "retired"]
 
 
 class Outcomes(Record):
-    """What came of some moves."""
+    """Aggregated outcomes of moves."""
 
     moves: int = 0
-    """How many have ended."""
+    """Number of moves that have ended."""
     worked: int = 0
-    """How many brought a candidate that works; for roles that answer in words, an answer."""
+    """Moves that produced a working candidate, or an answer for roles that answer in words."""
     compared: int = 0
-    """How many brought one that works from a parent that does."""
+    """Moves that produced a working candidate from a working parent."""
     log2_speedup: float = 0.0
-    """Doublings of speed against the parent, summed over those compared."""
+    """Doublings of speed over the parent, summed over those compared."""
     worth: float = 0.0
-    """The worth of each move, summed."""
+    """Sum of the values of the moves."""
 
     def __add__(self, other: "Outcomes") -> "Outcomes":
-        """Count both."""
+        """Add two aggregates."""
         mine, theirs = self.model_dump(), other.model_dump()
         return Outcomes(**{name: mine[name] + theirs[name] for name in mine})
 
     @property
     def mean(self) -> float:
-        """Worth of a move: doublings of speed between -1 and 1; a failure counts as a halving."""
+        """Mean value of a move: doublings of speed between -1 and 1; a failure counts as a halving."""
         return self.worth / self.moves if self.moves else 0.0
 
 
@@ -62,17 +62,17 @@ class Version(Record):
     """One version of the coder's prompt."""
 
     version: str
-    """The hash that replies note."""
+    """Its hash, as noted in replies."""
     guidance: str = ""
-    """What it adds to the shipped prompt; nothing for the shipped one itself."""
+    """What it adds to the shipped prompt; empty for the shipped one itself."""
     own: Outcomes = Outcomes()
-    """What came of its moves."""
+    """Outcomes of its moves."""
     shipped: Outcomes = Outcomes()
-    """What came of the shipped one's moves while this one could have been chosen."""
+    """Outcomes of the shipped prompt's moves while this version could have been chosen."""
 
     @property
     def standing(self) -> Standing:
-        """How it stands against the shipped one."""
+        """How it compares with the shipped one."""
         if not self.guidance:
             return "shipped"
         if min(self.own.moves, self.shipped.moves) < ENOUGH:
@@ -82,24 +82,24 @@ class Version(Record):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one move."""
+    """Outcome of one move."""
 
     role: str
     version: str
     worked: bool
     log2_speedup: float | None = None
-    """Against the parent; none where either does not work."""
+    """Relative to the parent. None if either does not work."""
     candidate: str = ""
-    """Key of the best candidate that it brought."""
+    """Key of its best candidate."""
 
     @property
     def worth(self) -> float:
-        """The move's worth; see `Outcomes.mean`."""
+        """The move's value; see `Outcomes.mean`."""
         return min(1.0, max(-1.0, self.log2_speedup or 0.0)) if self.worked else -1.0
 
 
 def outcomes_of(outcomes: Iterable[Outcome]) -> Outcomes:
-    """Add up moves."""
+    """Aggregate the outcomes of moves."""
     moves = list(outcomes)
     gains = [one.log2_speedup for one in moves if one.log2_speedup is not None]
     return Outcomes(
@@ -109,18 +109,18 @@ def outcomes_of(outcomes: Iterable[Outcome]) -> Outcomes:
 
 
 class Moves:
-    """The moves of a run as its journal tells them, line by line."""
+    """The moves of a run, read from its journal line by line."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        """Take the journal; replies may stand anywhere in it, everything else counts in its order."""
+        """Take the journal; replies may occur anywhere in it, everything else is read in order."""
         self.outcomes: dict[int, Outcome] = {}
-        """Of every move that has ended, by its number; of several candidates the best counts."""
+        """By number of every move that has ended; of several candidates the best counts."""
         self._notes = {e.number: _notes(e.record) for e in entries if e.kind == "reply"}
         self._parents: dict[int, str] = {}
         self._scores: dict[str, float | None] = {}
 
     def read(self, entry: Entry) -> None:
-        """Take the next line."""
+        """Process the next line."""
         number, record = entry.number, entry.record
         if entry.kind == "tell":
             self._tell(number, str(record["candidate"]), record["score"])
@@ -148,12 +148,12 @@ class Moves:
 
 
 class Evolution:
-    """The versions of one run's coder prompt, as they stood when a move was asked for."""
+    """The versions of one run's coder prompt, as of the request for a move."""
 
     def __init__(self, entries: Sequence[Entry], move: int | None = None) -> None:
-        """Read a journal up to the line that asked for a move, all of it by default.
+        """Read a journal up to the line that requested a move, all of it by default.
 
-        Where the meta-step is due before that line and is not in the journal, reading ends there.
+        If a meta-step is due before that line and is not in the journal, reading ends there.
         """
         begun: Mapping[str, JsonValue] = next((e.record for e in entries if e.kind == _BEGUN), {})
         self.base = str(begun.get("base", ""))
@@ -162,13 +162,13 @@ class Evolution:
         self._known = [Version.model_validate(v) for v in (known if isinstance(known, list) else [])]
         self._moves = Moves(entries)
         self._choices: dict[int, set[str]] = {}
-        """By move: what it could be carried out with."""
+        """By move: the versions it could use."""
         self._versions: list[Version] | None = None
-        """Worked out once between two lines that change them."""
+        """Cached until a line changes them."""
         self._counted = 0
-        """Moves of the coder that the latest meta-step knew of."""
+        """Number of the coder's moves at the latest meta-step."""
         self.due: int | None = None
-        """Number of the meta-step that has to be made; none where there is none."""
+        """Number of the meta-step that is due. None if none is."""
         self.steps = 0
         """Meta-steps made so far."""
         evolved = {e.number: e.record for e in entries if e.kind == _EVOLVED}
@@ -187,28 +187,28 @@ class Evolution:
 
     @property
     def outcomes(self) -> dict[int, Outcome]:
-        """Outcomes of the coder's moves, by their numbers."""
+        """Outcomes of the coder's moves, by number."""
         return {n: one for n, one in self._moves.outcomes.items() if one.role == "coder"}
 
     @property
     def gained(self) -> list[Version]:
-        """The versions with what this run alone says of them."""
+        """The versions with their outcomes in this run alone."""
         return [self._gained(v) for v in self._known]
 
     @property
     def versions(self) -> list[Version]:
-        """The versions with all that is known of them, the shipped one first."""
+        """The versions with all known outcomes, the shipped one first."""
         if self._versions is None:
             self._versions = [_joined(v, self._gained(v)) for v in self._known]
         return self._versions
 
     @property
     def living(self) -> list[Version]:
-        """The versions that may be used; the shipped one is always there."""
+        """The versions that may be used, always including the shipped one."""
         return [v for v in self.versions if v.standing != "retired"]
 
     def choose(self, seed: int, move: int) -> Version:
-        """Choose the version for a move: Thompson sampling, and a share of moves for what is on trial."""
+        """Choose the version for a move: Thompson sampling, with a share of moves reserved for a version on trial."""
         draw = random.Random(f"{seed} {move}")
         living = self.living
         on_trial = [v for v in living if v.standing == "trial"]
@@ -243,7 +243,7 @@ class Evolution:
 
 
 def begin(store: Store, run: str, base: str) -> None:
-    """Write into a run's journal what earlier runs know of a shipped version; a second time does nothing."""
+    """Write earlier outcomes of a shipped version into a run's journal; a second call does nothing."""
     journal = store.journal(run)
     if not any(e.kind == _BEGUN for e in journal.entries()):
         known = [v.model_dump(mode="json") for v in versions_of(store, base)]
@@ -251,12 +251,12 @@ def begin(store: Store, run: str, base: str) -> None:
 
 
 def keep_guidance(journal: Journal, step: int, version: str, guidance: str, failure: str = "") -> None:
-    """Write down what a meta-step brought; without a version it brought nothing."""
+    """Record the result of a meta-step; without a version it brought nothing."""
     journal.add(_EVOLVED, step, {"version": version, "guidance": guidance, "failure": failure})
 
 
 def versions_of(store: Store, base: str) -> list[Version]:
-    """Return the versions of a shipped prompt with what all runs say of them, the shipped one first."""
+    """Return the versions of a shipped prompt with their outcomes in all runs, the shipped one first."""
     found = {base: Version(version=base)}
     for entries in _journals(store):
         evolution = Evolution(entries)
@@ -267,7 +267,7 @@ def versions_of(store: Store, base: str) -> list[Version]:
 
 
 def prompt_outcomes(store: Store) -> dict[tuple[str, str], Outcomes]:
-    """Return what came of all moves, by role and version of its prompt."""
+    """Return the outcomes of all moves, by role and prompt version."""
     found: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for entries in _journals(store):
         moves = Moves(entries)
@@ -288,7 +288,7 @@ def _joined(one: Version, other: Version) -> Version:
 
 
 def _drawn(outcomes: Outcomes, draw: random.Random) -> float:
-    """Draw what a move may be worth, shrunk towards nothing as by one move that changed nothing."""
+    """Sample the value of a move, shrunk towards zero by one pseudo-move without effect."""
     moves = outcomes.moves + 1
     return draw.gauss(outcomes.worth / moves, _PRIOR_SD / moves**0.5)
 

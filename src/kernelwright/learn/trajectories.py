@@ -1,4 +1,4 @@
-"""Runs → steps: what was proposed from what, and what the judge made of it; data to train on."""
+"""Runs → steps: each candidate with its parents and its judgement, as training data."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from ..store import Store
 
 
 class Step(Record):
-    """One candidate of a run: from its parents by an edit to a decision."""
+    """One candidate of a run: its parents, the edit and the decision."""
 
     run: str
     """The run's id."""
@@ -18,37 +18,37 @@ class Step(Record):
     device: str
     """Fingerprint of the device."""
     number: int
-    """Place in the run, from 0."""
+    """Position in the run, from 0."""
     candidate: str
     """The candidate's key."""
     parents: tuple[str, ...]
-    """Keys of the candidates that it was made from."""
+    """Keys of the candidates it was made from."""
     proposer: str
-    """Who made it."""
+    """The proposer or editor that made it."""
     edit: str
-    """What was done, in words."""
+    """The edit in words."""
     language: str
     """Its language."""
     sources: tuple[SourceFile, ...]
     """Its files."""
     parameters: dict[str, bool | int | float | str | None]
-    """Its configuration, where a template rendered it."""
+    """Its configuration, if a template rendered it."""
     build: str
-    """What came of the build, and what the compiler said where it failed."""
+    """The build status, and the compiler's messages if it failed."""
     findings: tuple[Finding, ...]
-    """What each check found that did not pass."""
+    """The findings of checks that did not pass."""
     decision: DecisionStatus
-    """What was decided."""
+    """The decision."""
     reason: str
-    """Why."""
+    """Reason for the decision."""
     speedup: Interval | None
-    """Against the faster baseline."""
+    """Over the faster baseline."""
     stage: str
     """How far it went."""
 
 
 def steps_of(store: Store, run: str) -> Iterator[Step]:
-    """Yield the steps of a run in order; nothing that a hidden workload taught is left out."""
+    """Yield the steps of a run in order, including what hidden workloads revealed."""
     record = store.run(run)
     for number, e in enumerate(store.evaluations(record.id)):
         candidate, build = e.candidate, e.build

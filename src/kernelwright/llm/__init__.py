@@ -1,6 +1,6 @@
-"""Messages → Completion: providers of models, what they cost, and the ledger that holds them to a budget.
+"""Messages → Completion: providers of models, their prices, and the ledger that enforces a budget.
 
-    models = Models.of_run(store_folder, run)                # what the run may ask, on its money
+    models = Models.of_run(store_folder, run)                # the run's models, charged to its budget
     completion = models.get("anthropic:claude-x").complete([Message("user", "...")], purpose="draft 0")
 
 A *provider* (`kernelwright.providers` entry point) speaks one wire format; a *model* puts retries, rate

@@ -1,15 +1,15 @@
-"""The process that calls models: SDKs, encryption and HTTP run in it, beside the search and the judge.
+"""The process that calls models: SDKs, encryption and HTTP run in it, outside the search and judge processes.
 
     python -m kernelwright.llm._caller DESCRIPTOR
 
-Over the descriptor, a socket, it is handed one connection after another. A question comes over a connection as a
-line of JSON, its answer goes back the same way, then the next question; calls at the same time have connections of
-their own. `_calling.py` is the other end.
+It receives connections over the descriptor, a socket. A question arrives on a connection as a line of JSON and its
+answer is returned the same way, then the next question follows; concurrent calls use separate connections.
+`_calling.py` is the other end.
 
 Covers: an owner that dies, by whatever signal (the descriptor's other end closes, and this process ends at once);
-a connection that is closed in mid-call (the call is given up at the next piece of the answer); whatever a provider
-raises (told without the keys of the environment).
-Does not cover: a call that is given up while its server is silent: it lasts until its deadline, or this process ends.
+a connection closed during a call (the call is cancelled at the next piece of the answer); whatever a provider
+raises (reported without the keys of the environment).
+Does not cover: a call cancelled while its server is silent: it lasts until its deadline, or until this process ends.
 """
 
 import json
@@ -30,7 +30,7 @@ from ._wire import hide
 
 
 def main(arguments: list[str]) -> None:
-    """Serve every connection in a thread until the owner hangs up."""
+    """Serve every connection in a thread until the owner closes the socket."""
     control, providers = socket.socket(fileno=int(arguments[0])), _Providers()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Providers:
-    """Providers by name and price, made once."""
+    """Providers by name and price, each made once."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], Provider] = {}
@@ -57,13 +57,13 @@ class _Providers:
 def _serve(connection: socket.socket, providers: _Providers) -> None:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
-    # Nothing is sent while an answer is awaited: what can be read then is the end of the connection.
+    # The owner sends nothing while it waits for an answer: a readable socket then means the connection was closed.
     with connection, connection.makefile("rb") as questions:
         for line in questions:
             answer = _answer(json.loads(line), providers, lambda: bool(poll.poll(0)))
             try:
                 connection.sendall(json.dumps(answer).encode() + b"\n")
-            except OSError:  # nobody waits for it any more
+            except OSError:  # the owner no longer waits for it
                 return
 
 
@@ -79,7 +79,7 @@ def _answer(question: dict[str, Any], providers: _Providers, cancelled: Callable
         return {"failure": str(failed), **told}
     except KernelwrightError as error:
         return {"error": str(error), "type": type(error).__name__}
-    except Exception as error:  # noqa: BLE001 - a provider is anybody's code
+    except Exception as error:  # noqa: BLE001 - a provider is third-party code
         said = f"{question['model']}: {fault_of(error)}"
         for key in secrets():
             said = hide(said, key)

@@ -1,4 +1,4 @@
-"""The hold on the process that calls models: start it, ask it, hang up, end it."""
+"""Client of the process that calls models: starts it, sends it calls, cancels them, ends it."""
 
 import json
 import select
@@ -17,18 +17,18 @@ from ._failure import CallFailed, FailureKind
 from ._protocol import Completion, Limits, Message, Provider, Schema
 
 _GRACE_S = 5.0
-"""How long after its deadline a call may still be told of."""
+"""How long after its deadline a call may still report its result."""
 _LOOK_MS = 100
 
 
 class Caller:
-    """A process of its own for calls to models, started when it is first needed and again where it died.
+    """A separate process for calls to models, started when first needed and restarted if it died.
 
-    Covers: calls from any number of threads at once; a process that dies in mid-call (the call may have been
-    billed); calls that are given up or come too late: their connections are closed, and where no other call is under
-    way the process is ended, so that a silent server sees it too; an owner that dies (the process ends by itself);
+    Covers: calls from any number of threads at once; a process that dies during a call (the call may have been
+    billed); calls that are cancelled or too late: their connections are closed, and if no other call is under way
+    the process is ended, so that a silent server notices too; an owner that dies (the process ends by itself);
     an interrupt at the terminal, which does not reach it.
-    Does not cover: providers that keep something in the owner's process.
+    Does not cover: providers that keep state in the owner's process.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Caller:
         self._process: _Process | None = None
 
     def start(self) -> None:
-        """Start the process where it does not run."""
+        """Start the process if it is not running."""
         with self._lock:
             self._running()
 
     def close(self) -> None:
-        """End the process and the calls that are under way; a second time does nothing."""
+        """End the process and the calls under way; a second call does nothing."""
         with self._lock:
             if self._process is not None:
                 self._process.end()
@@ -49,7 +49,7 @@ class Caller:
 
     @contextmanager
     def connection(self) -> Iterator["_Connection"]:
-        """Lend a connection for one call; where the call ends in an error, it is closed."""
+        """Yield a connection for one call; it is closed if the call fails."""
         with self._lock:
             process = self._running()
             connection = process.idle.pop() if process.idle else process.connect()
@@ -78,14 +78,14 @@ class Caller:
 
 
 class Called:
-    """A provider whose calls go out from the caller's process."""
+    """A provider whose calls are made by the caller process."""
 
     def __init__(self, provider: Provider, prices: Sequence[str], caller: Caller) -> None:
-        """Stand for a provider.
+        """Wrap a provider.
 
         Args:
-            provider: One that was made here, and is made in the process by its name once more.
-            prices: The user's own, as `make_provider` takes them.
+            provider: A provider made here; the process makes its own by the same name.
+            prices: The user's prices, as `make_provider` takes them.
             caller: The process.
         """
         self.name = provider.name
@@ -97,7 +97,7 @@ class Called:
         """Ask once.
 
         Raises:
-            CallFailed: there is no answer; where the process died or is late, it may have been billed.
+            CallFailed: there is no answer; if the process died or is late, it may have been billed.
         """
         question = {
             "model": self.name, "prices": self._prices, "messages": [vars(message) for message in messages],
@@ -135,12 +135,12 @@ class _Late(Exception):
 
 
 class _Process:
-    """One life of the process."""
+    """One running instance of the process."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Away from our folder, whose files could stand in for modules, and from the terminal's interrupts; what it
-        # prints is no result of ours.
+        # Not in our folder, whose files could shadow modules, and without the terminal's interrupts; its output is
+        # discarded.
         line = [sys.executable, "-P", "-m", f"{__package__}._caller", str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(
@@ -173,7 +173,7 @@ class _Process:
 
 
 class _Connection:
-    """Carries one question at a time, and its answer."""
+    """Carries one question and its answer at a time."""
 
     def __init__(self, ours: socket.socket) -> None:
         self._socket, self._answers = ours, ours.makefile("rb")

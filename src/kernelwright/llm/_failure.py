@@ -1,4 +1,4 @@
-"""Why a call gave no answer."""
+"""Kinds of failed model calls, and which of them may be retried."""
 
 from enum import StrEnum
 
@@ -15,13 +15,13 @@ class FailureKind(StrEnum):
     SERVER = "server"
     """The server's own fault."""
     GARBAGE = "garbage"
-    """What came back is not in the format, or broke off."""
+    """The answer is malformed or was cut off."""
     REFUSED = "refused"
-    """The request is wrong: no such model, too long a prompt, a parameter it does not take."""
+    """The request is invalid: no such model, a prompt that is too long, an unsupported parameter."""
     KEY = "key"
     """The key is missing, wrong, or out of credit."""
     STOPPED = "stopped"
-    """It was given up."""
+    """The call was cancelled."""
 
 
 _AGAIN = frozenset(
@@ -30,7 +30,7 @@ _AGAIN = frozenset(
 
 
 class CallFailed(ModelError):
-    """One attempt, or all of them, gave no answer."""
+    """One attempt, or all of them, failed to get an answer."""
 
     def __init__(
         self, message: str, kind: FailureKind, *, billed: bool = False, retry_after_s: float | None = None
@@ -39,18 +39,18 @@ class CallFailed(ModelError):
         self.kind = kind
         """What went wrong."""
         self.billed = billed
-        """Whether the provider may ask money for it: it had begun to answer, or nobody knows."""
+        """Whether the provider may bill it: it had started to answer, or this is unknown."""
         self.retry_after_s = retry_after_s
-        """How long the server asks to wait."""
+        """How long the server asks to wait before a retry."""
 
     @property
     def again(self) -> bool:
-        """Whether another attempt may do better."""
+        """Whether another attempt may succeed."""
         return self.kind in _AGAIN
 
 
 def kind_of(status: int) -> FailureKind:
-    """Name what an HTTP status means.
+    """Return the kind of failure of an HTTP status.
 
     Example:
         >>> kind_of(429), kind_of(404)

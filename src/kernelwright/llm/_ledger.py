@@ -1,4 +1,4 @@
-"""The money of one run: every attempt is charged before it is made and settled after."""
+"""The budget of one run: every attempt is charged before it is made and settled afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from ._protocol import Completion
 
 
 class Charge:
-    """One attempt that is paid for."""
+    """One charged attempt."""
 
     def __init__(self) -> None:
         self.completion: Completion | None = None
@@ -17,35 +17,35 @@ class Charge:
 
 
 class Ledger:
-    """Holds the calls of a run to its cap and keeps their answers.
+    """Enforces a run's cap on the cost of its calls and stores their answers.
 
-    An answer settles at what it cost. A failure that is never billed settles at nothing, any other at the
-    most it could cost. Where the process dies in between, the reservation stays and counts in full.
+    An answer settles at its cost. A failure that is never billed settles at zero, any other at the most it could
+    cost. If the process dies in between, the reservation stays and counts in full.
 
-    Covers: threads at once, a run killed and resumed: the same question is answered from the ledger for
-    nothing, so nothing is paid for twice.
-    Does not cover: a call that was under way when the process died; it is asked again, and both count.
+    Covers: concurrent threads; a run killed and resumed: a repeated question is answered from the ledger for free,
+    so nothing is paid for twice.
+    Does not cover: a call that was under way when the process died; it is repeated, and both count.
     """
 
     def __init__(self, calls: Calls, run: str, cap_usd: float | None) -> None:
         self._calls = calls
         self._run = run
         self.cap_usd = cap_usd
-        """The most that the run may spend; none is no limit."""
+        """The most that the run may spend. None means no limit."""
 
     @property
     def spent_usd(self) -> float:
-        """What the run has spent, calls under way included in full."""
+        """What the run has spent, including calls under way in full."""
         return self._calls.spent_usd(self._run)
 
     def kept(self, key: str) -> Completion | None:
-        """Return the answer to a question that the run asked before."""
+        """Return the stored answer to a question that the run asked before."""
         reply = self._calls.reply(self._run, key)
         return None if reply is None else Completion.from_json(reply)
 
     @contextmanager
     def charge(self, key: str, *, who: str, purpose: str, most_usd: float, request: str) -> Iterator[Charge]:
-        """Reserve the most that an attempt can cost, and settle it at the end.
+        """Reserve the most that an attempt can cost, and settle its actual cost at the end.
 
         Raises:
             SpentError: the cap does not allow it.

@@ -1,4 +1,4 @@
-"""A provider with what surrounds every call: the ledger, rate limits, retries and the deadline."""
+"""A provider wrapped with the ledger, rate limits, retries and the deadline."""
 
 import json
 import random
@@ -14,29 +14,29 @@ from ._protocol import Completion, Limits, Message, Provider, Schema
 from ._rate import Rate
 
 Sleep = Callable[[float], object]
-"""Waits so many seconds."""
+"""Sleeps for a number of seconds."""
 
 _NAP_S = 0.1
 _MESSAGE_BYTES = 64
-"""Most tokens that a provider wraps around one message."""
+"""Most tokens that a provider adds to one message."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """When to try again, and how long to wait before."""
+    """When to retry, and how long to wait before."""
 
     attempts: int = 5
-    """Attempts in all."""
+    """Total attempts."""
     first_s: float = 1.0
     """Most seconds before the second attempt; doubled each time."""
     most_s: float = 60.0
-    """Most seconds before any attempt that the server does not ask to wait for."""
+    """Most seconds before any attempt, unless the server asks for a wait."""
 
     def wait_s(self, attempt: int, failure: CallFailed, draw: float) -> float:
         """Return the seconds to wait after an attempt (from 0); `draw` in [0, 1) spreads callers out.
 
-        Source: "Exponential Backoff And Jitter", AWS Architecture Blog, section "Full Jitter"; at least half
-        here, so that a server that is down is not asked five times at once.
+        Source: "Exponential Backoff And Jitter", AWS Architecture Blog, section "Full Jitter"; at least half of it
+        here, so that a server that is down does not get five requests at once.
         """
         if failure.retry_after_s is not None:
             return failure.retry_after_s
@@ -44,7 +44,7 @@ class Retry:
 
 
 class Model:
-    """Asks one model on a run's money; from any number of threads."""
+    """Asks one model, charged to a run; thread-safe."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Model:
         *,
         purpose: str,
     ) -> Completion:
-        """Ask, again where that may help; the same question for the same purpose is paid for once in a run.
+        """Ask, with retries; the same question for the same purpose is paid for only once in a run.
 
         Raises:
-            SpentError: the run's money does not allow it.
-            CallFailed: no attempt gave an answer.
+            SpentError: the run's budget does not allow it.
+            CallFailed: no attempt got an answer.
         """
         limits = limits or Limits()
         request = json.dumps([vars(m) for m in messages])

@@ -1,4 +1,4 @@
-"""The models that a run may ask, made once and shared by its threads."""
+"""The models of a run, made once and shared by its threads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,23 @@ from ._protocol import Provider
 from ._rate import Rate
 
 Options = Mapping[str, Scalar | tuple[Scalar, ...]]
-"""A run's options. Of these `models` (names, the first is asked unless another is named), `prices` (`IN,OUT`, or
-`NAME=IN,OUT` for one of several), `requests_per_minute`, `tokens_per_minute` and `retries` are read here."""
+"""A run's options. Read here: `models` (names; the first is the default), `prices` (`IN,OUT`, or `NAME=IN,OUT` for
+one of several), `requests_per_minute`, `tokens_per_minute` and `retries`."""
 _GROUP = "kernelwright.providers"
 _ONE = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
 
 class Models(Resource):
-    """Models by name on one ledger; their calls go out from one process beside this one.
+    """Models by name with one ledger; one separate process makes their calls.
 
-    Use it as a context, or close it: it holds that process and a connection to the store.
+    Use it as a context manager, or close it: it holds that process and a connection to the store.
     """
 
     def __init__(self, options: Options, calls: Calls, run: str, cap_usd: float | None) -> None:
         self.names = names_of(options)
-        """What the run may ask, its first choice first."""
+        """Names of the run's models, the default first."""
         self.ledger = Ledger(calls, run, cap_usd)
-        """What the run spends."""
+        """The run's ledger."""
         self._calls = calls
         self._caller = Caller()
         self._options = options
@@ -46,29 +46,29 @@ class Models(Resource):
 
     @classmethod
     def of_run(cls, folder: Path, run: str, calls: Calls | None = None) -> Self:
-        """Open the models of a run in the store of that folder, as its options and its budget say.
+        """Open the models of a run in the store at that folder, according to its options and budget.
 
         Args:
-            folder: The store's.
+            folder: Folder of the store.
             run: The run's id.
-            calls: The store's ledger where it is open already.
+            calls: The store's ledger if it is already open.
         """
         with Store(folder) as store:
             record = store.run(run)
         return cls(record.options, calls or Calls(folder), record.id, record.budget.usd)
 
     def close(self) -> None:
-        """End the calls that are under way, and let go of the store."""
+        """End the calls under way, and release the store."""
         self._caller.close()
         self._calls.close()
 
     def get(self, name: str = "") -> Model:
-        """Return the model of that name, or the run's first choice.
+        """Return the model of that name, or the run's default.
 
         Raises:
-            ModelError: the run was given no model.
+            ModelError: the run has no model.
             InputError: the name or its price is not known.
-            MissingToolError: its SDK or its key is not here.
+            MissingToolError: its SDK or its key is missing.
         """
         if not name and not self.names:
             raise ModelError("the run was given no model; name one with --model PROVIDER:MODEL")
@@ -88,11 +88,11 @@ class Models(Resource):
 
 
 def check_models(options: Options, cap_usd: float | None) -> None:
-    """See that every model of a run can be asked, before anything is spent.
+    """Check that every model of a run can be asked, before anything is spent.
 
     Raises:
         InputError: a name or a price is not known, or a model costs money and no cap is given.
-        MissingToolError: an SDK or a key is not here.
+        MissingToolError: an SDK or a key is missing.
     """
     for name in names_of(options):
         price = make_provider(name, options).price
@@ -125,7 +125,7 @@ def make_provider(name: str, options: Options = {}, settings: Settings | None = 
 
 
 def _price(name: str, given: Sequence[str]) -> Price | None:
-    """Find the user's price of a model: its own, else the one for all."""
+    """Find the user's price of a model: its own, else the price for all models."""
     prices = {named: price for named, _, price in (text.rpartition("=") for text in given)}
     text = prices.get(name, prices.get(""))
     if text is None:

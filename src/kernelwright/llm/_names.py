@@ -1,4 +1,4 @@
-"""Names of models: `provider:model`, and `@URL` for an address of one's own."""
+"""Names of models: `provider:model`, with an optional `@URL` for a custom address."""
 
 from dataclasses import dataclass
 
@@ -16,17 +16,17 @@ class ModelName:
     model: str
     """The provider's own name for it."""
     base_url: str = ""
-    """Where it is, if the name says so."""
+    """Its address, if the name contains one."""
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}" + (f"@{self.base_url}" if self.base_url else "")
 
 
 def parse_name(text: str) -> ModelName:
-    """Read a model's name.
+    """Parse a model's name.
 
     Raises:
-        InputError: it has no provider or no model, or its address is none.
+        InputError: it has no provider or no model, or its address is invalid.
 
     Example:
         >>> parse_name("local:qwen/qwen3:8b@http://127.0.0.1:8000/v1")

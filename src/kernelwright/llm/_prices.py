@@ -1,4 +1,4 @@
-"""What a model costs: as listed, or as the user says."""
+"""Prices of models: from a list, or set by the user."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,25 +8,25 @@ from ..errors import InputError
 from ..records import Record
 
 _WRITTEN = 1.25
-"""Dearest surcharge known for tokens written to a provider's cache (Anthropic, "Prompt caching", pricing)."""
+"""Highest known surcharge for tokens written to a provider's cache (Anthropic, "Prompt caching", pricing)."""
 
 
 class Usage(Record):
     """Tokens of one call."""
 
     input_tokens: int = 0
-    """All that was read, from the cache or not."""
+    """All input tokens, from the cache or not."""
     cached_tokens: int = 0
     """Of those, read from the provider's cache."""
     written_tokens: int = 0
     """Of those, written to the provider's cache."""
     output_tokens: int = 0
-    """All that was written, reasoning included."""
+    """All output tokens, including reasoning."""
 
 
 @runtime_checkable
 class Price(Protocol):
-    """Turns tokens into money; never less for more tokens."""
+    """Converts tokens to money; monotonic in the tokens."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return what a call of that usage costs."""
@@ -35,7 +35,7 @@ class Price(Protocol):
 
 @dataclass(frozen=True)
 class FlatPrice:
-    """The user's own price; cached tokens cost like others, so that it is never too low.
+    """The user's own price; cached tokens cost the same as others, so that it is never too low.
 
     Example:
         >>> FlatPrice(input_usd=3, output_usd=15).cost_usd(Usage(input_tokens=1000, output_tokens=100))
@@ -43,9 +43,9 @@ class FlatPrice:
     """
 
     input_usd: float
-    """USD a million input tokens."""
+    """USD per million input tokens."""
     output_usd: float
-    """USD a million output tokens."""
+    """USD per million output tokens."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return what a call of that usage costs."""
@@ -54,17 +54,17 @@ class FlatPrice:
 
 
 FREE: Final = FlatPrice(0.0, 0.0)
-"""What a local model costs."""
+"""Price of a local model."""
 
 
 @dataclass(frozen=True)
 class ListedPrice:
-    """The price in the list that `genai-prices` carries, tiers and cache included."""
+    """The price from the `genai-prices` list, including tiers and caching."""
 
     provider: str
-    """The list's name of the provider."""
+    """The provider's name in the list."""
     model: str
-    """The provider's name of the model."""
+    """The provider's name for the model."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return what a call of that usage costs."""
@@ -81,7 +81,7 @@ class ListedPrice:
 
 
 def price_of(name: str, provider: str, model: str) -> Price:
-    """Look a model's price up.
+    """Look up a model's price.
 
     Raises:
         InputError: the list does not have it.
@@ -102,5 +102,5 @@ def price_of(name: str, provider: str, model: str) -> Price:
 
 
 def upper_usage(text_bytes: int, output_tokens: int) -> Usage:
-    """Return the most tokens that a call can take: a token stands for one byte at least."""
+    """Return the most tokens that a call can use: a token represents at least one byte."""
     return Usage(input_tokens=text_bytes, written_tokens=text_bytes, output_tokens=output_tokens)

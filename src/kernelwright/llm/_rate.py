@@ -1,13 +1,13 @@
-"""Keep to a provider's requests and tokens a minute, over all threads."""
+"""Rate limiter for a provider's requests and tokens per minute, shared by all threads."""
 
 import math
 from threading import Lock
 
 
 class Rate:
-    """Says how long each call must wait; what it says is booked.
+    """Returns how long each call must wait, and books the call.
 
-    Calls may come as fast as they like until a minute's worth is used, and then at the pace of the limit.
+    Calls are not delayed until a minute's quota is used; then they proceed at the rate of the limit.
 
     Example:
         >>> rate = Rate(requests_per_minute=60)
@@ -18,12 +18,12 @@ class Rate:
     def __init__(self, requests_per_minute: float = math.inf, tokens_per_minute: float = math.inf) -> None:
         self._limits = (requests_per_minute, tokens_per_minute)
         self._full = [-math.inf, -math.inf]
-        """By limit: when all that was booked would be used up at its pace."""
+        """By limit: when everything booked would be used up at its rate."""
         self._held_until = -math.inf
         self._lock = Lock()
 
     def wait_s(self, tokens: int, now_s: float) -> float:
-        """Book one call of so many tokens and return the seconds until it may begin."""
+        """Book one call of so many tokens and return the seconds until it may start."""
         with self._lock:
             begin = max(now_s, self._held_until)
             for i, (limit, amount) in enumerate(zip(self._limits, (1, tokens), strict=True)):
@@ -33,6 +33,6 @@ class Rate:
             return begin - now_s
 
     def hold(self, until_s: float) -> None:
-        """Let nothing begin before a time: the server asked for it."""
+        """Start no call before a time, because the server asked for it."""
         with self._lock:
             self._held_until = max(self._held_until, until_s)

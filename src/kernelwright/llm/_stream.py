@@ -1,11 +1,11 @@
-"""One streamed answer over an SDK's client: its server-sent events as JSON, read to the end.
+"""Reads a streamed answer through an SDK's client: its server-sent events as JSON, to the end.
 
-The SDKs make a record of every event, and OpenAI's hangs up after each answer; what is read to its end leaves a
-connection that the next question uses again.
+The SDKs build a record for every event, and OpenAI's closes the connection after each answer; reading to the end
+leaves a connection that the next question can reuse.
 
-Covers: several data lines in an event, comments, pieces cut anywhere; errors told in mid-stream; a deadline and a wish
-to stop while no event ends; a server that neither ends its answer nor hangs up (it is left after a moment).
-Does not cover: lines that end in a carriage return alone; ids of events and times to ask again.
+Covers: several data lines in an event, comments, pieces cut anywhere; errors reported mid-stream; a deadline and a
+cancellation while no event ends; a server that neither ends its answer nor closes (it is dropped after a moment).
+Does not cover: lines that end in a bare carriage return; event ids and retry times.
 
 Source: WHATWG, HTML Living Standard, section 9.2 "Server-sent events".
 """
@@ -23,13 +23,13 @@ from ._protocol import Limits
 from ._wire import Broke, Watch, timeout, transport
 
 _END_S = 0.1
-"""How long the end of an answer may take that has been said in full."""
+"""How long the end of the stream may take once the answer is complete."""
 _MOST_BYTES = 16_000_000
-"""Of one line."""
+"""Most bytes of one line."""
 
 
 class Streams:
-    """Streamed answers over one client of an SDK; asked from any number of threads."""
+    """Streamed answers through one SDK client; thread-safe."""
 
     def __init__(self, package: ModuleType, client: Any) -> None:
         self._package, self._client = package, client
@@ -39,11 +39,11 @@ class Streams:
     def ask(
         self, path: str, body: Mapping[str, Any], watch: Watch, limits: Limits
     ) -> Iterator[Iterator[Any]]:
-        """Ask, and give the events of the answer; left without an error, what remains of it is read.
+        """Ask, and yield the events of the answer; on a normal exit the rest of the stream is read.
 
         Raises:
-            Broke: the server told of an error in mid-stream.
-            ValueError: what came is no event, or no JSON.
+            Broke: the server reported an error mid-stream.
+            ValueError: the data is not an event, or not JSON.
         """
         http = transport(self._package)
         options = {"timeout": timeout(self._package, limits)}
@@ -61,9 +61,9 @@ class Streams:
 
 
 class _Patience:
-    """Hangs up on servers that go on after all was said; one timer for all that are read at a time.
+    """Closes connections to servers that keep the stream open after the answer; one timer for all streams.
 
-    A thread for each answer would cost more than all the rest of reading it.
+    A thread per answer would cost more than the rest of reading it.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Patience:
 
     @contextmanager
     def with_server(self, connection: socket.socket) -> Iterator[None]:
-        """Shut a connection down if it is still read after a moment, or two."""
+        """Shut a connection down if it is still being read after one or two timer periods."""
         with self._lock:
             self._since_s[connection] = time.monotonic()
             self._look_later()
@@ -97,7 +97,7 @@ class _Patience:
             late_s = time.monotonic() - _END_S
             for connection in [c for c, since_s in self._since_s.items() if since_s <= late_s]:
                 del self._since_s[connection]
-                with suppress(OSError):  # it may be closed by now
+                with suppress(OSError):  # it may already be closed
                     connection.shutdown(socket.SHUT_RDWR)
             if self._since_s:
                 self._look_later()

@@ -1,4 +1,4 @@
-"""What the wire formats have in common: failures in words, and a watch over a stream."""
+"""Shared by the wire formats: translates failures and supervises streams."""
 
 import sys
 import time
@@ -16,13 +16,13 @@ from ._protocol import Completion, Limits, Schema
 
 _CONNECT_S = 15.0
 _MOST_CHARACTERS = 2_000_000
-"""Of an answer; a server that does not keep to the limit of tokens is cut off."""
+"""Most characters of an answer; a server that ignores the token limit is cut off."""
 _MOST_WORDS = 300
-"""Characters kept of what a server says."""
+"""Most characters kept of a server's error message."""
 
 
 def require_sdk(name: str) -> None:
-    """See that a provider's SDK is installed, without importing it: that takes most of a second.
+    """Check that a provider's SDK is installed, without importing it, which takes most of a second.
 
     Raises:
         MissingToolError: it is not.
@@ -35,7 +35,7 @@ def sdk(name: str) -> ModuleType:
     """Import a provider's SDK.
 
     Raises:
-        MissingToolError: it is not installed, or something that it needs is not.
+        MissingToolError: it or one of its dependencies is not installed.
     """
     try:
         return import_module(name)
@@ -50,23 +50,23 @@ def _missing(name: str) -> MissingToolError:
 
 
 def transport(package: ModuleType) -> ModuleType:
-    """Return what an SDK speaks HTTP with: httpx, or what it has in its place."""
-    # Classes are renamed by some SDKs, functions are not.
+    """Return the HTTP library of an SDK: httpx, or its replacement."""
+    # Some SDKs rename classes, but not functions.
     return sys.modules[package.Timeout.__init__.__module__.partition(".")[0]]
 
 
 class Broke(Exception):
-    """A server told of an error in the middle of its answer; the message is what it said."""
+    """A server reported an error in the middle of its answer; the message is the server's."""
 
 
 class SchemaWish:
-    """Remembers whether a model takes schemas: where it does not, the prompt asks for the same in words."""
+    """Remembers whether a model accepts schemas; if not, the prompt still describes the format in words."""
 
     def __init__(self) -> None:
         self._taken = True
 
     def ask(self, ask: Callable[[Schema | None], Completion], schema: Schema | None) -> Completion:
-        """Ask with the schema and, where the request is refused with it, without."""
+        """Ask with the schema and, if the request is refused with it, without."""
         if schema is None or not self._taken:
             return ask(None)
         try:
@@ -79,7 +79,7 @@ class SchemaWish:
 
 
 class Watch:
-    """Gathers a streamed answer, and gives it up where it is too late, too long or no longer wanted."""
+    """Collects a streamed answer, and aborts it if it is too late, too long or cancelled."""
 
     def __init__(self, name: str, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
@@ -89,30 +89,30 @@ class Watch:
         self._parts: list[str] = []
         self._size = 0
         self.begun = False
-        """Whether anything came."""
+        """Whether anything was received."""
 
     @property
     def text(self) -> str:
-        """What came so far."""
+        """The text received so far."""
         return "".join(self._parts)
 
     @property
     def full(self) -> bool:
-        """Whether the answer is longer than any that is wanted."""
+        """Whether the answer exceeds the maximum length."""
         return self._size > _MOST_CHARACTERS
 
     def take(self, piece: str = "") -> None:
-        """Add a piece, and see whether to go on."""
+        """Add a piece, and check whether to continue."""
         self.begun = True
         self._parts.append(piece)
         self._size += len(piece)
         self.look()
 
     def look(self) -> None:
-        """See whether to go on.
+        """Check whether to continue.
 
         Raises:
-            CallFailed: it is too late, or nobody wants the answer any more.
+            CallFailed: it is too late, or the call was cancelled.
         """
         if self._limits.cancelled():
             raise CallFailed(f"{self._name}: given up", FailureKind.STOPPED, billed=True)
@@ -132,7 +132,7 @@ class Watch:
 
 @contextmanager
 def in_words(package: ModuleType, name: str, key: str, limits: Limits) -> Iterator[None]:
-    """Turn whatever an SDK raises into a `CallFailed`, without the key in it."""
+    """Convert whatever an SDK raises into a `CallFailed` that does not contain the key."""
     http = transport(package)
 
     def failed(error: Exception, words: str, kind: FailureKind, **more: Any) -> CallFailed:
@@ -169,7 +169,7 @@ def timeout(package: ModuleType, limits: Limits) -> Any:
 
 
 def hide(text: str, key: str) -> str:
-    """Take a key out of a text.
+    """Remove a key from a text.
 
     Example:
         >>> hide("wrong key sk-123", "sk-123")
@@ -179,7 +179,7 @@ def hide(text: str, key: str) -> str:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return how long a server asks to wait, or none where it does not say.
+    """Return how long a server asks to wait, or None if it does not.
 
     Example:
         >>> retry_after_s({"retry-after": "7"})
@@ -193,7 +193,7 @@ def retry_after_s(headers: Any) -> float | None:
             return None
         if text.strip().replace(".", "", 1).isdigit():
             return float(text)
-        # A date: counted from the server's own, so that no clock of ours matters.
+        # A date: relative to the server's own date, so that our clock does not matter.
         wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers["date"])
         return max(0.0, wait.total_seconds())
     except (ValueError, TypeError, KeyError):

@@ -1,8 +1,8 @@
-"""Anthropic's messages: `anthropic:MODEL`, at Anthropic's own address or what `ANTHROPIC_BASE_URL` names.
+"""Anthropic's Messages API: `anthropic:MODEL`, at Anthropic's own address or at `ANTHROPIC_BASE_URL`.
 
-Covers: streaming, JSON schemas (left out where the model does not take them), prompt caching: what is marked
-stable is cached at the provider, and read from there by later calls that begin alike.
-Does not cover: tools, images, extended thinking's text.
+Covers: streaming, JSON schemas (omitted if the model does not accept them), prompt caching: messages marked stable
+are cached by the provider and reused by later calls with the same prefix.
+Does not cover: tools, images, the text of extended thinking.
 """
 
 import time
@@ -28,7 +28,7 @@ _STOPS: dict[str, Stop] = {
 
 
 def make_anthropic(name: ModelName, settings: Settings, price: Price | None) -> "Messages":
-    """Make a model of Anthropic's."""
+    """Make a provider for an Anthropic model."""
     known = price or price_of(str(name), "anthropic", name.model)
     key = settings.keys.get("anthropic")
     if not key:
@@ -85,7 +85,7 @@ class Messages:
             asked["system"] = system
         read: dict[str, Any] = {}
         written: int | None = None
-        stop = "max_tokens"  # an answer that breaks off was cut
+        stop = "max_tokens"  # an answer that ends early was cut off
         with in_words(self._anthropic, self.name, self._key, limits):
             with self._streams.ask("/v1/messages", asked, watch, limits) as events:
                 for event in events:

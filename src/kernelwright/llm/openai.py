@@ -1,10 +1,10 @@
-"""OpenAI's chat completions, and every server that speaks them: vLLM, SGLang, Ollama, OpenRouter ...
+"""OpenAI's Chat Completions API, and every compatible server: vLLM, SGLang, Ollama, OpenRouter ...
 
-`openai:MODEL` is OpenAI's own, or what `OPENAI_BASE_URL` names; `openrouter:MODEL` is OpenRouter's;
-`local:MODEL@URL` is a server of one's own: it needs no key (one in `LOCAL_API_KEY` is sent) and costs nothing.
+`openai:MODEL` is OpenAI's own, or the server at `OPENAI_BASE_URL`; `openrouter:MODEL` is OpenRouter's;
+`local:MODEL@URL` is the user's own server: it needs no key (one in `LOCAL_API_KEY` is sent) and costs nothing.
 
-Covers: streaming, JSON schemas (left out where the server does not take them), cached tokens as reported.
-Does not cover: the responses API, tools, images.
+Covers: streaming, JSON schemas (omitted if the server does not accept them), cached tokens as reported.
+Does not cover: the Responses API, tools, images.
 """
 
 import time
@@ -29,7 +29,7 @@ _PAID_HOSTS = ("api.openai.com", "api.anthropic.com", "openrouter.ai")
 
 
 def make_openai(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
-    """Make a model of OpenAI's, or of a paid server that speaks its format."""
+    """Make a provider for an OpenAI model, or a paid server with the same format."""
     url = name.base_url or settings.base_urls.get("openai", "")
     if price is None and url and not url.startswith("https://api.openai.com"):
         raise InputError(
@@ -41,13 +41,13 @@ def make_openai(name: ModelName, settings: Settings, price: Price | None) -> "Ch
 
 
 def make_openrouter(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
-    """Make a model of OpenRouter's."""
+    """Make a provider for an OpenRouter model."""
     known = price or price_of(str(name), "openrouter", name.model)
     return ChatCompletions(name, known, key=_key(name, settings), base_url=name.base_url or _OPENROUTER)
 
 
 def make_local(name: ModelName, settings: Settings, price: Price | None) -> "ChatCompletions":
-    """Make a model on a server of one's own; it costs nothing unless a price is given."""
+    """Make a provider for a model on the user's own server; it costs nothing unless a price is given."""
     url = name.base_url or settings.base_urls.get("local", "")
     if not url:
         raise InputError(
@@ -89,7 +89,7 @@ class ChatCompletions:
         self._base_url = (base_url or _OPENAI).rstrip("/")
         self._clock = clock
         self._wish = SchemaWish()
-        # OpenAI's newer models take only the newer name; other servers know only the older.
+        # OpenAI's newer models accept only the newer name; other servers know only the older one.
         self._most = "max_tokens" if base_url else "max_completion_tokens"
 
     def complete(self, messages: Sequence[Message], schema: Schema | None, limits: Limits) -> Completion:
@@ -129,7 +129,7 @@ class ChatCompletions:
                         stop = choice.get("finish_reason") or stop
                     if watch.full:
                         stop = "length"
-                    # The usage comes last, by itself: some servers end nothing after it, nor hang up.
+                    # The usage comes last, on its own: some servers neither end the stream nor close after it.
                     if watch.full or (stop and usage and not chunk.get("choices")):
                         break
             text = hide(watch.end(), self._key)
@@ -138,7 +138,7 @@ class ChatCompletions:
             text=text,
             usage=spent,
             cost_usd=self.price.cost_usd(spent),
-            stop=_STOPS.get(stop or "length", "end"),  # an answer that breaks off was cut
+            stop=_STOPS.get(stop or "length", "end"),  # an answer that ends early was cut off
         )
 
 
@@ -152,5 +152,5 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
 
 
 def counted(messages: Sequence[Message], text: str) -> Usage:
-    """Count the bytes where a server does not report tokens; there are never fewer of them."""
+    """Count bytes if a server does not report tokens: there are never more tokens than bytes."""
     return Usage(input_tokens=sum(len(m.text.encode()) for m in messages), output_tokens=len(text.encode()))

@@ -1,4 +1,4 @@
-"""Request → Candidates and Templates: what should be tried next. One file a proposer."""
+"""Request → Candidates and Templates to try. One file per proposer."""
 
 from ._protocol import Editor, Move, Proposal, Proposer, Reply, Request, Template
 from ._template import SourceTemplate

@@ -1,9 +1,9 @@
-"""An evaluation → what a model or an agent is told of it: enough to fix and improve, nothing of what is hidden.
+"""Evaluation → feedback for a model or an agent: enough to fix and improve a candidate, nothing hidden.
 
-Covers: the compiler's words, the failed check, speedup and its limits on the search workloads, which term of
-the bound binds and how far it is, static evidence, how many cores it kept busy, what profilers counted.
+Covers: compiler messages, the failed check, speedup and its limits on the search workloads, which term of
+the bound binds and how far it is, static evidence, how many cores it kept busy, profiler counters.
 Does not cover: hidden and confirm workloads (only that one failed, and at which check), seeds, tolerances,
-expected values, figures of errors: none of these is in what is returned.
+expected values, error figures: none of these is in the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,38 +29,38 @@ _HEADERS = (".h", ".hpp", ".cuh", ".inl")
 
 @dataclass(frozen=True)
 class Shown:
-    """One candidate as a model sees it."""
+    """One candidate as shown to a model."""
 
     key: str
-    """The candidate's key, to speak of it."""
+    """The candidate's key, to refer to it."""
     language: str
     """Its language."""
     entry: str
     """Its entry."""
     reason: str
-    """What it was meant to try."""
+    """What it was intended to try."""
     sources: tuple[SourceFile, ...]
-    """Its files, headers of ours left out."""
+    """Its files, without Kernelwright's own headers."""
     parameters: Mapping[str, Scalar]
     """The configuration it was rendered with."""
     standing: str
-    """One line: what came of it."""
+    """Its outcome in one line."""
     diagnostics: str
-    """The compiler's words, shortened; empty where it built without any."""
+    """Compiler messages, shortened; empty if there were none."""
     findings: tuple[str, ...]
     """Checks that failed or could not run."""
     times: tuple[str, ...]
-    """A line for each search workload that was timed."""
+    """One line for each timed search workload."""
     evidence: tuple[str, ...]
-    """Static facts and what they hold against it."""
+    """Static facts and the problems they indicate."""
     counters: tuple[str, ...]
-    """What profilers counted, a line for each of them."""
+    """Profiler counters, one line each."""
     works: bool
     """Whether it built and no check failed."""
 
 
 def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
-    """Say what a model may know of an evaluation."""
+    """Return what a model may know about an evaluation."""
     candidate, build = evaluation.candidate, evaluation.build
     built = build.status is BuildStatus.OK
     rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
@@ -82,7 +82,7 @@ def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
 
 
 def shown_sources(sources: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
-    """Return the files to show: not the headers that come with every kernel, and none without end."""
+    """Return the files to show: without the headers included in every kernel, and of limited length."""
     kept = [s for s in sources if not s.path.endswith(_HEADERS)] or list(sources)
     return tuple(
         s if len(s.text) <= _MOST_SOURCE else SourceFile(path=s.path, text=shortened(s.text, _MOST_SOURCE))
@@ -91,7 +91,7 @@ def shown_sources(sources: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
 
 
 def shortened(text: str, most: int) -> str:
-    """Keep the beginning and the end of a text that is too long.
+    """Keep only the beginning and the end of a text that is too long.
 
     Example:
         >>> shortened("abcdefghij", 4)
@@ -154,7 +154,7 @@ def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple
 
 
 def _cores(evaluation: Evaluation, workload: str) -> str:
-    """Say how many cores each variant kept busy: its process's CPU time over the wall clock; nothing on a GPU."""
+    """Describe how many cores each variant kept busy: its process's CPU time over wall time; empty on a GPU."""
     timing = evaluation.timing
     if timing is None or not timing.device.startswith("cpu"):
         return ""

@@ -1,6 +1,6 @@
-"""What a proposer must do: turn a task and what is known of it into candidates and templates.
+"""Interfaces of proposers, which turn a task into candidates and templates, and of editors, which change them.
 
-A proposer starts a search from the task alone. An editor goes on from what was found: a strategy chooses
+A proposer starts a search from the task alone. An editor continues from earlier candidates: a strategy chooses
 a move (which parents, which operator) and an editor carries it out.
 """
 
@@ -28,7 +28,7 @@ class Template(Protocol):
 
     @property
     def name(self) -> str:
-        """For people and for the records."""
+        """Name shown to people and stored in records."""
         ...
 
     @property
@@ -51,90 +51,90 @@ class Template(Protocol):
 
 
 Proposal = Candidate | Template
-"""What a proposer yields: one candidate, or a template for a tuner to explore."""
+"""What a proposer yields: a candidate, or a template for a tuner to explore."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """All that a proposer may know."""
+    """Everything that a proposer may know."""
 
     problem: Problem
     device: Device
     bounds: Sequence[Bound]
     languages: Sequence[str]
-    """Names of the languages asked for, in order of preference, all available."""
+    """Names of the requested languages, in order of preference, all available."""
     history: Sequence[Evaluation] = ()
-    """What was evaluated so far in this run."""
+    """This run's evaluations so far."""
     seed: int = 0
     left_s: Callable[[], float] = lambda: math.inf
-    """Wall seconds left to propose and try; what takes longer is not worth starting."""
+    """Wall seconds left to propose and evaluate; do not start what takes longer."""
     cancelled: Callable[[], bool] = lambda: False
-    """Whether the run was interrupted: an editor that waits for something asks now and then, and gives up."""
+    """Whether the run was interrupted; an editor that waits must poll this and give up."""
     troubled: Callable[[str], None] = lambda _: None
-    """Told why a model gave no answer and is asked again, so that others may go on meanwhile."""
+    """Called with the reason when a model gave no answer and is asked again, so that others can continue."""
     options: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
-    """The run's options, for what a proposer lets its user choose: `agent`, `models` ..."""
+    """The run's options for proposers: `agent`, `models` ..."""
     store: Path | None = None
-    """Folder of the store, for transcripts and costs; none outside a run."""
+    """Folder of the store, for transcripts and costs. None outside a run."""
     calls: Calls | None = None
-    """The ledger of that store over the run's own connection; none where one is to be opened."""
+    """The ledger of that store over the run's connection. None if one has to be opened."""
     run: str = ""
     """The run's id in the store."""
     lessons: Sequence[str] = ()
-    """What earlier runs taught about tasks like this, a sentence each, the most telling first."""
+    """Lessons from earlier runs on similar tasks, one sentence each, the most relevant first."""
     emit: Callable[[str], None] = _LOG.warning
-    """Told, in one line, what whoever reads the run should know of what a proposer left out; logged outside a run."""
+    """Called with a line on what a proposer left out, for the reader of the run; logged outside a run."""
     guidance: str = ""
-    """What whoever writes kernels is told beside the fixed parts of its prompt; advice, however it is worded."""
+    """Advice added to the fixed parts of the kernel writer's prompt."""
 
 
 @runtime_checkable
 class Proposer(Protocol):
-    """One file a proposer; `kernelwright.proposers` entry point.
+    """One file per proposer; `kernelwright.proposers` entry point.
 
-    One with an attribute `waits` that is true is asked in a thread: others go on while whom it asks does not answer.
+    One with a true attribute `waits` is asked in a thread, so others continue while its model or agent is silent.
     """
 
     name: str
 
     def propose(self, request: Request) -> Iterable[Proposal]:
-        """Yield proposals, best first; yields nothing where it has none."""
+        """Yield proposals, best first; nothing if it has none."""
         ...
 
 
 @dataclass(frozen=True)
 class Move:
-    """What a strategy asks of an editor, once."""
+    """One request of a strategy to an editor."""
 
     number: int
-    """Serial within the run, from 0; with the run's seed it fixes all that is random in the move."""
+    """Serial number within the run, from 0; with the run's seed it determines everything random in the move."""
     operator: str
-    """What to do: `draft`, `improve`, `repair`, `merge`, `plan`, `critique`, or another that the editor lists."""
+    """What to do: `draft`, `improve`, `repair`, `merge`, `plan`, `critique`, or another operator of the editor."""
     parents: tuple[Evaluation, ...] = ()
-    """What to change, the main one first; none to start from the task."""
+    """What to change, the main one first; empty to start from the task."""
     inspirations: tuple[Evaluation, ...] = ()
-    """What to show beside the parents."""
+    """What to show in addition to the parents."""
     goal: str = ""
-    """What the strategy wants of it, in words: a hypothesis, a cell to fill, an action of a plan."""
+    """The strategy's goal in words: a hypothesis, a cell to fill, an action of a plan."""
     model: str = ""
-    """The model to ask, where the strategy chooses among several; the editor's own otherwise."""
+    """The model to ask if the strategy chooses among several; else the editor's own."""
     tried: tuple[str, ...] = ()
-    """What was made of the same parents before, a line each with what came of it: not to be made again."""
+    """Earlier candidates made from the same parents and their outcomes, one line each: not to be repeated."""
     sample: int = 0
-    """Which of several answers to the same move: another number is another answer, the same is the same again."""
+    """Index among several answers to the same move: the same number gives the same answer again."""
 
 
 class Reply(Record):
-    """What came of a move; kept on disk before anything in it is evaluated."""
+    """The result of a move; written to disk before anything in it is evaluated."""
 
     proposals: tuple[Candidate | SourceTemplate, ...] = ()
-    """New candidates or templates; none where the move asks for words only, or failed."""
+    """New candidates or templates; empty if the move asks only for notes, or failed."""
     notes: dict[str, JsonValue] = {}
-    """What else was said, by name: `hypotheses`, `critique`, `features`, `rating` ...; strategies read it."""
+    """Other information for strategies, by name: `hypotheses`, `critique`, `features`, `rating` ..."""
     usd: float = 0.0
-    """What it cost."""
+    """Its cost."""
     failure: str = ""
-    """Why there is no proposal where one was asked for, in one line; a failure is data, not an exception."""
+    """Why a requested proposal is missing, in one line; a failure is data, not an exception."""
 
 
 @runtime_checkable
@@ -146,8 +146,8 @@ class Editor(Protocol):
 
     name: str
     operators: Sequence[str]
-    """The operators it knows."""
+    """The operators it supports."""
 
     def edit(self, move: Move, request: Request) -> Reply:
-        """Carry out one move; never raises for what a model or a tool said, only for what the user must fix."""
+        """Carry out one move; raises only for what the user must fix, never for the output of a model or tool."""
         ...

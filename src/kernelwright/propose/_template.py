@@ -1,4 +1,4 @@
-"""A template that is data: source with a mark for each parameter, so that it can be kept and made again."""
+"""A template stored as data: source with a placeholder for each parameter, so that it can be saved and reloaded."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ class SourceTemplate(Record):
     """
 
     name: str
-    """For people and for the records."""
+    """Name shown to people and stored in records."""
     language: str
     """Name of the `Language` that builds it."""
     entry: str
@@ -33,15 +33,15 @@ class SourceTemplate(Record):
     first: Configuration
     """The configuration to try first."""
     sources: tuple[SourceFile, ...]
-    """The files with their marks."""
+    """The files with their placeholders."""
     flags: tuple[str, ...] = ()
-    """Compiler flags beyond the language's own; marks are replaced in them too."""
+    """Compiler flags in addition to the language's own; placeholders are replaced in them too."""
     parents: tuple[str, ...] = ()
     """Keys of the candidates it was made from."""
     proposer: str = "user"
-    """Who proposed it."""
+    """Its proposer."""
     reason: str = ""
-    """Why, in one line."""
+    """Why it was proposed, in one line."""
 
     @model_validator(mode="after")
     def _first_is_in_the_space(self) -> "SourceTemplate":

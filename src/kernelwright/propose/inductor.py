@@ -1,13 +1,13 @@
-"""Harvest what TorchInductor generates for the task as stand-alone candidates that can be edited.
+"""TorchInductor's code for a task → self-contained candidates that can be edited.
 
-A run that starts from these is never worse than `torch.compile`, and whoever proposes next has a correct
+A run that starts from these is never worse than `torch.compile`, and later proposers have a correct
 kernel to change. C++ becomes a candidate of language `cpp` in style `function`: the kernels' text and a
 Python file that allocates and calls them. Triton stays the Python module that Inductor writes.
 
 Covers: the modes `default` and `max-autotune`, every search workload of the task in one candidate.
 Does not cover: sizes other than those harvested (it declares them unsupported); ops with random numbers;
-`freezing`, which folds weights into constants: no contract says that weights never change, and the check
-`weights-followed` rejects a kernel that does not follow them (as a baseline it may be asked for).
+`freezing`, which folds weights into constants: no contract guarantees that weights never change, and the check
+`weights-followed` rejects a kernel that ignores updated weights (as a baseline it may be requested).
 """
 
 import logging
@@ -22,13 +22,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class CompilerProposer:
-    """One candidate a mode; those with the same source are yielded once."""
+    """One candidate per mode; equal sources are yielded once."""
 
     name = "compiler"
     modes = ("default", "max-autotune")
 
     def propose(self, request: Request) -> Iterator[Candidate]:
-        """Yield the harvest of each mode; a mode that fails is logged and left out."""
+        """Yield the candidate of each mode; a mode that fails is logged and skipped."""
         seen = set()
         task = request.problem.task
         if task.contract.backward:

@@ -14,23 +14,23 @@ from ._protocol import Request, Template
 
 _ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
 _Number = tuple[str, int, int | float]
-"""Node, place among its arguments, value."""
+"""Node, argument position, value."""
 
 
 class LibraryProposer:
     """Match the captured graph of a task against every family of kernels.
 
-    A number that follows the sizes (the batch in a mean over it) is read from them: the graph of another workload,
-    made for this where the task has none, tells which numbers do.
+    A number that depends on the sizes (the batch size in a mean over it) is computed from them: comparing with the
+    graph of another workload, made up if the task has only one, shows which numbers do.
 
-    Covers: graphs that one template computes from end to end, several outputs included.
-    Does not cover: graphs that need two kernels; numbers that follow the sizes otherwise than as a product of them.
+    Covers: graphs that one template computes from end to end, including several outputs.
+    Does not cover: graphs that need two kernels; numbers that depend on the sizes other than as their product.
     """
 
     name = "library"
 
     def propose(self, request: Request) -> Iterator[Template]:
-        """Yield the templates in a language that was asked for, most specific first; none for backward tasks."""
+        """Yield the templates in the requested languages, most specific first; none for backward tasks."""
         task = request.problem.task
         if task.contract.backward:
             raise InputError(
@@ -49,12 +49,12 @@ class LibraryProposer:
 
 
 def _ones(workload: Workload) -> int:
-    """Count the sizes of one: there a graph may look like another, an instance norm like a batch norm."""
+    """Count the sizes equal to 1, for which graphs are ambiguous: an instance norm looks like a batch norm."""
     return sum(spec.shape.count(1) for spec in workload.arguments if isinstance(spec, TensorSpec))
 
 
 def _numbers(graph: Graph) -> list[_Number]:
-    """Return the numbers that a graph computes with; a template has those of one workload built in."""
+    """Return the constants of a graph; a template has those of one workload built in."""
     return [
         (node.name, place, argument)
         for node in graph.ops
@@ -69,13 +69,13 @@ def _outside(graph: Graph) -> list[Node]:
 
 
 def _products(node: Node) -> Iterator[tuple[int, ...]]:
-    """Yield every choice of a tensor's dimensions."""
+    """Yield every subset of a tensor's dimensions."""
     for count in range(1, len(node.shape) + 1):
         yield from combinations(range(len(node.shape)), count)
 
 
 def _probed(problem: Problem, workload: Workload, graph: Graph) -> Iterator[Graph]:
-    """Capture at sizes of no other workload, where a number is a product of sizes, or one over it."""
+    """Capture at sizes of no other workload if a number is a product of sizes, or its reciprocal."""
     sizes = {prod(n.shape[d] for d in dims) for n in _outside(graph) for dims in _products(n)}
     if not any(
         value in sizes or (value and 1 / value in sizes) for _, _, value in _numbers(graph) if abs(value) != 1
@@ -92,7 +92,7 @@ def _probed(problem: Problem, workload: Workload, graph: Graph) -> Iterator[Grap
 
 
 def _with_sizes(graph: Graph, others: Sequence[Graph]) -> Graph | None:
-    """Return the graph with nodes of the op `size` for numbers that differ; none where one follows no sizes."""
+    """Return the graph with `size` nodes for the numbers that differ. None if one does not depend on the sizes."""
     numbers = [_numbers(other) for other in others]
     if len({len(found) for found in numbers}) > 1:
         return None
@@ -114,7 +114,7 @@ def _with_sizes(graph: Graph, others: Sequence[Graph]) -> Graph | None:
 
 
 def _size(graphs: Sequence[Graph], values: Sequence[int | float]) -> Node | None:
-    """Return the node of the sizes whose product the values are, graph by graph."""
+    """Return the node of the sizes whose product gives the value in each graph."""
     for tensors in zip(*map(_outside, graphs), strict=True):
         for dims in _products(tensors[0]):
             if all(prod(t.shape[d] for d in dims) == v for t, v in zip(tensors, values, strict=True)):

@@ -1,4 +1,4 @@
-"""Request → Templates: what the compiler makes of the task, in every language that was asked for."""
+"""Request → Templates: the compiler's schedules for the task, in every requested language."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from ._protocol import Request
 
 
 class ScheduleProposer:
-    """Capture, lower and print: no model, no library of kernels.
+    """Capture, lower and print: needs no model and no kernel library.
 
     Covers: what `compiler.schedules` covers.
     Does not cover: gradients; graphs that are native from end to end.

@@ -1,7 +1,7 @@
-"""Editor → Editor: several roles around one operator, as a recipe lays them out.
+"""Editor → Editor: several roles around one operator, as configured by a recipe.
 
-An operator may be prepared by words (a judge, a profiler's reader, a planner), carried out several times from
-different lines of thought, and its proposals read by others before anything is built.
+An operator may be prepared by advice (from a judge, a profiler-reader, a planner), carried out several times with
+different lines of thought, and its proposals reviewed by others before anything is built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,42 +32,42 @@ _WORDS = {
     "risks": "It may be wrong on: {}",
     "summary": "So far: {}",
 }
-"""Notes that go on to the next role, in this order, and how they read."""
+"""Notes passed to the next role, in this order, and their format."""
 
 
 class Steps(Record):
-    """What is done for one operator."""
+    """The steps around one operator."""
 
     first: tuple[str, ...] = ()
-    """Operators that are asked for words before, of the same candidates; each reads what the ones before said."""
+    """Operators asked for advice on the same candidates beforehand; each reads the earlier advice."""
     hint: str = ""
-    """What the operator is told every time, in the words of the recipe, also where it is asked `first`."""
+    """The recipe's hint, passed to the operator every time, also when it is asked `first`."""
     thoughts: tuple[str, ...] = ()
     """Lines of thought; each sample follows one of them, in turn."""
     samples: int = Field(default=1, ge=1)
     """How many times it is carried out."""
     read_by: str = ""
-    """Operator that reads each proposal before it is built; its `correct` is a vote, its `rating` a rank."""
+    """Operator that reviews each proposal before it is built; its `correct` is a vote, its `rating` a rank."""
     looks: tuple[str, ...] = ()
-    """What the readers look at, one after the other; a proposal that is found wrong by one look is dropped."""
+    """What the reviewers examine, sequentially; a proposal found wrong in one look is dropped."""
     votes: int = Field(default=1, ge=1)
-    """How many readers for each look; it is wrong where most of them find it so."""
+    """Number of reviewers per look; the majority decides."""
     keep: int | None = Field(default=None, ge=1)
-    """How many proposals go on, the best rated first; all by default."""
+    """How many proposals to keep, the best rated first; all by default."""
 
 
 class Team:
     """Carries out moves with another editor, step by step.
 
-    Covers: any editor whose replies note what their role says.
-    Does not cover: whether a reader is right: a proposal it drops is not built, and none is accepted for its word.
+    Covers: any editor whose replies contain the role's notes.
+    Does not cover: whether a reviewer is right: a proposal it drops is not built, and none is accepted on its word.
     """
 
     def __init__(self, editor: Editor, steps: Mapping[str, Steps]) -> None:
-        """Put steps around an editor's operators; those that are not named are carried out as they are.
+        """Put steps around an editor's operators; those not named are passed through.
 
         Raises:
-            InputError: a step asks for an operator that the editor does not know.
+            InputError: a step uses an operator that the editor does not support.
         """
         for around, one in steps.items():
             for operator in (*one.first, *([one.read_by] if one.read_by else [])):
@@ -82,7 +82,7 @@ class Team:
         self._steps = dict(steps)
 
     def edit(self, move: Move, request: Request) -> Reply:
-        """Carry out one move and the steps around it; what they cost is in the reply, and so is what they said."""
+        """Carry out one move and the steps around it; the reply includes their cost and notes."""
         steps = self._steps.get(move.operator, Steps())
         words = self._prepare(move, steps, request)
         goal = _lines(move.goal, *words.said, steps.hint)
@@ -103,7 +103,7 @@ class Team:
         )
 
     def _prepare(self, move: Move, steps: Steps, request: Request) -> "_Words":
-        """Ask for words, each role with what was said before it."""
+        """Ask each role for advice, with the earlier advice."""
         words = _Words()
         for operator in steps.first:
             hint = self._steps.get(operator, Steps()).hint
@@ -129,7 +129,7 @@ class Team:
 
 
 class _Words:
-    """What the roles said so far."""
+    """The roles' notes so far."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -151,7 +151,7 @@ class _Words:
 
 
 class _Read:
-    """A proposal and what its readers said."""
+    """A proposal and its reviewers' replies."""
 
     def __init__(self, proposal: Candidate | SourceTemplate, looks: Sequence[Sequence[Reply]] = ()) -> None:
         self.proposal = proposal
@@ -164,13 +164,13 @@ class _Read:
 
 
 def _most_against(replies: Sequence[Reply]) -> bool:
-    """Tell whether most of the readers that answered found it wrong."""
+    """Return whether most of the reviewers that answered found it wrong."""
     said = [r.notes for r in replies if not r.failure]
     return 2 * sum(notes.get("correct") is False for notes in said) > len(said)
 
 
 def _lines(*parts: str) -> str:
-    """Join what there is, a line each."""
+    """Join the non-empty parts, one per line."""
     return "\n".join(filter(None, parts))
 
 
@@ -181,7 +181,7 @@ def _thoughts(steps: Steps) -> list[str]:
 
 
 def _different(replies: Iterable[Reply]) -> list[Candidate | SourceTemplate]:
-    """Return the proposals of all replies, each once."""
+    """Return the proposals of all replies, without duplicates."""
     found: dict[str, Candidate | SourceTemplate] = {}
     for proposal in (p for r in replies for p in r.proposals):
         one = proposal if isinstance(proposal, Candidate) else proposal.render(proposal.default())

@@ -65,7 +65,7 @@ class Block(Record):
     conditions: Conditions = Conditions()
     """Since the block before."""
     phase: str = "measure"
-    """`prescreen`, `screen`, `measure` or `confirm`; `refuter`: on the confirm workload that refused an earlier candidate;
+    """`prescreen`, `screen`, `measure` or `confirm`; `refuter`: the confirm workload that refused an earlier candidate;
     `sizes`: at a size that is none of the task's; `warm` beside a decision on cold caches, never in it."""
     repeated: bool = False
     """Whether it was repeated because its samples were disturbed; kept, marked, not used."""

@@ -1,4 +1,4 @@
-"""What people see of a run: one self-contained HTML file, no network."""
+"""Run → report: one self-contained HTML file that needs no network."""
 
 from ._comparison import render_comparison
 from ._data import ReportData

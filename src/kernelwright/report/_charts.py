@@ -1,4 +1,4 @@
-"""Inline SVG, drawn from figures alone; colours and type come from the page's style sheet."""
+"""Figures → inline SVG charts; colours and fonts come from the page's style sheet."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line with a name: the bound, a baseline."""
+    """A labelled horizontal line: the bound or a baseline."""
 
     name: str
     time_us: float
@@ -31,7 +31,7 @@ class Level:
 
 
 def microseconds(time_us: float) -> str:
-    """Write a time with three significant digits and its unit.
+    """Format a time with three significant digits and its unit.
 
     Example:
         >>> microseconds(1234.5), microseconds(0.5), microseconds(12.34)
@@ -49,7 +49,7 @@ def _digits(value: float) -> str:
 
 
 def timeline(points: Sequence[Point], levels: Sequence[Level]) -> Markup:
-    """Draw every timed candidate over the run's seconds, log time upwards, best-so-far as a step."""
+    """Plot every timed candidate over the run's seconds, with log time upwards and best-so-far as a step line."""
     if not points:
         return Markup("")
     height, left, right, top, bottom = 320, 70, 170, 14, 34
@@ -93,7 +93,7 @@ def timeline(points: Sequence[Point], levels: Sequence[Level]) -> Markup:
 
 
 def intervals(rows: Sequence[tuple[str, float, float, float]], least_effect: float) -> Markup:
-    """Draw a speedup with its interval a row: (name, median, low, high); 1 is the baseline."""
+    """Plot one speedup with its interval per row: (name, median, low, high); 1 is the baseline."""
     if not rows:
         return Markup("")
     step, left, right, top = 34, 280, 90, 8
@@ -138,7 +138,7 @@ def headroom(levels: Sequence[Level]) -> Markup:
 
 
 def counts(rows: Sequence[tuple[str, int]]) -> Markup:
-    """Draw one bar a name, longest first."""
+    """Draw one bar per name, longest first."""
     if not rows:
         return Markup("")
     step, left = 28, 220
@@ -154,7 +154,7 @@ def counts(rows: Sequence[tuple[str, int]]) -> Markup:
 
 def _svg(height: float, parts: Sequence[str], title: str) -> Markup:
     inner = "\n".join(parts)
-    return Markup(  # every piece of text in `parts` is a figure or was escaped where it was put in
+    return Markup(  # every piece of text in `parts` is a figure or already escaped
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">{inner}</svg>'
     )
 
@@ -183,7 +183,7 @@ def _ticks(last: float) -> list[float]:
 
 
 def _spread(heights: Sequence[float], gap: float = 15.0) -> list[float]:
-    """Move labels apart so that none covers another; order and places are kept where they can be."""
+    """Move labels apart so that none overlap; order and positions are kept if possible."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = list(heights)
     for before, after in itertools.pairwise(order):
@@ -192,7 +192,7 @@ def _spread(heights: Sequence[float], gap: float = 15.0) -> list[float]:
 
 
 def _named(text: str, most: int) -> Markup:
-    """Write a name that is cut in its middle where it is too long, and whole where the pointer rests on it.
+    """Shorten a long name in the middle, with the full name as a tooltip.
 
     Example:
         >>> _named("rows=4096,columns=1024", 13)

@@ -1,4 +1,4 @@
-"""Comparison → one HTML file."""
+"""Comparison of recipes → one HTML file."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ._charts import intervals
 
 
 def render_comparison(compared: Comparison, reproduce: str) -> str:
-    """Render a comparison of recipes as one HTML document that loads nothing from anywhere."""
+    """Render a comparison of recipes as one HTML document without external resources."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined
@@ -31,6 +31,6 @@ def render_comparison(compared: Comparison, reproduce: str) -> str:
 
 
 def _row(entry: Entry) -> tuple[str, float, float, float]:
-    """Return a entry's accepted speedup and its limits; 1 where nothing was accepted."""
+    """Return an entry's accepted speedup and its limits; 1 if nothing was accepted."""
     speedup = entry.speedup
     return f"{entry.recipe}, seed {entry.seed}", speedup.median, speedup.at_least, speedup.at_most

@@ -1,4 +1,4 @@
-"""Everything one report tells, gathered from the store before anything is drawn."""
+"""The data of one report, collected from the store before rendering."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportData:
-    """One run, ready to be told."""
+    """One run, ready to be rendered."""
 
     run: Run
     task: Task
@@ -23,16 +23,16 @@ class ReportData:
     """Seconds from the run's start to the end of each evaluation."""
     bounds: Sequence[Bound] = ()
     best: str | None = None
-    """Key of the candidate that was chosen, if one was."""
+    """Key of the chosen candidate, if there is one."""
     speedup: Interval | None = None
-    """The run's own, over all search workloads; native ones count as 1."""
+    """The run's speedup over all search workloads; native ones count as 1."""
     standings: Sequence["Standing"] = ()
-    """What a user gets, workload by workload."""
+    """Standings by workload."""
     stages_s: dict[str, float] = field(default_factory=dict)
-    """Where the time went."""
+    """Seconds by stage."""
     environment: dict[str, str] = field(default_factory=dict)
     reason: str = ""
-    """Why nothing better came of it, as the run's result says; empty where something did."""
+    """Why the run found nothing better, from its result; empty if it did."""
     reproduce: str = ""
     """The command that repeats the run."""
 
@@ -44,12 +44,12 @@ class ReportData:
 
     @property
     def decision(self) -> Decision | None:
-        """The decision the headline states."""
+        """The decision shown in the headline."""
         return self.winner.decision if self.winner else None
 
     @property
     def unfinished(self) -> str:
-        """How a run stands that has not come to its end; nothing where it has, or where it accepted a kernel."""
+        """Status of an unfinished run; empty if it finished or accepted a kernel."""
         ways = {
             RunStatus.RUNNING: "has not ended",
             RunStatus.INTERRUPTED: "was interrupted",
@@ -59,7 +59,7 @@ class ReportData:
 
     @property
     def resumes(self) -> bool:
-        """Whether it was a search, which can go on; a run that judged what was given cannot."""
+        """Whether it was a search, which can be resumed; a run of judgements cannot."""
         return "judged" not in self.run.options
 
     def failures(self) -> list[tuple[str, int]]:
@@ -69,7 +69,7 @@ class ReportData:
 
 
 def failure_kind(evaluation: Evaluation) -> str:
-    """Name what stopped a candidate: the build's status, the failed check, or nothing.
+    """Return what stopped a candidate: the build's status, the failed check, or an empty string.
 
     Example:
         >>> from kernelwright.records import Build, Candidate, SourceFile

@@ -1,4 +1,4 @@
-"""Story → one HTML file."""
+"""Report data → one HTML file."""
 
 import difflib
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ _HEADLINES = {
 
 
 def render(report_data: ReportData) -> str:
-    """Render the report as one HTML document that loads nothing from anywhere.
+    """Render the report as one HTML document without external resources.
 
-    Candidates' sources and messages are hostile text: everything is escaped.
+    Candidates' sources and messages are untrusted text: everything is escaped.
     """
     here = Path(__file__).parent
     environment = jinja2.Environment(
@@ -137,7 +137,7 @@ def _candidate_row(evaluation: Evaluation, at_s: float) -> dict[str, object]:
 
 
 def _title(evaluation: Evaluation) -> str:
-    """Name a candidate by its template and the settings that the template's name does not tell already."""
+    """Return a candidate's title: its template and the settings not already in the template's name."""
     candidate = evaluation.candidate
     name = candidate.template or candidate.proposer
     settings = [f"{k}={v}" for k, v in candidate.parameters.items() if not (isinstance(v, str) and v in name)]

@@ -1,4 +1,4 @@
-"""Decisions → requests: which candidate next, for how long, and which one in the end."""
+"""Decisions → requests: which candidate to try next, for how long, and which one to accept."""
 
 from .editing._editing import make_editors
 from .evaluation._judge import open_judge, recheck

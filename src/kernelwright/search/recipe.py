@@ -12,35 +12,35 @@ from ..propose.team import Steps
 from ..records import Record, Run, Scalar
 
 SETTING = "strategy."
-"""Options of a run that begin so are the strategy's own settings."""
+"""Prefix of the run options that are the strategy's own settings."""
 _SUFFIX = ".toml"
 
 
 class Recipe(Record):
-    """One way to search, as its file says it."""
+    """One search setup, as read from its file."""
 
     name: str
     """The file's name without the suffix."""
     title: str
-    """What it is, in a line."""
+    """One-line description."""
     source: str
     """The system it follows: paper, repository."""
     mechanism: str
-    """What distinguishes it, and is reproduced."""
+    """The distinguishing mechanism that is reproduced."""
     left_out: str
-    """What of the system is not reproduced."""
+    """What is not reproduced from the system."""
     proposers: tuple[str, ...] = ("start",)
-    """What the search begins with."""
+    """Proposers of the initial candidates."""
     strategy: str
     """Name of the strategy that chooses moves."""
     settings: dict[str, Scalar] = {}
     """The strategy's own settings."""
     steps: dict[str, Steps] = {}
-    """Roles around an operator, by operator; a file may name several at once, with spaces between them."""
+    """Steps around an operator, by operator; a file may list several operators, separated by spaces."""
     lessons: bool = False
-    """Whether prompts hold what earlier runs taught."""
+    """Whether prompts include lessons from earlier runs."""
     prompts: Literal["shipped", "evolving"] = "shipped"
-    """Whether the coder's prompt is the shipped one, or the version that did best so far."""
+    """Whether the coder's prompt is the shipped one or the best version so far."""
 
     @field_validator("steps", mode="before")
     @classmethod
@@ -50,7 +50,7 @@ class Recipe(Record):
         return {operator: steps for operators, steps in given.items() for operator in str(operators).split()}
 
     def arguments(self) -> dict[str, Any]:
-        """Return what `kernelwright.optimize` takes for a search by this recipe.
+        """Return the arguments of `kernelwright.optimize` for a search by this recipe.
 
         Example:
             >>> load_recipe("polca").arguments()["strategy"]
@@ -66,17 +66,17 @@ class Recipe(Record):
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Name the recipes that are shipped."""
+    """Return the names of the shipped recipes."""
     folder = files("kernelwright") / "recipes"
     return tuple(sorted(f.name.removesuffix(_SUFFIX) for f in folder.iterdir() if f.name.endswith(_SUFFIX)))
 
 
 def load_recipe(name: str) -> Recipe:
-    """Load a shipped recipe by its name, or any by the path of its file.
+    """Load a shipped recipe by name, or any recipe by the path of its file.
 
     Raises:
         NotFoundError: there is no such recipe or file.
-        InputError: the file is no recipe; the message names the field.
+        InputError: the file is not a recipe; the message names the field.
 
     Example:
         >>> load_recipe("cudaforge").steps["improve"].first

@@ -1,8 +1,8 @@
-"""What coding agents see: an MCP server whose every tool is a command of the command line.
+"""MCP server for coding agents; every tool is a command of the command line.
 
-The judge runs in a process of its own, which the server can kill at any moment; what was judged is in the
-store by then. The server itself imports no torch and runs no code of a task or a candidate. `mcp.py` is the
-server (it needs the official SDK), `_tools.py` what it offers, `guide.md` what an agent reads.
+The judge runs in a separate process, which the server can kill at any moment; finished judgements are already in the
+store. The server itself imports no torch and runs no code of a task or a candidate. `mcp.py` is the server (it
+needs the official SDK), `_tools.py` its tools, `guide.md` the guide for agents.
 """
 
 from ._guide import guide

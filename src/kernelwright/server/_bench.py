@@ -1,4 +1,4 @@
-"""The judge of the task at hand, kept warm between judgements in a process that can be killed."""
+"""The judge of the current task, kept warm between judgements in a process that can be killed."""
 
 import anyio
 from pydantic import JsonValue
@@ -7,27 +7,27 @@ from ._command import Command, Line, OnLine
 
 
 class Bench:
-    """One judge at a time; a judgement for another task closes the one before.
+    """One judge at a time; a judgement for another task closes the previous judge.
 
-    A judgement that is cancelled kills the judge. What was judged is in the store, and the next judgement of
-    the same task goes on with the same run.
+    Cancelling a judgement kills the judge. Finished judgements are in the store, and the next judgement of the same
+    task continues the same run.
     """
 
     def __init__(self, common: tuple[str, ...]) -> None:
-        """Prepare; `common` are the flags that every command is given."""
+        """Prepare; `common` are flags passed to every command."""
         self._common = common
         self._turn = anyio.Lock()
         self._command: Command | None = None
         self._busy = False
         self._task: tuple[str, ...] = ()
         self.run = ""
-        """The run that the judgements belong to; empty before the first."""
+        """The run of the judgements; empty before the first."""
         self.judged = 0
-        """Judgements made for the task at hand."""
+        """Judgements made for the current task."""
 
     @property
     def standing(self) -> dict[str, JsonValue]:
-        """Say what is open."""
+        """Return the current task, run and state of the judge."""
         alive = self._command is not None and self._command.alive
         busy = self._turn.locked()
         state = "judging" if busy else "warm" if alive else "cold"
@@ -37,7 +37,7 @@ class Bench:
     async def judge(
         self, task: tuple[str, ...], candidate: str, *, screen: bool, on_line: OnLine, verbose: bool = False
     ) -> Line:
-        """Judge a candidate; `task` is the task and the flags that go with it."""
+        """Judge a candidate; `task` is the task and its flags."""
         async with self._turn:
             command = await self._opened(task, on_line)
             try:
@@ -76,7 +76,7 @@ class Bench:
         return await command.until(event, follow)
 
     async def close(self) -> None:
-        """Let the judge end, if there is one; where it judges, it dies."""
+        """End the judge, if there is one; a judgement under way is killed."""
         if self._command is not None and not self._busy:
             await self._command.finished()
         await self._drop()

@@ -1,8 +1,8 @@
-"""The command line as a child process: its lines of JSON, its end, and its death when it is no longer wanted.
+"""Runs the command line as a child process: reads its lines of JSON, waits for its end, or kills it.
 
-Covers: a command that is cancelled (its process group dies, and every worker with it), one that fails (its one
-sentence is raised), one that hangs when asked to stop.
-Does not cover: how long a command may take; whoever asked may cancel it.
+Covers: a command that is cancelled (its process group is killed, and every worker with it), one that fails (its
+error sentence is raised), one that hangs when asked to stop.
+Does not cover: a time limit for commands; the caller may cancel them.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ Line = dict[str, JsonValue]
 """One line of a command's output."""
 
 OnLine = Callable[[Line], Awaitable[None]]
-"""Called with every line of a command before its result, and with an empty one while there is none."""
+"""Called with every line of a command before its result, and with an empty one periodically while there is none."""
 
 PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
-"""The program that every tool runs; no file of the folder that it is started in takes the place of a module."""
+"""The program that every tool runs; files in its working directory cannot shadow a module."""
 _HEARTBEAT_S = 2.0
 _MOST_LINE_BYTES = 64 << 20
 _GRACE_S = 10.0
 
 
 class Command:
-    """A running command of ours, asked for JSON."""
+    """A running Kernelwright command with JSON output."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
@@ -43,7 +43,7 @@ class Command:
 
     @classmethod
     async def start(cls, arguments: Sequence[str], *, asks: bool = False) -> "Command":
-        """Start a command in a process group of its own; one that `asks` reads requests from its input."""
+        """Start a command in its own process group; one that `asks` reads requests from its input."""
         return cls(
             await anyio.open_process(
                 [*PROGRAM, *arguments, "--json"],
@@ -57,7 +57,7 @@ class Command:
         """Wait for the next line.
 
         Raises:
-            ToolError: the command says what is wrong, or ended without a word.
+            ToolError: the command reports an error, or ended without output.
         """
         try:
             text = await self._lines.receive_until(b"\n", _MOST_LINE_BYTES)
@@ -77,7 +77,7 @@ class Command:
         return line
 
     async def until(self, event: str, on_line: OnLine) -> Line:
-        """Wait for the line of that event; `on_line` is told of those before it, and now and then of none."""
+        """Wait for the line of that event; `on_line` receives those before it, and periodically an empty one."""
         while True:
             with anyio.move_on_after(_HEARTBEAT_S) as waited:
                 line = await self.line()
@@ -92,14 +92,14 @@ class Command:
             await self._process.stdin.send(json.dumps(request).encode() + b"\n")
 
     async def finished(self) -> None:
-        """Let it come to its end by itself, for as long as that may take; its input, if it has any, ends first."""
+        """Wait for it to end by itself, without a time limit; its input, if any, is closed first."""
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
         with anyio.move_on_after(_GRACE_S):
             await self._process.wait()
 
     async def end(self) -> None:
-        """End it: asked first, killed with its whole group if it does not go."""
+        """End it: ask first, then kill its whole group if it does not exit."""
         with anyio.CancelScope(shield=True):
             if self._process.returncode is None:
                 _signal(self._process.pid, signal.SIGTERM)
@@ -110,7 +110,7 @@ class Command:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self._process.returncode is None
 
 

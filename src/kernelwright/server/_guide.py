@@ -1,4 +1,4 @@
-"""The guide that an agent reads: one page, with all it needs to do the whole job."""
+"""The guide for agents: one page with all they need to do the whole job."""
 
 from importlib.resources import files
 

@@ -1,4 +1,4 @@
-"""What an agent can do: every tool is one command, given by its arguments, and gives back its result."""
+"""The MCP tools: each runs one command with its arguments and returns its result."""
 
 import itertools
 import tempfile
@@ -38,7 +38,7 @@ _MOST_ROWS, _LATEST = 20, 5
 
 
 class Tools:
-    """The tools, and what they keep between calls: one warm judge, and the sources that were handed in."""
+    """The tools and their state between calls: one warm judge, and the submitted sources."""
 
     def __init__(self, store: Path) -> None:
         """Prepare; nothing is started yet."""
@@ -49,40 +49,40 @@ class Tools:
         self._numbers = itertools.count()
 
     def all(self) -> Sequence[Callable[..., Awaitable[Line]]]:
-        """Return every tool, in the order that the work goes."""
+        """Return every tool, in the order of the workflow."""
         return (
             self.describe_task, self.bound, self.profile, self.search_lessons, self.judge, self.submit, self.export,
             self.optimize, self.status, self.list_runs, self.show_run,
         )  # fmt: skip
 
     async def rest(self) -> None:
-        """End the judge that is kept warm; the next judgement starts another."""
+        """End the warm judge; the next judgement starts another."""
         await self._bench.close()
 
     def close(self) -> None:
-        """Remove what was written; nothing is judged after it."""
+        """Remove the written files; nothing is judged after that."""
         self._folder.cleanup()
 
     async def describe_task(
         self, task: Task, ctx: Following, max_elements: MaxElements = None, verbose: Verbose = False
     ) -> Line:
-        """Say what a task computes: reference, search workloads, contract, and the languages to write it in."""
+        """Describe a task: reference, search workloads, contract, and the languages to write it in."""
         more = ("--verbose",) if verbose else ()
         return await self._result(ctx, "describe", *_task(task, max_elements), *more)
 
     async def bound(self, task: Task, ctx: Following, max_elements: MaxElements = None) -> Line:
-        """Say how fast the task could be on this device, by physics, and what binds it."""
+        """Return how fast the task could be on this device, from its measured peaks, and which resource binds it."""
         return await self._rows("bounds", ctx, "bound", *_task(task, max_elements))
 
     async def profile(
         self, task: Task, ctx: Following, max_elements: MaxElements = None, counters: Counters = False
     ) -> Line:
-        """Say where the time of the native op goes, operator by operator, and what profilers count of it."""
+        """Profile the native op: its time by operator, and profiler counters."""
         asked = ("--counters",) if counters else ()
         return await self._result(ctx, "profile", *_task(task, max_elements), *asked)
 
     async def search_lessons(self, query: str, ctx: Following) -> Line:
-        """Find what earlier runs learnt: which edit had which measured effect, in which situation."""
+        """Find lessons of earlier runs: which edit had which measured effect, in which situation."""
         return await self._rows("lessons", ctx, "lessons", "search", query)
 
     async def judge(
@@ -95,9 +95,9 @@ class Tools:
         max_elements: MaxElements = None,
         verbose: Verbose = False,
     ) -> Line:
-        """Verify and time a candidate on the search workloads; quick, and as often as you like.
+        """Verify and time a candidate on the search workloads; quick, call it as often as you like.
 
-        Give `candidate`, or `source` and `file`. Cancel it at any time. What was judged is never judged again.
+        Give `candidate`, or `source` and `file`. Cancel it at any time. The same candidate is never judged twice.
         """
         path = self._path(candidate, source, file)
         return await self._bench.judge(
@@ -114,10 +114,10 @@ class Tools:
         max_elements: MaxElements = None,
         verbose: Verbose = False,
     ) -> Line:
-        """Put a candidate through the whole acceptance: hidden workloads, full timing, confirmation.
+        """Put a candidate through full acceptance: hidden workloads, full timing, confirmation.
 
-        `decision` is `improved` where it may replace the native op; `kernel` is then the folder of its package.
-        Of hidden workloads you learn only which check failed.
+        `decision` is `improved` if it may replace the native op; `kernel` is then the folder of its package.
+        For hidden workloads you learn only which check failed.
         """
         path = self._path(candidate, source, file)
         judged = await self._bench.judge(
@@ -141,12 +141,12 @@ class Tools:
         evaluations: Annotated[int | None, Field(ge=1)] = None,
         max_elements: MaxElements = None,
     ) -> Line:
-        """Let Kernelwright search by itself, with its library of kernels and its tuner; cancel it at any time."""
+        """Let Kernelwright search on its own, with its kernel library and tuner; cancel it at any time."""
         limits = ("--minutes", str(minutes), *(("--evaluations", str(evaluations)) if evaluations else ()))
         return await self._result(ctx, "optimize", *_task(task, max_elements), *limits)
 
     async def status(self, ctx: Following) -> Line:
-        """Say what is open: the task being judged, its run, how many were judged, and the latest runs."""
+        """Return the current state: the task being judged, its run, how many were judged, and the latest runs."""
         *latest, _ = await self._lines(ctx, "runs")
         return {**self._bench.standing, "runs": [*latest[:_LATEST]]}
 
@@ -155,7 +155,7 @@ class Tools:
         return await self._rows("runs", ctx, "runs")
 
     async def show_run(self, run: Run, ctx: Following, top: Annotated[int, Field(ge=1)] = _MOST_ROWS) -> Line:
-        """Show a run: how it stands, its result, and its best candidates with their sources."""
+        """Show a run: its status, its result, and its best candidates with their sources."""
         *evaluations, result = await self._lines(ctx, "show", run)
         return {**result, "evaluations": [*evaluations[:top]]}
 
@@ -181,7 +181,7 @@ class Tools:
         return [*lines, result]
 
     def _path(self, candidate: str, source: str, file: str) -> str:
-        """Return the path of a candidate, writing its source first where that was given."""
+        """Return the path of a candidate, writing its source first if that was given."""
         if bool(candidate) == bool(source):
             raise ToolError("give either `candidate`, a path, or `source` with `file`, its name")
         if candidate:
@@ -201,7 +201,7 @@ def _task(task: str, max_elements: int | None) -> tuple[str, ...]:
 
 
 def _following(ctx: Following) -> OnLine:
-    """Report every line, and that it goes on, as progress; its measure is the seconds since the start."""
+    """Report every line, and that the command is still running, as progress, measured in seconds since the start."""
     begun, words = monotonic(), "starting"
 
     async def follow(line: Line) -> None:

@@ -1,4 +1,4 @@
-"""The MCP server: one tool a command, and one sentence where something is wrong."""
+"""The MCP server: one tool per command, and one-sentence errors."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ describe_task, bound, search_lessons; write a kernel; judge it until it is right
 
 
 class _Server(MCPServer[None]):
-    """An MCP server whose errors are one sentence: what was given, what is expected."""
+    """An MCP server whose errors are one sentence: what was given, and what is expected."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool by its name."""

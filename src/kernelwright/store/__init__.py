@@ -1,8 +1,8 @@
-"""Records on disk: SQLite for what is searched, a folder of blobs for what is large, locks between runs.
+"""Records on disk: SQLite for records that are queried, a folder of blobs for large data, locks between runs.
 
 Covers: a process killed at any moment, several processes on one store, a full or read-only disk.
-After power loss the store is sound and lacks the last moments at most; what a call that costs something was charged
-and answered is flushed to the disk before anything is done with it.
+After power loss the store is consistent and lacks at most the last moments; the charge and answer of a call that
+costs money are flushed to disk before they are used.
 Does not cover: network file systems (SQLite's WAL needs a local one), other users' runs on the same device.
 """
 

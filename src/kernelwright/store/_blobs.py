@@ -1,4 +1,4 @@
-"""Content-addressed bytes: written once, whole or not at all; short ones in the database, long ones in files."""
+"""Content-addressed storage: written once, atomically; short blobs in the database, long ones in files."""
 
 import hashlib
 import os
@@ -9,14 +9,14 @@ from ..errors import NotFoundError, StoreError
 from ._database import Database
 
 _MOST_INSIDE = 100_000
-"""Bytes up to which SQLite reads and writes faster than the file system.
+"""Size in bytes up to which SQLite is faster than the file system.
 Source: sqlite.org, "Internal Versus External BLOBs in SQLite"."""
 
 
 class Blobs:
-    """Immutable bytes, each named by the SHA-256 of its content.
+    """Immutable blobs, each named by the SHA-256 of its content.
 
-    What is kept in a transaction is there if the transaction is, and so is never torn.
+    A blob stored in a transaction exists if the transaction was committed, so it is never partial.
 
     Example:
         >>> import tempfile
@@ -34,7 +34,7 @@ class Blobs:
         self.folder = folder
 
     def put(self, data: bytes) -> str:
-        """Keep the bytes, in the caller's transaction if there is one, and return their name."""
+        """Store the bytes, in the caller's transaction if there is one, and return their name."""
         name = hashlib.sha256(data).hexdigest()
         if len(data) <= _MOST_INSIDE:
             self._database.write("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (name, data))
@@ -46,7 +46,7 @@ class Blobs:
         return name
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of that name; raises `NotFoundError` where there are none."""
+        """Return the bytes of that name; raises `NotFoundError` if there are none."""
         for row in self._database.read("SELECT data FROM blobs WHERE name = ?", (name,)):
             return bytes(row["data"])
         try:
@@ -57,15 +57,15 @@ class Blobs:
             raise StoreError(_sentence(self.folder, error)) from error
 
     def _path(self, name: str) -> Path:
-        """Return where a long blob of that name lies or would lie."""
+        """Return the path of a long blob of that name, whether it exists or not."""
         return self.folder / name[:2] / name[2:]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary neighbour, flush it to the disk, and rename it into place.
+    """Write to a temporary file in the same folder, flush it to disk, and rename it into place.
 
     Raises:
-        OSError: the disk is full or cannot be written; nothing is left behind.
+        OSError: the disk is full or cannot be written; no temporary file is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")

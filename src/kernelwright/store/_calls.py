@@ -1,12 +1,12 @@
-"""What was asked of models and agents, and what it cost: charged before, settled after.
+"""The ledger of calls to models and agents: charged before each call, settled afterwards.
 
-A call is reserved by the most that it can cost, in the transaction that finds that the cap allows it, and
-settled once by what it did cost. What is reserved and not settled counts in full: that is a call under way, or
-one whose process died in the middle of it, which may or may not have been billed.
+A call reserves the most that it can cost, in the transaction that checks the cap, and is settled once at its
+actual cost. An unsettled reservation counts in full: it is a call under way, or one whose process died during
+it, which may or may not have been billed.
 
-Covers: threads and processes at once on one cap; a process killed at any moment; a resumed run; power loss,
-for calls that cost something.
-Does not cover: a provider that bills more than the most that was worked out.
+Covers: concurrent threads and processes on one cap; a process killed at any moment; a resumed run; power loss,
+for calls that cost money.
+Does not cover: a provider that bills more than the computed maximum.
 """
 
 import json
@@ -27,22 +27,22 @@ _CHARGED = "COALESCE(SUM(COALESCE(usd, reserved_usd)), 0)"
 
 @dataclass(frozen=True)
 class Call:
-    """One call, as it stands in the ledger."""
+    """One call in the ledger."""
 
     who: str
     """The model or agent."""
     purpose: str
-    """What it was asked for."""
+    """Purpose of the call."""
     reserved_usd: float
-    """The most that it could cost."""
+    """The most that it can cost."""
     usd: float | None
-    """What it cost; none while it is not settled."""
+    """Its cost. None until settled."""
     usage: Mapping[str, int]
     """Tokens by kind."""
 
 
 class Calls(Resource):
-    """The ledger of a store, for any number of threads.
+    """The ledger of a store; thread-safe.
 
     Example:
         >>> import tempfile
@@ -52,13 +52,13 @@ class Calls(Resource):
     """
 
     def __init__(self, folder: Path, database: Database | None = None) -> None:
-        """Open the ledger in the store of that folder, over a connection of its own unless one is lent."""
+        """Open the ledger in the store at that folder, with its own connection unless one is given."""
         self._lent = database is not None
         self._database = database or Database(folder / "kernelwright.db")
         self._blobs = Blobs(self._database, folder / "blobs")
 
     def close(self) -> None:
-        """Close a connection of its own; a second time does nothing."""
+        """Close the ledger's own connection; a second call does nothing."""
         if not self._lent:
             self._database.close()
 
@@ -76,7 +76,7 @@ class Calls(Resource):
         """Charge the most that a call can cost and return its number.
 
         Raises:
-            SpentError: with it the run would have spent more than `cap_usd`.
+            SpentError: with this call the run would exceed `cap_usd`.
         """
         with self._database.transaction(flushed=usd > 0) as connection:
             if cap_usd is not None:
@@ -92,7 +92,7 @@ class Calls(Resource):
     def settle(
         self, call: int, usd: float, *, usage: Mapping[str, int] | None = None, reply: str | None = None
     ) -> None:
-        """Write what a call cost and what came of it; a second time changes nothing."""
+        """Record a call's cost and result; a second call changes nothing."""
         with self._database.transaction(flushed=usd > 0) as connection:
             kept = None if reply is None else self._blobs.put(reply.encode())
             connection.execute(
@@ -101,14 +101,14 @@ class Calls(Resource):
             )
 
     def reply(self, run: str, key: str) -> str | None:
-        """Return what was answered to the same question in this run, or none."""
+        """Return the answer to the same question in this run, or None."""
         rows = self._database.read(
             "SELECT reply FROM calls WHERE run = ? AND key = ? AND reply IS NOT NULL LIMIT 1", (run, key)
         )
         return self._text(rows[0]["reply"]) if rows else None
 
     def spent_usd(self, run: str) -> float:
-        """Return what a run has spent, reservations that were never settled included."""
+        """Return what a run has spent, including unsettled reservations."""
         return float(self._database.read(f"SELECT {_CHARGED} FROM calls WHERE run = ?", (run,))[0][0])
 
     def of_run(self, run: str) -> list[Call]:
@@ -120,7 +120,7 @@ class Calls(Resource):
         ]
 
     def transcript(self, run: str) -> list[dict[str, JsonValue]]:
-        """Return what was said in a run, in order: `who`, `purpose`, `request` and `reply` (none: no answer)."""
+        """Return a run's calls in order: `who`, `purpose`, `request` and `reply` (None: no answer)."""
         rows = self._database.read("SELECT * FROM calls WHERE run = ? ORDER BY id", (run,))
         return [
             {

@@ -1,4 +1,4 @@
-"""One SQLite file: connection, transactions, migrations, and errors in words."""
+"""One SQLite file: connection, transactions, migrations, and readable errors."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -13,26 +13,26 @@ BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction."""
 
 _MOST_PAGES = 8_000
-"""Pages of the log at which it is moved into the file: 32 MB, some three hundred proposals."""
+"""Pages of the write-ahead log that trigger a checkpoint: 32 MB, about three hundred proposals."""
 
 Value = str | int | float | bytes | None
-"""What a column holds."""
+"""Value of a column."""
 
 
 class Database:
-    """A connection in WAL mode that takes the write lock before it reads what it will change.
+    """A connection in WAL mode that takes the write lock before it reads data that it will change.
 
-    `synchronous=NORMAL`: a commit survives the death of the process, and the file stays sound whatever
-    happens. After power loss the last commits may be gone, each as a whole, but for those up to the last that was
-    flushed; a flush at every commit would disturb what is being timed. So would moving the log into the file every
-    few dozen proposals, which flushes twice: it waits for more, or for the last connection to close.
+    `synchronous=NORMAL`: a commit survives the death of the process, and the file always stays consistent. After
+    power loss the commits since the last flush may be gone, each as a whole; a flush at every commit would disturb
+    timings. So would a checkpoint every few dozen proposals, which flushes twice: it waits for more, or for the last
+    connection to close.
 
-    Threads take turns on the one connection, a transaction each: two connections of a process would wait for each
-    other by sleeping, and read again what the other wrote.
+    Threads share the connection, one transaction at a time: two connections in a process would wait for each other
+    by sleeping, and reread what the other wrote.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, made where there is none."""
+        """Open the file, creating it if needed."""
         self.path = path
         self._turn = RLock()
         with self._in_words():
@@ -52,16 +52,16 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Close the connection; a second time does nothing."""
+        """Close the connection; a second call does nothing."""
         with self._turn:
             self._connection.close()
 
     @contextmanager
     def transaction(self, *, flushed: bool = False) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock; commit at the end, or roll everything back.
+        """Hold the write lock; commit at the end, or roll everything back on an error.
 
         Args:
-            flushed: Whether the commit, and all before it, is to outlast power loss.
+            flushed: Whether the commit, and all before it, must survive power loss.
         """
         with self._turn, self._in_words():
             if flushed:
@@ -77,7 +77,7 @@ class Database:
                     self._connection.execute("PRAGMA synchronous=NORMAL")
 
     def write(self, sql: str, values: Sequence[Value] = ()) -> None:
-        """Carry out one statement, in the transaction under way if there is one, else in one of its own."""
+        """Execute one statement, in the current transaction if there is one, else in its own."""
         with self._turn, self._in_words():
             self._connection.execute(sql, values)
 

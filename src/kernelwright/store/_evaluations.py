@@ -1,4 +1,4 @@
-"""Evaluations on disk: each kept once, with its raw samples, and linked to every run that used it."""
+"""Evaluations on disk: each stored once, with its raw samples, and linked to every run that used it."""
 
 import json
 import sqlite3
@@ -15,26 +15,26 @@ _NAME = "(candidate, task, device, toolchain, harness, stage)"
 
 @dataclass(frozen=True)
 class EvaluationKey:
-    """What makes an evaluation the same: change any of these and it is made anew."""
+    """Identity of an evaluation: a change of any field requires a new evaluation."""
 
     candidate: str
     task: str
     device: str
     toolchain: str
     harness: str
-    """Version of the judge and its baseline."""
+    """Version of the judge and its baselines."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has used of its budget, counted from what is on disk."""
+    """A run's use of its budget, computed from the store."""
 
     evaluations: int = 0
-    """Candidates evaluated, cached ones not counted."""
+    """Candidates evaluated, without cached ones."""
     cached: int = 0
     """Candidates whose evaluation came from the store."""
     elapsed_s: float = 0.0
-    """Wall seconds while it ran."""
+    """Wall seconds of the run."""
     device_s: float = 0.0
     """Seconds that the device was held."""
 
@@ -42,7 +42,7 @@ class Spent:
 def save(
     database: Database, blobs: Blobs, run: str, key: EvaluationKey, evaluation: Evaluation, elapsed_s: float
 ) -> None:
-    """Keep an evaluation and count it for the run, in one transaction; saying it twice changes nothing."""
+    """Store an evaluation and count it for the run, in one transaction; idempotent."""
     with database.transaction() as connection:
         candidate = blobs.put(evaluation.candidate.to_json().encode())
         timing = blobs.put(evaluation.timing.to_json().encode()) if evaluation.timing else None
@@ -67,7 +67,7 @@ def _save_candidate(connection: sqlite3.Connection, candidate: Candidate, blob: 
 def _save_evaluation(
     connection: sqlite3.Connection, key: EvaluationKey, evaluation: Evaluation, timing: str | None
 ) -> tuple[str, ...]:
-    """Keep an evaluation, unless something is known already, and return what names it."""
+    """Store an evaluation, unless one is known already, and return its key."""
     record = evaluation.model_dump(mode="json", exclude={"candidate", "timing", "cached"})
     name = (key.candidate, key.task, key.device, key.toolchain, key.harness, evaluation.stage)
     connection.execute(
@@ -81,7 +81,7 @@ def _save_evaluation(
 
 
 def lookup(database: Database, blobs: Blobs, key: EvaluationKey) -> Evaluation | None:
-    """Return what is known under the key, from whichever run went furthest; `unknown` is not knowledge."""
+    """Return the evaluation under the key from the run that went furthest; `unknown` ones do not count."""
     rows = database.read(
         "SELECT e.*, c.blob AS blob, 1 AS cached FROM evaluations e JOIN candidates c ON c.key = e.candidate "
         "WHERE (e.candidate, e.task, e.device, e.toolchain, e.harness) = (?, ?, ?, ?, ?) "
@@ -92,7 +92,7 @@ def lookup(database: Database, blobs: Blobs, key: EvaluationKey) -> Evaluation |
 
 
 def of_run(database: Database, blobs: Blobs, run: str) -> list[Evaluation]:
-    """Return one evaluation for each candidate of a run, as far as it went, in the order first seen."""
+    """Return one evaluation per candidate of a run, its furthest, in the order first seen."""
     rows = database.read(
         f"SELECT e.*, r.blob AS blob, r.cached AS cached, r.ordinal AS ordinal, {_FURTHEST} AS far "
         "FROM run_evaluations r JOIN evaluations e ON e.id = r.evaluation WHERE r.run = ? ORDER BY r.ordinal",
@@ -107,7 +107,7 @@ def of_run(database: Database, blobs: Blobs, run: str) -> list[Evaluation]:
 
 
 def spent(database: Database, run: str) -> Spent:
-    """Count what a run has used: each candidate once, whatever the stages it went through."""
+    """Count what a run has used: each candidate once, regardless of its stages."""
     rows = database.read(
         "SELECT MAX(r.cached) AS cached, SUM(CASE WHEN r.cached THEN 0 ELSE "
         "json_extract(e.record, '$.device_s') END) AS device_s FROM run_evaluations r "
@@ -124,7 +124,7 @@ def spent(database: Database, run: str) -> Spent:
 
 
 def candidate(database: Database, blobs: Blobs, key: str) -> Candidate:
-    """Return the candidate of that key, or of the one key that begins so."""
+    """Return the candidate of that key, or of the only key with that prefix."""
     rows = database.read("SELECT blob FROM candidates WHERE substr(key, 1, ?) = ? LIMIT 2", (len(key), key))
     if len(rows) != 1:
         raise NotFoundError(f"{'no candidate is' if not rows else 'several candidates are'} called {key!r}")
@@ -140,5 +140,5 @@ def _restore(blobs: Blobs, row: sqlite3.Row) -> Evaluation:
 
 
 def _upgraded(timing: dict[str, object]) -> dict[str, object]:
-    """Return a stored timing in today's terms: early ones call their variants `legs`. Blobs never change on disk."""
+    """Return a stored timing in the current format: early ones call variants `legs`. Blobs on disk never change."""
     return {"variants" if name == "legs" else name: value for name, value in timing.items()}

@@ -1,8 +1,8 @@
-"""What a run's strategy asked, heard and was told, in order: enough to bring it back to where it stood.
+"""The journal of a run's strategy: its moves, replies and reported candidates in order, to restore its state.
 
-Covers: replies written from any thread the moment they are there; a process killed at any moment.
-Does not cover: a reply that was under way when the process died, its move is carried out again; lines that were noted
-and followed by none, which are brought about again by those before them.
+Covers: replies written from any thread as soon as they arrive; a process killed at any moment.
+Does not cover: a reply under way when the process died, whose move is carried out again; trailing lines that were only
+noted, which are recomputed from the lines before them.
 """
 
 import json
@@ -21,15 +21,15 @@ class Entry:
     """One line of a journal."""
 
     kind: str
-    """`ask`, `reply`, `heard` or `tell`; `prompts` and `guidance` where prompts evolve; `agent` what one proposed."""
+    """`ask`, `reply`, `heard` or `tell`; `prompts` and `guidance` if prompts evolve; `agent` for an agent proposal."""
     number: int | None
-    """The move's number, for `guidance` the meta-step's; none where the line is of neither."""
+    """The move's number, for `guidance` the meta-step's. None if the line belongs to neither."""
     record: dict[str, JsonValue]
-    """What there is to keep, by name."""
+    """The line's data, by name."""
 
 
 class Journal:
-    """The journal of one run, for any number of threads; lines are only ever added.
+    """The journal of one run; append-only and thread-safe.
 
     Example:
         >>> import tempfile
@@ -47,7 +47,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path, run: str, database: Database | None = None) -> None:
-        """Open the journal in the store of that folder, over a connection of its own unless one is lent."""
+        """Open the journal in the store at that folder, with its own connection unless one is given."""
         self._lent = database is not None
         self._database = database or Database(folder / "kernelwright.db")
         self._lock = Lock()
@@ -55,7 +55,7 @@ class Journal:
         self._noted: list[tuple[str, int | None, str]] = []
 
     def close(self) -> None:
-        """Write what was noted, and close a connection of its own; a second time does nothing."""
+        """Write noted lines, and close the journal's own connection; a second call does nothing."""
         with self._lock:
             try:
                 self._write()
@@ -64,13 +64,13 @@ class Journal:
                     self._database.close()
 
     def add(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
-        """Add a line; it is on disk when this returns, and all that was noted before."""
+        """Add a line; it and all lines noted before are on disk when this returns."""
         with self._lock:
             self._noted.append((kind, number, json.dumps(record)))
             self._write()
 
     def note(self, kind: str, number: int | None, record: Mapping[str, JsonValue]) -> None:
-        """Add a line that follows from those before it; it is on disk with the next that is added."""
+        """Add a line that follows from those before it; it is written together with the next added line."""
         with self._lock:
             self._noted.append((kind, number, json.dumps(record)))
 

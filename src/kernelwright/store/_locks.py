@@ -1,4 +1,4 @@
-"""Locks between processes, by `flock`: the kernel lets go of them however their holder dies."""
+"""Locks between processes, based on `flock`: the kernel releases them however their holder dies."""
 
 import fcntl
 import json
@@ -15,14 +15,13 @@ from ..errors import BusyError, StoreError
 
 _POLL_S = 0.05
 _ROOM = 2048
-"""Bytes that a run's lock takes from the beginning, so that its last words need no room on a disk that is full."""
+"""Bytes preallocated in a run's lock file, so that its final message fits even on a full disk."""
 
 
 class DeviceLock:
-    """One timing section at a time on one device, across runs and stores.
+    """Allows one timing section at a time on a device, across runs and stores.
 
-    It is held while something is timed and not while something is built. A thread that holds it may
-    take it again.
+    It is held while timing, not while building. Reentrant within a thread.
 
     Covers: all runs of this user on this machine.
     Does not cover: other users, containers with their own file system, anything that is not Kernelwright.
@@ -44,11 +43,11 @@ class DeviceLock:
         """Hold the device.
 
         Args:
-            on_wait: Told once, in a sentence, if another run has it.
-            left_s: Seconds left to wait, asked now and then.
+            on_wait: Called once with a sentence if another run holds it.
+            left_s: Seconds left to wait, polled.
 
         Raises:
-            BusyError: another run has it, and no time is left.
+            BusyError: another run holds it, and no time is left.
         """
         if self._depth:
             yield
@@ -82,16 +81,16 @@ class DeviceLock:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that holds a run, or held it last."""
+    """The process that holds a run, or last held it."""
 
     pid: int
-    """Its number."""
+    """Its process id."""
     ticks: int
-    """When it started, in ticks since the machine did; with the number this names one process only."""
+    """Its start time in ticks since boot; together with the id it identifies the process uniquely."""
     since: str
-    """When it took the run, UTC, ISO 8601."""
+    """When it acquired the run, UTC, ISO 8601."""
     words: str = ""
-    """Why it ended, where it could say so here and not in the store."""
+    """Why it ended, if it could record that only here and not in the store."""
 
     @classmethod
     def here(cls) -> "Owner":
@@ -101,12 +100,12 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; another process with its number is another."""
+        """Whether it is still running; a different process with the same id does not count."""
         return _started(self.pid) == self.ticks
 
 
 class RunLock:
-    """Says that a run is going on, for as long as its process lives, and whose it was after that."""
+    """Marks a run as running while its process lives, and records its last owner after that."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.path = folder / f"{run}.lock"
@@ -114,7 +113,7 @@ class RunLock:
 
     @contextmanager
     def hold(self) -> Iterator[Owner | None]:
-        """Hold the run and yield who held it before; raises `StoreError` where another process has it."""
+        """Hold the run and yield its previous owner; raises `StoreError` if another process holds it."""
         file = _open(self.path)
         try:
             if not _try(file):
@@ -127,11 +126,11 @@ class RunLock:
             os.close(file)
 
     def leave(self, words: str) -> None:
-        """Say in the lock itself why the run ended: for a store that cannot be written; it must be held."""
+        """Record in the lock file why the run ended, if the store cannot be written; the lock must be held."""
         _write(self._file, replace(Owner.here(), words=words))
 
     def held(self) -> bool:
-        """Tell whether some process holds the run now; a child that outlived its owner does not count."""
+        """Return whether a process holds the run now; a child that outlived its owner does not count."""
         if not self.path.exists():
             return False
         file = _open(self.path)
@@ -142,7 +141,7 @@ class RunLock:
             os.close(file)
 
     def owner(self) -> Owner | None:
-        """Return who holds the run or held it last; none where nobody did, or had room to sign."""
+        """Return the current or last owner. None if there was none, or the disk was full."""
         if not self.path.exists():
             return None
         file = _open(self.path)
@@ -163,7 +162,7 @@ class RunLock:
 
 
 def _started(pid: int) -> int:
-    """Return when a process started, in ticks since the machine did; -1 where there is none, or it is a zombie."""
+    """Return a process's start time in ticks since boot; -1 if there is no such process, or it is a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -172,7 +171,7 @@ def _started(pid: int) -> int:
 
 
 def _write(file: int, owner: Owner) -> None:
-    """Write who holds a run into its lock, in the room it has; it is held in any case."""
+    """Write the owner into a run's lock file, in the preallocated space; the lock is held in any case."""
     line = json.dumps(asdict(replace(owner, words=owner.words[: _ROOM // 8])))
     with suppress(OSError):
         os.pwrite(file, line.encode().ljust(_ROOM), 0)
@@ -205,7 +204,7 @@ def _try(file: int) -> bool:
 
 
 def _sign(file: int) -> None:
-    """Say who holds it, where the disk has room for that; it is held in any case."""
+    """Write the holder's name if the disk has space; the lock is held in any case."""
     with suppress(OSError):
         os.ftruncate(file, 0)
         os.pwrite(file, str(os.getpid()).encode(), 0)

@@ -1,6 +1,6 @@
-"""The schema, as a list of steps; a store's `user_version` says how many it has taken.
+"""The database schema as a list of migrations; a store's `user_version` is the number applied.
 
-A step, once released, never changes: a new one is added at the end.
+A released migration never changes: new ones are added at the end.
 """
 
 import sqlite3
@@ -62,7 +62,7 @@ def _journal(connection: sqlite3.Connection) -> None:
 
 
 def _blobs(connection: sqlite3.Connection) -> None:
-    # Those of older stores lie in files and stay there.
+    # Blobs of older stores are in files and stay there.
     connection.execute("CREATE TABLE blobs (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
 
 

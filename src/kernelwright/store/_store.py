@@ -1,4 +1,4 @@
-"""The store: what a run leaves behind, enough to go on after any death and to recompute every figure."""
+"""The store: everything a run records, enough to resume it after any failure and to recompute every figure."""
 
 import json
 import secrets
@@ -32,15 +32,15 @@ class Store(Resource):
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        """Open the store in the folder, making it if there is none; by default the settings' own."""
+        """Open the store in the folder, creating it if needed; by default the folder from the settings."""
         self.folder = Path(folder) if folder is not None else Settings.from_environment().store
         self._database = Database(self.folder / "kernelwright.db")
         self.blobs = Blobs(self._database, self.folder / "blobs")
         self.calls = Calls(self.folder, self._database)
-        """The ledger, over the store's own connection."""
+        """The ledger, using the store's connection."""
 
     def close(self) -> None:
-        """Close the store; a second time does nothing."""
+        """Close the store; a second call does nothing."""
         self._database.close()
 
     def create_run(
@@ -52,7 +52,7 @@ class Store(Resource):
         seed: int,
         options: dict[str, Scalar | tuple[Scalar, ...]] | None = None,
     ) -> Run:
-        """Begin a run and return its record."""
+        """Create a run and return its record."""
         now = datetime.now(UTC)
         run = Run(
             id=f"{now:%y%m%d-%H%M%S}-{secrets.token_hex(3)}",
@@ -77,7 +77,7 @@ class Store(Resource):
     def finish_run(
         self, run: str, status: RunStatus, result: Mapping[str, JsonValue] | None = None, *, reason: str = ""
     ) -> None:
-        """Write how a run ended, why where it did not end well, and, where there is one, its result."""
+        """Record how a run ended, the reason if it did not end normally, and its result if there is one."""
         record = self.run(run).model_copy(update={"status": status, "reason": reason})
         text = None if result is None else json.dumps(result)
         with self._database.transaction() as connection:
@@ -87,12 +87,12 @@ class Store(Resource):
             )
 
     def runs(self) -> list[Run]:
-        """Return every run, the newest first, whatever the clock said."""
+        """Return every run, the newest first, in order of creation and not of the clock."""
         rows = self._database.read("SELECT record FROM runs ORDER BY rowid DESC")
         return [Run.from_json(row["record"]) for row in rows]
 
     def run(self, name: str) -> Run:
-        """Return the run of that id, or of the one id that begins so; `last` is the newest."""
+        """Return the run of that id, or of the only id with that prefix; `last` is the newest."""
         if name == "last":
             rows = self._database.read("SELECT record FROM runs ORDER BY rowid DESC LIMIT 1")
         else:
@@ -105,7 +105,7 @@ class Store(Resource):
         return Run.from_json(rows[0]["record"])
 
     def result(self, run: str) -> dict[str, JsonValue] | None:
-        """Return the result that a run ended with, or none while it has none."""
+        """Return the result of a run, or None if it has none yet."""
         rows = self._database.read("SELECT result FROM runs WHERE id = ?", (run,))
         if not rows or rows[0]["result"] is None:
             return None
@@ -113,21 +113,21 @@ class Store(Resource):
         return result
 
     def journal(self, run: str) -> Journal:
-        """Return the journal of a run, over the store's own connection."""
+        """Return the journal of a run, using the store's connection."""
         return Journal(self.folder, run, self._database)
 
     def run_lock(self, run: str) -> RunLock:
-        """Return the lock that says whether a run is going on."""
+        """Return the lock that shows whether a run is running."""
         return RunLock(self.folder / "locks", run)
 
     def ending(self, run: Run) -> tuple[RunStatus, str]:
-        """Return how a run stands and why it ended, seen to where its process could not say so in the store."""
+        """Return a run's status and why it ended, also if its process could not record that in the store."""
         if run.status is not RunStatus.RUNNING or self.run_lock(run.id).held():
             return run.status, run.reason
         return RunStatus.INTERRUPTED, death_of(self.run_lock(run.id).owner())
 
     def task(self, key: str) -> Task:
-        """Return the task of that key; raises `NotFoundError` where no run had it."""
+        """Return the task of that key; raises `NotFoundError` if no run had it."""
         rows = self._database.read("SELECT record FROM tasks WHERE key = ?", (key,))
         if not rows:
             raise NotFoundError(f"no task in {self.folder} has the key {key!r}")
@@ -148,23 +148,23 @@ class Store(Resource):
     def save_evaluation(
         self, run: str, key: EvaluationKey, evaluation: Evaluation, *, elapsed_s: float
     ) -> None:
-        """Keep an evaluation and count it for the run, at once or not at all; twice changes nothing."""
+        """Store an evaluation and count it for the run, atomically; idempotent."""
         _evaluations.save(self._database, self.blobs, run, key, evaluation, elapsed_s)
 
     def evaluations(self, run: str) -> list[Evaluation]:
-        """Return one evaluation a candidate, as far as it went, in the order first seen."""
+        """Return one evaluation per candidate, its furthest, in the order first seen."""
         return _evaluations.of_run(self._database, self.blobs, run)
 
     def lookup(self, key: EvaluationKey) -> Evaluation | None:
-        """Return what any run found under the key, marked `cached`; none where it is not known yet."""
+        """Return any run's evaluation under the key, marked `cached`. None if there is none yet."""
         return _evaluations.lookup(self._database, self.blobs, key)
 
     def spent(self, run: str) -> Spent:
-        """Count what a run has used of its budget."""
+        """Return what a run has used of its budget."""
         return _evaluations.spent(self._database, run)
 
     def keep(self, kind: str, origin: str, records: Mapping[str, str]) -> None:
-        """Keep records of a kind by their keys, in place of those that the same origin left before."""
+        """Store records of a kind by key, replacing those that the same origin stored before."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM kept WHERE kind = ? AND origin = ?", (kind, origin))
             connection.executemany(
@@ -173,17 +173,17 @@ class Store(Resource):
             )
 
     def kept(self, kind: str) -> list[str]:
-        """Return every record of a kind, in the order they were kept."""
+        """Return every record of a kind, in the order stored."""
         rows = self._database.read("SELECT record FROM kept WHERE kind = ? ORDER BY rowid", (kind,))
         return [row["record"] for row in rows]
 
     def candidate(self, key: str) -> Candidate:
-        """Return a candidate by its key or an unambiguous beginning of it."""
+        """Return a candidate by its key or an unambiguous prefix of it."""
         return _evaluations.candidate(self._database, self.blobs, key)
 
 
 def death_of(owner: Owner | None) -> str:
-    """Say why a run ended whose process is gone and left it as going on.
+    """Explain why a run ended whose process is gone without recording an end.
 
     Example:
         >>> death_of(None)

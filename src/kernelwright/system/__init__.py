@@ -1,1 +1,1 @@
-"""What the services use of the operating system: deadlines, Landlock, resources that are closed."""
+"""Operating system services: deadlines, Landlock, resources closed by a `with` block."""

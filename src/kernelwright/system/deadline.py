@@ -1,8 +1,8 @@
-"""Stop what this process does itself when its time is up: a user's reference runs here, and may hang.
+"""Stops code in this process when its time is up, for example a user's reference that hangs.
 
-Covers: Python code in the main thread, sleeping and waiting included, whatever it catches of `Exception`.
-Does not cover: other threads, where nothing is stopped; one call into compiled code, which ends first; what
-runs in other processes has deadlines of its own.
+Covers: Python code in the main thread, including sleeping and waiting, even if it catches `Exception`.
+Does not cover: other threads, where nothing is stopped; a call into compiled code, which finishes first; other
+processes, which have their own deadlines.
 """
 
 import math
@@ -17,12 +17,12 @@ _LEAST_S = 1e-3
 
 
 class _TimeUp(BaseException):
-    """Passes every `except Exception` on its way out."""
+    """Not caught by `except Exception`."""
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Do what is inside for so many seconds at most; an outer deadline that comes first holds.
+    """Limit the block to so many seconds; an earlier outer deadline takes precedence.
 
     Raises:
         TimeoutError: time was up.
@@ -45,7 +45,7 @@ def deadline(seconds: float) -> Iterator[None]:
 
     def stop(signum: int, frame: FrameType | None) -> None:
         del signum, frame
-        if inside:  # an alarm that comes while this block is left must not end the process
+        if inside:  # an alarm that arrives while the block is exiting must not end the process
             raise _TimeUp
 
     before = signal.signal(signal.SIGALRM, stop)

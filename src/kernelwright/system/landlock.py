@@ -1,6 +1,6 @@
-"""Landlock: file access by path, TCP, and signals beyond the process's own domain, with no privilege.
+"""Landlock: unprivileged limits on file access by path, TCP, and signals outside the process's own domain.
 
-It holds what is made of strangers' code: workers, and the compilers that read its source.
+It confines processes that handle untrusted code: workers, and the compilers that read its source.
 
 Covers: reading and writing outside the given paths, TCP (ABI 4), signals and abstract sockets to processes
 outside (ABI 6), tracing processes outside.
@@ -26,13 +26,13 @@ _CONFIGURATION = (
     "/etc/OpenCL", "/etc/nsswitch.conf",
 )  # fmt: skip
 _PACKAGES = ("site-packages", "dist-packages")
-"""Folders of installed packages; an environment may take in those of another."""
+"""Folders of installed packages; an environment may include those of another."""
 _DEVICES = ("/sys/devices/system", "/sys/fs/cgroup")
 _GPU_FILES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm", "/proc/driver/nvidia")
 
 
 def readable_paths() -> tuple[str, ...]:
-    """Name what the code of strangers needs to read: the system, Python, its packages, and this package."""
+    """Return the paths that untrusted code needs to read: the system, Python, its packages, and this package."""
     python = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     python |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     python |= {path for path in sys.path if Path(path).name in _PACKAGES}
@@ -41,18 +41,18 @@ def readable_paths() -> tuple[str, ...]:
 
 
 def graphics_nodes() -> tuple[str, ...]:
-    """Name the device files of GPUs, which their drivers read and write."""
+    """Return the device files of GPUs, which their drivers read and write."""
     return tuple(str(path) for kind in ("nvidia*", "dri*", "kfd") for path in Path("/dev").glob(kind))
 
 
 def gpu_paths() -> tuple[str, ...]:
-    """Name the device nodes and driver files of the GPUs that are present."""
+    """Return the device nodes and driver files of the GPUs that are present."""
     nodes = graphics_nodes()
     return present((*nodes, *_GPU_FILES)) if nodes else ()
 
 
 def present(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Name those that exist."""
+    """Return the paths that exist."""
     return tuple(path for path in paths if Path(path).exists())
 
 
@@ -66,15 +66,15 @@ class _PathBeneath(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """Return the kernel's Landlock ABI; 0 where it has none."""
+    """Return the kernel's Landlock ABI version; 0 if it has none."""
     found: int = _syscall(_CREATE, None, ctypes.c_size_t(0), 1)
     return max(0, found)
 
 
 def close_files(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> bool:
-    """Leave this thread, and what it starts, only these paths; returns whether the kernel agreed to all of it.
+    """Restrict this thread and what it starts to these paths; return whether the kernel enforces all of it.
 
-    Of folders that are only listed the names can be read, as far down as they go, and nothing else.
+    Of `listed` folders only the file names can be read, at any depth, and nothing else.
     """
     version = landlock_version()
     if version < 1:

@@ -1,4 +1,4 @@
-"""Resources that a `with` block closes."""
+"""Base class of resources closed by a `with` block."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -20,7 +20,7 @@ class Resource(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held; a second time does nothing."""
+        """Release what is held; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self

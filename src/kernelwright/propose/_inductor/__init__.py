@@ -1,4 +1,4 @@
-"""TorchInductor's output code → candidates. `_harvest` gets the code, `_rewrite` makes it stand alone."""
+"""TorchInductor's output code → candidates. `_harvest` gets the code, `_rewrite` makes it self-contained."""
 
 from ._harvest import DEADLINE_S, Generated, HarvestError, harvest
 from ._rewrite import rewrite

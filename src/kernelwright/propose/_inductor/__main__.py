@@ -13,7 +13,7 @@ from ._harvest import Generated, HarvestError, Order
 
 
 def main() -> int:
-    """Compile what standard input orders; everything that compilers print goes to standard error."""
+    """Compile the order on standard input; everything that compilers print goes to standard error."""
     answer, sys.stdout = sys.stdout, sys.stderr
     order = Order.from_json(sys.stdin.read())
     try:
@@ -71,7 +71,7 @@ def _functional(
 
 
 def _flags() -> tuple[str, ...]:
-    """Ask Inductor how it compiles C++ here; paths inside torch's folder are made relative to it."""
+    """Return Inductor's C++ compiler flags; paths inside torch's folder are made relative to it."""
     from torch._inductor.cpp_builder import CppTorchOptions
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 

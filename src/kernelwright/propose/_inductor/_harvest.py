@@ -1,4 +1,4 @@
-"""Run torch.compile on a task's reference in a process of its own and keep the code it writes."""
+"""Runs torch.compile on a task's reference in a separate process and returns the code it generates."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ DEADLINE_S = 240.0
 
 
 class HarvestError(Exception):
-    """No code came of it; the message says why."""
+    """No code was generated; the message explains why."""
 
 
 class Order(Record):
-    """What the harvesting process is told, on its standard input."""
+    """Input of the harvesting process, on its standard input."""
 
     task: Task
     workload: Workload
@@ -28,10 +28,10 @@ class Order(Record):
 
 
 class Generated(Record):
-    """What the harvesting process answers, on its standard output."""
+    """Output of the harvesting process, on its standard output."""
 
     code: str
-    """TorchInductor's Python module with the kernels in it."""
+    """TorchInductor's Python module, which contains the kernels."""
     flags: tuple[str, ...]
     """Compiler flags of its C++ kernels; `@torch` stands for torch's folder."""
     inputs: tuple[str, ...]
@@ -42,7 +42,7 @@ def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DE
     """Compile the reference on one workload and return the generated code.
 
     Raises:
-        HarvestError: the compiler failed, took longer than the deadline, or wrote several graphs.
+        HarvestError: the compiler failed, exceeded the deadline, or produced several graphs.
     """
     settings = Settings.from_environment()
     with subprocess.Popen(
@@ -69,7 +69,7 @@ def harvest(task: Task, workload: Workload, mode: str, *, deadline_s: float = DE
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Kill the process with all that it started; its compilers run in its group."""
+    """Kill the process and everything it started; its compilers run in its process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""Cut Inductor's module into kernels and the code that calls them, and join several workloads."""
+"""Splits Inductor's module into kernels and the code that calls them, and joins several workloads."""
 
 import ast
 import re
@@ -41,25 +41,25 @@ def run(*arguments):
     return results[0] if len(results) == 1 else tuple(results)
 '''
 _NATIVE = ("mm", "addmm", "bmm", "baddbmm", "convolution")
-"""Inductor's extern kernels that are torch functions of the same name and arguments."""
+"""Inductor's extern kernels that are torch functions with the same name and arguments."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One workload's share: its kernels by name, and the function that calls them."""
+    """One workload's part: its kernels by name, and the function that calls them."""
 
     kernels: dict[str, tuple[list[str], str]]
     call: str
     names: dict[str, str]
-    """The statements that give torch's things the names which `call` may use, by name."""
+    """By name: the statements that bind the torch names used in `call`."""
     inputs: list[tuple[tuple[int, ...], tuple[int, ...], str]]
 
 
 def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
-    """Make one candidate of what was generated for each search workload.
+    """Make one candidate from the code generated for all search workloads.
 
     Raises:
-        HarvestError: the code is not of a form that can be cut apart.
+        HarvestError: the code is not in a form that can be split.
     """
     if any("async_compile.triton" in g.code for g in generated):
         return _triton(generated, mode)
@@ -113,7 +113,7 @@ def _cut(code: str) -> _Part:
 
 
 def _names(tree: ast.Module) -> dict[str, str]:
-    """Read what the module imports, and what of torch it gives a short name."""
+    """Read the module's imports and its short names for torch objects."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -136,7 +136,7 @@ def _order(statement: str) -> tuple[bool, str]:
 
 
 def _body(code: str, function: ast.FunctionDef) -> str:
-    """Return the function's lines, comments too, without their indentation."""
+    """Return the function's lines, including comments, without indentation."""
     first, last = function.body[0].lineno, function.end_lineno
     return textwrap.dedent("\n".join(code.splitlines()[first - 1 : last]))
 
@@ -183,7 +183,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _triton(generated: Sequence[Generated], mode: str) -> Candidate:
-    """Keep each module as Inductor wrote it and choose by the inputs' sizes."""
+    """Keep each module as Inductor wrote it and choose among them by the inputs' sizes."""
     modules = [SourceFile(path=f"workload_{i}.py", text=g.code) for i, g in enumerate(generated)]
     calls = [
         f"    {tuple(_input_specs(ast.parse(g.code)))!r}: workload_{i}.call," for i, g in enumerate(generated)

@@ -1,10 +1,10 @@
 """Move → Reply by a coding agent: a program that reads, writes, runs commands and asks our judge.
 
-_protocol.py        what an adapter must do; claude.py, codex.py, command.py: one file an agent
+_protocol.py        the adapter interface; claude.py, codex.py, command.py: one file per agent
 _choice.py          which agent, and whether it can be started
-_workspace.py       the folder it works in, and what of it must stay as it was
-_queue.py           how it asks for a judgement; _judge.py: who answers, outside
-_attempt.py         one agent at work: its deadline, its end, its transcript
+_workspace.py       the folder it works in, and which of its files must not change
+_queue.py           how it requests a judgement; _judge.py: answers from outside the workspace
+_attempt.py         one running agent: its deadline, its end, its transcript
 editor.py           one move; proposer.py: a first draft
 """
 

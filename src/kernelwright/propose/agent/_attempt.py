@@ -1,10 +1,10 @@
-"""One agent at work: started, served by the judge, ended, and what it said kept without secrets.
+"""Runs one agent: starts it, serves its requests to the judge, ends it, and keeps its output without secrets.
 
-Where bubblewrap is here the agent sees the machine read-only, but for its workspace and its own settings, and
-neither the store nor other processes; its end is the end of everything it started.
+If bubblewrap is available, the agent sees the machine read-only, except its workspace and its own settings, and
+neither the store nor other processes; when it ends, everything it started ends too.
 
-Covers: deadlines, interrupts, agents that fork, detach themselves, print without end, or crash.
-Does not cover: the network, which an agent needs; files that the user can read, where the agent looks for them;
+Covers: deadlines, interrupts, agents that fork, detach themselves, print endlessly, or crash.
+Does not cover: the network, which an agent needs; files that the user can read, if the agent looks for them;
 without bubblewrap also files that the user can write, and the store.
 """
 
@@ -23,7 +23,7 @@ from typing import Literal
 import psutil
 
 MARK = "KERNELWRIGHT_WORKSPACE"
-"""Variable by which an agent's processes are known wherever they went."""
+"""Environment variable that identifies an agent's processes, even detached ones."""
 _POLL_S = 0.05
 _MOST_OUTPUT_BYTES = 64 << 20
 _KEY = re.compile(
@@ -31,7 +31,7 @@ _KEY = re.compile(
 )
 _LEAST_SECRET = 8
 _VIEW = ("--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc", "--unshare-pid")
-"""What bubblewrap is told to let an agent see: all of the machine, read-only, and no process but its own."""
+"""Bubblewrap's arguments for an agent's view: the whole machine, read-only, and only its own processes."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Attempt:
     """How an agent's work ended."""
 
     ended: Literal["done", "deadline", "interrupted", "output"]
-    """`output`: it printed more than is kept and was killed."""
+    """`output`: it printed more than the limit and was killed."""
     code: int
     """Exit code; negative: the signal that ended it."""
     output: str
-    """What it said, without secrets."""
+    """Its output, without secrets."""
 
 
 def run_agent(
@@ -56,16 +56,16 @@ def run_agent(
     interrupted: Callable[[], bool],
     serve: Callable[[Callable[[], bool]], None],
 ) -> Attempt:
-    """Run an agent to its end, or kill it and all it started.
+    """Run an agent to its end, or kill it and everything it started.
 
     Args:
         command: Its command line.
         workspace: The folder it works in.
-        environment: All the variables it gets.
-        secrets: What must not stand in its transcript.
-        deadline_s: Wall seconds that it has.
+        environment: All its environment variables.
+        secrets: Strings that must not appear in its transcript.
+        deadline_s: Its wall seconds.
         interrupted: Whether the run was interrupted.
-        serve: Called again and again to answer what it asks; given what says when to stop.
+        serve: Called repeatedly to answer its requests, with a function that returns whether to stop.
     """
     ends = time.monotonic() + deadline_s
     log = workspace.parent / "output"
@@ -98,7 +98,7 @@ def run_agent(
 def confined(
     command: Sequence[str], workspace: Path, *, hidden: Sequence[Path], writable: Sequence[Path]
 ) -> list[str]:
-    """Put bubblewrap around a command: all read-only but the workspace and what is writable, and some hidden."""
+    """Wrap a command in bubblewrap: all read-only except the workspace and writable paths, and some paths hidden."""
     line = [shutil.which("bwrap") or "bwrap", *_VIEW, "--die-with-parent"]
     for folder in hidden:
         line += ["--tmpfs", str(folder.resolve())]
@@ -109,7 +109,7 @@ def confined(
 
 
 def can_confine() -> bool:
-    """Tell whether bubblewrap is here and works."""
+    """Return whether bubblewrap is installed and works."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return False
@@ -121,7 +121,7 @@ def can_confine() -> bool:
 
 
 def scrubbed(text: str, secrets: Sequence[str]) -> str:
-    """Take secrets out of a text: those that are known, and what looks like a key.
+    """Remove secrets from a text: the known ones, and anything that looks like a key.
 
     Example:
         >>> scrubbed("key hunter2hunter2, sk-abcdefghijklmnop", ["hunter2hunter2"])
@@ -134,7 +134,7 @@ def scrubbed(text: str, secrets: Sequence[str]) -> str:
 
 
 def _kill(process: "subprocess.Popen[bytes]", workspace: Path) -> None:
-    """Kill the agent's process group, then whatever still carries its mark, until nothing new appears."""
+    """Kill the agent's process group, then every process that carries its mark, until none is left."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

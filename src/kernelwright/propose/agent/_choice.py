@@ -1,4 +1,4 @@
-"""A run's options → the agent they name, and whether it can be started at all."""
+"""A run's options → the agent they name, and whether it can be started."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from ._protocol import Agent, Job
 from .command import Command
 
 PROMPT = "Read README.md in this folder and do the job it describes, to its end, without asking anything."
-"""What an agent is told."""
+"""The prompt of an agent."""
 _AGENTS = Registry("agents", "agent")
 
 
 def make_agent(name: str) -> Agent:
-    """Make an agent by its name; what is no name of one is taken as a command line.
+    """Make an agent by name; an unknown name is taken as a command line.
 
     Raises:
         NotFoundError: there is neither an agent nor a program of that name.
@@ -33,12 +33,12 @@ def make_agent(name: str) -> Agent:
 
 
 def check_agent(options: Mapping[str, Scalar | tuple[Scalar, ...]], usd: float | None) -> None:
-    """See that the agent of a run can be started, before anything is spent.
+    """Check that the agent of a run can be started, before anything is spent.
 
     Raises:
         NotFoundError: there is no such agent.
-        MissingToolError: its program is not here.
-        InputError: it cannot be held to the cap on money.
+        MissingToolError: its program is missing.
+        InputError: it cannot enforce the cap on money.
     """
     agent = make_agent(name_of(options))
     see_program(agent, agent.command(Job(PROMPT, Path())))
@@ -51,7 +51,7 @@ def name_of(options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> str:
 
 
 def see_program(agent: Agent, command: Sequence[str]) -> None:
-    """Raise a `MissingToolError` where an agent's program is not here."""
+    """Raise a `MissingToolError` if an agent's program is missing."""
     if shutil.which(command[0]) is None:
         raise MissingToolError(
             f"agent {agent.name!r} is not here: no program {command[0]!r} on the PATH; install it and log in, or name "
@@ -60,7 +60,7 @@ def see_program(agent: Agent, command: Sequence[str]) -> None:
 
 
 def see_cap(agent: Agent, usd: float | None) -> None:
-    """Raise an `InputError` where an agent cannot be held to a cap."""
+    """Raise an `InputError` if an agent cannot enforce a cap."""
     if usd is not None and not agent.says_usd:
         raise InputError(
             f"agent {agent.name!r} does not say what it costs, so it cannot be held to --usd {usd:g}; "

@@ -1,7 +1,7 @@
-"""Our judge for an agent's questions: a process of our own program outside the workspace, with the run's task.
+"""Answers an agent's judgement requests with a Kernelwright process outside the workspace, on the run's task.
 
-Covers: a judge that hangs or dies (it is killed, and a question is answered with why); too many questions.
-Does not cover: what is told beyond `kernelwright judge --screen`, which says nothing of hidden workloads.
+Covers: a judge that hangs or dies (it is killed, and the request is answered with the reason); too many requests.
+Does not cover: more than `kernelwright judge --screen` reports, which reveals nothing of hidden workloads.
 """
 
 import contextlib
@@ -19,33 +19,33 @@ from typing import Any
 from ...system.resources import Resource
 
 PROGRAM = (sys.executable, "-P", "-m", "kernelwright")
-"""The program that judges; no file of the folder that it is started in takes the place of a module."""
+"""The judge's command line; files in its working directory cannot shadow a module."""
 
 _POLL_S = 0.1
 Answer = dict[str, Any]
-"""What the judge says, as it is told to the agent."""
+"""The judge's answer as the agent receives it."""
 
 
 class Judge(Resource):
-    """Screens candidates for one agent, a fixed number of times; started when it is first asked."""
+    """Screens candidates for one agent, a limited number of times; started on the first request."""
 
     def __init__(self, program: Sequence[str], arguments: Sequence[str], *, most: int) -> None:
-        """Prepare.
+        """Prepare; the process starts on the first request.
 
         Args:
             program: The program to run.
-            arguments: What `judge` is given besides the candidate.
-            most: How many questions are answered.
+            arguments: Arguments of `judge` other than the candidate.
+            most: How many requests are answered.
         """
         self._line = [*program, "judge", *arguments, "-", "--json"]
         self._most = most
         self._process: subprocess.Popen[bytes] | None = None
         self._said: queue.Queue[bytes] = queue.Queue()
         self.judged = 0
-        """Questions that were answered so far."""
+        """Requests answered so far."""
 
     def ask(self, candidate: Path, stop: Callable[[], bool]) -> Answer:
-        """Screen what lies in a folder; gives up, and kills the judge, as soon as `stop` says so."""
+        """Screen the candidate in a folder; gives up and kills the judge as soon as `stop` returns true."""
         if self.judged >= self._most:
             return {
                 "event": "error",
@@ -60,7 +60,7 @@ class Judge(Resource):
         return self._answer(stop)
 
     def close(self) -> None:
-        """Kill the judge, if there is one."""
+        """Kill the judge if it is running."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""What an adapter must do: say how an agent is started, and read from what it said what it cost."""
+"""The adapter interface of an agent: its command line, and how to read its cost from its output."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,28 +9,28 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class Job:
-    """What an agent is started for."""
+    """The job of an agent."""
 
     prompt: str
-    """What it is told; the rest is in the workspace's README.md."""
+    """Its prompt; the rest is in the workspace's README.md."""
     workspace: Path
     """The folder it works in."""
     usd: float | None = None
-    """The most it may cost; none is no limit."""
+    """The most it may cost. None means no limit."""
     model: str = ""
-    """The model to use; the agent's own choice where it is empty."""
+    """The model to use; the agent's own choice if empty."""
 
 
 @dataclass(frozen=True)
 class Spend:
-    """What an agent's work cost and why it failed, as far as it says."""
+    """An agent's cost and failure, as far as it reports them."""
 
     usd: float | None = None
-    """Money; none where it does not say."""
+    """Money. None if not reported."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens by kind."""
     failure: str = ""
-    """What it says went wrong, such as a key that is not valid; empty where it says nothing."""
+    """The reported error, such as an invalid key; empty if none."""
 
 
 @runtime_checkable
@@ -38,25 +38,25 @@ class Agent(Protocol):
     """One coding agent; `kernelwright.agents` entry point, a class or function that takes nothing."""
 
     name: str
-    """For people and for the records."""
+    """Name shown to people and stored in records."""
     says_usd: bool
-    """Whether its output says what it cost, and it keeps to `Job.usd`."""
+    """Whether its output reports its cost and it enforces `Job.usd`."""
     environment: Sequence[str]
-    """Variables that it is given, as patterns: `ANTHROPIC_*`. Its keys are among them, nobody else's."""
+    """Environment variables it receives, as patterns: `ANTHROPIC_*`. They include its own keys, and no others."""
     home: Sequence[str]
-    """Files and folders below the home folder that it writes: its settings and sessions."""
+    """Files and folders in the home folder that it writes: its settings and sessions."""
 
     def command(self, job: Job) -> list[str]:
         """Return the command line."""
         ...
 
     def spend(self, output: str) -> Spend:
-        """Read from its output what it cost and what went wrong; nothing where there is nothing to read."""
+        """Read its cost and failure from its output; empty if it has none."""
         ...
 
 
 def json_lines(output: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of an output that are JSON objects, whatever else is between them.
+    """Yield the lines of an output that are JSON objects, skipping everything else.
 
     Example:
         >>> list(json_lines('starting\\n{"type": "result"}\\n[1]\\n{broken'))
@@ -73,6 +73,6 @@ def json_lines(output: str) -> Iterator[dict[str, Any]]:
 
 
 def tokens(usage: object) -> dict[str, int]:
-    """Return the counts in a usage object, whatever else is in it."""
+    """Return the counts in a usage object, ignoring everything else."""
     counted = usage.items() if isinstance(usage, dict) else ()
     return {str(n): c for n, c in counted if isinstance(c, int) and not isinstance(c, bool) and c >= 0}

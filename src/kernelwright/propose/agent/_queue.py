@@ -1,6 +1,6 @@
-"""How an agent asks for a judgement: files in two folders, which work in any sandbox the agent brings.
+"""An agent's requests for judgements: files in two folders, which work in any sandbox of the agent.
 
-Covers: links, devices, pipes and huge files in place of a request; folders that are replaced while it runs.
+Covers: links, devices, pipes and huge files instead of a request; folders that are replaced while it runs.
 Does not cover: an agent that fills the disk.
 """
 
@@ -17,7 +17,7 @@ _MOST_FILES = 16
 
 
 class Queue:
-    """The two folders, held open from before the agent starts, so that what lies at their paths later is nothing."""
+    """The two folders, opened before the agent starts, so that replacing them at their paths has no effect."""
 
     def __init__(self, workspace: Path) -> None:
         for folder in (ASKED, ANSWERED):
@@ -34,9 +34,9 @@ class Queue:
         os.close(self._answered)
 
     def requests(self) -> Iterator[tuple[str, dict[str, str] | None]]:
-        """Yield and remove every request: its name and the files to judge, none where it is no request.
+        """Yield and remove every request: its name and the files to judge, or None if it is not a valid request.
 
-        One that is still being written has a name with a dot in front.
+        A request still being written has a name that starts with a dot.
         """
         for name in sorted(os.listdir(self._asked)):  # noqa: PTH208
             if name.endswith(".json") and not name.startswith("."):
@@ -46,7 +46,7 @@ class Queue:
                 yield name, files
 
     def answer(self, name: str, text: str) -> None:
-        """Leave the answer to a request, whole or not at all; nothing if the agent is in the way."""
+        """Write the answer to a request atomically; does nothing if the agent obstructs it."""
         with contextlib.suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with os.fdopen(os.open(f".{name}", flags, 0o644, dir_fd=self._answered), "w") as file:
@@ -61,11 +61,11 @@ class Queue:
 
 
 def read_plain(name: str, folder: int) -> str:
-    """Read a plain file of text, no link and not too large, from an open folder.
+    """Read a plain text file, not a link and not too large, from an open folder.
 
     Raises:
-        OSError: it is no such file.
-        ValueError: it is too large, or no text.
+        OSError: it is not a plain file.
+        ValueError: it is too large, or not text.
     """
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:

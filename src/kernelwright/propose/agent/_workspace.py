@@ -1,4 +1,4 @@
-"""The folder that an agent works in: what it is told, what it may change, and what it leaves.
+"""The folder that an agent works in: its instructions, the files it may change, and the result it leaves.
 
 Covers: harness files edited, replaced or removed (the result is void); links, devices and huge files left as
 candidates (refused).
@@ -27,7 +27,7 @@ _SOURCES = (".py", ".cpp", ".cc", ".cxx", ".cu", ".cl", ".wgsl", ".h", ".hpp", "
 
 
 class Workspace:
-    """A folder made for one move, and the hashes of what must stay as it is."""
+    """A folder made for one move, and the hashes of the files that must not change."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class Workspace:
         minutes: float,
         told: Sequence[str],
     ) -> None:
-        """Write it.
+        """Write the folder.
 
         Args:
             folder: An empty folder.
             move: What to do.
-            request: What is known; of its task only what a writer of kernels is told.
+            request: The request; of its task only what a kernel writer may know.
             judgements: How often the agent may ask the judge.
-            minutes: How long it has.
-            told: What is to be said of the parents, one text each.
+            minutes: Its time limit.
+            told: Feedback on the parents, one text each.
         """
         self.folder = folder
         task = request.problem.task
@@ -69,16 +69,16 @@ class Workspace:
         self._harness = {name: _digest(text.encode()) for name, text in files.items()}
 
     def edited(self) -> tuple[str, ...]:
-        """Name the harness files that are not what they were."""
+        """Return the names of harness files that were changed."""
         return tuple(
             name for name, digest in self._harness.items() if _digest_of(self.folder, name) != digest
         )
 
     def left(self) -> dict[str, str]:
-        """Return the plain files that lie in `candidate/`, by name.
+        """Return the plain files in `candidate/`, by name.
 
         Raises:
-            TaskError: there is none, or something else lies there.
+            TaskError: there is none, or there is something else.
         """
         folder = self.folder / CANDIDATE
         try:
@@ -99,10 +99,10 @@ class Workspace:
 
 
 def candidate_of(files: dict[str, str], task: Task, scratch: Path) -> Candidate:
-    """Make the candidate of some files; they are only read, never run.
+    """Make a candidate from files; they are only read, never run.
 
     Raises:
-        TaskError: they are no candidate.
+        TaskError: they do not form a candidate.
     """
     scratch.mkdir(parents=True)
     for name, text in files.items():
@@ -112,7 +112,7 @@ def candidate_of(files: dict[str, str], task: Task, scratch: Path) -> Candidate:
 
 
 def idea_of(files: dict[str, str]) -> str:
-    """Return the first line of what the agent says of its kernel; empty where it says nothing."""
+    """Return the first line of the agent's description of its kernel; empty if there is none."""
     return next((line.strip() for line in files.get(IDEA, "").splitlines() if line.strip()), "")[:_MOST_IDEA]
 
 
@@ -124,7 +124,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def _start(move: Move, task: Task) -> Sequence[SourceFile]:
-    """Return what lies in `candidate/` at first: the parent, or the kernel that the task starts from."""
+    """Return the initial files of `candidate/`: the parent, or the kernel that the task starts from."""
     return move.parents[0].candidate.sources if move.parents else task.start
 
 

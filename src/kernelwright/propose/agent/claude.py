@@ -1,4 +1,4 @@
-"""Claude Code, without a terminal.
+"""Claude Code, non-interactively.
 
 Source: code.claude.com, "CLI reference" and "Run Claude Code programmatically".
 """
@@ -10,9 +10,9 @@ from ._protocol import Job, Spend, json_lines, tokens
 
 
 class Claude:
-    """`claude --print`; its last line, of type `result`, says what it cost and how it ended.
+    """`claude --print`; its last line, of type `result`, reports its cost and how it ended.
 
-    Does not cover: the turn in which `--max-budget-usd` is reached, which it ends before it stops.
+    Does not cover: the turn in which `--max-budget-usd` is reached, which it finishes before it stops.
     """
 
     name = "claude"
@@ -46,7 +46,7 @@ class Claude:
 
 
 def _failure(result: Mapping[str, Any]) -> str:
-    """Return what a result says went wrong: its words or errors, else its kind, such as `error_max_budget_usd`."""
+    """Return the failure of a result: its text or errors, else its subtype, such as `error_max_budget_usd`."""
     kind = str(result.get("subtype") or "")
     failed = bool(result.get("is_error")) or kind.startswith("error")
     errors = result.get("errors")

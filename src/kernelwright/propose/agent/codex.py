@@ -1,4 +1,4 @@
-"""Codex, without a terminal.
+"""Codex, non-interactively.
 
 Source: developers.openai.com/codex, "Non-interactive mode".
 """
@@ -10,7 +10,7 @@ from ._protocol import Job, Spend, json_lines, tokens
 
 
 class Codex:
-    """`codex exec --json`; every completed turn says how many tokens it took, and none what it cost."""
+    """`codex exec --json`; every completed turn reports its tokens, but not its cost."""
 
     name = "codex"
     says_usd = False
@@ -24,7 +24,7 @@ class Codex:
         return [*line, job.prompt]
 
     def spend(self, output: str) -> Spend:
-        """Add up the tokens of all turns, and take the words of what failed last and was not got over.
+        """Add up the tokens of all turns, and return the last error that was not recovered from.
 
         Example:
             >>> turn = '{"type": "turn.completed", "usage": {"input_tokens": 5, "output_tokens": 2}}'

@@ -1,4 +1,4 @@
-"""Any other agent: a command line of the user's."""
+"""Any other agent, given as a command line."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from ._protocol import Job, Spend
 
 
 class Command:
-    """Runs a command in the workspace. `{prompt}` in it stands for what the agent is told.
+    """Runs a command in the workspace. `{prompt}` in it is replaced by the prompt.
 
     Covers: agents that need no key, or have theirs in files that they may read.
-    Does not cover: what it costs; such an agent is not started under a cap on money.
+    Does not cover: its cost; such an agent is not started under a cap on money.
 
     Example:
         >>> from pathlib import Path
@@ -31,6 +31,6 @@ class Command:
         return [word.replace("{prompt}", job.prompt) for word in self._words]
 
     def spend(self, output: str) -> Spend:
-        """Say nothing: such a command has no known way of telling."""
+        """Return an empty cost: such a command has no known way of reporting it."""
         del output
         return Spend()

@@ -1,4 +1,4 @@
-"""Move → Reply by a coding agent in a workspace of its own."""
+"""Move → Reply by a coding agent in its own workspace."""
 
 import json
 import tempfile
@@ -21,20 +21,20 @@ from ._queue import Queue
 from ._workspace import Workspace, candidate_of, idea_of
 
 _MOST_SAID = 300
-"""Characters kept of what an agent says went wrong."""
+"""Most characters kept of an agent's error message."""
 _MINUTES, _JUDGEMENTS = 15.0, 20
 _PASSED = ("PATH", "HOME", "USER", "LANG", "LC_*", "TERM", "SHELL", "TZ", "SSL_CERT_*", "*_PROXY", "*_proxy")
 
 
 class AgentEditor:
-    """Carries out moves by a coding agent: `draft`, `improve`, `repair`.
+    """Carries out moves with a coding agent: `draft`, `improve`, `repair`.
 
-    The run's options name it: `agent` (`claude`, `codex`, or a command line), `agent_minutes` and
-    `agent_judgements`, for each move. What it leaves is a candidate like any other; what it was told by the judge
-    while it worked is in the store, so that nothing is judged twice.
+    The run's options name the agent, `agent` (`claude`, `codex`, or a command line), and its limits per move,
+    `agent_minutes` and `agent_judgements`. Its result is a candidate like any other; the judgements it received
+    while it worked are in the store, so that nothing is judged twice.
 
-    Covers: agents that edit the harness (void), hang, fork, crash, print anything, or leave what is no kernel, or less
-    than the best that they had judged; a cap on money (an agent that cannot keep to one is not started under one).
+    Covers: agents that edit the harness (void), hang, fork, crash, print anything, or leave no kernel, or one worse
+    than the best they had judged; a cap on money (an agent that cannot enforce one is not started under one).
     Does not cover: see `_attempt.py` for what an agent may see.
     """
 
@@ -51,9 +51,9 @@ class AgentEditor:
         """Make an editor.
 
         Args:
-            program: The program whose `judge` answers the agent.
-            make: Makes an agent by its name.
-            confine: Whether to put bubblewrap around agents, where it is here.
+            program: The program whose `judge` command answers the agent.
+            make: Makes an agent by name.
+            confine: Whether to run agents under bubblewrap, if it is installed.
         """
         self._program, self._make, self._confine = tuple(program), make, confine
 
@@ -61,9 +61,9 @@ class AgentEditor:
         """Carry out one move.
 
         Raises:
-            InputError: the agent cannot be held to the run's cap on money.
+            InputError: the agent cannot enforce the run's cap on money.
             NotFoundError: there is no such agent.
-            MissingToolError: its program is not here.
+            MissingToolError: its program is missing.
         """
         agent = self._make(name_of(request.options))
         with tempfile.TemporaryDirectory(prefix="kernelwright-agent-", ignore_cleanup_errors=True) as folder:
@@ -89,11 +89,11 @@ class _Session:
         self._judgements = int(str(request.options.get("agent_judgements") or _JUDGEMENTS))
         self._numbers = iter(range(1_000_000))
         self._best: dict[str, str] | None = None
-        """Files of the fastest that the judge found right."""
+        """Files of the fastest candidate that the judge found correct."""
         self._best_speedup = 0.0
 
     def reply(self) -> Reply:
-        """Let the agent work and take what it leaves."""
+        """Let the agent work and return its result."""
         path = self._folder / "workspace"
         path.mkdir()
         task, bounds = self._request.problem.task, self._request.bounds
@@ -128,7 +128,7 @@ class _Session:
         return Reply(proposals=proposals, notes=notes, usd=usd, failure="" if proposals else failure)
 
     def _work(self, path: Path, queue: Queue, judge: Judge) -> tuple[Attempt, Spend, float]:
-        """Start the agent on the run's money, and settle what it cost: the last of what is returned, in USD."""
+        """Start the agent on the run's budget and settle its cost, which is returned last, in USD."""
         if self._request.store is None:
             attempt = self._attempt(path, queue, judge, None)
             spend = self._agent.spend(attempt.output)
@@ -195,12 +195,12 @@ class _Session:
         return answer
 
     def _told(self, error: TaskError, folder: str) -> str:
-        """Return what is wrong with the files of one of our folders as if they lay in the agent's."""
+        """Return what is wrong with the files of our folder, with the path replaced by the agent's."""
         place = str(self._folder / folder)
         return str(error).replace(f"{place}/", "candidate/").replace(place, "candidate/")
 
     def _hear(self, files: dict[str, str], answer: Answer, judged: int) -> None:
-        """Keep the best of what was judged, and say how it went."""
+        """Keep the best judged candidate, and report its judgement."""
         speedup = answer.get("speedup")
         median = float(speedup["median"]) if speedup and answer.get("verdict") == "accepted" else 0.0
         if median > self._best_speedup:
@@ -235,7 +235,7 @@ class _Session:
 
 
 def _said(attempt: Attempt, spend: Spend) -> str:
-    """Return what an agent says went wrong; where it only died, its last words."""
+    """Return an agent's error message; if it died without one, the end of its output."""
     words = [
         line.strip() for line in attempt.output.splitlines() if line.strip() and not line.startswith("{")
     ]

@@ -11,7 +11,7 @@ ASKED, ANSWERED = HOME / ".judge/asked", HOME / ".judge/answered"
 
 
 def main() -> int:
-    """Leave a request, wait for its answer, print it."""
+    """Write a request, wait for its answer, print it."""
     files = {f.name: f.read_text() for f in sorted((HOME / "candidate").iterdir()) if f.is_file()}
     name = f"{time.time_ns()}-{os.getpid()}.json"
     (ASKED / f".{name}").write_text(json.dumps(files))

@@ -1,4 +1,4 @@
-"""Task → Candidates by a coding agent, without a strategy: one draft, worked on until the agent is content."""
+"""Task → Candidates by a coding agent, without a strategy: one draft, refined until the agent stops."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,9 +12,9 @@ _KIND = "agent"
 
 
 class AgentProposer:
-    """Lets an agent draft a kernel; it asks our judge as it goes, and leaves the best it has.
+    """Lets an agent draft a kernel; it asks our judge while working, and leaves its best.
 
-    Covers: a run that is taken up again: an agent that came to its end is not sent to work, nor paid, a second time.
+    Covers: a resumed run: an agent that finished is not started, nor paid, a second time.
     """
 
     name = "agent"
@@ -23,12 +23,12 @@ class AgentProposer:
         self._editor = editor or AgentEditor()
 
     def propose(self, request: Request) -> Iterator[Proposal]:
-        """Yield what the agent leaves.
+        """Yield the agent's result.
 
         Raises:
-            InputError: the agent cannot be held to the run's cap on money.
+            InputError: the agent cannot enforce the run's cap on money.
             NotFoundError: there is no such agent.
-            ModelError: it left nothing that can be used; the message says why.
+            ModelError: it left nothing usable; the message explains why.
         """
         reply = self._reply(request)
         if not reply.proposals:

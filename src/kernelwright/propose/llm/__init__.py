@@ -1,6 +1,6 @@
-"""Language models as proposers and editors: roles, their prompts, and parsers that repair.
+"""Language models as proposers and editors: roles, their prompts, and lenient parsers.
 
-prompts/*.md.j2     what each role is told
+prompts/*.md.j2     the prompt of each role
 _context.py         the part that is the same in a run: task, device, languages, exemplars, lessons
 _replies.py         answers → files, edits, spaces; _answers.py: answers in JSON
 _proposals.py       drafts → candidates and templates

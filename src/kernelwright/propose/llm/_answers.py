@@ -1,4 +1,4 @@
-"""What the roles that answer in JSON say, as records; what they add is ignored, what they leave out is empty."""
+"""JSON answers of the roles, as records; extra fields are ignored, missing optional ones are empty."""
 
 import json
 from typing import Any, TypeVar
@@ -18,16 +18,16 @@ class Answer(BaseModel):
 
     @classmethod
     def schema_to_ask(cls) -> Schema:
-        """Return the JSON schema in the form that providers take: closed objects, every field asked for."""
+        """Return the JSON schema in the form that providers accept: closed objects, every field required."""
         closed: Schema = _closed(cls.model_json_schema())
         return closed
 
     @classmethod
     def read(cls: type[A], text: str) -> A:
-        """Find the JSON in an answer and read it.
+        """Find the JSON in an answer and parse it.
 
         Raises:
-            ReplyError: there is none, or it is not as asked; the message says what is wrong.
+            ReplyError: there is none, or it does not fit the schema; the message says what is wrong.
         """
         value = json_in(text)
         try:
@@ -44,9 +44,9 @@ class Hypothesis(Answer):
     """One thing to try."""
 
     idea: str
-    """What to change, so that somebody else could do it."""
+    """What to change, precisely enough for another person to do it."""
     why: str = ""
-    """What it gains, by which term of the bound."""
+    """The expected gain, and in which term of the bound."""
     rating: float = 0.5
     """How likely it is to help, from 0 to 1."""
     difficulty: int = 3
@@ -64,38 +64,38 @@ class Hypothesis(Answer):
 
 
 class Plan(Answer):
-    """What the planner says."""
+    """The planner's answer."""
 
     hypotheses: tuple[Hypothesis, ...]
     """The most promising first."""
 
 
 class Critique(Answer):
-    """What the judge says of a candidate."""
+    """The judge role's answer on a candidate."""
 
     critique: str
     """What holds it back, or what is wrong with it."""
     bottleneck: str = ""
-    """The one resource that binds now."""
+    """The one resource that limits it now."""
     advice: str = ""
     """The one change to make next."""
     rating: float = 0.5
-    """How much is left in it, from 0 (done) to 1."""
+    """How much potential is left, from 0 (done) to 1."""
 
 
 class Reading(Answer):
-    """What the profiler-reader says."""
+    """The profiler-reader's answer."""
 
     bottleneck: str
-    """The resource that binds."""
+    """The limiting resource."""
     evidence: tuple[str, ...] = ()
     """The figures that show it."""
     advice: str = ""
-    """What follows from it."""
+    """What to do about it."""
 
 
 class Testing(Answer):
-    """What the tester says."""
+    """The tester's answer."""
 
     correct: bool
     """Whether the candidate computes the task on every input, as far as reading shows."""
@@ -104,19 +104,19 @@ class Testing(Answer):
 
 
 class Summary(Answer):
-    """What the summariser says."""
+    """The summariser's answer."""
 
     summary: str
-    """What was tried, what came of it, and what follows."""
+    """What was tried, the results, and the conclusions."""
     lessons: tuple[str, ...] = ()
     """One sentence each: situation, edit, effect."""
 
 
 class Guidance(Answer):
-    """What the meta-step says."""
+    """The meta-step's answer."""
 
     guidance: str
-    """What whoever writes kernels is told beside the fixed parts."""
+    """Advice for the kernel writer, in addition to the fixed parts of the prompt."""
 
 
 def _closed(schema: Any) -> Any:

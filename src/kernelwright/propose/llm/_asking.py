@@ -1,4 +1,4 @@
-"""Ask, read the answer, and where it cannot be used ask once more with the complaint."""
+"""Asks a model and parses the answer; if it cannot be used, asks once more with the complaint."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _MOST_REPEATED = 20_000
 
 @dataclass(frozen=True)
 class Answered(Generic[T]):
-    """What came of asking."""
+    """The parsed answer and its cost."""
 
     value: T | None
-    """What was read; none where neither answer could be used."""
+    """The parsed answer. None if neither answer could be used."""
     usd: float
-    """What it cost."""
+    """Its cost."""
     complaint: str = ""
-    """What was wrong with the last answer; empty where it was used."""
+    """What was wrong with the last answer; empty if it was used."""
 
 
 def ask(
@@ -35,7 +35,7 @@ def ask(
     limits: Limits,
     purpose: str,
 ) -> Answered[T]:
-    """Ask, and repair once.
+    """Ask, and ask once more if the answer cannot be used.
 
     Raises:
         ModelError: there was no first answer, or no money for one.

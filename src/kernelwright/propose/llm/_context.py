@@ -1,4 +1,4 @@
-"""What a model is told of the task, the device and the languages: the part that stays the same in a run."""
+"""The part of the prompt that stays the same in a run: the task, the device and the languages."""
 
 import inspect
 import sys
@@ -22,12 +22,12 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class Guide:
-    """How a candidate in one language must look."""
+    """How to write a candidate in one language."""
 
     name: str
     """The language's name."""
     text: str
-    """What its module says: the one place where that is written."""
+    """The docstring of its module, the only place where this is documented."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +39,31 @@ class Context:
     source: str
     """The reference, without what belongs to the judge."""
     modules: tuple[SourceFile, ...]
-    """Modules of the user's that it imports."""
+    """The user's modules that it imports."""
     style: str
     """`function` or `module`."""
     workloads: tuple[str, ...]
-    """The search workloads, a line each."""
+    """The search workloads, one line each."""
     rules: tuple[str, ...]
-    """What the contract asks for."""
+    """The rules of the contract."""
     start: tuple[SourceFile, ...]
-    """Files of the kernel to start from; none where there is none."""
+    """Files of the kernel to start from; empty if there is none."""
     note: str
-    """What the user says in words."""
+    """The user's note."""
     device: tuple[str, ...]
     """Facts of the device."""
     bounds: tuple[str, ...]
-    """What binds on each workload."""
+    """The binding resource of each workload."""
     guides: tuple[Guide, ...]
     """The languages that may be used."""
     exemplars: tuple[Exemplar, ...]
     """Kernels to learn from."""
     lessons: tuple[str, ...]
-    """What earlier runs taught."""
+    """Lessons from earlier runs."""
 
 
 def context_of(request: Request) -> Context:
-    """Gather what stays the same in a run."""
+    """Collect what stays the same in a run."""
     problem = request.problem
     task = problem.task
     search = task.split(Split.SEARCH) or task.workloads[:1]
@@ -86,7 +86,7 @@ def context_of(request: Request) -> Context:
 
 
 def guide(language: str) -> str:
-    """Return how a candidate in a language must look, as its module says.
+    """Return how to write a candidate in a language, from its module's docstring.
 
     Example:
         >>> "KW_KERNEL" in guide("cpp")

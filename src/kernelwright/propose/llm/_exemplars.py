@@ -1,4 +1,4 @@
-"""Kernels of our own to learn from: a template's default, for the task itself or for one of its category.
+"""Example kernels for prompts: a library template's default, for the task itself or one of its category.
 
 Covers: a template that computes the whole task, else one of the same category (matmul, softmax, norm, loss,
 reduction, pointwise) on a small task, in each language that has one.
@@ -28,7 +28,7 @@ _CATEGORIES = {
         {"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "var", "linalg_vector_norm"}
     ),
 }
-"""Operators that make a task one of a category, the most specific first; else it is `pointwise`."""
+"""Operators that determine a task's category, the most specific first; else it is `pointwise`."""
 
 _TASKS = {
     "matmul": ("a, b", 'a="float32[m, k]", b="float32[k, n]"', "a @ b", '{"m": 256, "k": 256, "n": 256}'),
@@ -49,27 +49,27 @@ _TASKS = {
     "reduce": ("x", 'x="float32[m, n]"', "x.sum(dim=-1)", '{"m": 256, "n": 1024}'),
     "pointwise": ("x", 'x="float32[m, n]"', "torch.nn.functional.gelu(x)", '{"m": 256, "n": 1024}'),
 }
-"""By category: arguments, their declarations, what is computed, and sizes."""
+"""By category: arguments, their declarations, the expression computed, and sizes."""
 
 
 @dataclass(frozen=True)
 class Exemplar:
-    """One kernel to learn from."""
+    """One example kernel."""
 
     category: str
-    """What it computes, as a category."""
+    """Its category."""
     what: str
     """What it does well."""
     language: str
     """Its language."""
     sources: tuple[SourceFile, ...]
-    """Its files, headers left out."""
+    """Its files, without headers."""
     same_task: bool
-    """Whether it computes this very task."""
+    """Whether it computes the task itself."""
 
 
 def exemplars(problem: Problem, languages: Sequence[str], most: int = 2) -> tuple[Exemplar, ...]:
-    """Return kernels to learn from, in the languages asked for, at most one a language."""
+    """Return example kernels in the requested languages, at most one per language."""
     workload = (problem.task.split(Split.SEARCH) or problem.task.workloads)[0]
     try:
         graph = capture(problem, workload)
@@ -85,7 +85,7 @@ def exemplars(problem: Problem, languages: Sequence[str], most: int = 2) -> tupl
 
 
 def category_of(graph: Graph) -> str:
-    """Name the category of a graph by its operators."""
+    """Return the category of a graph, by its operators."""
     names = {node.op.split(".")[1] if node.op.startswith("aten.") else node.op for node in graph.ops}
     return next((category for category, ops in _CATEGORIES.items() if names & ops), "pointwise")
 

@@ -1,4 +1,4 @@
-"""Prompt files → messages: a stable beginning that providers may cache, then the role's own words."""
+"""Prompt files → messages: a stable prefix that providers may cache, then the role's own prompt."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from ._context import Context
 
 FOLDER = Path(__file__).parent / "prompts"
 _MOST_GUIDANCE = 1_200
-"""Characters of guidance that are used."""
+"""Most characters of guidance that are used."""
 
 
 class Prompts:
-    """The prompts of the roles; some may be replaced by others, which are run in a sandbox.
+    """The prompts of the roles; some may be replaced, and are then rendered in a sandbox.
 
     Example:
         >>> sorted(Prompts().roles())
@@ -26,7 +26,7 @@ class Prompts:
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None) -> None:
-        """Take the shipped prompts, less those `replaced`: the text of `NAME.md.j2` by name."""
+        """Load the shipped prompts, except those `replaced`: the text of `NAME.md.j2` by name."""
         own = {f"{name}.md.j2": text for name, text in (replaced or {}).items()}
         loader = jinja2.ChoiceLoader([jinja2.DictLoader(own), jinja2.FileSystemLoader(FOLDER)])
         environment = SandboxedEnvironment if own else jinja2.Environment
@@ -38,7 +38,7 @@ class Prompts:
         self._begun: tuple[Context, tuple[Message, Message]] | None = None
 
     def roles(self) -> list[str]:
-        """Name every role that has a prompt."""
+        """Return the names of all roles that have a prompt."""
         return [
             name.removesuffix(".md.j2")
             for name in self._environment.list_templates()
@@ -46,7 +46,7 @@ class Prompts:
         ]
 
     def text(self, name: str) -> str:
-        """Return a prompt as it is written.
+        """Return a prompt's template text.
 
         Raises:
             NotFoundError: there is no such prompt.
@@ -63,12 +63,12 @@ class Prompts:
             ) from None
 
     def version(self, name: str, guidance: str = "") -> str:
-        """Return the hash of a prompt's text and its guidance, to tell its outcomes from those of others."""
+        """Return the hash of a prompt's text and its guidance, under which its outcomes are recorded."""
         parts = [self.text(name), *filter(None, [self.plain(guidance)])]
         return content_key(*parts)[:8]
 
     def plain(self, guidance: str) -> str:
-        """Return what is used of guidance: so many characters, none that is not shown, no empty lines.
+        """Return guidance as it is used: limited in length, without invisible characters and empty lines.
 
         Example:
             >>> Prompts().plain(" Keep sums\\x1b[1m\\r\\n\\n in registers. ")
@@ -81,10 +81,10 @@ class Prompts:
         return "\n".join(filter(None, lines))[:_MOST_GUIDANCE].strip()
 
     def messages(self, role: str, context: Context, *, guidance: str = "", **move: object) -> list[Message]:
-        """Compose what a role is asked: rules and task, the same in a run, then the move.
+        """Compose a role's messages: rules and task, the same in a run, then the move.
 
-        Guidance stands quoted, line by line, and is never read as a template: whatever it holds, it begins no
-        section and ends none.
+        Guidance is quoted line by line and never interpreted as a template, so its content cannot start or end a
+        section.
         """
         self.text(role)
         quoted = "\n".join(f"> {line}" for line in self.plain(guidance).splitlines())
@@ -92,7 +92,7 @@ class Prompts:
         return [*self._beginning(context), Message("user", words)]
 
     def _beginning(self, context: Context) -> tuple[Message, Message]:
-        """Compose what is the same in every call of a run, once."""
+        """Compose the messages that are the same in every call of a run, once."""
         begun = self._begun
         if begun is None or begun[0] is not context:
             system = Message("system", self._render("_system", context=context), stable=True)

@@ -1,4 +1,4 @@
-"""A draft → a candidate, or a template where it comes with a space."""
+"""Draft → candidate, or template if the draft has a space."""
 
 import math
 import re
@@ -29,14 +29,14 @@ _MOST_CONFIGURATIONS = 1_000_000
 def proposal_of(
     draft: Draft, task: Task, languages: Sequence[str], parents: Sequence[Candidate], reason: str
 ) -> Candidate | SourceTemplate:
-    """Make of a draft what can be built.
+    """Make a candidate or template from a draft.
 
     Args:
-        draft: What the model wrote.
-        task: What it should compute.
-        languages: What it may be written in.
-        parents: What it was made from; edits are of the first.
-        reason: One line on why, where the draft gives none.
+        draft: The model's draft.
+        task: The task to compute.
+        languages: The allowed languages.
+        parents: What it was made from; edits apply to the first.
+        reason: One line on why, if the draft gives none.
 
     Raises:
         ReplyError: it cannot be used; the message says what to change.
@@ -66,7 +66,7 @@ def proposal_of(
 def _written(
     draft: Draft, task: Task, languages: Sequence[str], parent: Candidate | None, first: Configuration
 ) -> Candidate:
-    """Make a candidate of whole files: the longest block in a language that was asked for, with its headers."""
+    """Make a candidate from whole files: the longest block in a requested language, with its headers."""
     words = [_WORDS.get(language, language) for language in languages]
     main = max(
         (b for b in draft.blocks if not _HEADER.search(b.path) and (b.language in words or not b.language)),
@@ -83,7 +83,9 @@ def _written(
     headers = {b.path: b.text for b in draft.blocks if _HEADER.search(b.path)}
     for known in headers_of(main.text):
         headers.setdefault(known.path, known.text)
-    for known in parent.sources if parent is not None else ():  # what it still includes comes along
+    for known in (
+        parent.sources if parent is not None else ()
+    ):  # keep the parent's headers that it still includes
         if _HEADER.search(known.path) and f'"{known.path}"' in main.text + "".join(headers.values()):
             headers.setdefault(known.path, known.text)
     files = (SourceFile(path=name, text=text) for name, text in headers.items())
@@ -100,7 +102,7 @@ def _loaded(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
 
 
 def _edited(parent: Candidate, draft: Draft) -> tuple[SourceFile, ...]:
-    """Apply each edit to the one file that holds its passage."""
+    """Apply each edit to the only file that contains its passage."""
     texts = {s.path: s.text for s in parent.sources}
     shown = [path for path in texts if not _HEADER.search(path)] or list(texts)
     for edit in draft.edits:
@@ -119,7 +121,7 @@ def _edited(parent: Candidate, draft: Draft) -> tuple[SourceFile, ...]:
 
 
 class _Given(BaseModel):
-    """The space of a template, as a model writes it."""
+    """The space of a template in the form that a model writes."""
 
     parameters: dict[str, tuple[Scalar, ...]]
     constraints: tuple[str, ...] = ()
@@ -155,7 +157,7 @@ def _space(text: JsonValue) -> tuple[Space, Configuration]:
 
 
 def _plain(value: Scalar) -> Scalar:
-    """Return a value as the source of every language has it: switches are 0 and 1."""
+    """Return a value in the form every language accepts: booleans become 0 and 1."""
     return int(value) if isinstance(value, bool) else value
 
 

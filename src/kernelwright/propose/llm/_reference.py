@@ -1,8 +1,8 @@
-"""The part of a task's file that a model may see: what is computed, and nothing of how it is judged.
+"""The part of a task's file that a model may see: the computation, but not how it is judged.
 
 Covers: hidden and confirm sizes, regimes, contracts and value distributions in `@kw.task(...)`; input
 generators; everything else in the file that the entry does not use.
-Does not cover: what a comment inside the entry itself gives away.
+Does not cover: what a comment inside the entry itself reveals.
 """
 
 import ast
@@ -11,7 +11,7 @@ from ...records import Reference
 
 
 def shown_source(reference: Reference) -> str:
-    """Return the entry and what it needs, in the file's order, without task decorators.
+    """Return the entry and its dependencies, in file order, without task decorators.
 
     Example:
         >>> from kernelwright.records import SourceFile
@@ -30,14 +30,14 @@ def shown_source(reference: Reference) -> str:
 
 
 def _is_script(node: ast.stmt) -> bool:
-    """Tell whether a statement is only for running the file: `if __name__ == "__main__":`."""
+    """Return whether a statement is only for running the file: `if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and "__name__" in {
         n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)
     }
 
 
 def _needed(body: list[ast.stmt], symbol: str) -> set[str]:
-    """Return the names that the entry uses, directly or through others."""
+    """Return the names that the entry uses, directly or indirectly."""
     needed: set[str] = set()
     waiting = {symbol}
     while waiting:
@@ -48,7 +48,7 @@ def _needed(body: list[ast.stmt], symbol: str) -> set[str]:
 
 
 def _bound(node: ast.stmt) -> set[str]:
-    """Return the names that a statement of the file gives a meaning to."""
+    """Return the names that a top-level statement binds."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,7 +1,7 @@
-"""A model's answer → files, edits and a space; whatever it is wrapped in.
+"""A model's answer → files, edits and a space, in whatever format it is wrapped.
 
-Takes fences of any length, with or without a language or a path, paths in headings, prose around it, thinking
-in tags, edits in or out of fences. What cannot be used is a `ReplyError` whose message says what to change.
+Accepts fences of any length, with or without a language or a path, paths in headings, surrounding prose, thinking
+in tags, edits inside or outside fences. An unusable answer raises a `ReplyError` whose message says what to change.
 """
 
 import json
@@ -30,16 +30,16 @@ LANGUAGES = {
     "opencl": "opencl", "cl": "opencl", "wgsl": "wgsl", "python": "python", "py": "python", "triton": "python",
     "torch": "python", "pytorch": "python",
 }  # fmt: skip
-"""What fences call languages."""
+"""Language names in fences."""
 
 
 class ReplyError(ValueError):
-    """An answer that cannot be used; the message is what the model is told."""
+    """An answer that cannot be used; the message is sent to the model."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace one passage of a file by another."""
+    """Replace one passage of a file with another."""
 
     old: str
     new: str
@@ -51,34 +51,34 @@ class Block:
 
     text: str
     language: str = ""
-    """`cpp`, `cuda`, `opencl`, `python` or another word of the fence's."""
+    """`cpp`, `cuda`, `opencl`, `python` or another language named by the fence."""
     path: str = ""
-    """The file it is of, where that is said."""
+    """Its file, if given."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What an answer holds."""
+    """The parsed content of an answer."""
 
     blocks: tuple[Block, ...] = ()
     edits: tuple[Edit, ...] = ()
     space: dict[str, JsonValue] = field(default_factory=dict)
-    """`parameters`, `constraints` and `first` of a template; empty where it is none."""
+    """`parameters`, `constraints` and `first` of a template; empty if it is not one."""
     flags: tuple[str, ...] | None = None
-    """Compiler flags, where it names them."""
+    """Compiler flags, if given."""
     idea: str = ""
     """One line on what it tries."""
 
 
 def read_code(text: str, *, cut_off: bool = False) -> Draft:
-    """Read an answer that should hold code.
+    """Parse an answer that should contain code.
 
     Args:
         text: The answer.
-        cut_off: Whether the provider says that it ended early.
+        cut_off: Whether the provider reports that it was truncated.
 
     Raises:
-        ReplyError: it holds none, or only a part.
+        ReplyError: it contains none, or only a part.
     """
     text = _cleaned(text)
     blocks, space, open_fence = [], {}, False
@@ -111,7 +111,7 @@ def read_code(text: str, *, cut_off: bool = False) -> Draft:
 
 
 def json_in(text: str) -> JsonValue:
-    """Find the JSON object of an answer: bare, fenced, or in the middle of prose.
+    """Find the JSON object in an answer: bare, fenced, or surrounded by prose.
 
     Raises:
         ReplyError: there is none.
@@ -134,10 +134,10 @@ def json_in(text: str) -> JsonValue:
 
 
 def apply_edits(text: str, edits: tuple[Edit, ...]) -> str:
-    """Apply edits in order, each where its passage stands exactly once; blanks at line ends do not count.
+    """Apply edits in order; each passage must occur exactly once, ignoring trailing whitespace.
 
     Raises:
-        ReplyError: a passage is not there, or there more than once.
+        ReplyError: a passage does not occur, or occurs more than once.
 
     Example:
         >>> apply_edits("a = 1\\nb = 2\\n", (Edit("b = 2\\n", "b = 3\\n"),))
@@ -208,7 +208,7 @@ def _space(block: Block) -> dict[str, JsonValue]:
 
 
 def _places(text: str, old: str) -> list[tuple[int, int]]:
-    """Find a passage as it is; else line by line, blanks at line ends apart."""
+    """Find a passage verbatim, else line by line, ignoring trailing whitespace."""
     exact = [(m.start(), m.end()) for m in re.finditer(re.escape(old), text)]
     if exact:
         return exact

@@ -1,4 +1,4 @@
-"""Move → Reply by a language model: one role an operator."""
+"""Move → Reply by a language model: one role per operator."""
 
 import difflib
 import threading
@@ -30,14 +30,14 @@ _MOST_USELESS = 4
 
 @dataclass(frozen=True)
 class Role:
-    """What answers an operator."""
+    """The role that carries out an operator."""
 
     name: str
     """Name of the prompt."""
     answer: type[Answer] | None = None
-    """What it answers in JSON; none where it answers with code."""
+    """Its JSON answer. None if it answers with code."""
     guided: bool = False
-    """Whether it is told the request's guidance, which is then part of its prompt's version."""
+    """Whether it receives the request's guidance, which is then part of its prompt's version."""
 
 
 ROLES: Mapping[str, Role] = {
@@ -52,20 +52,20 @@ ROLES: Mapping[str, Role] = {
     "summarise": Role("summariser", Summary),
     "evolve": Role("meta", Guidance),
 }
-"""Operators and who carries them out."""
+"""The role of each operator."""
 
 
 class LLMEditor:
-    """Carries out moves by asking a model; from any number of threads.
+    """Carries out moves by asking a model; thread-safe.
 
     `draft`, `improve`, `repair` and `merge` give a candidate or a template; the others give notes: `plan`
     `hypotheses`, `critique` `critique`, `bottleneck`, `advice` and `rating`, `read-profile` `bottleneck`,
     `evidence` and `advice`, `test` `correct` and `risks`, `summarise` `summary` and `lessons`, `evolve` `guidance`;
-    the last is no move of a strategy. Every reply notes the `role`, the `model` and the version of the `prompt`.
+    the last is not a move of a strategy. Every reply notes the `role`, the `model` and the version of the `prompt`.
 
     Covers: answers that cannot be used (asked once more with the complaint, then a failure), models that do not
     answer (a failure), a resumed run (the same move is answered from the ledger).
-    Does not cover: whether what is proposed is right or fast; the judge says.
+    Does not cover: whether a proposal is correct or fast, which the judge decides.
     """
 
     name = "llm"
@@ -77,9 +77,9 @@ class LLMEditor:
         """Make an editor.
 
         Args:
-            prompts: Other prompts than those shipped.
-            models: Whom to ask; by default the models of the run that a request is of.
-            output_tokens: The most that an answer may have, reasoning included, where the run's options do not say.
+            prompts: Prompts to use instead of the shipped ones.
+            models: Models to ask; by default those of the request's run.
+            output_tokens: Most tokens of an answer, including reasoning, unless the run's options set it.
         """
         self.prompts = prompts or Prompts()
         self._output_tokens = output_tokens
@@ -96,7 +96,7 @@ class LLMEditor:
         Raises:
             ModelError: the run has no model, no money is left, or no model whose answers can be used.
             InputError: the model's name or price is not known.
-            MissingToolError: the model's SDK or key is not here.
+            MissingToolError: the model's SDK or key is missing.
         """
         role = ROLES[move.operator]
         model = self.models(request).get(self._useful(move.model, request))
@@ -152,7 +152,7 @@ class LLMEditor:
         """Return the models of a request's run, opened once.
 
         Raises:
-            ModelError: the request is of no run.
+            ModelError: the request belongs to no run.
         """
         if self._given is not None:
             return self._given
@@ -166,7 +166,7 @@ class LLMEditor:
             return self._models[key]
 
     def context(self, request: Request) -> Context:
-        """Return what stays the same in a run, gathered once for a run and its lessons."""
+        """Return what stays the same in a run, collected once for a run and its lessons."""
         key = request.run, request.problem.task.key, tuple(request.languages), tuple(request.lessons)
         with self._lock:
             if key not in self._contexts:
@@ -189,7 +189,7 @@ class LLMEditor:
 def _reader(
     role: Role, move: Move, request: Request
 ) -> Callable[[Completion], Answer | Candidate | SourceTemplate]:
-    """Return what turns an answer into what was asked for."""
+    """Return the parser for a role's answer."""
     parents = [e.candidate for e in move.parents]
 
     def read(completion: Completion) -> Answer | Candidate | SourceTemplate:
@@ -202,7 +202,7 @@ def _reader(
 
 
 def _difference(move: Move, request: Request) -> str:
-    """Return the change that made the main parent of what it was made from, where that is known."""
+    """Return the diff between the main parent and its own parent, if known."""
     if not move.parents:
         return ""
     child = move.parents[0].candidate

@@ -1,4 +1,4 @@
-"""A language model as a proposer: plan, draft, then repair and improve what was found, one move at a time."""
+"""A language model as a proposer: plan, draft, then repair and improve, one move at a time."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,11 +14,11 @@ _MOST_TRIED = 12
 
 
 class LLMProposer:
-    """Asks a model greedily: a plan, a draft for each idea, then what fails is fixed once and the best improved.
+    """Asks a model greedily: a plan, a draft for each idea, then failures are repaired once and the best is improved.
 
     A template that it writes is tuned like any other. Strategies of `search/` use the editor instead.
 
-    Covers: a resumed run: plan and drafts do not depend on what was evaluated, so the ledger answers them again.
+    Covers: a resumed run: plan and drafts do not depend on evaluations, so the ledger answers them again.
     Does not cover: several models; the first one named is asked.
     """
 
@@ -30,10 +30,10 @@ class LLMProposer:
         self._drafts = drafts
 
     def propose(self, request: Request) -> Iterator[Proposal]:
-        """Yield drafts, then changes to what was evaluated, until there is nothing to go on from.
+        """Yield drafts, then changes to evaluated candidates, until none can be changed.
 
         Raises:
-            ModelError: there is no model, no money is left, or several answers running were of no use.
+            ModelError: there is no model, no money is left, or several consecutive answers were unusable.
         """
         plan = self._editor.edit(Move(0, "plan"), request)
         ideas = plan.notes.get("hypotheses")
@@ -57,7 +57,7 @@ class LLMProposer:
 
 
 def _next(number: int, history: Sequence[Evaluation], repaired: set[str]) -> Move | None:
-    """Choose what to do with what was evaluated: fix the latest of ours that fails, else improve the best."""
+    """Choose the next move: repair our latest candidate if it fails, else improve the best."""
     known = list(history)
     broken = [
         e for e in known if e.candidate.proposer == "llm" and _fails(e) and e.candidate.key not in repaired

@@ -1,4 +1,4 @@
-"""What strategies remember: a population, a grid, a tree, a graph, a queue. One file a structure."""
+"""What strategies remember: a population, a grid, a tree, a graph, a queue. One file per structure."""
 
 from ._scored import Scored
 from .behaviour import Behaviour, behaviour_of

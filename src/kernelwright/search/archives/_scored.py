@@ -1,4 +1,4 @@
-"""What a strategy is told of one candidate."""
+"""What a strategy learns about one candidate: its evaluation, score and noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ class Scored:
     """A candidate with its score and the move that made it."""
 
     evaluation: Evaluation
-    """All that is known of it."""
+    """Its build, verdict, timing and decision, as far as it went."""
     score: float | None
-    """Speedup over the fastest baseline, higher is better; none where it did not build, verify or run."""
+    """Speedup over the fastest baseline, higher is better. None if it did not build, verify or run."""
     move: Move | None = None
-    """What it was made by; none for what a proposer started the search with."""
+    """The move that made it. None for the candidates that a proposer started with."""
     spread: float = 0.0
     """Half the width of the score's confidence interval: how noisy it is."""
 
     @classmethod
     def of(cls, evaluation: Evaluation, move: Move | None = None, workloads: Sequence[str] = ()) -> "Scored":
-        """Score an evaluation: its speedup over all search workloads where it was verified and timed."""
+        """Score an evaluation: its speedup over all search workloads if it was verified and timed."""
         decision, verdict = evaluation.decision, evaluation.verdict
         speedup = decision.speedup
         right = verdict is not None and verdict.status is VerdictStatus.ACCEPTED
@@ -48,12 +48,12 @@ class Scored:
 
     @property
     def merit(self) -> float:
-        """The score, below every score where it failed: to sort by."""
+        """The score as a sort key: a failure sorts below every score."""
         return float("-inf") if self.score is None else self.score
 
     @cached_property
     def family(self) -> str:
-        """What it is one of: itself, or the template that one move returned and a tuner explores."""
+        """The family it belongs to: itself, or the template that one move returned and a tuner explores."""
         template = self.evaluation.candidate.template
         if template is None:
             return self.key

@@ -1,8 +1,8 @@
-"""How a candidate goes about it: four dimensions, read from its source and its static evidence.
+"""Behaviour of a candidate: four dimensions, read from its source and its static evidence.
 
 Covers: C++ with OpenMP and intrinsics, CUDA and HIP C++, OpenCL, WGSL, Triton, PyTorch.
-Does not cover: what only a profiler shows. A class is a place in an archive and words for a prompt, never a
-reason to accept or reject.
+Does not cover: what only a profiler shows. A class places a candidate in an archive and describes it in a prompt; it
+is never a reason to accept or reject.
 """
 
 import re
@@ -31,7 +31,7 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("direct", r""),
     ),
 }  # fmt: skip
-"""For each dimension its classes and how to tell them, in order; the last is what nothing else is."""
+"""For each dimension, its classes and the patterns that match them, in order; the last class is the default."""
 
 _SPILLS = re.compile(r"(?:^|\.)(?:spills|spill_bytes)$")
 _REGISTERS = re.compile(r"(?:^|\.)registers$")
@@ -42,7 +42,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     **{name: tuple(label for label, _ in rules) for name, rules in _RULES.items()},
     "resources": ("light", "heavy", "spilled"),
 }
-"""Every dimension with its classes."""
+"""Each dimension and its classes."""
 
 _MEANING = {
     "staged": "stages tiles in shared or local memory",
@@ -83,7 +83,7 @@ class Behaviour:
         return replace(self, **{dimension: label})
 
     def goal(self, beside: "Behaviour") -> str:
-        """Say in words how to come here from another cell."""
+        """Describe in words how to move here from another cell."""
         differing = [name for name in DIMENSIONS if getattr(self, name) != getattr(beside, name)]
         return f"Try a kernel that {' and '.join(_MEANING[getattr(self, name)] for name in differing)}."
 

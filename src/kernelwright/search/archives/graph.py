@@ -1,4 +1,4 @@
-"""A graph of candidates: edges from parents to what was made of them; a merge has several."""
+"""A graph of candidates with edges from parents to children; a merge has several parents."""
 
 from collections import Counter
 
@@ -18,11 +18,11 @@ class Graph:
 
     @property
     def nodes(self) -> tuple[Scored, ...]:
-        """Every candidate in the order told."""
+        """Every candidate, in the order reported."""
         return tuple(self._nodes.values())
 
     def add(self, found: Scored) -> None:
-        """Add a candidate below the parents of its move; one that is known keeps the better score."""
+        """Add a candidate below the parents of its move; a known one keeps the better score."""
         known = self._nodes.get(found.key)
         if known is None or found.merit > known.merit:
             self._nodes[found.key] = found
@@ -30,15 +30,15 @@ class Graph:
         self._parents.setdefault(found.key, tuple(p.candidate.key for p in parents))
 
     def edit(self, *keys: str) -> None:
-        """Count an edit of nodes."""
+        """Count one edit for each of the nodes."""
         self._edits.update(keys)
 
     def edits(self, key: str) -> int:
-        """Return how often a node was edited."""
+        """Return how often a node has been edited."""
         return self._edits[key]
 
     def ancestors(self, key: str) -> frozenset[str]:
-        """Return the keys of everything a node was made from, itself included."""
+        """Return the keys of a node's ancestors, itself included."""
         seen: set[str] = set()
         left = [key]
         while left:
@@ -49,5 +49,5 @@ class Graph:
         return frozenset(seen)
 
     def related(self, one: str, other: str) -> bool:
-        """Tell whether two nodes share an ancestor or one was made from the other."""
+        """Return whether two nodes share an ancestor or one is derived from the other."""
         return bool(self.ancestors(one) & self.ancestors(other))

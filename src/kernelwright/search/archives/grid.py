@@ -1,11 +1,11 @@
-"""One elite for each way of doing it."""
+"""A MAP-Elites grid: one elite for each behaviour."""
 
 from ._scored import Scored
 from .behaviour import DIMENSIONS, Behaviour, behaviour_of
 
 
 class Grid:
-    """Cells of behaviours, each with the best candidate that behaves so.
+    """Behaviour cells, each with the best candidate of that behaviour.
 
     Source: Mouret, Clune, "Illuminating search spaces by mapping elites", 2015, section 3.
     """
@@ -27,7 +27,7 @@ class Grid:
         return max(self._cells.values(), key=lambda e: e.merit, default=None)
 
     def add(self, found: Scored) -> bool:
-        """Put a candidate into its cell if the cell is empty or its elite worse; tell whether it is in."""
+        """Put a candidate into its cell if the cell is empty or its elite is worse; return whether it was added."""
         if not found.works:
             return False
         cell = behaviour_of(found.evaluation)
@@ -38,7 +38,7 @@ class Grid:
         return True
 
     def empty_neighbour(self, elite: Scored) -> tuple[Behaviour, ...]:
-        """Return the empty cells that differ from an elite's in one dimension."""
+        """Return the empty cells that differ from the elite's cell in one dimension."""
         cell = behaviour_of(elite.evaluation)
         beside = (
             cell.with_(name, value)

@@ -1,4 +1,4 @@
-"""A bounded list of the best, one of each family."""
+"""A bounded population: the best candidates, one per family."""
 
 import random
 
@@ -6,9 +6,9 @@ from ._scored import Scored
 
 
 class Population:
-    """The best candidates so far, best first; of a template only its best configuration.
+    """The best candidates so far, best first; for a template, only its best configuration.
 
-    Failures never enter. Ties keep the older one in front, so the order is that of the tells.
+    Failures never enter. Ties keep the older one first, so the order is deterministic in the calls to `tell`.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -20,7 +20,7 @@ class Population:
 
     @property
     def members(self) -> tuple[Scored, ...]:
-        """Everything in it, best first."""
+        """All members, best first."""
         return tuple(self._members)
 
     @property
@@ -29,7 +29,7 @@ class Population:
         return self._members[0] if self._members else None
 
     def add(self, found: Scored) -> bool:
-        """Take a candidate in if it is good enough; tell whether it is in."""
+        """Add a candidate if it is good enough; return whether it was added."""
         if not found.works:
             return False
         kin = next((m for m in self._members if m.family == found.family), None)
@@ -40,12 +40,12 @@ class Population:
         return any(m is found for m in self._members)
 
     def pick(self, dice: random.Random, *, pressure: float = 1.0) -> Scored:
-        """Draw one by rank: the r-th best with a weight of r to the power of minus `pressure`."""
+        """Draw one by rank: the r-th best has weight r to the power of minus `pressure`."""
         weights = [(rank + 1) ** -pressure for rank in range(len(self._members))]
         return dice.choices(self._members, weights)[0]
 
     def others(self, dice: random.Random, than: Scored, most: int) -> tuple[Scored, ...]:
-        """Draw up to `most` members besides one, each once: the best of them, then any."""
+        """Draw up to `most` members other than `than`, without repetition: the best first, then at random."""
         rest = [m for m in self._members if m.family != than.family]
         drawn = dice.sample(rest[1:], min(max(most - 1, 0), len(rest[1:])))
         return tuple((rest[:1] + drawn)[:most])

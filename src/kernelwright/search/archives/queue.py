@@ -1,4 +1,4 @@
-"""A priority queue over a net: nothing in it is closer to another than ε."""
+"""A priority queue over an ε-net: no two centres are closer than ε."""
 
 import re
 from collections.abc import Callable
@@ -17,27 +17,27 @@ _SHINGLE = 3
 
 @dataclass(eq=False)
 class Ball:
-    """One centre of the net with all that was seen within ε of it."""
+    """One centre of the net and everything seen within ε of it."""
 
     centre: Scored
-    """The best of the ball: what is edited."""
+    """The best of the ball; this is what gets edited."""
     scores: list[float] = field(default_factory=list)
     """Every score seen in the ball; failures are left out."""
     edits: int = 0
-    """How often the centre was chosen."""
+    """How often the centre has been chosen."""
 
     @property
     def score(self) -> float:
-        """The median of the best half: one lucky measurement does not carry it, one unlucky does not sink it."""
+        """The median of the best half, so that one lucky or unlucky measurement does not decide it."""
         best = sorted(self.scores, reverse=True)
         return median(best[: (len(best) + 1) // 2]) if best else 0.0
 
 
 class NetQueue:
-    """Balls of radius ε around candidates that differ, in order of priority.
+    """Balls of radius ε around distinct candidates, in order of priority.
 
-    What falls into a ball shares its statistics, so that noise averages out over near-copies and the queue
-    does not fill up with them.
+    Candidates in one ball share statistics, so noise averages out over near-copies and they do not fill the
+    queue.
 
     Source: POLCA, "Stochastic generative optimization with LLM", priority queue and ε-net.
     """
@@ -51,7 +51,7 @@ class NetQueue:
         return len(self._balls)
 
     def add(self, found: Scored) -> Ball | None:
-        """Put a candidate into the nearest ball within ε, or begin a ball; a failure does neither."""
+        """Put a candidate into the nearest ball within ε, or start a new ball; failures are ignored."""
         if found.score is None:
             return None
         ball = self._nearest(found)
@@ -64,7 +64,7 @@ class NetQueue:
         return ball
 
     def by_priority(self, weight: float) -> list[Ball]:
-        """Return the balls, the one to edit first in front; each edit costs `weight` of a score's share."""
+        """Return the balls by priority, highest first; each edit lowers a score by the share `weight`."""
         return sorted(self._balls, key=lambda ball: -ball.score / (1 + weight * ball.edits))
 
     def _nearest(self, found: Scored) -> Ball | None:
@@ -76,7 +76,7 @@ class NetQueue:
 
 
 def source_distance(one: Evaluation, other: Evaluation) -> float:
-    """Return one less the Jaccard index of the runs of three words in two candidates' sources.
+    """Return one minus the Jaccard index of the word trigrams of two candidates' sources.
 
     Example:
         >>> from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate

@@ -1,4 +1,4 @@
-"""A tree of edits: who was made from whom, how often each was visited, and what came of it."""
+"""A tree of edits: parents, visit counts and rewards of candidates."""
 
 import math
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ class Node:
     parent: "Node | None" = None
     children: list["Node"] = field(default_factory=list)
     visits: int = 0
-    """Edits heard of in its subtree, itself included."""
+    """Edits completed in its subtree, itself included."""
     pending: int = 0
-    """Edits under way in its subtree; each counts as a visit that brought nothing."""
+    """Edits under way in its subtree; each counts as a visit without a reward."""
     best: float = 0.0
-    """Greatest reward in its subtree; the search is for one good kernel, not for a good average."""
+    """Greatest reward in its subtree: the search wants one good kernel, not a good average."""
 
     def path(self) -> Iterator["Node"]:
         """Yield the node and its ancestors up to the root."""
@@ -31,18 +31,18 @@ class Node:
 
 
 class Tree:
-    """Nodes with upper confidence bounds on what an edit below them may bring.
+    """Nodes with upper confidence bounds on the reward of an edit below them.
 
     Source: Kocsis, Szepesvári, "Bandit based Monte-Carlo planning", 2006 (UCT); Coulom, "Computing Elo
     ratings of move patterns", 2007, section 4 (progressive widening).
     """
 
     def __init__(self, *, exploration: float, widening: float) -> None:
-        """Begin with the root alone.
+        """Start with only the root.
 
         Args:
-            exploration: Weight of what is seldom visited, in units of reward.
-            widening: A node may have (visits + 1) to this power children, at least one.
+            exploration: Weight of rarely visited nodes, in units of reward.
+            widening: A node may have up to (visits + 1) to this power children, at least one.
         """
         self.root = Node(None)
         self._nodes: dict[str, Node] = {}
@@ -57,14 +57,14 @@ class Tree:
         return self._nodes.get(key)
 
     def add(self, found: Scored, parent: Node) -> Node:
-        """Hang a candidate below another; one that is there already stays where it is."""
+        """Add a candidate below another; one already in the tree stays where it is."""
         if found.key not in self._nodes:
             self._nodes[found.key] = node = Node(found, parent)
             parent.children.append(node)
         return self._nodes[found.key]
 
     def select(self) -> Node:
-        """Go down to the node to edit: below a node with enough children into the most promising one."""
+        """Descend to the node to edit: from a node with enough children, into the most promising child."""
         node = self.root
         while (live := [c for c in node.children if c.found is None or c.found.works]) and not self._wide(
             node
@@ -73,18 +73,18 @@ class Tree:
         return node
 
     def begin(self, node: Node) -> None:
-        """Note that an edit of a node is under way."""
+        """Record that an edit of a node has started."""
         for above in node.path():
             above.pending += 1
 
     def end(self, node: Node) -> None:
-        """Note that an edit of a node came back, with or without a candidate."""
+        """Record that an edit of a node has ended, with or without a candidate."""
         for above in node.path():
             above.pending -= 1
             above.visits += 1
 
     def reward(self, node: Node, reward: float) -> None:
-        """Note what a node brought; its ancestors remember the best below them."""
+        """Record a node's reward; its ancestors keep the best reward below them."""
         for above in node.path():
             above.best = max(above.best, reward)
 

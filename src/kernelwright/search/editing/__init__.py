@@ -1,1 +1,1 @@
-"""Strategy, editors → edits of candidates: asked for, carried out in threads, kept in the journal."""
+"""Strategy, editors → edits of candidates: requested, carried out in threads, recorded in the journal."""

@@ -1,4 +1,4 @@
-"""Which candidates are the same but for comments and layout."""
+"""Candidate → key that ignores comments and layout, to detect duplicates."""
 
 import re
 
@@ -15,19 +15,19 @@ _PYTHON = re.compile(
 _C = re.compile(
     r'R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"'
     r'|"(?:\\.|[^"\\\n])*"'
-    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'"  # between digits it parts them
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'"  # between digits it is a digit separator
     r"|(?P<comment>//(?:\\.|[^\\\n])*|/\*.*?(?:\*/|\Z))",
     re.DOTALL,
 )
-"""Texts in quotes and comments, whichever begins first: what looks like a comment in a text is none."""
+"""String literals and comments, whichever starts first: what looks like a comment inside a string is not one."""
 _WRITTEN = {name: _PYTHON for name in ("triton", "torch", "pallas", "numpy")}
-"""Languages that are not written as C is."""
+"""Languages without C-style comments."""
 
 
 def canonical_key(candidate: Candidate) -> str:
-    """Return a key that candidates share which differ in comments, blank lines and trailing spaces at most.
+    """Return a key shared by candidates that differ only in comments, blank lines and trailing spaces.
 
-    Preprocessor lines and indentation count.
+    Preprocessor lines and indentation are significant.
 
     Example:
         >>> from kernelwright.records import SourceFile

@@ -17,12 +17,12 @@ from ._edits import Edits, EditServices
 from ._prompt_evolution import Evolving
 
 WIDTH = 4
-"""Moves under way at once, where the run's option `edits` says nothing else."""
+"""Moves under way at once, unless the run's option `edits` sets another number."""
 _EDITORS = Registry("editors", "editor")
 
 
 def make_editors(names: Sequence[str]) -> list[Editor]:
-    """Make the editors of those names.
+    """Make the named editors.
 
     Raises:
         NotFoundError: no editor is registered under a name.
@@ -33,12 +33,12 @@ def make_editors(names: Sequence[str]) -> list[Editor]:
 def check_strategy(
     strategy: str, editors: Sequence[str], options: Mapping[str, Scalar | tuple[Scalar, ...]]
 ) -> None:
-    """Check the names before anything is spent.
+    """Check the strategy, editors and settings before anything is spent.
 
     Raises:
         NotFoundError: no strategy or editor of that name.
-        InputError: a strategy without an editor, with editors that know nothing it could ask for, or with settings
-            that it has not.
+        InputError: a strategy without an editor, with editors that support none of its operators, or with unknown
+            settings.
     """
     made = make_editors(editors)
     if made or strategy:
@@ -50,7 +50,7 @@ def check_strategy(
 
 
 def edits_of(setting: Search, request: Request, evaluator: Evaluator) -> AbstractContextManager[Edits | None]:
-    """Make the edits of a run, taken up where its journal left them; none where it has no editor."""
+    """Make the edits of a run, resumed from its journal. None if the run has no editor."""
     run, meter = setting.run, setting.meter
     editors = make_editors(setting.names("editors"))
     if not editors:
@@ -74,14 +74,14 @@ def edits_of(setting: Search, request: Request, evaluator: Evaluator) -> Abstrac
 
 
 def _by_its_prompts(editor: Editor, recipe: Recipe, setting: Search) -> Editor:
-    """Return the editor with the prompts that the recipe asks for; only a model's prompts evolve."""
+    """Return the editor with the prompts that the recipe selects; only a model's prompts evolve."""
     if recipe.prompts == "shipped" or not isinstance(editor, LLMEditor):
         return editor
     return Evolving(editor, setting.store, setting.run)
 
 
 def strategy_of(name: str, means: Means, options: Mapping[str, Scalar | tuple[Scalar, ...]]) -> Strategy:
-    """Make a strategy with the settings that a run's options hold."""
+    """Make a strategy with the settings in a run's options."""
     settings = {
         key.removeprefix(SETTING): value
         for key, value in options.items()

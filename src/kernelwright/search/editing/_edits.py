@@ -1,4 +1,4 @@
-"""Moves under way: asked of a strategy, carried out by editors in threads, on disk before they are used."""
+"""Moves under way: chosen by a strategy, carried out by editors in threads, written to disk before they are used."""
 
 import queue
 import threading
@@ -20,16 +20,16 @@ from ..strategies import Strategy
 from ._tried import Tried
 
 _MOST_FRUITLESS = 20
-"""Replies in a row without anything new after which no more are asked for."""
-_MOST_IN_VAIN = 8
-"""The same before anything new ever came: who cannot be reached, or used, costs no more than this."""
+"""Consecutive replies without anything new after which the search asks for no more."""
+_MOST_UNPRODUCTIVE = 8
+"""The same before the first new candidate: an editor that is unreachable or unusable costs no more than this."""
 _GRACE_S = 5.0
-"""How long edits under way may take to end once they are cancelled; what ends in time is kept."""
+"""How long cancelled edits may take to end; those that end in time are kept."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One move with what it brought that is new."""
+    """One move and the new proposals it produced."""
 
     move: Move
     proposals: tuple[Proposal, ...]
@@ -37,32 +37,31 @@ class Edit:
 
 @dataclass(frozen=True)
 class EditServices:
-    """Who carries moves out, and within which limits."""
+    """The editors that carry moves out, and their limits."""
 
     editors: Sequence[Editor]
-    """The first that knows a move's operator carries it out."""
+    """The first that supports a move's operator carries it out."""
     request: Request
-    """What they are told besides the move."""
+    """What they receive in addition to the move."""
     width: int
-    """Moves that are not settled at any time: under way, or with candidates still to be evaluated."""
+    """Most unsettled moves at any time: under way, or with candidates still to be evaluated."""
     room: Callable[[int], bool]
-    """Whether the budget allows one more move beside so many."""
+    """Whether the budget allows one more move in addition to this many."""
     left_s: Callable[[], float]
-    """Wall seconds for which a reply may be waited for."""
+    """Wall seconds to wait for a reply, at most."""
     emit: Callable[..., None]
-    """Where to say what happens."""
+    """Where events are reported."""
 
 
 class Edits:
-    """Keep a strategy's moves under way and hand over what they bring, in the order of the moves.
+    """Keep a strategy's moves under way and deliver their results in the order of the moves.
 
-    In that order whatever finishes first, so that the same seed and replies make the same search. Every move
-    and reply is in the journal before it is acted on, and what was heard and scored before the next move begins; taking
-    up a run again gives the strategy the same calls and carries out again only what no reply is known of.
+    The order does not depend on which move finishes first, so the same seed and replies make the same search. Every
+    move and reply is in the journal before it is acted on, and every reply and score before the next move begins.
+    Resuming a run replays the same calls to the strategy and carries out again only moves without a recorded reply.
 
-    Covers: an interrupt at any moment, a process killed at any moment, editors that fail or bring what was
-    there before.
-    Does not cover: an editor's own costs while it is at work; the ledger of calls keeps those.
+    Covers: an interrupt at any moment, a process killed at any moment, editors that fail or return duplicates.
+    Does not cover: an editor's own costs while it is running; the ledger of calls records those.
     """
 
     def __init__(
@@ -73,22 +72,22 @@ class Edits:
         known: dict[str, Evaluation],
         workloads: Sequence[str],
     ) -> None:
-        """Bring the strategy to where the journal left it.
+        """Restore the strategy to the state recorded in the journal.
 
         Raises:
-            InputError: the journal is of another strategy, or of another version of it.
+            InputError: the journal belongs to another strategy, or to another version of it.
         """
         self._strategy, self._services, self._journal = strategy, services, journal
         self._known, self._workloads = known, workloads
         self._cancelled = threading.Event()
         self._moves: dict[int, Move] = {}
         self._waiting: deque[int] = deque()
-        """Moves not heard of, in order."""
+        """Moves whose replies were not yet passed to the strategy, in order."""
         self._replies: dict[int, Future[Reply]] = {}
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._heard: deque[Edit] = deque()
-        """What was heard before the run was taken up again, to be handed over once more."""
+        """Edits completed before the run was resumed, to be delivered again."""
         self._untold: dict[int, set[str]] = {}
         self._told: set[tuple[int | None, str]] = set()
         self._tried = Tried()
@@ -97,10 +96,10 @@ class Edits:
         self._ended = False
         self._replay()
         self._begun = bool(self._moves)
-        """Whether the start is over: what the search began with is all told before the first move."""
+        """Whether the start is over: all initial candidates are reported before the first move."""
 
     def next(self) -> Edit | None:
-        """Wait for the oldest move that brings something new; none where there is no more, or time is up."""
+        """Wait for the oldest move that brings something new. None if there is no more, or time is up."""
         if self._heard:
             return self._heard.popleft()
         self._begun = True
@@ -121,7 +120,7 @@ class Edits:
                 return edit
 
     def tell(self, evaluation: Evaluation, move: Move | None) -> None:
-        """Tell the strategy of a candidate, unless it was told before the run was taken up again."""
+        """Report a candidate to the strategy, unless that happened before the run was resumed."""
         key, number = evaluation.candidate.key, None if move is None else move.number
         if (number, key) not in self._told:
             found = Scored.of(evaluation, move, self._workloads)
@@ -133,7 +132,7 @@ class Edits:
             self.top_up()
 
     def top_up(self) -> None:
-        """Ask for moves and send them off, as many as may be under way."""
+        """Request and start moves, as many as may be under way."""
         while not self._ended and not self._cancelled.is_set() and self._unsettled < self._services.width:
             if not self._services.room(self._unsettled) or (move := self._strategy.ask()) is None:
                 return
@@ -149,7 +148,7 @@ class Edits:
         self.stop()
 
     def stop(self) -> None:
-        """Cancel what is under way, keep what ends in time, and close the journal; twice does nothing."""
+        """Cancel what is under way, keep what ends in time, and close the journal; a second call does nothing."""
         self._cancelled.set()
         for _ in self._threads:
             self._work.put(None)
@@ -160,7 +159,7 @@ class Edits:
 
     @property
     def in_vain(self) -> bool:
-        """Whether there are no more edits, and never was one that brought something."""
+        """Whether there are no more edits and none ever brought anything new."""
         return self._ended and not self._brought
 
     @property
@@ -175,14 +174,14 @@ class Edits:
             history=tuple(self._known.values()),
             cancelled=self._cancelled.is_set,
             left_s=self._services.left_s,
-            emit=lambda _: None,  # the run speaks from its own thread
+            emit=lambda _: None,  # events are reported from the run's own thread
         )
 
         def work() -> None:
             try:
                 reply = self._editor(move).edit(asked, request)
                 given_up = self._cancelled.is_set() and not reply.proposals and reply.failure
-                if not given_up:  # else the move is carried out again when the run is taken up
+                if not given_up:  # else the move is carried out again when the run is resumed
                     self._journal.add("reply", move.number, reply.model_dump(mode="json"))
                 future.set_result(reply)
             except BaseException as error:  # noqa: BLE001 - raised again where the reply is taken
@@ -222,7 +221,7 @@ class Edits:
             "edit", number=number, operator=move.operator, usd=reply.usd, kept=len(new),
             brought=len(reply.proposals), failure=failure,
         )  # fmt: skip
-        if self._fruitless >= (_MOST_FRUITLESS if self._brought else _MOST_IN_VAIN):
+        if self._fruitless >= (_MOST_FRUITLESS if self._brought else _MOST_UNPRODUCTIVE):
             raise InputError(f"the editors brought nothing new {self._fruitless} times in a row")
         return edit
 

@@ -1,4 +1,4 @@
-"""Editor → Editor: each of the coder's moves by a version of its prompt, and now and then a new version."""
+"""Editor → Editor: each of the coder's moves uses a version of its prompt; new versions are made now and then."""
 
 import json
 import threading
@@ -13,20 +13,20 @@ from ...records import Evaluation, Run
 from ...store import Store
 
 _SHOWN = 3
-"""How many of the best moves the meta-step sees, and of the worst."""
+"""How many of the best moves, and of the worst, the meta-step sees."""
 _MOST_VERSIONS = 8
-"""How many versions it sees beside the shipped one, the latest."""
+"""How many of the latest versions it sees in addition to the shipped one."""
 
 
 class Evolving:
-    """Carries out moves with a model, the coder's by the version of its prompt that outcomes speak for.
+    """Carry out moves with a model, the coder's with the prompt version that the outcomes favour.
 
-    Covers: a run killed at any moment: what was chosen is chosen again, and a meta-step is asked for once.
+    Covers: a run killed at any moment: choices are repeated exactly, and each meta-step is requested once.
     Does not cover: whether guidance is good advice; moves that follow it are judged like all others.
     """
 
     def __init__(self, editor: LLMEditor, store: Store, run: Run) -> None:
-        """Take up the versions that earlier runs left, or that this one had when it was interrupted."""
+        """Load the versions that earlier runs left, or that this one had when it was interrupted."""
         self.name = editor.name
         self.operators: Sequence[str] = editor.operators
         self._editor = editor
@@ -48,7 +48,7 @@ class Evolving:
         return self._editor.edit(move, replace(request, guidance=guidance))
 
     def _evolve(self, evolution: Evolution, step: int, request: Request) -> None:
-        """Ask for a new version, and write down what came of it unless the run was interrupted meanwhile."""
+        """Request a new version and record the result, unless the run was interrupted meanwhile."""
         known = evolution.versions
         best, worst = _extremes(evolution, request.history)
         best_version = max(evolution.living, key=lambda v: v.own.mean)
@@ -82,7 +82,7 @@ def _line(version: Version) -> str:
 def _extremes(
     evolution: Evolution, history: Sequence[Evaluation]
 ) -> tuple[tuple[Evaluation, ...], tuple[Evaluation, ...]]:
-    """Return what the best moves brought, and what the worst did; none is in both."""
+    """Return the evaluations of the best moves and of the worst; none is in both."""
     known = {e.candidate.key: e for e in history}
     ended = [one for one in evolution.outcomes.values() if one.candidate in known]
     ordered = [known[one.candidate] for one in sorted(ended, key=lambda one: -one.worth)]

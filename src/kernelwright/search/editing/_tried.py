@@ -1,4 +1,4 @@
-"""What was tried: so that nothing is asked for twice, nor evaluated twice."""
+"""What has been tried, so that nothing is requested or evaluated twice."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,18 @@ _MOST_LINES = 12
 
 
 class Tried:
-    """Every candidate of a run by what it is but for comments, and by what it was made of."""
+    """Every candidate of a run, by its canonical key and by its main parent."""
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
-        """By canonical key: the key of the first that was so."""
+        """By canonical key: the key of the first candidate with it."""
         self._canonical_key: dict[str, str] = {}
-        """By key, worked out once."""
+        """By key, computed once."""
         self._lines: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """By main parent, or nothing for drafts: a line for each candidate made of it."""
+        """By main parent, empty for drafts: a line for each candidate made from it."""
 
     def new(self, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
-        """Note proposals; return those of which none was like before."""
+        """Record proposals; return those that are new."""
         new = []
         for proposal in proposals:
             one = _first(proposal)
@@ -33,7 +33,7 @@ class Tried:
         return tuple(new)
 
     def why_not(self, proposals: Sequence[Proposal]) -> str:
-        """Say why nothing of a reply was new."""
+        """Explain why nothing in a reply was new."""
         one = _first(proposals[0])
         same = self._seen.get(self._like(one))
         return (
@@ -41,7 +41,7 @@ class Tried:
         )
 
     def add(self, found: Scored) -> None:
-        """Note what came of a candidate."""
+        """Record the outcome of a candidate."""
         candidate = found.evaluation.candidate
         self._seen.setdefault(self._like(candidate), candidate.key)
         parents = found.move.parents if found.move is not None else ()
@@ -52,12 +52,12 @@ class Tried:
         self._lines[made_of][found.family] = f"{candidate.reason or candidate.key}: {came}"
 
     def failed(self, move: Move, failure: str) -> None:
-        """Note that a move brought nothing."""
+        """Record that a move brought nothing."""
         made_of = move.parents[0].candidate.key if move.parents else ""
         self._lines[made_of][f"move {move.number}"] = f"{move.goal or move.operator}: {failure}"
 
     def lines(self, move: Move) -> tuple[str, ...]:
-        """Return what was made of a move's main parent before, the latest last."""
+        """Return the earlier candidates made from a move's main parent, the latest last."""
         made_of = move.parents[0].candidate.key if move.parents else ""
         return tuple(self._lines[made_of].values())[-_MOST_LINES:]
 

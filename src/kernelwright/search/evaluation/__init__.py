@@ -1,1 +1,1 @@
-"""Candidate → Evaluation: known already, or built, verified, timed and decided by the judge."""
+"""Candidate → Evaluation: loaded from the store, or built, verified, timed and decided by the judge."""

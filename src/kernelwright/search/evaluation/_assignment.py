@@ -1,7 +1,7 @@
-"""Which accepted candidate serves which workload, and which candidate to put to acceptance next.
+"""Which accepted candidate serves which workload, and which candidate to try to accept next.
 
-A workload is served by the accepted candidate that is fastest on it, and by the native op where none is faster.
-So one package can hold several kernels, each behind the range of sizes that it was accepted on.
+A workload is served by the accepted candidate that is fastest on it, or by the native op if none is faster.
+So one package can hold several kernels, each guarded by the range of sizes it was accepted on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from math import exp, log
 from ...records import DecisionStatus, Evaluation, Interval, VerdictStatus
 
 _BETTER = 1.05
-"""A second kernel must promise so many times the speedup of what serves a workload already."""
+"""A second kernel must promise this many times the speedup of the kernel that already serves a workload."""
 
 
 @dataclass(frozen=True)
@@ -19,30 +19,30 @@ class Finalist:
     """A candidate with the search workloads on which it promises a gain."""
 
     evaluation: Evaluation
-    """As far as it is known: mostly its screening."""
+    """What is known so far, usually its screening."""
     workloads: tuple[str, ...]
-    """On which it is to be accepted."""
+    """The workloads on which to accept it."""
 
 
 @dataclass
 class Finals:
-    """The order of acceptance: whoever promises most beyond what is served already comes next.
+    """The order of acceptance: next comes the candidate that promises the largest gain over what is already served.
 
-    Promises are compared with promises: the screening of one candidate with the screening of another.
+    Like is compared with like: the screening of one candidate with the screening of another.
     """
 
     workloads: tuple[str, ...]
     waiting: dict[str, Evaluation] = field(default_factory=dict)
     served: dict[str, float] = field(default_factory=dict)
-    """What the candidate that serves a workload had promised on it."""
+    """By workload: the speedup that its serving candidate showed in screening."""
 
     @classmethod
     def of(cls, evaluations: Iterable[Evaluation], workloads: Sequence[str]) -> "Finals":
-        """Take up what may prove faster."""
+        """Collect the candidates that may prove faster."""
         return cls(tuple(workloads), {e.candidate.key: e for e in evaluations if _is_hopeful(e)})
 
     def next(self) -> Finalist | None:
-        """Return the most promising candidate, or none where nobody promises a gain."""
+        """Return the most promising candidate, or None if none promises a gain."""
         finalists = [Finalist(e, self._gains(e)) for e in self.waiting.values()]
         chosen = max(finalists, key=self._worth, default=None)
         if chosen is None or not chosen.workloads:
@@ -51,7 +51,7 @@ class Finals:
         return chosen
 
     def settle(self, finalist: Finalist, final: Evaluation) -> None:
-        """Note what came of an acceptance."""
+        """Record the result of an acceptance."""
         promised = speedups(finalist.evaluation, self.workloads)
         for name, speedup in speedups(final, self.workloads).items() if is_accepted(final) else ():
             if speedup > 1 and name in promised:
@@ -69,19 +69,19 @@ class Finals:
 
 
 def is_accepted(evaluation: Evaluation) -> bool:
-    """Whether a candidate went through the whole of the acceptance and came out faster."""
+    """Whether a candidate went through full acceptance and was found faster."""
     return evaluation.stage == "full" and evaluation.decision.status is DecisionStatus.IMPROVED
 
 
 def speedups(evaluation: Evaluation, workloads: Sequence[str]) -> dict[str, float]:
-    """Return the speedup on each search workload that the candidate was timed on."""
+    """Return the speedup on each search workload on which the candidate was timed."""
     decision = evaluation.decision
     found = {w.workload: w.speedup.median for w in decision.workloads if w.workload in workloads}
     return found or ({name: decision.speedup.median for name in workloads} if decision.speedup else {})
 
 
 def overall(evaluation: Evaluation, workloads: Sequence[str]) -> float:
-    """Return the speedup over all search workloads; one that it was not timed on stays native and counts as 1.
+    """Return the speedup over all search workloads; an untimed one stays native and counts as 1.
 
     Example:
         >>> from kernelwright.testing import PlantedJudge, PlantedLanguage, planted_candidate
@@ -97,7 +97,7 @@ def overall(evaluation: Evaluation, workloads: Sequence[str]) -> float:
 
 
 def serving(evaluations: Iterable[Evaluation], workloads: Sequence[str]) -> dict[str, Evaluation]:
-    """Return who serves each search workload; those that stay native are left out."""
+    """Return the candidate that serves each search workload; native ones are left out."""
     chosen: dict[str, tuple[float, Evaluation]] = {}
     for evaluation in evaluations:
         for name, speedup in speedups(evaluation, workloads).items() if is_accepted(evaluation) else ():
@@ -109,7 +109,7 @@ def serving(evaluations: Iterable[Evaluation], workloads: Sequence[str]) -> dict
 def served_speedup(served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Interval:
     """Return the speedup of a package over all search workloads, native ones counted as 1.
 
-    Limits of several kernels are joined as if all were at their limits at once, which is on the safe side.
+    Limits of several kernels are combined as if all were at their limits at once, which is conservative.
     """
     first = served[next(iter(served))]
     if all(served.get(name) is first for name in workloads) and first.decision.speedup is not None:
@@ -130,7 +130,7 @@ def _interval_on(evaluation: Evaluation, name: str) -> Interval:
 
 
 def _mean(ratios: Sequence[float], count: int) -> float:
-    """Return the geometric mean of ratios and as many ones as are wanting to the count."""
+    """Return the geometric mean of the ratios, padded with ones up to the count."""
     return exp(sum(map(log, ratios)) / count) if all(r > 0 for r in ratios) else 0.0
 
 

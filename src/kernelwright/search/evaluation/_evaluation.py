@@ -1,4 +1,4 @@
-"""Candidate → Evaluation: from the store where it is known, else from the judge, and then kept."""
+"""Candidate → Evaluation: from the store if known, else from the judge and then stored."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ from ._assignment import overall, speedups
 from ._protocol import Judge
 
 Observe = Callable[[Candidate, Build], tuple[Counters, ...]]
-"""Counts what a candidate does; never raises for a tool's or a candidate's fault."""
+"""Collects a candidate's performance counters; never raises for a fault of a tool or candidate."""
 
 
 class Evaluator:
-    """Evaluate candidates for one run; each is evaluated once, ever, on one device and toolchain.
+    """Evaluate candidates for one run; each is evaluated only once, ever, per device and toolchain.
 
-    What is the best so far when it was screened is observed too, where somebody asked for that.
+    If counters were requested, a candidate that is the best so far after its screening is profiled too.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Evaluator:
         self._meter = meter
         self._observe = observe
         self.evaluations = {e.candidate.key: e for e in store.evaluations(run.id)}
-        """As far as each candidate of the run went, in the order first seen."""
+        """By key: how far each candidate of the run went, in the order first seen."""
         self.workloads = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
         """Names of the search workloads."""
 
     def known(self, candidate: Candidate) -> Evaluation | None:
-        """Return what this run or an earlier one found; the latter is linked to this run."""
+        """Return the evaluation from this run or an earlier one; the latter is linked to this run."""
         if candidate.key in self.evaluations:
             return self.evaluations[candidate.key]
         evaluation = self._store.lookup(self._key(candidate))
@@ -70,11 +70,11 @@ class Evaluator:
         )
 
     def precompute(self) -> None:
-        """Let the judge work out what the first candidate is held to, while that is built."""
+        """Let the judge compute the first candidate's expected values while it is being built."""
         self._judge.precompute()
 
     def vet(self, candidate: Candidate, build: Build) -> Evaluation:
-        """Verify a screened candidate in full, untimed; only what is wrong changes what is known of it."""
+        """Verify a screened candidate in full, untimed; its evaluation changes only if a check fails."""
         known = self.evaluations[candidate.key]
         if known.stage == "full" or build.status is not BuildStatus.OK:
             return known
@@ -85,10 +85,10 @@ class Evaluator:
         return known
 
     def accept(self, candidate: Candidate, build: Build, workloads: Sequence[str] = ()) -> Evaluation:
-        """Put a screened candidate through the whole of the acceptance, on all search workloads or some.
+        """Put a screened candidate through full acceptance, on all search workloads or some.
 
-        It counts as picked from every candidate that was timed, once for each workload it might serve.
-        One that time ran out on is returned with stage `screen` and not kept: it is known as it was.
+        For the correction it counts as selected from every timed candidate, once for each workload it might serve.
+        If time ran out, it is returned with stage `screen` and not stored: its earlier evaluation stands.
         """
         known = self.evaluations.get(candidate.key)
         if known is not None and (known.stage == "full" or known.decision.status is DecisionStatus.REJECTED):
@@ -103,12 +103,12 @@ class Evaluator:
         if accepted.stage == "screen" and known is not None:
             self._meter.charge(accepted, again=True)
             return accepted
-        # However far it got, this was its last stage: it outranks the screening on disk.
+        # However far it got, this was its last stage: it replaces the screening on disk.
         counters = known.counters if known is not None else ()
         return self._keep(accepted.model_copy(update={"stage": "full", "tried": tried, "counters": counters}))
 
     def _observed(self, evaluation: Evaluation) -> Evaluation:
-        """Add what profilers count, if it is the best so far."""
+        """Add profiler counters if it is the best so far."""
         if self._observe is None or not self._leads(evaluation):
             return evaluation
         begun = time.monotonic()
@@ -148,10 +148,10 @@ def _merit(evaluation: Evaluation, workloads: Sequence[str]) -> float:
 def costs_us(
     evaluation: Evaluation, reference_us: float, workloads: Sequence[str] = ()
 ) -> dict[str, float | None]:
-    """Return what a tuner is told, for all search workloads together and for each; none where it did not work.
+    """Return the costs a tuner receives, for all search workloads together and for each. None if it did not work.
 
-    Where it was paired with the baseline the ratio is what counts, because a machine's drift cancels in
-    it; `reference_us` turns it into the time it would be on the machine as it was first seen.
+    For a paired measurement the cost is based on the ratio, in which machine drift cancels; `reference_us` converts
+    it into a time on the machine as first measured.
     """
     decision = evaluation.decision
     right = evaluation.verdict is not None and evaluation.verdict.status is VerdictStatus.ACCEPTED
@@ -164,7 +164,7 @@ def costs_us(
 
 
 def failure_kind(evaluation: Evaluation) -> str | None:
-    """Name the kind of failure to count it under, or none where the candidate works.
+    """Return the kind of failure to count it under, or None if the candidate works.
 
     Example:
         >>> from kernelwright.records import Build, Candidate, Decision
@@ -185,7 +185,7 @@ def failure_kind(evaluation: Evaluation) -> str | None:
 
 
 def unbuilt(candidate: Candidate, build: Build) -> Evaluation:
-    """Sum up a candidate that has nothing to verify, because it was not built."""
+    """Return the evaluation of a candidate that was not built, so that there is nothing to verify."""
     failed = build.status is BuildStatus.FAILED
     first = build.diagnostics.strip().splitlines()[0] if build.diagnostics.strip() else "no diagnostics"
     return Evaluation(

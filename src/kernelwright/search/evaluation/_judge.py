@@ -1,4 +1,4 @@
-"""Open the judge of a run, and ask it again what it decided."""
+"""Open the judge of a run, and recompute its decisions from stored records."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from .acceptance import Acceptance
 
 @contextmanager
 def open_judge(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Judge]:
-    """Yield the judge of a run and close its workers in the end."""
+    """Yield the judge of a run and close its workers at the end."""
     with Acceptance(
         problem, setting.device, bounds, setting.names("baselines"), setting.timing,
         languages=setting.names("languages"), emit=setting.emit,
@@ -24,10 +24,10 @@ def open_judge(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> It
 
 
 def recheck(evaluation: Evaluation, bounds: Sequence[Bound], contract: Contract) -> bool:
-    """Decide again from the stored blocks and tell whether it comes out the same.
+    """Decide again from the stored blocks and return whether the decision is the same.
 
-    Bounds count as they were in the decision: an alarm may have had the peaks measured again since the run
-    began. What was not built has no blocks and nothing to decide.
+    Bounds are taken from the decision, because an alarm may have remeasured the peaks since the run began. A
+    candidate that was not built has no blocks and nothing to decide.
     """
     if evaluation.verdict is None:
         return True
@@ -38,12 +38,12 @@ def recheck(evaluation: Evaluation, bounds: Sequence[Bound], contract: Contract)
 
 
 def _bound_at(bound: Bound, time_us: float) -> Bound:
-    """Return a bound of so many microseconds, with the same slack."""
+    """Return the bound with another time in microseconds and the same slack."""
     term = BoundTerm(name="decided", amount=time_us, unit="bytes", peak=1e6, source="the decision")
     return bound.model_copy(update={"terms": (term,)})
 
 
 def _essence(decision: Decision) -> Decision:
-    """Leave out the bound's own figures, which were given."""
+    """Drop the bound's own figures, which are inputs of the decision."""
     workloads = tuple(w.model_copy(update={"bound_us": 0.0}) for w in decision.workloads)
     return decision.model_copy(update={"bound_us": 0.0, "workloads": workloads})

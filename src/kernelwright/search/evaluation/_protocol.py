@@ -1,4 +1,4 @@
-"""What the search needs of the judge."""
+"""The judge's interface, as the search uses it."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from ...records import Build, Candidate, Evaluation
 
 @runtime_checkable
 class Judge(Protocol):
-    """Says what a built candidate is worth; never raises for the candidate's fault."""
+    """Verify, time and decide a built candidate; never raises for the candidate's fault."""
 
     harness: str
-    """Version of the judge with its baseline; part of the key that evaluations are kept under."""
+    """Version of the judge with its baselines; part of the key under which evaluations are stored."""
 
     def precompute(self) -> None:
-        """Work out ahead what a candidate is held to first; nothing is lost where it is not asked."""
+        """Compute the first expected values ahead of time; optional."""
         ...
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
-        """Verify and time it on the search workloads: quick, enough to rank by."""
+        """Verify and time it on the search workloads: quick, enough to rank it."""
         ...
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
-        """Verify it in full, hidden workloads included, and time nothing."""
+        """Verify it in full, including hidden workloads, without timing."""
         ...
 
     def accept(
@@ -37,8 +37,8 @@ class Judge(Protocol):
     ) -> Evaluation:
         """Verify it on hidden workloads, time it in full and confirm it in a fresh process.
 
-        It is verified on all workloads and timed on the search workloads named, or on all of them. `tried`
-        says from how many it was picked, which the decision allows for. Where the deadline passed before
+        It is verified on all workloads and timed on the named search workloads, or on all of them. `tried` is the
+        number of candidates it was selected from, for which the decision corrects. If the deadline passed before
         it was decided, the evaluation's stage is `screen`: more time may decide it.
         """
         ...

@@ -1,4 +1,4 @@
-"""Wall seconds of one judgement, stage by stage, against its deadline."""
+"""Wall seconds of one judgement by stage, and its deadline."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Stages:
-    """Wall seconds by stage, and how many are left for all of them."""
+    """Wall seconds by stage, and how many are left in total."""
 
     def __init__(self, deadline_s: float) -> None:
         self.seconds: dict[str, float] = {}
@@ -15,12 +15,12 @@ class Stages:
 
     @property
     def left_s(self) -> float:
-        """Seconds to the deadline; negative when it is past."""
+        """Seconds to the deadline; negative once it has passed."""
         return self._end - time.monotonic()
 
     @property
     def over(self) -> bool:
-        """Whether time is up, by the clock or because somebody waited for something in vain."""
+        """Whether time is up, by the clock or because a wait timed out."""
         return self._given_up or self.left_s <= 0
 
     @over.setter
@@ -28,7 +28,7 @@ class Stages:
         self._given_up = self._given_up or given_up
 
     def within(self, limit_s: float) -> float:
-        """Cut a stage's own limit to what is left; a second at least, so that it can say what it met."""
+        """Cap a stage's own limit at the time left; at least one second, so that it can report its result."""
         return max(1.0, min(limit_s, self.left_s))
 
     @contextmanager

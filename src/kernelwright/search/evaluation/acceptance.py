@@ -1,8 +1,8 @@
-"""The judge of a run: verify, measure, confirm and decide, in the order that fails cheapest.
+"""The judge of a run: verify, measure, confirm and decide, the cheapest checks first.
 
 Covers: one set of warm baselines and expected values for a whole run; fresh seeds and fresh processes for
 every acceptance; wall seconds by stage.
-Does not cover: what to try next.
+Does not cover: choosing what to try next.
 """
 
 import math
@@ -39,19 +39,19 @@ from ._other_sizes import Elsewhere
 from ._stages import Stages
 
 HARNESS_VERSION = 10
-"""Raised where a change of the judge makes earlier evaluations incomparable."""
+"""Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
-"""What a candidate must beat where nothing else was asked for."""
+"""The default baselines that a candidate must beat."""
 _SCREEN_S, _VERIFY_S, _MEASURE_S, _CONFIRM_S, _SIZES_S = 20.0, 120.0, 40.0, 30.0, 40.0
 _MOST_CONFIRM = 2
-"""Confirm workloads that are timed; all of them are verified."""
+"""Confirm workloads that are timed at most; all of them are verified."""
 _LEAST_SHARE = 0.5
-"""A confirm workload that is timed is at least this share of the smallest search workload, because overheads rule small
-ones; where only some search workloads are asked for, the largest of them is at least this share of it too."""
+"""A timed confirm workload has at least this share of the smallest search workload's size, because overheads
+dominate small ones; if only some search workloads are requested, the largest of them is at least this share of it."""
 
 
 class Acceptance:
-    """Opened once for a run; a context manager.
+    """The judge, opened once for a run; a context manager.
 
     Example:
         >>> from kernelwright.devices import detect
@@ -72,18 +72,18 @@ class Acceptance:
         languages: Sequence[str] = (),
         emit: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
-        """Prepare; workers start when they are needed.
+        """Prepare without starting workers; they start when needed.
 
         Args:
-            problem: What is computed.
-            device: What is timed.
+            problem: The task's problem.
+            device: The device that is timed.
             bounds: The least time by workload.
             baselines: What to beat; `eager` and `compile` by default.
-            timing: Made and entered around everything that is timed; holds the device's lock, or raises
-                `BusyError` where others have it until time is up.
+            timing: Context manager entered around everything that is timed; holds the device's lock, or raises
+                `BusyError` if others hold it until time is up.
             settings: Sandbox and caches; from the environment by default.
-            languages: What candidates will be written in, so that their workers' zygotes start beside other work.
-            emit: Told what there is to see before the first evaluation is done.
+            languages: Languages of the candidates, so that their workers' zygotes start in parallel with other work.
+            emit: Receives events, also before the first evaluation is done.
         """
         self._baselines = names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
@@ -111,11 +111,11 @@ class Acceptance:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say which baselines are absent, and why."""
+        """Notes on which baselines are absent, and why."""
         return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
 
     def precompute(self) -> None:
-        """Work out what the first call of a screening is held to; its time is a stage of the first verification."""
+        """Compute the expected values of a screening's first call; its time counts towards the first verification."""
         begun = time.monotonic()
         precompute(self._oracle)
         self._precomputed_s += time.monotonic() - begun
@@ -123,8 +123,8 @@ class Acceptance:
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time a candidate on the search workloads: enough to rank it, never enough to accept.
 
-        The first one that is right is said to be, before any baseline starts; then it is looked at against the first
-        baseline alone, and that is said too, before the others start.
+        The first correct one is reported before any baseline starts. It is then timed against the first baseline
+        alone, and that result is reported before the others start.
         """
         stages = Stages(deadline_s)
         verdict, timing = self._verify(candidate, build, "screen", stages), None
@@ -138,7 +138,7 @@ class Acceptance:
         return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
-        """Verify a candidate in full, hidden workloads included, and time nothing."""
+        """Verify a candidate in full, including hidden workloads, without timing."""
         stages = Stages(deadline_s)
         verdict = self._verify(candidate, build, "full", stages)
         decision = decide(None, verdict, self._bounds, self._problem.task.contract)
@@ -155,8 +155,8 @@ class Acceptance:
     ) -> Evaluation:
         """Put a candidate through everything: hidden workloads, full timing, confirmation, decision.
 
-        It is verified on every workload, and timed on the search workloads named, or on all. Where time is
-        up before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
+        It is verified on every workload and timed on the named search workloads, or on all. If time is up
+        before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
         """
         stages, confirmation, timing = Stages(deadline_s), None, None
         self._emit_isolation()
@@ -211,13 +211,13 @@ class Acceptance:
             return self._elsewhere.open(candidate, build, mine, stages.within(_SIZES_S))
 
     def _emit_verified(self, candidate: Candidate) -> None:
-        """Say once that there is a kernel that is right on the search workloads."""
+        """Report once that a kernel is correct on the search workloads."""
         if not self._verified_said:
             self._verified_said = True
             self._say("verified", candidate=candidate.key, language=candidate.language)
 
     def _emit_isolation(self) -> None:
-        """Say once which layers a probe found to hold around what is accepted here."""
+        """Report once which sandbox layers a probe found to be effective here."""
         if not self._isolation_said:
             self._isolation_said = True
             self._say("isolation", layers=list(self._pool.layers))
@@ -225,11 +225,11 @@ class Acceptance:
     def _prescreen(
         self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages
     ) -> tuple[Timing | None, Verdict]:
-        """Say how a candidate does against the first baseline, while the others are still to start.
+        """Time a candidate against the first baseline and report it, before the other baselines start.
 
         Returns:
-            What was timed where that is the end of it, and with what verdict: who is far slower than one baseline
-            on every workload needs no other. Else nothing.
+            The timing if that ends the screening, and the verdict: a candidate that is far slower than one baseline on
+            every workload needs no other. Otherwise no timing.
         """
         timing, found = self._measure(candidate, build, "prescreen", verdict, stages)
         seen = decide(timing, found, self._bounds, self._problem.task.contract)
@@ -245,7 +245,7 @@ class Acceptance:
         return (timing, found) if over else (None, verdict)
 
     def _admitted(self, verdict: Verdict, stages: Stages) -> Verdict:
-        """Add whether the task refuses wrong answers; worked out for the first candidate that asks."""
+        """Add whether the task refuses wrong answers; computed once, for the first candidate."""
         if verdict.status is not VerdictStatus.ACCEPTED:
             return verdict
         with stages("admit"):
@@ -258,7 +258,7 @@ class Acceptance:
         return _joined(verdict, [self._admission.finding])
 
     def _raised_bounds(self) -> bool:
-        """Measure the device's peaks again, once, before an alarm is believed; tell whether a bound moved."""
+        """Remeasure the device's peaks once before an alarm is believed; return whether a bound changed."""
         if self._peaks_again:
             return False
         self._peaks_again = True
@@ -274,7 +274,7 @@ class Acceptance:
         return moved
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
-        """Verify, while what the baselines need is imported; earlier that would delay the first build and worker."""
+        """Verify while the baselines' imports run in parallel; earlier they would delay the first build and worker."""
         self._pool.prepare(self._natives)
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
@@ -351,7 +351,7 @@ class Acceptance:
 
 
 def _together(timing: Timing | None, confirmation: Timing | None) -> Timing | None:
-    """Join measurement and confirmation; `Block.phase` tells them apart."""
+    """Combine measurement and confirmation; `Block.phase` distinguishes them."""
     if timing is None or confirmation is None:
         return timing
     variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks

@@ -1,1 +1,1 @@
-"""Proposers → candidates and templates in turn, and the tuner's next configurations."""
+"""Proposers → candidates and templates in order, and the tuner's next configurations."""

@@ -1,4 +1,4 @@
-"""Builds beside the judge: a few threads, each of which waits for one compiler."""
+"""Candidates → builds, ahead of the judge: a few threads that each wait for one compiler."""
 
 import math
 from collections import deque
@@ -12,15 +12,15 @@ from ...records import Build, BuildStatus, Candidate
 from ._scheduler import Trial
 
 _LEAST_S, _MOST_S = 1.0, 120.0
-"""Seconds that one build may take, whatever is left of the run's time."""
+"""Limits on the seconds that one build may take, whatever is left of the run's time."""
 
 
 class Builder:
     """Build trials ahead of the judge and hand them over in order.
 
-    On a CPU the compiler would disturb what is timed, so builds and timings take turns: a full batch is
-    built with nothing else going on. On a GPU they overlap. The first trial goes alone, so that the first kernel waits
-    for no other.
+    On a CPU the compiler would disturb the timings, so builds and timings alternate: a full batch is built
+    while nothing is timed. On a GPU they overlap. The first trial is built alone, so that the first kernel does not
+    wait for others.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Builder:
 
     @property
     def building(self) -> int:
-        """How many of the waiting trials are built for, not known already."""
+        """How many of the waiting trials need a build because they are not known already."""
         return sum(build is not None for _, build in self._queue)
 
     @property
     def hungry(self) -> bool:
-        """Whether another trial should be given before the next is taken."""
+        """Whether another trial should be added before the next is taken."""
         width = self._width if self._taken else 1
         if self._overlap:
             return len(self._queue) < width
@@ -65,7 +65,7 @@ class Builder:
         return self._filling
 
     def give(self, trial: Trial, *, known: bool) -> None:
-        """Start building a trial; one whose evaluation is known needs none, and one without a source has failed."""
+        """Start building a trial; a known evaluation needs no build, and a trial without a source has failed."""
         self._queue.append((trial, None if known else self._threads.submit(self._built, trial)))
 
     def take(self) -> tuple[Trial, Build | None]:
@@ -79,7 +79,7 @@ class Builder:
         return trial, build.result() if build is not None else None
 
     def build(self, candidate: Candidate) -> Build:
-        """Build one candidate now; mostly the build cache answers."""
+        """Build one candidate now, usually from the build cache."""
         deadline_s = max(_LEAST_S, min(_MOST_S, self._left_s()))
         return self._languages[candidate.language].build(candidate, deadline_s=deadline_s)
 

@@ -1,4 +1,4 @@
-"""A proposer that waits for somebody outside, asked in a thread: while nobody answers, others go on."""
+"""Runs a proposer that waits for a model or agent in a thread, so that others continue meanwhile."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from dataclasses import replace
 from ...propose import Proposal, Proposer, Request
 from ...records import Evaluation
 
-_NAP_S = 0.1
-"""Seconds between two looks at whether there is an answer."""
+_POLL_S = 0.1
+"""Seconds between two polls for an answer."""
 
 
 def proposed(proposer: Proposer, request: Request) -> Iterator[Proposal | None]:
-    """Yield what a proposer proposes, and nothing, now and then, while whom it asks gives no answer.
+    """Yield a proposer's proposals, and None now and then while it waits for an answer.
 
-    One that says of itself that it `waits` is asked in a thread, for one proposal at a time, with what was evaluated
-    until then. Once it was told that it must ask again, nothing is yielded until its next proposal is there.
+    A proposer with `waits` set is asked in a thread, for one proposal at a time, with the evaluations so far.
+    Once it has to ask again, None is yielded until its next proposal arrives.
     """
     if not getattr(proposer, "waits", False):
         yield from proposer.propose(request)
@@ -32,7 +32,7 @@ def proposed(proposer: Proposer, request: Request) -> Iterator[Proposal | None]:
             known[:], told = request.history, False
             found = _begun(lambda: next(proposals, None))
             while not found.done():
-                wait([found], timeout=_NAP_S)
+                wait([found], timeout=_POLL_S)
                 if troubles and not told:
                     told = True
                     request.emit(f"{proposer.name} asks again: {troubles[0]}")
@@ -49,7 +49,7 @@ def proposed(proposer: Proposer, request: Request) -> Iterator[Proposal | None]:
 
 
 def _begun(work: Callable[[], Proposal | None]) -> "Future[Proposal | None]":
-    """Do something in a thread that ends with the process at the latest."""
+    """Run the work in a daemon thread."""
     future: Future[Proposal | None] = Future()
 
     def run() -> None:

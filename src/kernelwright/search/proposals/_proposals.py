@@ -1,4 +1,4 @@
-"""Who proposes in a run, what they may know, and what they propose, one after another."""
+"""Proposers → one sequence of proposals for a run, and the request that they receive."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from ..run._run import Search
 from ._concurrent import proposed
 
 PROPOSERS = ("start", "library", "schedule", "compiler")
-"""Who proposes by default; none of them needs a model."""
+"""The default proposers; none of them needs a model."""
 _PROPOSERS = Registry("proposers", "proposer")
 
 
 def make_proposers(names: Sequence[str]) -> list[Proposer]:
-    """Make the proposers of those names.
+    """Make the named proposers.
 
     Raises:
         NotFoundError: no proposer is registered under a name.
@@ -29,7 +29,7 @@ def make_proposers(names: Sequence[str]) -> list[Proposer]:
 
 
 class _History(Sequence[Evaluation]):
-    """What a run has evaluated so far, read from the store whenever somebody looks."""
+    """A run's evaluations so far, read from the store on access."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
@@ -49,7 +49,7 @@ class _History(Sequence[Evaluation]):
 
 
 def _lessons(setting: Search) -> tuple[str, ...]:
-    """Return what earlier runs taught about tasks like this one, unless the run or its recipe is to begin afresh."""
+    """Return lessons from earlier runs on similar tasks, unless the run or its recipe turns them off."""
     options = setting.run.options
     if not (options.get("learn", True) and options.get("lessons", True)):
         return ()
@@ -58,7 +58,7 @@ def _lessons(setting: Search) -> tuple[str, ...]:
 
 
 def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Request:
-    """Say all that the proposers and editors of a run may know."""
+    """Return everything that the proposers and editors of a run may know."""
     return Request(
         problem, setting.device, bounds, setting.names("languages"),
         seed=setting.run.seed, left_s=setting.meter.left_to_explore_s,
@@ -70,9 +70,9 @@ def request_of(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Re
 
 
 def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal | None]:
-    """Yield what those propose who need no model and were not asked: for a run whose editors bring nothing.
+    """Yield proposals of the model-free proposers not asked yet, for a run whose editors bring nothing.
 
-    Nothing where the run's option `instead` is false: what is found is then to be the editors' own.
+    Yields nothing if the run's option `instead` is false, so that every result is the editors' own.
     """
     names = setting.names("proposers") if setting.run.options.get("instead", True) else PROPOSERS
     if others := [name for name in PROPOSERS if name not in names]:
@@ -83,12 +83,12 @@ def proposals_instead(setting: Search, request: Request) -> Iterator[Proposal | 
 
 
 def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -> Generator[Proposal | None]:
-    """Yield what the run's proposers, or those named, propose, in their order, each only as far as it is asked.
+    """Yield the proposals of the run's proposers, or of those named, in order and lazily.
 
-    So what the first proposes is built and timed before the next begins, and nothing that a proposer does,
-    such as compiling the whole task, falls into a timing. A proposer that cannot work here, or fails, is reported and
-    left out; where nobody has anything that is told too. While no model answers, and where there is nobody left
-    because there is none, those who need none go on; nothing is yielded where these have no more either.
+    So the first proposer's candidates are built and timed before the next one begins, and no work of a proposer,
+    such as compiling the whole task, overlaps a timing. A proposer that cannot work here, or fails, is reported and
+    skipped; it is also reported if none has a proposal. While no model answers, or none is available, the proposers
+    that need no model continue; None is yielded if these have no more either.
     """
     names, seen = tuple(names) or setting.names("proposers"), _Seen()
     others = [name for name in PROPOSERS if name not in names]
@@ -112,7 +112,7 @@ def proposals_of(setting: Search, request: Request, names: Sequence[str] = ()) -
 
 @dataclass
 class _Seen:
-    """What was proposed so far, and by whom."""
+    """The proposals so far, and which proposer made them."""
 
     labels: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Seen:
 
 
 def _asked(setting: Search, request: Request, names: Sequence[str], seen: _Seen) -> Iterator[Proposal | None]:
-    """Ask the proposers of those names in turn; nothing is yielded while one waits in vain for an answer."""
+    """Ask the named proposers in order; None is yielded while one waits for an answer."""
     for proposer in make_proposers(names):
         seen.asked.append(proposer.name)
         try:
@@ -138,5 +138,5 @@ def _asked(setting: Search, request: Request, names: Sequence[str], seen: _Seen)
             setting.emit("proposer", name=proposer.name, message=f"{proposer.name} has nothing more: {error}")
         except OSError:
             raise
-        except Exception as error:  # noqa: BLE001 - a proposer is anybody's code; its fault ends it, not the run
+        except Exception as error:  # noqa: BLE001 - a proposer is third-party code; its fault ends it, not the run
             setting.emit("proposer", name=proposer.name, message=f"{proposer.name} failed: {fault_of(error)}")

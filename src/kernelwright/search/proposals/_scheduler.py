@@ -1,4 +1,4 @@
-"""Which candidate next: every proposal once, then more of the templates that promise most."""
+"""Allocates evaluations: every proposal once, then more configurations of the most promising templates."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,29 +17,29 @@ MakeTuner = Callable[[Space], Tuner]
 """Makes the tuner of one template."""
 
 _LEAST_GAIN = 0.01
-"""A template improved if its best time fell by this share."""
+"""A template has improved if its best time fell by this share."""
 _STALE_COST = 0.05
-"""A template that did not improve for n trials ranks as if its best were this share slower, n times."""
+"""A template without improvement for n trials ranks as if its best time were n times this share slower."""
 _TUNED_PER_EDIT = 2
-"""Trials of templates between two edits: numbers are tuned while structure is thought about."""
+"""Trials of templates between two edits: parameters are tuned while editors work on the structure."""
 
 
 @dataclass
 class Arm:
-    """One template under its tuner, and how it has done."""
+    """One template with its tuner and its progress."""
 
     template: Template
     tuner: Focused
     move: Move | None = None
-    """What it was made by; none for what a proposer started with."""
+    """The move that made it. None for the candidates that a proposer started with."""
     bests_us: dict[str, float] = field(default_factory=dict)
     """The best time by focus: all search workloads together, and each of them."""
     stale: int = 0
-    """Trials told since it last improved."""
+    """Trials since it last improved."""
     vetted: bool = False
-    """Whether a candidate of it passed full verification."""
+    """Whether one of its candidates passed full verification."""
     open: bool = True
-    """Whether more of it is worth trying."""
+    """Whether to try more of its configurations."""
     reason: str = ""
     """Why it was closed."""
 
@@ -49,7 +49,7 @@ class Arm:
         return self.bests_us.get(TOGETHER)
 
     def note(self, costs: Mapping[str, float | None]) -> None:
-        """Keep what is better than before, somewhere."""
+        """Record the costs that improve on the best of a focus."""
         worked = {focus: cost for focus, cost in costs.items() if cost is not None}
         gained = [f for f, c in worked.items() if c < self.bests_us.get(f, inf) * (1 - _LEAST_GAIN)]
         self.stale = 0 if gained else self.stale + 1
@@ -58,26 +58,25 @@ class Arm:
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate to evaluate, and where its result goes."""
+    """One candidate to evaluate, and the arm or move that receives its result."""
 
     candidate: Candidate
     arm: Arm | None = None
     configuration: Configuration = field(default_factory=dict)
     move: Move | None = None
-    """What it was made by; none for what a proposer started with."""
+    """The move that made it. None for the candidates that a proposer started with."""
     fault: str = ""
-    """What its template raised in the place of a source; it counts as not built."""
+    """The error its template raised instead of returning a source; it counts as not built."""
 
 
 class Scheduler:
     """Allocate evaluations over proposals.
 
-    First every plain candidate and every template's default, in the order proposed; while somebody who proposes
-    waits for an answer (nothing is proposed), templates are tuned. Then, where there are
-    edits, what each brings that is new and after it two trials of templates; where they end and brought nothing,
-    what is proposed `instead`. Otherwise, and when there are no
-    more edits, a trial at a time, the open template whose best is lowest, each counted as slower the longer it
-    has not improved. A template closes when its space is used up, after `patience` trials without a gain, after
+    First come every plain candidate and every template's default, in the order proposed; while a proposer waits
+    for an answer, templates are tuned. Then, if there are edits, come the new candidates of each edit, followed by two
+    trials of templates; if the edits end without a result, what is proposed `instead`. Without edits, or after them,
+    each trial goes to the open template with the lowest best time, which counts as slower the longer the template has
+    not improved. A template closes when its space is used up, after `patience` trials without a gain, after
     `tolerance` trials without any that worked, or within 5 % of the bound.
     """
 
@@ -103,11 +102,11 @@ class Scheduler:
         self.arms: list[Arm] = []
 
     def ask(self, *, idle: bool = True) -> Trial | None:
-        """Return the next trial, or none where there is none.
+        """Return the next trial, or None if there is none.
 
         Args:
-            idle: Whether nothing else is left to evaluate, so that an edit may be waited for. Where it is
-                false, none means that one should ask again when it is true.
+            idle: Whether nothing else is left to evaluate, so that it may wait for an edit. If false, None
+                means to ask again once it is true.
         """
         for proposal in self._proposals:
             if proposal is not None:
@@ -133,7 +132,7 @@ class Scheduler:
         return self._edited.popleft()
 
     def stop(self) -> None:
-        """Let no more edits begin and cancel those under way."""
+        """Start no more edits and cancel those under way."""
         if self._edits is not None:
             self._edits.stop()
 
@@ -147,7 +146,7 @@ class Scheduler:
     def _tuned(self) -> Trial | None:
         while (promising := self._most_promising()) is not None:
             configuration = promising.tuner.ask()
-            if configuration == promising.template.default():  # was tried first, perhaps not told yet
+            if configuration == promising.template.default():  # was tried first, perhaps not reported yet
                 configuration = promising.tuner.ask()
             if configuration is not None:
                 return self._trial(promising, configuration)
@@ -155,7 +154,7 @@ class Scheduler:
         return None
 
     def tell(self, trial: Trial, evaluation: Evaluation, costs_us: Mapping[str, float | None]) -> None:
-        """Report what a trial cost, by focus; none where it did not build, verify or run."""
+        """Report a trial's cost by focus. None if it did not build, verify or run."""
         if self._edits is not None:
             self._edits.tell(evaluation, trial.move)
         arm = trial.arm
@@ -171,7 +170,7 @@ class Scheduler:
         return tuner
 
     def _seen(self, template: Template) -> list[Observation]:
-        """Return what earlier runs say of a template, as if its best had taken 100 microseconds there."""
+        """Return earlier runs' observations of a template, scaled so that its best took 100 microseconds."""
         name = template.name, template.language
         return [
             Observation(hint.configuration, 100.0 * hint.cost)
@@ -182,12 +181,12 @@ class Scheduler:
     def _trial(self, arm: Arm, configuration: Configuration) -> Trial:
         try:
             return Trial(arm.template.render(configuration), arm, configuration, arm.move)
-        except Exception as error:  # noqa: BLE001 - a template is anybody's code; its fault is this candidate's
+        except Exception as error:  # noqa: BLE001 - a template is third-party code; its fault is this candidate's
             fault = f"template {arm.template.name!r} was not rendered: {fault_of(error)}"
             return Trial(_unrendered(arm.template, configuration, fault), arm, configuration, arm.move, fault)
 
     def _most_promising(self) -> Arm | None:
-        # An arm without a working trial yet ranks after those that have one, and before nothing.
+        # An arm without a working trial ranks after those that have one.
         return min((a for a in self.arms if a.open), key=_rank, default=None)
 
     def _close_if_done(self, arm: Arm, evaluation: Evaluation) -> None:
@@ -207,7 +206,7 @@ def _rank(arm: Arm) -> tuple[bool, float]:
 
 
 def _unrendered(template: Template, configuration: Configuration, fault: str) -> Candidate:
-    """Return what stands for a configuration that has no source."""
+    """Return a placeholder candidate for a configuration without a source."""
     return Candidate(
         sources=(SourceFile(path="fault.txt", text=f"{fault}\nat {configuration}\n"),),
         language=template.language, entry=f"fault.txt:{template.name}", template=template.name,

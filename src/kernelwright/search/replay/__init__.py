@@ -1,1 +1,1 @@
-"""Searches without a device: recorded spaces, recorded runs, and a strategy in one loop."""
+"""Searches without a device: over recorded spaces, over recorded runs, and in one serial loop."""

@@ -1,12 +1,12 @@
-"""Run on disk, strategy → what the strategy would have found: whole searches compared for nothing.
+"""Recorded run, strategy → what the strategy would have found: compares whole searches at no cost.
 
-A recording holds every move of a run, what the editor answered and what each candidate came to. A strategy
-asks it in the place of an editor, and what it would have had to evaluate is looked up.
+A recording holds every move of a run, the editor's replies and the evaluation of each candidate. A strategy
+asks it instead of an editor, and evaluations are looked up.
 
 Covers: which parent to edit when, how many drafts, when to stop; strategies, their settings and seeds.
-Does not cover: what the editor never said. A move that was not recorded is answered by the nearest one that was,
-and how many were is part of the result; the fewer are exact, the less a comparison says. Of a template only its
-first configuration counts.
+Does not cover: replies that the editor never gave. A move that was not recorded is answered by the nearest one that
+was; the result reports how many were exact, and the fewer are, the less a comparison shows. Only a template's first
+configuration counts.
 """
 
 import random
@@ -27,18 +27,18 @@ from .serial import SerialSearch, serial_search
 
 @dataclass(frozen=True)
 class Step:
-    """One recorded move with its answer."""
+    """One recorded move and its reply."""
 
     number: int | None
     """The move's number."""
     operator: str
     parents: tuple[str, ...]
-    """Keys of what it changed, the main one first."""
+    """Keys of its parents, the main one first."""
     reply: Reply
 
     @property
     def kind(self) -> str:
-        """What may be answered by it: words by words of the same kind, drafts by drafts, edits by edits."""
+        """The kind of move it may answer: words of the same kind, drafts, or edits."""
         if not self.reply.proposals and not self.reply.failure:
             return self.operator
         return "edit" if self.parents else "draft"
@@ -46,20 +46,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Recording:
-    """All that one run proposed and found."""
+    """All proposals and evaluations of one run."""
 
     name: str
     """The run's id."""
     starts: tuple[Candidate, ...]
-    """What the search began with."""
+    """The initial candidates."""
     steps: tuple[Step, ...]
-    """Every move that was answered, in order."""
+    """Every move with a reply, in order."""
     evaluations: Mapping[str, Evaluation]
-    """What each candidate came to, by its key."""
+    """The evaluation of each candidate, by key."""
 
     @classmethod
     def load(cls, store: Store, run: str) -> "Recording":
-        """Read a run.
+        """Load a run.
 
         Raises:
             NotFoundError: there is no such run.
@@ -84,7 +84,7 @@ class Recording:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """What the editors were asked for, and the two that every editor is taken to know."""
+        """The recorded operators, and the two that every editor is assumed to support."""
         return tuple(dict.fromkeys(["draft", "improve", *(step.operator for step in self.steps)]))
 
     def evaluate(self, candidate: Candidate) -> Evaluation:
@@ -93,11 +93,11 @@ class Recording:
 
 
 class Replay:
-    """An editor that answers from a recording, each answer once.
+    """An editor that replies from a recording, using each reply once.
 
-    The nearest answer that is left: of the same operator on the same parent, the very same move first; then of
-    another operator on it, then on a relative of the parent, then on anything. What was never evaluated is left
-    out.
+    It gives the nearest reply that is left: of the same operator on the same parent, the identical move first; then
+    of another operator on it, then on a relative of the parent, then on anything. Candidates that were never
+    evaluated are left out.
     """
 
     def __init__(self, recording: Recording, seed: int) -> None:
@@ -108,7 +108,7 @@ class Replay:
             _first(p).key: step.parents for step in recording.steps for p in step.reply.proposals
         }
         self.answers = {"exact": 0, "near": 0, "none": 0}
-        """How many moves were answered by the same move, by another, and not at all."""
+        """How many moves were answered by the same move, by another, or not at all."""
 
     def edit(self, move: Move) -> Reply:
         """Answer a move."""
@@ -153,11 +153,11 @@ class Rehearsal:
     """What a strategy finds on a recording, seed by seed."""
 
     fractions: tuple[float, ...]
-    """Best score found over the best on record; 0 where nothing it found works."""
+    """Best score found, divided by the best recorded; 0 if nothing found works."""
     exact: float
-    """Share of its moves that were answered by the very same move."""
+    """Share of its moves that were answered by the identical move."""
     usd: float
-    """Mean cost of the answers."""
+    """Mean cost of the replies."""
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the fractions."""
@@ -167,7 +167,7 @@ class Rehearsal:
 def rehearse(
     recording: Recording, make: Callable[[Means], Strategy], *, evaluations: int, seeds: int, width: int = 1
 ) -> Rehearsal:
-    """Let a strategy search a recording once for each seed from 0."""
+    """Run a strategy on a recording once for each seed, starting from 0."""
     found: list[SerialSearch] = []
     answers: list[Mapping[str, int]] = []
     for seed in range(seeds):

@@ -1,7 +1,7 @@
-"""Strategy, editor, judge → what the search finds: a whole search in one loop, with nothing beside it.
+"""Strategy, editor, judge → what the search finds: a whole search in one serial loop.
 
-What a run does with threads, builds and a store, step by step and exactly repeatable: for simulations, for
-tests of strategies, and to read first.
+Does step by step, and exactly repeatably, what a run does with threads, builds and a store: for simulations, for
+tests of strategies, and as the place to start reading.
 """
 
 from collections import deque
@@ -14,12 +14,12 @@ from ..archives import Scored
 from ..strategies import Strategy
 
 _MOST_FRUITLESS = 50
-"""Replies in a row without anything new after which a search ends."""
+"""Consecutive replies without anything new after which a search ends."""
 
 
 @dataclass(frozen=True)
 class SerialSearch:
-    """What one search did and found."""
+    """The moves and results of one search."""
 
     moves: tuple[Move, ...]
     """Every move in order."""
@@ -32,7 +32,7 @@ class SerialSearch:
 
     @property
     def curve(self) -> tuple[float, ...]:
-        """Best score after each evaluation; 0 as long as nothing works."""
+        """Best score after each evaluation; 0 until something works."""
         best, curve = 0.0, []
         for one in self.found:
             best = max(best, one.score or 0.0)
@@ -41,7 +41,7 @@ class SerialSearch:
 
     @property
     def best(self) -> float:
-        """Best score of all; 0 where nothing works."""
+        """Best score; 0 if nothing works."""
         return max((one.score or 0.0 for one in self.found), default=0.0)
 
 
@@ -56,8 +56,8 @@ def serial_search(
 ) -> SerialSearch:
     """Search until the evaluations are used up, the strategy ends, or the editor brings nothing new.
 
-    `width` moves are under way at once, so that what a strategy is told lags behind what it is asked. Of a
-    template only the first configuration is evaluated.
+    `width` moves are under way at once, so the strategy's information lags behind. Only a template's first
+    configuration is evaluated.
     """
     moves: list[Move] = []
     found: dict[str, Scored] = {}

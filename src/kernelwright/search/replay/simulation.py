@@ -1,6 +1,6 @@
-"""Recorded space, tuner → what the tuner would have found: search over parameters with no device.
+"""Recorded space, tuner → what the tuner would have found: parameter search without a device.
 
-A recorded space is a table with one row a configuration. Every column before `time_ms` is a parameter; a
+A recorded space is a table with one row per configuration. Every column before `time_ms` is a parameter; a
 row whose `time_ms` is empty failed to build or to run; columns after it are for people. A configuration
 that is not in the table does not exist.
 """
@@ -25,7 +25,7 @@ _TIME = "time_ms"
 
 
 class ListedSpace(Space):
-    """A space whose configurations are listed, for want of constraints that describe them.
+    """A space given as a list of configurations instead of constraints.
 
     Example:
         >>> tile = Parameter(name="tile", values=(8, 16, 32))
@@ -38,11 +38,11 @@ class ListedSpace(Space):
     """The values of every allowed configuration, in the order of the parameters."""
 
     def allows(self, configuration: Configuration) -> bool:
-        """Tell whether the configuration is listed."""
+        """Return whether the configuration is listed."""
         return tuple(configuration[p.name] for p in self.parameters) in self._members
 
     def configurations(self) -> Iterator[Configuration]:
-        """Yield every listed configuration in the order of the list."""
+        """Yield every listed configuration in list order."""
         names = [p.name for p in self.parameters]
         return (dict(zip(names, values, strict=True)) for values in self.listed)
 
@@ -56,11 +56,11 @@ class RecordedSpace:
     """A space with the time of every configuration."""
 
     name: str
-    """For people: the file's name without its suffixes."""
+    """The file's name without its suffixes."""
     space: Space
-    """The parameters and what is allowed."""
+    """The parameters and the allowed configurations."""
     times_us: dict[tuple[Scalar, ...], float | None]
-    """Microseconds by values in the order of the parameters; none where the configuration failed."""
+    """Microseconds by values in the order of the parameters. None if the configuration failed."""
 
     @classmethod
     def load(cls, path: Path) -> "RecordedSpace":
@@ -93,7 +93,7 @@ class RecordedSpace:
     def of(
         cls, name: str, configurations: Sequence[Configuration], times_us: Sequence[float | None]
     ) -> "RecordedSpace":
-        """Make a recorded space of configurations and their times, in the same order."""
+        """Make a recorded space from configurations and their times, in the same order."""
         names = list(configurations[0])
         listed = tuple(tuple(c[n] for n in names) for c in configurations)
         values = [_in_order({row[i]: None for row in listed}) for i in range(len(names))]
@@ -105,11 +105,11 @@ class RecordedSpace:
     def planted(
         cls, name: str, space: Space, time_us: Callable[[Configuration], float | None]
     ) -> "RecordedSpace":
-        """Fill a space from a formula."""
+        """Make a recorded space whose times come from a formula."""
         return cls(name, space, {tuple(c.values()): time_us(c) for c in space.configurations()})
 
     def save(self, path: Path) -> None:
-        """Write what `load` reads, the same bytes for the same times."""
+        """Write the table that `load` reads; the same times give the same bytes."""
         lines = [",".join([*(p.name for p in self.space.parameters), _TIME])]
         for values, time_us in self.times_us.items():
             lines.append(",".join([*map(str, values), "" if time_us is None else f"{time_us / 1e3:.6g}"]))
@@ -117,7 +117,7 @@ class RecordedSpace:
         path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
     def time_us(self, configuration: Configuration) -> float | None:
-        """Return what the configuration took."""
+        """Return the configuration's time."""
         return self.times_us[tuple(configuration[p.name] for p in self.space.parameters)]
 
     @property
@@ -127,7 +127,7 @@ class RecordedSpace:
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """What is known of every configuration, for a tuner's warm start on another space."""
+        """Every configuration with its time, for a tuner's warm start on another space."""
         names = [p.name for p in self.space.parameters]
         return tuple(
             Observation(dict(zip(names, values, strict=True)), time_us)
@@ -137,18 +137,18 @@ class RecordedSpace:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a tuner found on a recorded space, seed by seed."""
+    """A tuner's results on a recorded space, seed by seed."""
 
     curves_us: tuple[tuple[float, ...], ...]
-    """Best time after each evaluation, a curve a seed; infinite as long as nothing worked."""
+    """Best time after each evaluation, one curve per seed; infinite until something works."""
     best_us: float
     """The least time in the space."""
     ask_s: float
-    """Mean seconds that the tuner took to decide on one evaluation: its `ask` and `tell` together."""
+    """Mean seconds of the tuner per evaluation: its `ask` and `tell` together."""
 
     @property
     def fractions(self) -> tuple[float, ...]:
-        """The optimum's time over the best time found, a seed each: 1 is the optimum, 0 nothing worked."""
+        """The optimum's time over the best time found, one per seed: 1 is the optimum, 0 means nothing worked."""
         return tuple(self.best_us / curve[-1] for curve in self.curves_us)
 
     def quantile(self, share: float) -> float:
@@ -156,7 +156,7 @@ class Simulation:
         return float(np.quantile(self.fractions, share))
 
     def worst_median(self, seeds: int) -> float:
-        """Return the lowest median of the fractions over any so many seeds in a row; over all where there are fewer.
+        """Return the lowest median of the fractions over any `seeds` consecutive seeds, or over all if there are fewer.
 
         Example:
             >>> Simulation(curves_us=((10.0,), (10.0,), (20.0,), (40.0,)), best_us=10.0, ask_s=0.0).worst_median(2)
@@ -168,10 +168,10 @@ class Simulation:
 
 
 def replay(recorded: RecordedSpace, tuner: Tuner, evaluations: int) -> list[float]:
-    """Let a tuner search a recorded space; return its best time after each evaluation.
+    """Run a tuner on a recorded space; return its best time after each evaluation.
 
-    Failures count as evaluations. Infinite as long as nothing worked; shorter than `evaluations` where
-    the space was used up.
+    Failures count as evaluations. Times are infinite until something works; the list is shorter than `evaluations`
+    if the space was used up.
     """
     best_us = math.inf
     curve: list[float] = []
@@ -191,7 +191,7 @@ def simulate(
     seeds: int,
     first_seed: int = 0,
 ) -> Simulation:
-    """Replay a recorded space once for each of so many seeds; other first seeds check what was chosen on some.
+    """Replay a recorded space once per seed; another first seed validates a choice made on these seeds.
 
     Example:
         >>> from kernelwright.search.tuners import make_tuner
@@ -247,6 +247,6 @@ def _scalar(text: str) -> Scalar:
 
 
 def _in_order(values: dict[Scalar, None]) -> tuple[Scalar, ...]:
-    """Sort values where all are numbers; else leave them as they were first seen."""
+    """Sort the values if all are numbers; otherwise keep the order in which they were first seen."""
     numbers = [v for v in values if isinstance(v, int | float)]
     return tuple(sorted(numbers)) if len(numbers) == len(values) else tuple(values)

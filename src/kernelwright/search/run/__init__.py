@@ -1,1 +1,1 @@
-"""One run under way: its record, budget, events, and how it ends."""
+"""The state of a run in progress: its record, budget, events, and how it ends."""

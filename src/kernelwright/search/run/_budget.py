@@ -1,4 +1,4 @@
-"""What a run may still spend."""
+"""Tracks what a run has spent and may still spend of its budget."""
 
 import time
 from collections import deque
@@ -10,17 +10,17 @@ from ...store import Spent
 _MOST_RESERVE_S = 90.0
 _RESERVE_SHARE, _MOST_RESERVE_SHARE = 0.25, 0.5
 _LATEST = 3
-"""Candidates by which the next one's time is told: the longest of them."""
+"""How many of the latest candidates predict the next one's time: their longest counts."""
 _EACH = ("build", "verify", "screen")
-"""What every candidate takes; what is left out is done once for a run."""
+"""The stages that every candidate goes through; others run once per run."""
 
 
 class Meter:
-    """Count what a run spends against its budget; a resumed run goes on from what it had spent.
+    """Count what a run spends against its budget; a resumed run continues from what it had spent.
 
-    A quarter of the minutes, at most 90 seconds, is kept back from the exploration for the acceptance
-    of what it found; more, up to a half, where verifying, timing and starting baselines was seen to take longer.
-    The exploration ends where the next candidate would pass its time, if it took as long as the latest ones.
+    A quarter of the minutes, at most 90 seconds, is reserved for the acceptance of what the exploration finds; more,
+    up to half, if verifying, timing and starting baselines has taken longer. The exploration ends when the next
+    candidate would exceed its time, assuming it takes as long as the latest ones.
 
     Example:
         >>> meter = Meter(Budget(minutes=1), Spent(elapsed_s=50), clock=lambda: 0.0)
@@ -34,7 +34,7 @@ class Meter:
         self.cached = spent.cached
         self.device_s = spent.device_s
         self.stages_s: dict[str, float] = {}
-        """Seconds by stage since the start or the resumption; builds beside each other count each."""
+        """Seconds by stage since the start or the resumption; parallel builds are added up."""
         self._longest_s: dict[str, float] = {}
         self._latest_s = deque[dict[str, float]](maxlen=_LATEST)
         self._clock = clock
@@ -45,11 +45,11 @@ class Meter:
 
     @property
     def elapsed_s(self) -> float:
-        """Wall seconds so far, those before a resumption included."""
+        """Wall seconds so far, including those before a resumption."""
         return self._clock() - self._start
 
     def charge(self, evaluation: Evaluation, *, again: bool = False) -> None:
-        """Count an evaluation; `again` where its candidate was counted at an earlier stage."""
+        """Count an evaluation; `again` if its candidate was counted at an earlier stage."""
         if evaluation.cached:
             self.cached += not again
             return
@@ -63,18 +63,18 @@ class Meter:
             self._latest_s.append({stage: evaluation.stages_s.get(stage, 0.0) for stage in _EACH})
 
     def longest_s(self, stage: str) -> float:
-        """Seconds that a stage took at most for one candidate, since the start or the resumption."""
+        """Most seconds that a stage took for one candidate since the start or the resumption."""
         return self._longest_s.get(stage, 0.0)
 
     @property
     def longest_verify_s(self) -> float:
-        """Seconds that verifying took at most, working out what is expected included."""
+        """Most seconds that verifying took, including the computation of expected values."""
         return self.longest_s("precompute") + self.longest_s("verify")
 
     def over(self, *, reserve: bool = False, built: bool = False) -> str:
-        """Say which budget is used up, or nothing.
+        """Return which budget is used up, or an empty string.
 
-        With `reserve`, as far as the exploration goes, and by the end of the next candidate, whose build may be there.
+        With `reserve`, for the exploration and by the end of the next candidate, which may be `built` already.
         """
         budget = self.budget
         if budget.evaluations is not None and reserve and self.evaluations >= budget.evaluations:
@@ -87,22 +87,22 @@ class Meter:
         return ""
 
     def left_s(self) -> float:
-        """Wall seconds left; infinite where the budget names no minutes."""
+        """Wall seconds left; infinite if the budget has no minutes."""
         minutes = self.budget.minutes
         return float("inf") if minutes is None else minutes * 60 - self.elapsed_s
 
     def left_to_explore_s(self) -> float:
-        """Wall seconds left before the reserve for the acceptance begins, or the time for searching ends."""
+        """Wall seconds left until the reserve for the acceptance begins or the search time ends."""
         minutes, searched_s = self.budget.search_minutes, self.elapsed_s - self._explored_from_s
         searching_s = float("inf") if minutes is None else minutes * 60 - searched_s
         return min(self.left_s() - self._reserve_s(), searching_s)
 
     def explore(self) -> None:
-        """Begin to count the time for searching."""
+        """Start counting the search time."""
         self._explored_from_s = self.elapsed_s
 
     def eta_s(self) -> float | None:
-        """Expected wall seconds until a budget is used up; none where nothing is known."""
+        """Expected wall seconds until a budget is used up. None if unknown."""
         ends = [self.left_s()] if self.budget.minutes is not None else []
         if self.budget.evaluations is not None and self._here:
             pace = (self._clock() - self._since) / self._here
@@ -115,9 +115,9 @@ class Meter:
         return max((sum(seconds[stage] for stage in stages) for seconds in self._latest_s), default=0.0)
 
     def _reserve_s(self) -> float:
-        """Return what an acceptance may take.
+        """Return the seconds reserved for an acceptance.
 
-        It verifies in full and times more blocks, twice; the second time on more workloads, whose baselines start.
+        It verifies in full and times more blocks, twice; the second time on more workloads, whose baselines must start.
         """
         if self.budget.minutes is None:
             return 0.0

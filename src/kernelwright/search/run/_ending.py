@@ -1,8 +1,8 @@
-"""How a run ends: whatever ends it leaves a reason in the store.
+"""Records why a run ended, whatever ended it.
 
-Covers: every exception that reaches the run, signals included; a store that cannot be written, where the reason
-goes into the run's lock; an earlier process that died without a word, which the next one on the run writes down.
-Does not cover: what ends a process at once (SIGKILL, a crash in compiled code): `Store.ending` tells that it is gone.
+Covers: every exception that reaches the run, signals included; a store that cannot be written, when the reason
+goes into the run's lock; an earlier process that died silently, which the next process on the run records.
+Does not cover: what kills a process at once (SIGKILL, a crash in compiled code): `Store.ending` reports it as gone.
 """
 
 import signal
@@ -19,7 +19,7 @@ _ASKED_TO_END = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.
 
 @contextmanager
 def ended_in_words(store: Store, run: Run) -> Iterator[None]:
-    """Hold a run while it goes on, and leave behind why it ended if it does not end well."""
+    """Hold a run's lock while it runs, and record why it ended if it does not end normally."""
     lock = store.run_lock(run.id)
     with lock.hold() as before:
         try:
@@ -30,12 +30,12 @@ def ended_in_words(store: Store, run: Run) -> Iterator[None]:
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt | BrokenPipeError | GeneratorExit)
             status = RunStatus.INTERRUPTED if stopped else RunStatus.FAILED
-            with _undisturbed():
-                _leave(store, lock, run, status, end_of(error))
+            with _signals_ignored():
+                _record_end(store, lock, run, status, end_of(error))
             raise
 
 
-def _leave(store: Store, lock: RunLock, run: Run, status: RunStatus, reason: str) -> None:
+def _record_end(store: Store, lock: RunLock, run: Run, status: RunStatus, reason: str) -> None:
     try:
         store.append_event(run.id, {"event": "error", "run": run.id, "message": reason})
         store.finish_run(run.id, status, reason=reason)
@@ -44,12 +44,12 @@ def _leave(store: Store, lock: RunLock, run: Run, status: RunStatus, reason: str
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let no second signal cut off what is written about the first."""
+def _signals_ignored() -> Iterator[None]:
+    """Keep a second signal from interrupting the record of the first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # A mask would be this thread's alone: another would take the signal, and Python act on it here.
+    # A signal mask covers this thread only: another thread would receive the signal, and Python would handle it here.
     before = {number: signal.signal(number, lambda *_: None) for number in _ASKED_TO_END}
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a run says while it goes on."""
+"""The events that a run reports while it is running."""
 
 import json
 from collections.abc import Callable
@@ -18,9 +18,9 @@ class Event(Record):
     run: str
     """The run's id."""
     elapsed_s: float
-    """Wall seconds of the run, those before a resumption included."""
+    """Wall seconds of the run, including those before a resumption."""
     data: SkipValidation[dict[str, JsonValue]] = {}
-    """What there is to say, by name."""
+    """The event's data, by name."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the event as one flat object."""
@@ -41,7 +41,7 @@ OnEvent = Callable[[Event], None]
 
 
 class Log:
-    """Say something: keep it in the store, then tell whoever listens."""
+    """Report events: write each to the store, then pass it to the listener."""
 
     def __init__(self, store: Store, run: str, meter: Meter, on_event: OnEvent | None) -> None:
         self._store = store

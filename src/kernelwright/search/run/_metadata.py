@@ -1,4 +1,4 @@
-"""What a run says of itself, enough to repeat it and to know what its figures hold for."""
+"""Metadata of a run: how to reproduce it, and for which environment its figures hold."""
 
 import platform
 import shlex
@@ -16,7 +16,7 @@ from ..tuners import DEFAULT_TUNER
 
 
 def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
-    """Say what a run sets out to do."""
+    """Return the data of a run's first event: task, options, device."""
     languages = run.options.get("languages", ())
     return {
         "task": task.name,
@@ -29,7 +29,7 @@ def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
 
 
 def environment(device: Device) -> dict[str, str]:
-    """Say what the figures of a run hold for."""
+    """Return the environment for which a run's figures hold."""
     return {
         "device": f"{device.name}, {device.cores} cores ({device.fingerprint})",
         "system": platform.platform(terse=True),
@@ -40,7 +40,7 @@ def environment(device: Device) -> dict[str, str]:
 
 
 def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
-    """Return what a run's log says its figures hold for, with the layers that shut its candidates in.
+    """Return the environment recorded in a run's log, with the sandbox layers around its candidates.
 
     Example:
         >>> environment_of([{"event": "run", "environment": {"torch": "2.13"}},
@@ -96,14 +96,14 @@ def reproduce(task: Task, run: Run) -> str:
 
 
 def _target(task: Task) -> str:
-    """Return what names a task: its file, and of the own form also its function, which may have others beside it."""
+    """Return the target that names a task: its file, and for the own form also its function, one of several there."""
     reference = task.reference
     own = reference.style == "function" and Path(reference.origin).suffix == ".py"
     return f"{reference.origin}:{task.name}" if own else reference.origin or task.name
 
 
 def _taken(task: Task, run: Run) -> list[str]:
-    """Return the flags that say how a task was taken from its target."""
+    """Return the flags that describe how a task was loaded from its target."""
     words = ["--backward"] if task.contract.backward else []
     if task.start:
         beside = Path(task.reference.origin).parent / task.start[0].path
@@ -116,7 +116,7 @@ def _taken(task: Task, run: Run) -> list[str]:
 
 
 def _each(run: Run, name: str) -> list[str]:
-    """Return the flag of an option that is a list of names, once for each."""
+    """Return the flag of an option that is a list of names, once per name."""
     chosen = run.options.get(name, ())
     flag = f"--{name.removesuffix('s')}"
     return [word for value in chosen for word in (flag, str(value))] if isinstance(chosen, tuple) else []

@@ -1,4 +1,4 @@
-"""One run under way: what its stages share."""
+"""The state that the stages of a run share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,18 +26,18 @@ def check_resumable(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Search:
-    """One run under way: where it is kept, what it may use, what it has spent."""
+    """A run in progress: its store, its device and budget, what it has spent."""
 
     run: Run
     """The run, new or resumed."""
     store: Store
-    """Where it is kept."""
+    """Where it is stored."""
     device: Device
-    """What is timed."""
+    """The device that is timed."""
     meter: Meter
-    """What it has spent."""
+    """Counts what it has spent."""
     emit: Log
-    """Where it says what happens."""
+    """Where it reports events."""
     lock: DeviceLock
     """Held while something is timed."""
     finish: bool = False
@@ -63,20 +63,20 @@ class Search:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """Hold the device, saying so where another run has it first.
+        """Hold the device's lock, with an event if another run holds it first.
 
         Raises:
-            BusyError: another run has it until this one's time is up.
+            BusyError: another run holds it until this one's time is up.
         """
         with self.lock.hold(lambda message: self.emit("wait", message=message), left_s=self.meter.left_s):
             yield
 
     @contextmanager
     def in_time(self, what: str, *, grace_s: float = 0.0) -> Iterator[None]:
-        """Stop what is done inside when the run's time is up, whatever it is.
+        """Stop the work inside when the run's time is up, whatever it is.
 
         Raises:
-            TimeoutError: it was; the message says what was cut off.
+            TimeoutError: time was up; the message names what was cut off.
         """
         try:
             with deadline(max(self.meter.left_s(), 0.0) + grace_s):
@@ -89,10 +89,10 @@ class Search:
 
     @contextmanager
     def supervised(self) -> Iterator[None]:
-        """Hold the run, and leave behind how it ended if it does not end well.
+        """Hold the run's lock, and record how it ended if it does not end normally.
 
         Raises:
-            InputError: the run is of another device than the one here.
+            InputError: the run belongs to a device other than this one.
         """
         run, device = self.run, self.device
         if device.fingerprint != run.device:

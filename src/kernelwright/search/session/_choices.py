@@ -1,4 +1,4 @@
-"""What a run may be told to use: languages, baselines, proposers, checked before anything is spent."""
+"""A run's choices, such as languages, baselines and proposers, checked before anything is spent."""
 
 from collections.abc import Sequence
 
@@ -16,17 +16,17 @@ from ..tuners import make_tuner
 
 _COMPILED = frozenset({"cpp", "cuda", "triton"})
 _STAND_INS = frozenset({"opencl", "wgsl"})
-"""Languages used by default only where none that compiles is here."""
+"""Languages used by default only if no compiled language is available."""
 
 
 def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
-    """Return the languages to use: those asked for, else all that are here and can be timed on the device.
+    """Return the languages to use: those requested, else all that are available and can be timed on the device.
 
-    OpenCL and WGSL stand in where nothing else compiles: on the same device they are not faster than what does.
+    OpenCL and WGSL are used if nothing else compiles: on the same device they are not faster than the others.
 
     Raises:
         NotFoundError: no language of that name.
-        MissingToolError: a language asked for lacks its tools; the message says how to get them.
+        MissingToolError: a requested language lacks its tools; the message explains how to install them.
     """
     for name in asked:
         found = get_language(name).available()
@@ -64,9 +64,9 @@ def check_choices(
 
     Raises:
         NotFoundError: no proposer, tuner, strategy or editor of that name.
-        InputError: no baseline of that name, or none whose weights follow; a strategy without an editor; a model
+        InputError: no baseline of that name, or none that uses updated weights; a strategy without an editor; a model
             whose name, price or cap is missing.
-        MissingToolError: a model's SDK or key, or an agent's program, is not here.
+        MissingToolError: a model's SDK or key, or an agent's program, is missing.
     """
     make_proposers(proposers)
     check_models(more or {}, usd)

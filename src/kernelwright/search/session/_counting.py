@@ -1,4 +1,4 @@
-"""Whether a run counts what its best candidates do, and by what."""
+"""Collects performance counters of a run's best candidates, if requested and available."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,21 +11,21 @@ from ..evaluation._evaluation import Observe
 from ..run._run import Search
 
 _LEAST_S = 5.0
-"""Seconds of exploring that must be left for counting to be worth its while."""
+"""Seconds of exploration that must be left for counting to pay off."""
 
 
 @contextmanager
 def observing(setting: Search, problem: Problem) -> Iterator[Observe | None]:
-    """Yield what counts a candidate, or none where nobody asked.
+    """Yield a function that collects a candidate's counters, or None if not requested.
 
-    By default it is asked for where there is somebody to read the figures: a model or an agent.
+    By default counters are requested if a model or an agent will read them.
     """
     options = setting.run.options
     if not options.get("counters", bool(setting.names("models") or options.get("agent"))):
         yield None
         return
     if options.get("counters"):
-        _say_what_is_missing(setting)
+        _report_missing(setting)
 
     def observe(candidate: Candidate, build: Build) -> tuple[Counters, ...]:
         left_s = setting.meter.left_to_explore_s()
@@ -46,8 +46,8 @@ def observing(setting: Search, problem: Problem) -> Iterator[Observe | None]:
         yield observe
 
 
-def _say_what_is_missing(setting: Search) -> None:
-    """Say why nothing will be counted, where that was asked for and cannot be had."""
+def _report_missing(setting: Search) -> None:
+    """Report why nothing will be counted, if counters were requested but are unavailable."""
     found = {profiler.name: profiler.available(setting.device) for profiler in PROFILERS}
     if not any(tool.ok for tool in found.values()):
         reasons = "; ".join(f"{name}: {tool.what}, {tool.remedy}" for name, tool in found.items())

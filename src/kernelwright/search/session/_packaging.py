@@ -27,7 +27,7 @@ _REASONS = frozenset({"proposer", "edits", "budget"})
 
 
 def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
-    """Return the evaluations that a run accepted, the one that serves most first."""
+    """Return the evaluations that a run accepted, the one serving the most workloads first."""
     names = [w.name for w in store.task(run.task).split(Split.SEARCH)]
     serves = [e.candidate.key for e in serving(store.evaluations(run.id), names).values()]
     accepted = {e.candidate.key: e for e in store.evaluations(run.id) if e.candidate.key in serves}
@@ -57,7 +57,7 @@ def found_by(store: Store, run: Run, key: str = "") -> Candidate:
 
 
 def conclude(setting: Search, outcome: Outcome) -> Result:
-    """Package what a run accepted, sum it up, and keep that as the run's end."""
+    """Package what a run accepted, summarise it, and store the summary as the run's end."""
     run = setting.run
     told = [(e["event"], str(e["message"])) for e in setting.store.events(run.id) if e["event"] in _REASONS]
     said, cut = [words for _, words in told], [words for event, words in told if event == "budget"]
@@ -70,7 +70,7 @@ def conclude(setting: Search, outcome: Outcome) -> Result:
 
 
 def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
-    """Package what a run accepted into its store; return the folder, or none where there is none."""
+    """Package what a run accepted into its store; return the folder, or None if nothing was accepted."""
     if not outcome.accepted:
         return None
     run, store = setting.run, setting.store
@@ -93,7 +93,7 @@ def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
 def package_accepted(
     task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, about: dict[str, str]
 ) -> Path:
-    """Write the package of what a run accepted and return its folder."""
+    """Write the package of a run's accepted kernels and return its folder."""
     names = [w.name for w in task.split(Split.SEARCH)]
     served = serving(accepted, names)
     used = [e for e in accepted if any(s is e for s in served.values())]
@@ -124,10 +124,10 @@ def package_accepted(
 def _specialisations(
     task: Task, used: Sequence[Evaluation], served: dict[str, Evaluation]
 ) -> Iterator[Specialisation]:
-    """Yield variants in the order that the guard tries them.
+    """Yield specialisations in the order in which the guard tries them.
 
-    First each workload that several kernels were accepted on goes to the one that serves it. Then each kernel has the
-    ranges between the sizes it was accepted on, unless a size on which it is not lies in between.
+    First each workload on which several kernels were accepted goes to the one that serves it. Then each kernel gets
+    the ranges between the sizes on which it was accepted, unless a size on which it was not is in between.
     """
     known = {w.name: w for w in task.workloads}
     faster = {e.candidate.key: _faster_on(e, known) for e in used}
@@ -160,13 +160,13 @@ def _told_sizes(evaluation: Evaluation, specialisations: Sequence[Specialisation
 
 
 def _faster_on(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
-    """Return the workloads on which a kernel was timed and found faster, those of confirmation too."""
+    """Return the workloads on which a kernel was timed and found faster, including confirm workloads."""
     declined = set(evaluation.verdict.unsupported) if evaluation.verdict else set()
     found = speedups(evaluation, [name for name in known if name not in declined])
     return [known[name] for name, speedup in found.items() if speedup > 1]
 
 
 def _timed(evaluation: Evaluation, known: dict[str, Workload]) -> list[Workload]:
-    """Return the workloads that a kernel's ranges must not span unless it was faster there."""
+    """Return the workloads that a kernel's ranges must not include unless it was faster there."""
     own = {w.workload for w in evaluation.decision.workloads}
     return [w for w in known.values() if w.name in own or w.split is Split.SEARCH]

@@ -1,4 +1,4 @@
-"""What a run gives back to its user."""
+"""The results of a run as its user sees them: result, judgement and standings."""
 
 import json
 from collections import Counter
@@ -29,32 +29,32 @@ from ._session import Outcome, fraction_of_bound
 from ._summary import shorten
 
 ON_HIDDEN = "on a hidden workload"
-"""All that is told of where, and of what, a candidate got wrong on a workload that it must not know."""
+"""The only detail reported about a failure on a workload that the candidate must not know."""
 _HIDDEN = frozenset({Split.HIDDEN.value, Split.CONFIRM.value})
 
 
 class Result(Record):
-    """The outcome of `optimize`: what was decided, how sure, and where the kernel is."""
+    """The outcome of `optimize`: the decision, its confidence interval, and where the kernel is."""
 
     run: str
     """The run's id, for `show`, `report`, `export` and `resume`."""
     task: str
     """The task's name."""
     decision: DecisionStatus
-    """`improved` where something may replace the native op; else the best candidate's decision."""
+    """`improved` if a candidate may replace the native op; else the best candidate's decision."""
     speedup: Interval | None
-    """Against the faster baseline, geometric mean over the search workloads, those that stay native counted
-    as 1; none where nothing was timed."""
+    """Over the faster baseline, geometric mean over the search workloads, native ones counted as 1. None if nothing
+    was timed."""
     baseline: str | None
     """The faster baseline."""
     bound_us: float | None
-    """The least time that the device needs, geometric mean over the workloads that the kernel serves."""
+    """The least time the device needs, geometric mean over the workloads that the kernel serves."""
     time_us: float | None
     """The kernel's or the best candidate's time, over the same workloads."""
     fraction_of_bound: float | None
     """`bound_us / time_us`."""
     kernel: str | None
-    """Folder of the packaged kernel; none where nothing better was found."""
+    """Folder of the packaged kernel. None if nothing better was found."""
     evaluations: int
     """Candidates evaluated in this run."""
     cached: int
@@ -62,11 +62,11 @@ class Result(Record):
     failures: dict[str, int]
     """Failures by kind."""
     usd: float = 0.0
-    """Money spent on models, what may have been billed included."""
+    """Money spent on models, including what may have been billed."""
     start_up: StartUp | None = None
-    """What the best kernel takes to its first answer in a fresh process, against the baseline."""
+    """The best kernel's time to its first answer in a fresh process, and the baseline's."""
     reason: str = ""
-    """Why nothing better came of it, who was asked where nothing was proposed; empty where something did."""
+    """Why nothing better was found, and who was asked if nothing was proposed; empty if something was found."""
     caveat: str = ""
     """What its owner must know of the baseline and of the gain; empty where there is nothing."""
 
@@ -76,20 +76,20 @@ class Result(Record):
 
 
 class Standing(Record):
-    """What a user gets on one search workload, and how much faster it could be."""
+    """Times on one search workload: what serves it, the baseline and the bound."""
 
     workload: str
     """Its name."""
     kernel: str
-    """Key of the candidate that serves it; empty where the native op stays."""
+    """Key of the candidate that serves it; empty if the native op stays."""
     time_us: float
     """The kernel's time, or the native op's."""
     baseline_us: float
     """The faster baseline's time."""
     bound_us: float
-    """The least time that the device needs; 0 where there is none."""
+    """The least time the device needs; 0 if there is no bound."""
     warm_speedup: float | None = None
-    """Median ratio of a kernel with caches left as they were; none where the decision is on such caches itself."""
+    """Median ratio with warm caches. None if the decision itself is based on warm caches."""
 
     @property
     def sol_score(self) -> float:
@@ -103,20 +103,20 @@ class Standing(Record):
 
 
 class Judgement(Record):
-    """The outcome of `judge`: what is known of one candidate."""
+    """The outcome of `judge`: the findings, timing and decision of one candidate."""
 
     task: str
     """The task's name."""
     candidate: str
     """The candidate's key."""
     verdict: VerdictStatus
-    """Whether it is right and honest."""
+    """Whether it is correct and does not cheat."""
     findings: tuple[Finding, ...]
-    """What each check found; of hidden workloads only which check failed."""
+    """The result of each check; for hidden workloads only which check failed."""
     decision: DecisionStatus
     """Whether it is faster."""
     speedup: Interval | None
-    """Against the faster baseline; none where it was not timed."""
+    """Over the faster baseline. None if it was not timed."""
     run: str
     """The run it belongs to, for `show`, `export`, and to judge more in it."""
     stage: str
@@ -128,9 +128,9 @@ class Judgement(Record):
     time_us: float | None
     """The candidate's time, geometric mean over the search workloads."""
     bound_us: float | None
-    """The least time that the device needs."""
+    """The least time the device needs."""
     workloads: tuple[WorkloadDecision, ...]
-    """The speedup workload by workload."""
+    """The speedup by workload."""
     start_up: StartUp | None
     """What it takes to its first answer in a fresh process, against the baseline; none where it was not timed."""
     lost: str
@@ -140,22 +140,22 @@ class Judgement(Record):
     sizes: tuple[str, ...]
     """Ranges of sizes that it may serve beside those it was accepted on, and which were looked at in vain."""
     declined: tuple[str, ...]
-    """Search workloads that it does not serve; it was not timed on them, and the native op would run there."""
+    """Search workloads that it does not serve: it was not timed on them, and the native op would run there."""
     diagnostics: str
-    """What the compiler said where it did not build."""
+    """The compiler's messages if it did not build."""
     evidence: dict[str, Scalar]
     """Static facts of the build: registers, spills, vector width ..."""
     advice: tuple[str, ...]
-    """What the evidence holds against it."""
+    """Possible problems that the evidence shows."""
 
     def line(self, *, verbose: bool = False) -> str:
-        """Return the judgement as one line of JSON: what an agent needs of it, or all of it."""
+        """Return the judgement as one line of JSON: what an agent needs, or with `verbose` everything."""
         whole = self.model_dump(mode="json")
         return json.dumps({"event": "result", **(whole if verbose else shorten(whole))})
 
 
 def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> Judgement:
-    """Sum one evaluation up; what did not build is rejected, what could not be built is unknown.
+    """Summarise one evaluation; a failed build is rejected, one that could not be attempted is unknown.
 
     `workloads` are the names of the search workloads.
     """
@@ -174,7 +174,7 @@ def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> 
         candidate=evaluation.candidate.key,
         stage=evaluation.stage,
         verdict=standing,
-        findings=tuple(map(_told, findings)),
+        findings=tuple(map(_redacted, findings)),
         decision=decision.status,
         reason=_reason(decision.reason),
         speedup=decision.speedup,
@@ -212,13 +212,13 @@ def _told(finding: Finding) -> Finding:
 
 
 def _reason(reason: str) -> str:
-    """Cut a reason off where it goes on to say what was wrong on a hidden workload."""
+    """Cut a reason off before it describes what was wrong on a hidden workload."""
     head, found, _ = reason.partition(ON_HIDDEN)
     return head + found
 
 
 def standings(outcome: Outcome) -> tuple[Standing, ...]:
-    """Say what a user gets on each search workload that was timed."""
+    """Return the standing of each search workload that was timed."""
     served, found = outcome.served, []
     for name in outcome.workloads:
         seen = [served[name]] if name in served else outcome.evaluations
@@ -246,10 +246,10 @@ def result_of(
     said: Sequence[str] = (),
     cut: Sequence[str] = (),
 ) -> Result:
-    """Sum a run up. Nothing counts as improved that the full acceptance did not accept.
+    """Summarise a run. Only what full acceptance accepted counts as improved.
 
-    `said` is what those who were asked for proposals had to say where they had none, and what the time was up for;
-    `cut` is the latter alone.
+    `said` holds the messages of proposers without proposals, and what was cut off when time was up; `cut` only the
+    latter.
     """
     best, served = outcome.best, outcome.served
     decision = best.decision if best is not None else None
@@ -279,7 +279,7 @@ def result_of(
 
 
 def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
-    """Say why nothing better came of a run; nothing where something serves."""
+    """Explain why a run found nothing better; empty if it did."""
     if outcome.served:
         return ""
     if outcome.best is not None:
@@ -290,7 +290,7 @@ def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
 
 
 def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:
-    """Say what the kernels of a package do together."""
+    """Return the result with the combined speedup and times of a package's kernels."""
     rows = [w for name, e in served.items() for w in e.decision.workloads if w.workload == name]
     about = _times(rows) if rows else {}
     return result.model_copy(update={"speedup": served_speedup(served, workloads), **about})

@@ -1,4 +1,4 @@
-"""Put the pieces of one run together."""
+"""Assembles and runs one search: judge, proposals, edits, builder and session."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -22,14 +22,14 @@ from ._session import Outcome, Session
 
 _MOST_BUILDS = 4
 _GRACE_S = 5.0
-"""Seconds past a run's time until what does not keep to it is cut off; what does ends with more to tell."""
+"""Seconds past a run's time before work is cut off; work that ends by itself can report more."""
 
 
 def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint] = ()) -> Outcome:
-    """Search within the run's budget and return what it came to; `hints` say what to try first.
+    """Search within the run's budget and return the outcome; `hints` suggest what to try first.
 
-    A run that was interrupted goes on where it stood: what it evaluated is asked for again, answered from
-    the store, and not counted again.
+    An interrupted run continues where it stopped: its evaluations are requested again, answered from the store, and
+    not counted again.
     """
     run, meter = setting.run, setting.meter
     if setting.finish:
@@ -68,7 +68,7 @@ def _finished(setting: Search, judge: Judge) -> Outcome:
 
 
 def so_far(setting: Search, why: str) -> Outcome:
-    """Return what a run has come to that cannot go on because its time is up."""
+    """Return the outcome of a run that cannot continue because its time is up."""
     setting.emit("budget", message=why)
     store, run = setting.store, setting.run
     names = tuple(w.name for w in store.task(run.task).split(Split.SEARCH))
@@ -76,9 +76,9 @@ def so_far(setting: Search, why: str) -> Outcome:
 
 
 def judge_one(setting: Search, candidate: Candidate, judge: Judge, *, screen: bool = False) -> Judgement:
-    """Put one candidate through the whole of the acceptance, unless the store knows it already.
+    """Put one candidate through full acceptance, unless the store has its evaluation.
 
-    `screen` goes only as far as the search goes with each candidate: never into a hidden workload.
+    With `screen`, only through what the search does with each candidate: never a hidden workload.
 
     Raises:
         NotFoundError: no language of that name.

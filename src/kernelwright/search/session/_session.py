@@ -19,21 +19,21 @@ Say = Callable[..., None]
 
 _MOST_FINALISTS = 6
 _CLEARLY = 1.05
-"""Times as fast as the best so far that is more than what a screening is off by."""
+"""Speedup over the best so far that exceeds the error of a screening."""
 _VETTINGS = 12
-"""Screenings' verifications for which there must be time before one is verified in full: that takes about three, and a
-quarter of the time at most should go there."""
+"""Time must be left for this many screening verifications before a candidate is verified in full: that takes about as
+long as three of them, and should use at most a quarter of the time."""
 INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     best: Evaluation | None
-    """The accepted candidate, else the best that was found; none where nothing was evaluated."""
+    """The accepted candidate, else the best found. None if nothing was evaluated."""
     evaluations: tuple[Evaluation, ...]
-    """Every candidate, as far as it went."""
+    """Every candidate, as far as it got."""
     stopped_by: str
     """The budget that was used up, `nothing left to try`, or `interrupted`."""
     failures: dict[str, int]
@@ -41,30 +41,30 @@ class Outcome:
     workloads: tuple[str, ...] = ()
     """Names of the search workloads."""
     interrupt: KeyboardInterrupt | None = None
-    """What interrupted it, to be raised again once what there is was kept."""
+    """What interrupted it, to be raised again once the results are stored."""
 
     @classmethod
     def of(
         cls, evaluations: tuple[Evaluation, ...], stopped_by: str, workloads: tuple[str, ...]
     ) -> "Outcome":
-        """Sum up what there is."""
+        """Summarise the evaluations so far."""
         kinds = Counter(kind for e in evaluations if (kind := failure_kind(e)) is not None)
         best = best_of(evaluations, workloads)
         return cls(best, evaluations, stopped_by, dict(sorted(kinds.items())), workloads)
 
     @property
     def served(self) -> dict[str, Evaluation]:
-        """Who serves each search workload in the place of the native op."""
+        """The evaluation that serves each search workload instead of the native op."""
         return serving(self.evaluations, self.workloads)
 
     @property
     def status(self) -> RunStatus:
-        """How the run stands after it."""
+        """The run's status afterwards."""
         return RunStatus.INTERRUPTED if self.stopped_by == INTERRUPTED else RunStatus.FINISHED
 
     @property
     def accepted(self) -> bool:
-        """Whether something replaces the native op somewhere."""
+        """Whether a candidate replaces the native op on some workload."""
         return bool(self.served)
 
 
@@ -87,7 +87,7 @@ class Session:
         self._failing = {e.candidate.key: kind for e in known if (kind := failure_kind(e)) is not None}
 
     def run(self) -> Outcome:
-        """Run to the end of the budget or of the proposals; an interrupt ends it early, keeping all."""
+        """Run to the end of the budget or of the proposals; an interrupt ends it early and keeps all results."""
         try:
             try:
                 self._explore()
@@ -102,7 +102,7 @@ class Session:
         return self.outcome()
 
     def outcome(self) -> Outcome:
-        """Return what there is so far."""
+        """Return the outcome so far."""
         evaluations = tuple(self._evaluator.evaluations.values())
         return Outcome.of(evaluations, self._stopped_by, self._evaluator.workloads)
 
@@ -122,7 +122,7 @@ class Session:
         self._stopped_by = self._meter.over(reserve=True) or "nothing left to try"
 
     def _over(self) -> bool:
-        """Tell whether the budget ends with what is being built already."""
+        """Return whether the budget ends with the trials already being built."""
         most = self._meter.budget.evaluations
         planned = self._meter.evaluations + self._builder.building
         return bool(self._meter.over(reserve=True)) or (most is not None and planned >= most)
@@ -143,7 +143,7 @@ class Session:
         self._say("evaluation", **self._progress(trial, evaluation))
 
     def _note(self, evaluation: Evaluation) -> None:
-        """Bring the best and the failures up to date, without going through everything again."""
+        """Update the best and the failures incrementally."""
         key, kind = evaluation.candidate.key, failure_kind(evaluation)
         self._failing.pop(key, None)
         if kind is not None:
@@ -156,8 +156,8 @@ class Session:
     def _vetted(self, trial: Trial, evaluation: Evaluation) -> Evaluation:
         """Verify a template's first good candidate in full, before more is spent on the template.
 
-        One that is hardly better than the best so far is left to the acceptance: of many templates that are alike,
-        verifying each would take the time that their best needs there. So is everyone where verifying takes long.
+        A candidate hardly better than the best so far is left to the acceptance: verifying each of many similar
+        templates would use the time that the best of them needs there. So are all if verifying takes long.
         """
         arm, speedup, meter = trial.arm, evaluation.decision.speedup, self._meter
         if arm is None or arm.vetted or speedup is None or speedup.median <= self._worth_vetting():
@@ -169,12 +169,12 @@ class Session:
         return vetted
 
     def _worth_vetting(self) -> float:
-        """Return the speedup beyond which a candidate is verified in full before it is accepted."""
+        """Return the speedup above which a candidate is verified in full during exploration."""
         best = self._best.decision.speedup if self._best else None
         return max(1.0, _CLEARLY * best.median) if best else 1.0
 
     def _conclude(self) -> None:
-        """Accept the best for all search workloads together, then whoever is better on some of them."""
+        """Accept the best for all search workloads together, then candidates that are better on some of them."""
         finals = Finals.of(self._evaluator.evaluations.values(), self._evaluator.workloads)
         longest_s = 0.0
         for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
@@ -227,18 +227,18 @@ class Session:
 
 
 def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:
-    """Return the best accepted candidate if there is one, else the best as far as is known."""
+    """Return the best accepted candidate if there is one, else the best known."""
     return max(evaluations, key=lambda e: _merit(e, workloads), default=None)
 
 
 def speedup_of(evaluation: Evaluation) -> dict[str, JsonValue] | None:
-    """Return the speedup and its limits as JSON, or none where nothing was timed."""
+    """Return the speedup and its limits as JSON, or None if nothing was timed."""
     speedup = evaluation.decision.speedup
     return None if speedup is None else {"median": speedup.median, "low": speedup.low, "high": speedup.high}
 
 
 def fraction_of_bound(evaluation: Evaluation) -> float | None:
-    """Return the bound over the time: 1 is the least time physics allows."""
+    """Return the bound divided by the time; 1 is the least possible time."""
     decision = evaluation.decision
     return decision.bound_us / decision.time_us if decision.time_us and decision.bound_us else None
 

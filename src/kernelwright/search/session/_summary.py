@@ -1,4 +1,4 @@
-"""Judgement → the few words of it that an agent needs, who pays for each: what passed is counted, not listed."""
+"""Judgement → a short summary for an agent, which pays per token: passed checks are counted, not listed."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -6,17 +6,17 @@ from math import isfinite
 from pydantic import JsonValue
 
 _FIGURES = 4
-"""Significant figures of a number: times are not known better."""
+"""Significant figures of a number: times are not known more precisely."""
 _WORTH = frozenset({"run", "task", "candidate", "stage"})
-"""What says which judgement it is; kept at any price."""
+"""Fields that identify the judgement; always kept."""
 
 
 def shorten(judgement: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Keep of a judgement what failed, could not run or is worth knowing.
+    """Keep what failed, could not run or is useful from a judgement.
 
-    Covers: checks that passed without a word are counted; numbers are rounded; what is empty is left out, and so is
-    what stands elsewhere in the answer: a reason that a finding gives, the only workload's figures.
-    Does not cover: saying it all; the whole judgement does (`--verbose`).
+    Covers: checks that passed without a message are counted; numbers are rounded; empty fields are left out, and so
+    are repetitions: a reason that a finding gives, the figures of the only workload.
+    Does not cover: the full detail, which the whole judgement has (`--verbose`).
 
     Example:
         >>> passed = {"check": "runs", "status": "pass", "message": "", "workload": "", "figures": {}}

@@ -1,4 +1,4 @@
-"""What was found → which edit to ask for next. One file a strategy, found by name."""
+"""Evaluated candidates → the edit to request next. One file per strategy, found by name."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +15,15 @@ _STRATEGIES = Registry("strategies", "strategy")
 DEFAULT_STRATEGY = "evolve"
 
 Settings = Mapping[str, Scalar]
-"""A strategy's own settings by name; each file says which it has."""
+"""A strategy's own settings by name; each strategy documents its settings."""
 
 
 def make_strategy(name: str, means: Means, settings: Settings | None = None) -> Strategy:
-    """Make the strategy of that name.
+    """Make a strategy by name.
 
     Raises:
         NotFoundError: no strategy is registered under the name.
-        InputError: it has no such setting, or there is no editor whose operators it could use.
+        InputError: it has no such setting, or no editor supports its operators.
     """
     make = _loaded(name)
     check_settings(name, settings_of(make), settings or {})
@@ -34,7 +34,7 @@ def make_strategy(name: str, means: Means, settings: Settings | None = None) -> 
         )
     try:
         strategy: Strategy = make(means, **(settings or {}))
-        make(means, **(settings or {})).ask()  # some settings are of no use, and only asking shows it
+        make(means, **(settings or {})).ask()  # some invalid settings show only on the first ask
     except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise InputError(f"strategy {name!r} cannot be made with {dict(settings or {})!r}: {error}") from None
     return strategy
@@ -42,18 +42,18 @@ def make_strategy(name: str, means: Means, settings: Settings | None = None) -> 
 
 @dataclass(frozen=True)
 class StrategyDescription:
-    """What there is to know of a strategy before it is used."""
+    """Name, description and settings of a strategy."""
 
     name: str
     """Its name."""
     what: str
-    """What it does, in a sentence."""
+    """One-sentence description."""
     settings: tuple[Setting, ...]
-    """What can be chosen."""
+    """Its settings."""
 
 
 def strategy_description(name: str) -> StrategyDescription:
-    """Tell what a strategy does and which settings it has.
+    """Describe a strategy and its settings.
 
     Raises:
         NotFoundError: no strategy is registered under the name.
@@ -78,7 +78,7 @@ def _loaded(name: str) -> Callable[..., Strategy]:
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Name every strategy that is registered."""
+    """Return the names of all registered strategies."""
     return _STRATEGIES.names()
 
 

@@ -1,4 +1,4 @@
-"""Words of an editor → values: leniently, because a model wrote them."""
+"""An editor's notes → values, parsed leniently because a model wrote them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _MOST_RATING, _MOST_DIFFICULTY = 1.0, 5.0
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One thing worth trying."""
+    """One idea to try."""
 
     idea: str
     """What to do, in words."""
@@ -21,7 +21,7 @@ class Hypothesis:
 
 
 def hypotheses_of(notes: Mapping[str, JsonValue]) -> tuple[Hypothesis, ...]:
-    """Read `hypotheses`, a list of objects with `idea`, `rating` and `difficulty`; what makes no sense is left out.
+    """Read `hypotheses`, a list of objects with `idea`, `rating` and `difficulty`; invalid entries are skipped.
 
     Example:
         >>> hypotheses_of({"hypotheses": [{"idea": "fuse", "rating": 99}, "tile", {"rating": 0.3}]})
@@ -40,7 +40,7 @@ def hypotheses_of(notes: Mapping[str, JsonValue]) -> tuple[Hypothesis, ...]:
 
 
 def words_of(notes: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:
-    """Read a list of words."""
+    """Read a list of strings."""
     listed = notes.get(name)
     return (
         tuple(w.strip() for w in listed if isinstance(w, str) and w.strip())
@@ -50,7 +50,7 @@ def words_of(notes: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:
 
 
 def number_of(value: JsonValue, otherwise: float, least: float, most: float) -> float:
-    """Read a number and keep it within limits."""
+    """Read a number and clamp it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return otherwise
     return min(max(float(value), least), most)

@@ -1,4 +1,4 @@
-"""The bookkeeping that every strategy shares: numbers, dice, and which moves are under way."""
+"""Base class of strategies: move numbers, random generators, and which moves are under way."""
 
 import random
 from abc import ABC, abstractmethod
@@ -10,27 +10,27 @@ from ._protocol import Means
 
 
 class NumberedStrategy(ABC):
-    """Number the moves, give each dice of its own, and know which are not settled.
+    """Numbers the moves, gives each its own random generator, and tracks which are not settled.
 
-    The dice of a move depend on the seed and its number alone, so an ask that returns none leaves no trace.
+    A move's random generator depends only on the seed and its number, so an ask that returns None has no effect.
     """
 
     def __init__(self, means: Means) -> None:
         self.means = means
         self.asked = 0
-        """How many moves were asked for."""
+        """How many moves were requested."""
         self.dice = random.Random()
-        """Of the move that is being chosen."""
+        """Random generator of the move being chosen."""
         self._unheard: set[int] = set()
         self._untold: dict[int, set[str]] = {}
 
     @property
     def in_flight(self) -> int:
-        """How many moves are not settled: not heard of, or with candidates still to be told."""
+        """How many moves are not settled: without a reply, or with candidates still to be reported."""
         return len(self._unheard) + len(self._untold)
 
     def ask(self) -> Move | None:
-        """Return the next move, or none where there is none before more is told."""
+        """Return the next move, or None if there is none until more is reported."""
         self.dice = random.Random(f"{self.means.seed}/{self.asked}")
         move = self._next()
         if move is not None:
@@ -39,7 +39,7 @@ class NumberedStrategy(ABC):
         return move
 
     def heard(self, move: Move, reply: Reply) -> None:
-        """Take note of a reply; one without proposals settles its move."""
+        """Record a reply; one without proposals settles its move."""
         self._unheard.discard(move.number)
         labels = {p.key if isinstance(p, Candidate) else p.name for p in reply.proposals}
         if labels:
@@ -49,7 +49,7 @@ class NumberedStrategy(ABC):
             self._settle(move)
 
     def tell(self, found: Scored) -> None:
-        """Take note of a candidate; the last that its move brought settles the move."""
+        """Record a candidate; the last of a move's candidates settles the move."""
         move = found.move
         labels = self._untold.get(move.number) if move is not None else None
         if labels is not None:
@@ -67,7 +67,7 @@ class NumberedStrategy(ABC):
         goal: str = "",
         model: str = "",
     ) -> Move:
-        """Make the next move; an operator that no editor knows is replaced."""
+        """Make the next move; an operator that no editor supports is replaced."""
         return Move(
             number=self.asked,
             operator=self.means.operator(operator),
@@ -79,16 +79,16 @@ class NumberedStrategy(ABC):
 
     @abstractmethod
     def _next(self) -> Move | None:
-        """Choose the next move; where there is none, change nothing."""
+        """Choose the next move; if there is none, change nothing."""
 
     @abstractmethod
     def _learn(self, found: Scored) -> None:
         """Learn from a candidate."""
 
     def _settle(self, move: Move) -> None:
-        """Draw conclusions from a move once all it brought was told; called once for each."""
+        """Learn from a move once all its candidates are reported; called once per move."""
         del move
 
     def _listen(self, move: Move, reply: Reply) -> None:
-        """Learn from a reply itself; nothing where a strategy looks at candidates only."""
+        """Learn from a reply itself; does nothing by default."""
         del move, reply

@@ -1,4 +1,4 @@
-"""What a strategy must do: say which edit is worth asking for next, and learn from what came of it."""
+"""The strategy interface: choose which edit to request next, and learn from its outcome."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -7,12 +7,12 @@ from ...propose import Move, Reply
 from ..archives import Scored
 
 _INSTEAD = {"draft": "improve", "improve": "draft"}
-"""What stands in for an operator that no editor knows; `improve` for all others."""
+"""Substitutes for an operator that no editor supports; `improve` for all others."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """What a strategy may ask for.
+    """What a strategy may request: operators and models.
 
     Example:
         >>> Means(operators=("draft", "improve")).operator("merge")
@@ -20,14 +20,14 @@ class Means:
     """
 
     seed: int = 0
-    """Seed of everything random in it."""
+    """Random seed."""
     operators: tuple[str, ...] = ("draft", "improve", "repair", "merge")
-    """What the editors know; `draft` or `improve` at least."""
+    """Operators that the editors support; at least `draft` or `improve`."""
     models: tuple[str, ...] = ()
-    """Models to choose from; none where the editor has its own."""
+    """Models to choose from; empty if the editor has its own."""
 
     def operator(self, wanted: str) -> str:
-        """Return an operator, or what stands in for it where no editor knows it."""
+        """Return the operator, or its substitute if no editor supports it."""
         if wanted in self.operators:
             return wanted
         instead = _INSTEAD.get(wanted, "improve")
@@ -36,32 +36,32 @@ class Means:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Ask/tell over candidates. One file a strategy; `kernelwright.strategies` entry point.
+    """Ask/tell over candidates. One file per strategy; `kernelwright.strategies` entry point.
 
-    A strategy is made with `(means, **settings)` and is deterministic given both and what it is told: the
+    A strategy is made with `(means, **settings)` and is deterministic given both and the calls it receives: the
     same calls in the same order lead to the same moves, which is how a run is resumed. Moves are numbered
     from 0. Several may be under way at once; for each, `heard` comes once and before any `tell` of it.
-    Scores are speedups, higher is better. `kernelwright.testing.StrategyConformance` holds a strategy to this.
+    Scores are speedups, higher is better. `kernelwright.testing.StrategyConformance` tests this contract.
     """
 
     def ask(self) -> Move | None:
-        """Return the next move, or none and change nothing where there is none before more is told.
+        """Return the next move, or None, changing nothing, if there is none until more is reported.
 
         None while nothing is under way ends the search.
         """
         ...
 
     def heard(self, move: Move, reply: Reply) -> None:
-        """Take note of what an editor said: its words, and how many candidates are to come.
+        """Record an editor's reply: its notes, and how many candidates will follow.
 
-        Without proposals nothing will be told of the move: it was for words only, or it failed, or all that it
-        brought was there before.
+        Without proposals, no `tell` follows for the move: it was for notes only, it failed, or all its candidates
+        were duplicates.
         """
         ...
 
     def tell(self, found: Scored) -> None:
-        """Take note of a candidate: one that a move brought, or, with no move, one the search began with.
+        """Record a candidate: the result of a move or, without a move, one the search began with.
 
-        A template is told of several times, once for each configuration that was tried.
+        A template is reported several times, once for each configuration tried.
         """
         ...

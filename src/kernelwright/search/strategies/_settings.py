@@ -1,4 +1,4 @@
-"""A strategy's own settings: which it has, what they mean, and words as they are typed → values."""
+"""A strategy's settings: their names, meanings and defaults, and `NAME=VALUE` words → values."""
 
 import inspect
 import re
@@ -14,12 +14,12 @@ _ARGUMENT = re.compile(r"^ *(\w+): (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing about a strategy that can be chosen."""
+    """One setting of a strategy."""
 
     name: str
     """Its name."""
     default: bool | int | float | str
-    """What it is where nobody says."""
+    """Its default value."""
     what: str
     """What it means."""
 
@@ -27,7 +27,7 @@ class Setting:
         """Read a value of the default's type.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not such a value.
         """
         if isinstance(self.default, bool):
             return (
@@ -56,10 +56,10 @@ def settings_of(make: Callable[..., Any]) -> tuple[Setting, ...]:
 
 
 def check_settings(name: str, known: Sequence[Setting], given: Mapping[str, object]) -> None:
-    """See that a strategy has all settings that are given.
+    """Check that a strategy has all given settings.
 
     Raises:
-        InputError: it has not; the message lists those that it has.
+        InputError: it lacks one; the message lists those that it has.
     """
     for one in given:
         if one not in {s.name for s in known}:

@@ -1,4 +1,4 @@
-"""Bandits over strategies, models and operators that weigh what each brings against what it costs.
+"""Bandits over strategies, models and operators, by reward per cost.
 
 Source: Auer and others, "Finite-time analysis of the multiarmed bandit problem", 2002 (UCB1); ShinkaEvolve,
 `llm/prioritization.py` (asymmetric rewards with a cost term); OpenTuner (a portfolio that shares its results).
@@ -14,12 +14,12 @@ from ._numbered import NumberedStrategy
 from ._protocol import Means
 
 _FIXED = frozenset({"draft", "merge", "repair", "plan", "critique", "read-profile", "test", "summarise"})
-"""Operators that mean something to the strategy that asked for them; all others may stand for `improve`."""
+"""Operators with a meaning to the strategy that requested them; all others may substitute for `improve`."""
 
 
 @dataclass
 class Arm:
-    """One choice and what it brought."""
+    """One choice and its rewards."""
 
     pulls: int = 0
     reward: float = 0.0
@@ -39,11 +39,11 @@ class Bandit:
     """
 
     def __init__(self, names: Sequence[str], *, exploration: float, thrift: float) -> None:
-        """Begin with arms that brought nothing.
+        """Start with untried arms.
 
         Args:
             names: The arms.
-            exploration: Weight of what was seldom tried, in units of reward.
+            exploration: Weight of rarely tried arms, in units of reward.
             thrift: How much cost counts: 0 not at all, 1 as much as reward.
         """
         self.arms = {name: Arm() for name in names}
@@ -54,11 +54,11 @@ class Bandit:
         return max(self.arms, key=self._bound)
 
     def pull(self, name: str) -> None:
-        """Note that an arm was chosen; until it pays it counts as a pull that brought nothing."""
+        """Record that an arm was chosen; until it pays, the pull counts as one without a reward."""
         self.arms[name].pulls += 1
 
     def pay(self, name: str, reward: float, usd: float) -> None:
-        """Note what a pull brought and cost."""
+        """Record the reward and cost of a pull."""
         self.arms[name].reward += reward
         self.arms[name].usd += usd
 
@@ -73,23 +73,23 @@ class Bandit:
 
 
 class Portfolio(NumberedStrategy):
-    """Let a bandit choose whose turn it is, another the model, a third the kind of improvement.
+    """Let one bandit choose the strategy of each move, another the model, a third the kind of improvement.
 
-    Each of the strategies learns from all candidates: from its own by its moves, from the others' as if the
-    search had begun with them. A pull pays the share by which the best of its candidates beat the main parent
-    (or the native op, for a draft); losses pay nothing, since only the best of a run counts.
+    Each strategy learns from all candidates: its own as results of its moves, the others' as if the search had
+    begun with them. A pull's reward is the share by which its best candidate beats the main parent (or the
+    native op, for a draft); losses give no reward, since only the best of a run counts.
     """
 
     def __init__(
         self, means: Means, *, strategies: str = "greedy evolve map_elites uct", exploration: float = 0.2,
         thrift: float = 0.5,
     ) -> None:  # fmt: skip
-        """Begin with everyone untried.
+        """Start with untried arms.
 
         Args:
-            means: What may be asked for.
-            strategies: Names of the strategies, with spaces between them.
-            exploration: Weight of what was seldom tried.
+            means: What may be requested.
+            strategies: Names of the strategies, separated by spaces.
+            exploration: Weight of rarely tried arms.
             thrift: How much money counts.
         """
         from . import make_strategy
@@ -102,9 +102,9 @@ class Portfolio(NumberedStrategy):
             for names in (list(self._members), means.models or ("",), kinds)
         )
         self._inner: dict[int, tuple[str, Move]] = {}
-        """By move: whose it is, and what its own strategy calls it."""
+        """By move: its strategy's name, and the move as that strategy numbered it."""
         self._under_way: dict[int, tuple[Move, float, float]] = {}
-        """By unsettled move: what was asked for, what it cost, and the best it brought."""
+        """By unsettled move: the move, its cost, and its best score."""
 
     def _next(self) -> Move | None:
         turn = self.turns.choose()
@@ -153,6 +153,6 @@ class Portfolio(NumberedStrategy):
 
 
 def _speedup(move: Move) -> float:
-    """Return the speedup of a move's main parent; 1, the native op's, where there is none."""
+    """Return the speedup of a move's main parent; 1, the native op's, if there is none."""
     speedup = move.parents[0].decision.speedup if move.parents else None
     return speedup.median if speedup else 1.0

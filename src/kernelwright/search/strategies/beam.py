@@ -1,4 +1,4 @@
-"""Go on from the few best of each level.
+"""Beam search: expand the best few of each level.
 
 Source: KernelAgent, `searching/strategy/beam_search.py`; Lowerre, "The Harpy speech recognition system", 1976.
 """
@@ -12,15 +12,15 @@ from ._protocol import Means
 class Beam(NumberedStrategy):
     """Expand each of the `width` best into `branches` children; the best of both are the next beam.
 
-    A level ends when every child was told. Parents stay in the beam as long as nothing is better, so the best
-    never gets lost. The search ends after `patience` levels that left the beam as it was.
+    A level ends when every child is reported. Parents stay in the beam as long as nothing is better, so the best
+    is never lost. The search ends after `patience` levels that left the beam unchanged.
     """
 
     def __init__(self, means: Means, *, width: int = 4, branches: int = 2, patience: int = 3) -> None:
-        """Begin with an empty beam.
+        """Start with an empty beam.
 
         Args:
-            means: What may be asked for.
+            means: What may be requested.
             width: How many are expanded.
             branches: Children of each.
             patience: Levels without a change of the beam before the end.
@@ -42,7 +42,7 @@ class Beam(NumberedStrategy):
         return self.move("draft") if parent is None else self.move("improve", parent)
 
     def _open_level(self) -> bool:
-        """Fix the beam and what is to be expanded; false where the search has ended."""
+        """Fix the beam and the nodes to expand; return false if the search has ended."""
         same = self.asked > 0 and self._best.members == self._beam
         if same and self._unchanged + 1 >= self._patience:
             return False

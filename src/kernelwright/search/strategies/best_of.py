@@ -1,4 +1,4 @@
-"""Ask afresh, many times, and take the best: what any cleverer search must beat at equal cost.
+"""Best of n: independent drafts; the baseline that other searches must beat at equal cost.
 
 Source: KernelBench, "Can LLMs write efficient GPU kernels?", repeated sampling.
 """
@@ -10,14 +10,14 @@ from ._protocol import Means
 
 
 class BestOf(NumberedStrategy):
-    """Draft `n` candidates from the task alone, whatever came of the others; the models take turns."""
+    """Draft `n` candidates from the task alone, independently of each other; models are used in rotation."""
 
     def __init__(self, means: Means, *, n: int = 32) -> None:
-        """Begin.
+        """Start.
 
         Args:
-            means: What may be asked for.
-            n: How many drafts to ask for.
+            means: What may be requested.
+            n: How many drafts to request.
         """
         super().__init__(means)
         self._n = n

@@ -1,4 +1,4 @@
-"""Populations on islands that now and then send their best to a neighbour.
+"""Evolutionary search on islands with migration of the best.
 
 Source: AlphaEvolve, 2025; OpenEvolve (islands, ring migration, inspirations); ShinkaEvolve (power-law parents).
 """
@@ -13,27 +13,27 @@ from ._protocol import Means
 
 
 class Evolve(NumberedStrategy):
-    """Breed on each island in turn: a parent by rank, inspirations beside it, at times a second parent.
+    """Breed on each island in turn: a parent chosen by rank, inspirations, and sometimes a second parent.
 
-    An island sees only what was born on it or came by migration, so lines of thought stay apart for a while.
-    After every `interval` births an island's best also goes to the next one in the ring.
+    An island sees only candidates born on it or migrated to it, so islands explore separately for a while. After
+    every `interval` births an island's best also migrates to the next one in the ring.
     """
 
     def __init__(
         self, means: Means, *, islands: int = 3, size: int = 12, interval: int = 6,
         merging: float = 0.2, pressure: float = 1.0, inspirations: int = 2, repairs: int = 0,
     ) -> None:  # fmt: skip
-        """Begin with empty islands.
+        """Start with empty islands.
 
         Args:
-            means: What may be asked for.
+            means: What may be requested.
             islands: How many.
             size: Candidates on each.
             interval: Births on an island between migrations.
             merging: Probability of a second parent.
             pressure: How much rank counts in the choice of a parent: 0 not at all.
-            inspirations: Candidates shown beside the parents.
-            repairs: How often what fails is fixed before it is given up.
+            inspirations: Candidates shown in addition to the parents.
+            repairs: Repairs of a failure before it is dropped.
         """
         super().__init__(means)
         self.islands = tuple(Population(size) for _ in range(islands))
@@ -43,9 +43,9 @@ class Evolve(NumberedStrategy):
         self._pressure, self._inspirations = pressure, inspirations
         self._repairs = repairs
         self._broken: deque[tuple[Scored, int]] = deque()
-        """What failed, with the repairs that it has behind it."""
+        """Failures with the number of repairs tried so far."""
         self._repaired: dict[int, int] = {}
-        """By the number of a repair: which it is of the same failure."""
+        """By a repair's move number: how many repairs of the same failure, including it."""
 
     def _next(self) -> Move | None:
         if self._broken:

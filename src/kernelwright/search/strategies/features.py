@@ -1,4 +1,4 @@
-"""Feature search and reinforcement: first right, then fast, by the techniques that paid.
+"""Feature search and reinforcement: first correct, then fast, by the techniques that paid off.
 
 Source: CUDA-LLM, "LLMs can write efficient CUDA kernels" (feature search and reinforcement).
 """
@@ -22,28 +22,28 @@ FEATURES = (
     "matrix or dot-product instructions",
     "no branch and no division in the inner loop",
 )
-"""Techniques to begin with; an editor may name others in its note `features`."""
+"""Initial techniques; an editor may name others in its note `features`."""
 
 
 class FeatureSearch(NumberedStrategy):
-    """Draft and repair until something is right; then improve the best by one technique at a time.
+    """Draft and repair until a candidate is correct; then improve the best by one technique at a time.
 
-    Among failures the one that got furthest is repaired: one that builds before one that does not. A
-    technique is drawn by its weight, which grows with the logarithm of every gain it brought and shrinks with
-    every failure, and never falls below `floor`.
+    Among failures, the one that got furthest is repaired: one that builds before one that does not. Techniques are
+    drawn by weight, which grows with the logarithm of every gain, shrinks with every failure, and never
+    falls below `floor`.
     """
 
     def __init__(
         self, means: Means, *, attempts: int = 3, rate: float = 2.0, floor: float = 0.05, setback: float = 0.2
     ) -> None:
-        """Begin with every technique at the same weight.
+        """Start with equal weights for all techniques.
 
         Args:
-            means: What may be asked for.
+            means: What may be requested.
             attempts: Repairs of one failure before a fresh draft.
-            rate: How fast weights follow results.
-            floor: Least weight, against 1 in the beginning.
-            setback: What a failure counts, as a loss of log speedup.
+            rate: Learning rate of the weights.
+            floor: Least weight; the initial weight is 1.
+            setback: Loss of log speedup that a failure counts as.
         """
         super().__init__(means)
         self.weights = dict.fromkeys(FEATURES, 1.0)
@@ -52,7 +52,7 @@ class FeatureSearch(NumberedStrategy):
         self._nearest: Scored | None = None
         self._repairs = 0
         self._tried: dict[int, tuple[str, float]] = {}
-        """By move: the technique, and the score it started from."""
+        """By move: the technique, and the score before it."""
 
     def _next(self) -> Move | None:
         if self._best is None:
@@ -84,7 +84,7 @@ class FeatureSearch(NumberedStrategy):
 
 
 def _progress(found: Scored) -> float:
-    """Return how far a failure got: 0 where it did not build, then 1 and the share of checks that it passed."""
+    """Return how far a failure got: 0 if it did not build, else 1 plus the share of checks that it passed."""
     if found.evaluation.build.status is not BuildStatus.OK:
         return 0.0
     findings = found.evaluation.verdict.findings if found.evaluation.verdict else ()

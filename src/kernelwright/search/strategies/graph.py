@@ -16,11 +16,11 @@ from ._protocol import Means
 Fitness = Callable[[Scored], float]
 """How good a node is: 0 for a failure."""
 Selection = Callable[[Graph, Fitness, random.Random], Scored | None]
-"""Which node to edit; none to start from the task."""
+"""Which node to edit. None to start from the task."""
 Operators = Callable[[Graph, Fitness, Scored], tuple[str, tuple[Scored, ...]]]
-"""What to do with the node, and which nodes with it."""
+"""The operator to apply to the node, and its parents."""
 Termination = Callable[[Graph, Fitness, int], bool]
-"""Whether to end, given how many moves were asked for since fitness last rose."""
+"""Whether to end, given how many moves were requested since fitness last rose."""
 
 
 def speedup(node: Scored) -> float:
@@ -35,7 +35,7 @@ def greedy(graph: Graph, fitness: Fitness, dice: random.Random) -> Scored | None
 
 
 def fresh(graph: Graph, fitness: Fitness, dice: random.Random) -> Scored | None:
-    """Select by fitness, less for each edit a node already had; failures only while they were never edited."""
+    """Select by fitness, reduced for each edit a node already had; failures only if never edited."""
     nodes = [n for n in graph.nodes if fitness(n) or not graph.edits(n.key)]
     top = max(map(fitness, nodes), default=0.0)
     floor = 0.02 * (top or 1.0)
@@ -55,7 +55,7 @@ def uct(graph: Graph, fitness: Fitness, dice: random.Random) -> Scored | None:
 
 
 def by_context(graph: Graph, fitness: Fitness, node: Scored) -> tuple[str, tuple[Scored, ...]]:
-    """Operate by a node's state: repair a failure, improve once or twice, then merge with an unrelated good node."""
+    """Choose by a node's state: repair a failure, improve once or twice, then merge with an unrelated good node."""
     if not fitness(node):
         return "repair", ()
     strangers = [n for n in graph.nodes if fitness(n) and not graph.related(n.key, node.key)]
@@ -88,20 +88,20 @@ class Parts:
 
 
 class GraphSearch(NumberedStrategy):
-    """Select a node, choose an operator by its state, add what comes of it; several parents make it a graph."""
+    """Select a node, choose an operator by its state, add the result; merges have several parents, hence a graph."""
 
     def __init__(
         self, means: Means, *, selection: str = "fresh", patience: int = 60, drafts: int = 3,
         parts: Parts | None = None,
     ) -> None:  # fmt: skip
-        """Begin with an empty graph.
+        """Start with an empty graph.
 
         Args:
-            means: What may be asked for.
+            means: What may be requested.
             selection: `greedy`, `fresh` or `uct`.
             patience: Moves without a rise of fitness before the end.
             drafts: Candidates from the task alone before any edit.
-            parts: The four parts, in place of `selection` and `patience`.
+            parts: The four parts, instead of `selection` and `patience`.
         """
         super().__init__(means)
         self.graph = Graph()

@@ -1,4 +1,4 @@
-"""Keep or revert: one change at a time to the best so far.
+"""Greedy search: one change at a time to the best so far, kept or reverted.
 
 Source: the (1+1) evolution strategy; AutoKernel, `orchestrate.py`, move-on criteria.
 """
@@ -12,24 +12,24 @@ _MOST_STARTS = 64
 
 
 class Greedy(NumberedStrategy):
-    """Change the incumbent; keep what is faster, revert what is not, and move on by rule.
+    """Change the incumbent; keep what is faster, revert what is not, and restart when it stops improving.
 
-    A change that does not work is repaired once before it counts as reverted. The climb moves on after
-    `patience` reverts in a row: to the best start that was not climbed from yet, then to a fresh draft. The
-    search ends after `climbs` climbs, or when the incumbent reaches `target` of the bound.
+    A change that does not work is repaired once before it counts as reverted. After `patience` consecutive
+    reverts the climb restarts: from the best start not used yet, then from a fresh draft. The search ends after
+    `climbs` climbs, or when the incumbent reaches `target` of the bound.
     """
 
     def __init__(
         self, means: Means, *, patience: int = 5, target: float = 0.9, climbs: int = 4, gain: float = 0.01
     ) -> None:
-        """Begin without an incumbent.
+        """Start without an incumbent.
 
         Args:
-            means: What may be asked for.
-            patience: Reverts in a row before the climb moves on.
+            means: What may be requested.
+            patience: Consecutive reverts before the climb restarts.
             target: Share of the bound at which nothing is left to gain.
-            climbs: Climbs at most.
-            gain: Least share by which a change must be faster to be kept.
+            climbs: Most climbs.
+            gain: Least relative gain for a change to be kept.
         """
         super().__init__(means)
         self._patience, self._target, self._climbs, self._gain = patience, target, climbs, gain
@@ -38,9 +38,9 @@ class Greedy(NumberedStrategy):
         self._incumbent: Scored | None = None
         self._broken: Scored | None = None
         self._kept = False
-        """Whether the change under way brought something to keep."""
+        """Whether the change under way produced something to keep."""
         self._failed: Scored | None = None
-        """What it brought that does not work."""
+        """Its candidate that does not work."""
         self._reverts = 0
         self._climb = 0
 
@@ -64,7 +64,7 @@ class Greedy(NumberedStrategy):
             self._failed = found
 
     def _under_way(self, move: Move) -> bool:
-        """Tell whether it is the last move: a template's later trials say nothing of the change after it."""
+        """Return whether it is the last move: a template's later trials do not concern the change after it."""
         return move.number == self.asked - 1
 
     def _settle(self, move: Move) -> None:

@@ -1,4 +1,4 @@
-"""Keep the best of every way of doing it, and ask for the ways that are missing.
+"""MAP-Elites: keep the best candidate of every behaviour, and request the missing behaviours.
 
 Source: Mouret, Clune, "Illuminating search spaces by mapping elites", 2015; KernelFoundry (behaviour dimensions).
 """
@@ -10,18 +10,18 @@ from ._protocol import Means
 
 
 class MapElites(NumberedStrategy):
-    """Draw an elite evenly over the cells and improve it, or ask it over into an empty cell beside it.
+    """Draw an elite uniformly over the cells and improve it, or request a move into an empty neighbouring cell.
 
-    Slow but different candidates are kept, because a way of doing it that is slow today may hold the optimum.
+    Slow but different candidates are kept, because a behaviour that is slow so far may contain the optimum.
     """
 
     def __init__(self, means: Means, *, exploring: float = 0.5, drafts: int = 2) -> None:
-        """Begin with an empty grid.
+        """Start with an empty grid.
 
         Args:
-            means: What may be asked for.
-            exploring: Probability that a move is to fill an empty cell.
-            drafts: Drafts in the beginning, at least, so that more than one cell is filled.
+            means: What may be requested.
+            exploring: Probability that a move targets an empty cell.
+            drafts: Least number of initial drafts, so that more than one cell is filled.
         """
         super().__init__(means)
         self.grid = Grid()

@@ -1,4 +1,4 @@
-"""A priority queue with an ε-net: diverse, and hard to fool by noise.
+"""A priority queue with an ε-net: diverse, and robust to noise.
 
 Source: POLCA, "Stochastic generative optimization with LLM" (priority queue, ε-net, summariser).
 """
@@ -10,32 +10,32 @@ from ._numbered import NumberedStrategy
 from ._protocol import Means
 
 _WORDS = {"summarise": "summary", "critique": "critique"}
-"""Operators that sum up, the first of them first, and the note that holds what was said."""
+"""Operators that summarise, in order of preference, and the note that holds the summary."""
 _SHOWN = 4
-"""Of the best in a summary, and of the worst."""
+"""How many of the best, and of the worst, a summary shows."""
 
 
 class PriorityNet(NumberedStrategy):
-    """Edit the candidate of the highest priority; what is within ε of another shares its statistics.
+    """Edit the candidate with the highest priority; candidates within ε of each other share statistics.
 
-    A priority is the ball's robust score, less for every edit the ball already had, so a measurement that was
-    lucky once soon gives way. Every `summary` moves the best and the worst are summed up where an editor knows how,
-    or else criticised, and what is said goes along as the goal of the moves after it.
+    A priority is the ball's robust score, reduced for every edit the ball already had, so one lucky measurement
+    does not dominate for long. Every `summary` moves, an editor summarises the best and the worst, or critiques them
+    if no editor can summarise; the summary is passed as the goal of the following moves.
     """
 
     def __init__(
         self, means: Means, *, epsilon: float = 0.2, discount: float = 0.03, drafts: int = 4, summary: int = 8,
         distance: Distance = source_distance,
     ) -> None:  # fmt: skip
-        """Begin with an empty queue.
+        """Start with an empty queue.
 
         Args:
-            means: What may be asked for.
+            means: What may be requested.
             epsilon: Radius of a ball, in the units of the distance.
-            discount: What one edit of a ball takes off its priority, as a share.
-            drafts: Balls to begin before any edit, as far as as many drafts bring them.
+            discount: Share by which one edit of a ball lowers its priority.
+            drafts: Balls to start before any edit, and most drafts for it.
             summary: Moves between summaries.
-            distance: Of two candidates; by their sources where none is given.
+            distance: Distance of two candidates; by their sources if not given.
         """
         super().__init__(means)
         self.queue = NetQueue(epsilon, distance)

@@ -1,4 +1,4 @@
-"""Edit anything that works, at random: what every strategy must beat."""
+"""Random search over edits: the baseline that every strategy must beat."""
 
 from ...propose import Move
 from ..archives import Scored
@@ -7,7 +7,7 @@ from ._protocol import Means
 
 
 class RandomEdits(NumberedStrategy):
-    """Draw the parent evenly from all that works; draft where nothing does."""
+    """Draw the parent uniformly from all working candidates; draft if there is none."""
 
     def __init__(self, means: Means) -> None:
         super().__init__(means)

@@ -1,4 +1,4 @@
-"""Round after round on the latest candidate, better or not.
+"""Iterative refinement: each round changes the latest candidate, better or not.
 
 Source: CudaForge, arXiv 2511.01884, and its `main.py`: the loop over `current_kernel`.
 """
@@ -10,10 +10,10 @@ from ._protocol import Means
 
 
 class Rounds(NumberedStrategy):
-    """Change the latest candidate while it works, fix it for as long as it does not.
+    """Improve the latest candidate while it works, repair it while it does not.
 
-    Nothing is reverted: a slower candidate is what the next round goes on from, because the evidence of what
-    made it slow is what that round is about. Of several that one move brought, the best is the latest.
+    Nothing is reverted: the next round continues even from a slower candidate, because it uses the evidence of what
+    made it slow. If one move produced several candidates, the best of them is the latest.
     """
 
     def __init__(self, means: Means) -> None:

@@ -1,4 +1,4 @@
-"""Tree search over edits: deeper where edits paid, wider where little was tried.
+"""Monte Carlo tree search (UCT) over edits: deeper where edits paid off, wider where little was tried.
 
 Source: Kocsis, Szepesvári, "Bandit based Monte-Carlo planning", 2006; OptiML (tree search after a generation
 stage); Kernel Forge, `core/mcts.py`.
@@ -15,20 +15,20 @@ from ._protocol import Means
 class TreeSearch(NumberedStrategy):
     """Each node is a candidate, each child an edit of it; the root's children are drafts and starts.
 
-    A node's worth is the best reward below it: the logarithm of the speedup, squashed into 0 to 1, and 0 for
-    a failure. Edits under way count as visits that brought nothing, so several at once spread out.
+    A node's value is the best reward below it: the logarithm of the speedup, squashed into 0 to 1, and 0 for
+    a failure. Edits under way count as visits without a reward, so concurrent edits spread out.
     """
 
     def __init__(
         self, means: Means, *, exploration: float = 0.05, widening: float = 0.5, best: bool = False
     ) -> None:
-        """Begin with the task alone.
+        """Start with only the task.
 
         Args:
-            means: What may be asked for.
-            exploration: Weight of what is seldom visited, in units of reward.
+            means: What may be requested.
+            exploration: Weight of rarely visited nodes, in units of reward.
             widening: A node visited n times has up to n to this power children.
-            best: Whether an edit is shown the best that it comes from, where that is another than its parent.
+            best: Whether an edit is shown its best ancestor, if that is not its parent.
         """
         super().__init__(means)
         self._best = best

@@ -1,4 +1,4 @@
-"""A decision tree of hypotheses, kept as a model of the task: what could be done, how good, how hard.
+"""A decision tree of hypotheses as a model of the task: possible changes, their ratings and difficulties.
 
 Source: K-Search, "LLM kernel generation via a co-evolving intrinsic world model".
 """
@@ -14,32 +14,32 @@ from ._protocol import Means
 
 @dataclass(eq=False)
 class Action:
-    """One hypothesis and how it has done."""
+    """One hypothesis and its results."""
 
     said: Hypothesis
-    """Idea, rating and difficulty, as last said."""
+    """Idea, rating and difficulty, as last stated."""
     base: Scored | None
-    """What it goes on from; none for the task itself."""
+    """What it starts from. None for the task itself."""
     best: Scored | None = None
-    """The best that came of it."""
+    """Its best result."""
     tries: int = 0
     under_way: int = 0
     stale: int = 0
-    """Tries since it last got faster."""
+    """Tries since it last improved."""
     open: bool = True
 
     @property
     def on(self) -> Scored | None:
-        """What the next try goes on from: the best it has, or what it began with where that is better still."""
+        """What the next try starts from: its best result, or its base if that is better."""
         return max((s for s in (self.base, self.best) if s is not None), key=lambda s: s.merit, default=None)
 
     @property
     def promise(self) -> float:
-        """Its rating, less where it is hard and for every try under way."""
+        """Its rating, reduced for its difficulty and for every try under way."""
         return self.said.rating / (1 + 0.25 * (self.said.difficulty - 1)) / (1 + self.under_way)
 
     def line(self) -> str:
-        """Say it in one line of a prompt."""
+        """Return it as one line of a prompt."""
         state = "open" if self.open else "closed"
         gain = f"best {self.best.merit:.2f} times native" if self.best else "nothing that works yet"
         return f"- {self.said.idea} (rated {self.said.rating:g}, {state}, {self.tries} tries, {gain})"
@@ -48,18 +48,18 @@ class Action:
 class WorldModel(NumberedStrategy):
     """Plan hypotheses, try the most promising open one until it stagnates, close it, and plan again.
 
-    An action is tried on what its parent in the tree came to, until `stagnation` tries in a row brought
-    nothing. Then the plan is refined: new actions hang below the best so far, and open ones that the plan
-    names again take the rating it gives them now. Without an editor that plans there is one action, to improve freely.
+    An action is tried on the result of its parent in the tree, until `stagnation` consecutive tries bring no
+    gain. Then the plan is refined: new actions are added below the best so far, and open ones that the plan names
+    again take their new rating. Without an editor that plans there is one action, to improve freely.
     """
 
     def __init__(self, means: Means, *, stagnation: int = 5, gain: float = 0.01) -> None:
-        """Begin without hypotheses.
+        """Start without hypotheses.
 
         Args:
-            means: What may be asked for.
-            stagnation: Tries in a row without a gain that close an action.
-            gain: Least share that counts as faster.
+            means: What may be requested.
+            stagnation: Consecutive tries without a gain that close an action.
+            gain: Least relative gain that counts as faster.
         """
         super().__init__(means)
         self.actions: list[Action] = []

@@ -1,4 +1,4 @@
-"""Space → the next configuration to try. One file an algorithm, found by name."""
+"""Space → the next configuration to try. One file per algorithm, found by name."""
 
 from ...records import Space
 from ...registry import Registry
@@ -9,7 +9,7 @@ _TUNERS = Registry("tuners", "tuner")
 
 
 def make_tuner(name: str, space: Space, seed: int) -> Tuner:
-    """Make the tuner of that name for a space.
+    """Make a tuner for a space by name.
 
     Raises:
         NotFoundError: no tuner is registered under the name.
@@ -20,7 +20,7 @@ def make_tuner(name: str, space: Space, seed: int) -> Tuner:
 
 
 def tuner_names() -> tuple[str, ...]:
-    """Name every tuner that is registered."""
+    """Return the names of all registered tuners."""
     return _TUNERS.names()
 
 

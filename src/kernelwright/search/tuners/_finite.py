@@ -1,4 +1,4 @@
-"""The bookkeeping that every tuner shares: what was asked, what was told, where to start."""
+"""Base class of tuners: which configurations were asked for and reported, and warm starts."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,23 +15,23 @@ _MOST_STARTS = 3
 
 
 class FiniteTuner(ABC):
-    """Ask for the rows of a grid, each once; a tuner says which is next and learns what it cost.
+    """Asks for the rows of a grid, each once; a tuner chooses the next row and learns its cost.
 
-    What a warm start brings is discounted to a few starts: they cost no more than as many evaluations
-    where they mislead. A tuner that can weigh them does more with them.
+    A warm start is discounted to a few starting configurations: if misleading, they cost only as many evaluations.
+    A tuner that can weigh observations uses more of them.
     """
 
     def __init__(self, space: Space, seed: int) -> None:
         self.grid = Grid(space, seed)
         self.random = np.random.default_rng(seed)
         self.open = np.ones(len(self.grid), dtype=bool)
-        """Rows not asked for or told of yet."""
+        """Rows not asked for or reported yet."""
         self.times_us: dict[int, float | None] = {}
-        """What was told, by row; none where it failed."""
+        """Reported times by row. None if it failed."""
         self._starts: deque[int] = deque()
 
     def ask(self) -> Configuration | None:
-        """Return the next configuration to try, or none when the space is used up."""
+        """Return the next configuration to try, or None when the space is used up."""
         if not self.open.any():
             return None
         while self._starts and not self.open[self._starts[0]]:
@@ -41,7 +41,7 @@ class FiniteTuner(ABC):
         return self.grid.configuration(row)
 
     def tell(self, configuration: Configuration, time_us: float | None) -> None:
-        """Report what a configuration cost; none means that it failed. One outside the space is ignored."""
+        """Report a configuration's cost; None means that it failed. A configuration outside the space is ignored."""
         row = self.grid.row_of(configuration)
         if row is not None:
             self.open[row] = False
@@ -49,7 +49,7 @@ class FiniteTuner(ABC):
             self._learn(row, time_us)
 
     def warm_start(self, observations: Sequence[Observation]) -> None:
-        """Start from the best of what was observed elsewhere; what lies outside the space is ignored."""
+        """Start from the best observations made elsewhere; configurations outside the space are ignored."""
         worked = sorted(
             (o.time_us, row)
             for o in observations
@@ -62,14 +62,14 @@ class FiniteTuner(ABC):
         """Choose an open row; there is at least one."""
 
     def _learn(self, row: int, time_us: float | None) -> None:
-        """Take note of a result; nothing where the tuner looks at `times_us` itself."""
+        """Learn from a result; does nothing by default, as tuners may read `times_us`."""
         del row, time_us
 
     def _open_rows(self) -> Ints:
         return np.flatnonzero(self.open)
 
     def _anywhere(self) -> int:
-        """Draw an open row."""
+        """Draw an open row at random."""
         return int(self.random.choice(self._open_rows()))
 
     def _nearest_open(self, row: int) -> int:
@@ -79,5 +79,5 @@ class FiniteTuner(ABC):
         return int(self.random.choice(rows[differing == differing.min()]))
 
     def _worked(self) -> list[tuple[float, int]]:
-        """Return what worked, (microseconds, row), best first."""
+        """Return the working rows as (microseconds, row), best first."""
         return sorted((t, row) for row, t in self.times_us.items() if t is not None)

@@ -14,12 +14,12 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_ENUMERATED = 200_000
-"""A product of values larger than this is sampled instead of enumerated."""
+"""A space with more combinations than this is sampled instead of enumerated."""
 MOST_SAMPLED = 20_000
 
 
 class Grid:
-    """Every allowed configuration of a space, numbered; a sample of them where the space is huge.
+    """Every allowed configuration of a space, numbered; a sample of them if the space is huge.
 
     `levels` is (rows, parameters) int64: the index of each value in its parameter's values.
 
@@ -47,18 +47,18 @@ class Grid:
         return {n: v[i] for n, v, i in zip(self._names, self._values, self.levels[row], strict=True)}
 
     def row_of(self, configuration: Configuration) -> int | None:
-        """Return the row of a configuration, or none where it is not one of them."""
+        """Return the row of a configuration, or None if it is not in the grid."""
         try:
             return self._row_of.get(self._levels(configuration))
         except KeyError:
             return None
 
     def row_at(self, levels: Ints) -> int | None:
-        """Return the row of value indices, or none where they are not allowed."""
+        """Return the row of value indices, or None if they are not allowed."""
         return self._row_of.get(tuple(levels.tolist()))
 
     def neighbours(self, row: int) -> Iterator[int]:
-        """Yield the rows that differ in one parameter, one parameter after the other."""
+        """Yield the rows that differ in one parameter, parameter by parameter."""
         here = tuple(self.levels[row].tolist())
         for axis, values in enumerate(self._values):
             for level in range(len(values)):
@@ -68,11 +68,11 @@ class Grid:
 
     @cached_property
     def coordinates(self) -> Floats:
-        """Where the rows lie: (rows, axes), each axis scaled to 0..1; parameters with one value have none.
+        """Coordinates of the rows: (rows, axes), each axis scaled to 0..1; parameters with one value have none.
 
-        A number's axis is its logarithm, because sizes act by their ratios and their products. Whole
-        numbers that are not all powers of two have a second axis, how often two divides them: alignment,
-        vector width and warps care about that. Other values are a one-hot group.
+        A number's axis is its logarithm, because ratios and products of sizes matter. Integers that are not all
+        powers of two have a second axis, how often two divides them, which matters for alignment, vector width
+        and warps. Other values are one-hot encoded.
         """
         axes = [
             axis[self.levels[:, i]] for i, v in enumerate(self._values) if len(v) > 1 for axis in _axes(v)
@@ -104,7 +104,7 @@ def _configurations(space: Space, seed: int) -> Iterator[Configuration]:
 
 
 def _sample(space: Space, generator: random.Random) -> Iterator[Configuration]:
-    """Draw distinct allowed configurations; give up where the constraints leave next to nothing."""
+    """Draw distinct allowed configurations; stop early if the constraints allow almost none."""
     seen: set[tuple[Scalar, ...]] = set()
     for _ in range(50 * MOST_SAMPLED):
         configuration = {p.name: generator.choice(p.values) for p in space.parameters}
@@ -117,7 +117,7 @@ def _sample(space: Space, generator: random.Random) -> Iterator[Configuration]:
 
 
 def _axes(values: tuple[Scalar, ...]) -> list[Floats]:
-    """Return the axes of one parameter: a value's place by its index."""
+    """Return the axes of one parameter: the coordinate of each value, by its index."""
     numbers = [v for v in values if isinstance(v, int | float)]
     if len(numbers) < len(values):
         return [np.array([float(v == one) for v in values]) for one in values]

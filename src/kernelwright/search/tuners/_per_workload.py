@@ -1,6 +1,6 @@
-"""Tuners of one template that take turns: one for all search workloads together, one for each of them.
+"""Interleaved tuners of one template: one for all search workloads together, one for each of them.
 
-Every trial is timed on every workload, so each tuner learns from what the others asked for.
+Every trial is timed on every workload, so each tuner also learns from the others' trials.
 """
 
 import json
@@ -14,7 +14,7 @@ TOGETHER = ""
 
 
 class Focused:
-    """Ask for what may be best somewhere; with one workload it is that one tuner."""
+    """Round-robin over tuners with different focus; with one workload there is a single tuner."""
 
     def __init__(self, make: Callable[[], Tuner]) -> None:
         self._make = make
@@ -24,7 +24,7 @@ class Focused:
         self._turn = 0
 
     def ask(self) -> Configuration | None:
-        """Return the next configuration, from each focus in turn; none when the space is used up."""
+        """Return the next configuration, from each focus in turn. None when the space is used up."""
         focuses = list(self._tuners)
         for _ in focuses:
             tuner = self._tuners[focuses[self._turn % len(focuses)]]
@@ -35,7 +35,7 @@ class Focused:
         return None
 
     def tell(self, configuration: Configuration, costs: Mapping[str, float | None]) -> None:
-        """Report what a configuration cost, by focus; a focus that is new begins with all that was told before."""
+        """Report a configuration's cost by focus; a new focus starts with all earlier reports."""
         self._is_new(configuration)
         for focus in costs if len(costs) > 2 else ():
             if focus not in self._tuners:
@@ -47,7 +47,7 @@ class Focused:
             tuner.tell(configuration, costs.get(focus))
 
     def _is_new(self, configuration: Configuration) -> bool:
-        """Tell whether a configuration is asked for the first time, and remember it."""
+        """Return whether a configuration is asked for the first time, and remember it."""
         name = json.dumps(configuration, sort_keys=True)
         new = name not in self._asked
         self._asked.add(name)

@@ -1,4 +1,4 @@
-"""Times so far → time expected at every configuration and how sure: an exact Gaussian process."""
+"""Times so far → predicted time and uncertainty of every configuration, by an exact Gaussian process."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,10 @@ Singles = npt.NDArray[np.float32]
 _LENGTH, _LENGTH_SPREAD = 1.0, 0.7
 """Prior of an axis's length scale (log-normal): axes are 0..1 long."""
 _WEIGHT, _WEIGHT_SPREAD = 0.0, 1.5
-"""Prior of how much an axis matters (logit-normal)."""
+"""Prior of an axis's weight (logit-normal)."""
 _SCALE, _SCALE_SPREAD = 1.0, 1.0
 _NOISE, _NOISE_SPREAD = 0.03, 1.0
-"""Priors of the standard deviations of signal and noise (log-normal); the targets have about one."""
+"""Priors of the standard deviations of signal and noise (log-normal); the targets have a deviation of about 1."""
 _FIRST_STEPS, _STEPS = 50, 10
 _ROOT5 = 5**0.5
 
@@ -24,7 +24,7 @@ _ROOT5 = 5**0.5
 class Surrogate:
     """Regression over the rows of a grid with the product over axes of `1 - w + w * Matern52(|x - x'| / l)`.
 
-    The product expands into effects of single axes, of pairs and so on: the weight `w` of an axis says how
+    The product expands into effects of single axes, of pairs and so on: the weight `w` of an axis is how
     much it matters, alone and with others. Length scales, weights, scale and noise maximise the marginal
     likelihood times priors; each fit starts from the last.
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, sections 4.2, 5.4 and 5.5.
@@ -58,7 +58,7 @@ class Surrogate:
         self._targets: Floats = np.empty(0)
 
     def fit(self, rows: Ints, targets: Floats, *, tune: bool = True) -> None:
-        """Take the data, targets with about mean 0 and deviation 1; with `tune` the hyperparameters too."""
+        """Fit to targets with about mean 0 and deviation 1; with `tune`, optimise the hyperparameters too."""
         self._rows, self._targets = rows, targets
         if tune:
             self._parameters = minimize(
@@ -87,13 +87,13 @@ class Surrogate:
         return total
 
     def _factor(self, axis: int, apart: Floats, parameters: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return an axis's factor at distances and its derivatives by log length and by the weight's logit."""
+        """Return an axis's factor at distances and derivatives with respect to log length and the weight's logit."""
         weight = expit(parameters[len(self._levels) + axis])
         matern, by_length = _matern(apart / np.exp(parameters[axis]))
         return 1 - weight + weight * matern, weight * by_length, (matern - 1) * weight * (1 - weight)
 
     def _pairs(self, rows: Ints) -> list[tuple[Floats, Ints]]:
-        """Return for each axis the distances between values that occur, and which of them each pair of rows has."""
+        """Return for each axis the distinct distances between values, and the index of each row pair's distance."""
         pairs = []
         for values, level in self._levels:
             occurring, place = np.unique(level[rows], return_inverse=True)
@@ -135,7 +135,7 @@ class Surrogate:
 
 
 def _matern(scaled: Floats) -> tuple[Floats, Floats]:
-    """Return the Matern 5/2 correlation at scaled distances and its derivative by the log length scale."""
+    """Return the Matern 5/2 correlation at scaled distances and its derivative with respect to the log length scale."""
     r = _ROOT5 * scaled
     decay = np.exp(-r)
     return (1 + r + r * r / 3) * decay, r * r / 3 * (1 + r) * decay

@@ -6,17 +6,17 @@ from ...records import Space
 from ._finite import FiniteTuner
 
 _HOT, _COLD = 0.3, 0.01
-"""Temperatures in units of log time: a neighbour 30 % slower is soon no longer accepted."""
+"""Initial and final temperature in units of log time: a neighbour 30 % slower soon stops being accepted."""
 _COOLING = 0.95
 """Factor on the temperature at each step."""
 _PATIENCE = 15
-"""Steps without an accepted move before the walk returns to the best, warm again."""
+"""Steps without an accepted move before the walk restarts from the best, reheated."""
 
 
 class Annealing(FiniteTuner):
     """Walk from neighbour to neighbour; a slower one is accepted with probability `exp(-slowdown / T)`.
 
-    The slowdown is the difference of log times, so that the schedule fits any kernel. A failure is never
+    The slowdown is the difference of log times, so the schedule fits any kernel. A failure is never
     accepted. Source: Kirkpatrick, Gelatt and Vecchi, Optimization by Simulated Annealing, 1983.
 
     Example:

@@ -15,8 +15,8 @@ class DifferentialEvolution(FiniteTuner):
     """Evolve a population of configurations as vectors of value indices, best/1/bin.
 
     A trial vector is the best member plus the scaled difference of two others, crossed with the member
-    that it may replace, rounded to the nearest values. One that is not allowed or was tried is drawn
-    again; after twenty failures the untried configuration nearest to it is taken.
+    that it may replace, rounded to the nearest values. A vector that is not allowed or was tried is drawn
+    again; after twenty failures the nearest untried configuration is used.
     Source: Storn and Price, Differential Evolution, 1997.
 
     Example:
@@ -31,7 +31,7 @@ class DifferentialEvolution(FiniteTuner):
         self._members: list[tuple[float, int]] = []
         self._target = 0
         self._trials: dict[int, int] = {}
-        """The place that each trial under way competes for."""
+        """By trial under way: the population index it competes for."""
 
     def _next(self) -> int:
         if len(self.times_us) < _POPULATION or len(self._members) < 4:

@@ -1,10 +1,10 @@
-"""Every configuration, in the space's order: for small spaces and as the truth others are held against."""
+"""Every configuration, in the space's order: for small spaces and as ground truth for other tuners."""
 
 from ._finite import FiniteTuner
 
 
 class Exhaustive(FiniteTuner):
-    """Walk the whole space once; the seed changes nothing.
+    """Enumerate the whole space once; the seed has no effect.
 
     Example:
         >>> from kernelwright.records import Parameter, Space

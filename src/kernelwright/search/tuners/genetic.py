@@ -1,4 +1,4 @@
-"""Genetic algorithm: children of two good parents, value by value, with a few values changed."""
+"""Genetic algorithm: uniform crossover of two good parents, with a few values mutated."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._finite import FiniteTuner
 _POPULATION = 16
 _TOURNAMENT = 4
 _MUTATION = 1.0
-"""Expected number of values changed in a child."""
+"""Expected number of mutated values in a child."""
 _TRIES = 20
 
 
@@ -15,7 +15,7 @@ class Genetic(FiniteTuner):
     """Keep the best configurations; cross two winners of a tournament and mutate the child.
 
     Steady state: each result counts at once. A child that is not allowed or was tried is bred again; after
-    twenty failures the untried configuration nearest to a parent is taken.
+    twenty failures the untried configuration nearest to a parent is used.
     Source: Syswerda, A Study of Reproduction in Generational and Steady-State Genetic Algorithms, 1991.
 
     Example:
@@ -36,7 +36,7 @@ class Genetic(FiniteTuner):
         return self._nearest_open(self._parent(population))
 
     def _parent(self, population: list[int]) -> int:
-        """Return the best of a few drawn; the population is sorted, best first."""
+        """Return the winner of a tournament; the population is sorted, best first."""
         return population[int(self.random.integers(len(population), size=_TOURNAMENT).min())]
 
     def _child(self, mother: int, father: int) -> int | None:

@@ -14,31 +14,31 @@ from ._protocol import Observation
 from ._surrogate import Surrogate
 
 _MOST_OPENING = 20
-"""Configurations spread over the space before the model is asked; fewer in a small space."""
+"""Initial configurations spread over the space before the model is used; fewer in a small space."""
 _SPREAD_AMONG = 200
-"""Each is the one of so many drawn that is farthest from all before."""
+"""Each initial configuration is the one, of this many drawn, farthest from all earlier ones."""
 _SLOW_SLOPE = 0.1
-"""Log times above the median count a tenth: the model shall tell good from better, not bad from worse."""
+"""Slope of log times above the median: the model should separate good from better, not bad from worse."""
 _LEAST_SPREAD = 0.1
-"""Log times that differ less than this count as alike: on a plateau it looks elsewhere."""
+"""Log times that differ by less than this count as equal: on a plateau the tuner explores elsewhere."""
 _TUNE_EVERY = 4
 """Asks between two fits of the model's hyperparameters."""
 _ELITE = 5
-"""Every other ask is for a neighbour of one of so many best: the model misses isolated peaks."""
+"""Every other ask is for a neighbour of one of this many best: the model misses isolated peaks."""
 _MOST_KNOWN = 400
-"""Observations of a warm start that are modelled: time grows with their cube."""
+"""Most observations of a warm start to model: time grows with their cube."""
 _HINT_TRUST, _HINT_WEIGHT = 0.7, 5.0
-"""A hint's slope before anything is known, and how many results it takes to outvote that."""
+"""Prior slope of a hint, and the number of results that outweigh it."""
 
 
 class GaussianProcess(FiniteTuner):
     """Model the log time, ask where the expected improvement is greatest.
 
     The space is finite, so every allowed open configuration is scored and none is proposed twice. Asks
-    alternate between all of them and the neighbours of the best few. A failure counts as middling, not as
-    slow, because the best often lies next to what fails. After a warm start the model describes the
-    difference from a multiple of what the hint's own model predicts; the multiple is estimated along the
-    way and falls to zero where the hint misleads.
+    alternate between all of them and the neighbours of the best few. A failure counts as average, not as slow,
+    because the best is often next to failures. After a warm start the model describes the difference from a
+    multiple of what the hint's own model predicts; the multiple is estimated online and falls to zero if the hint
+    misleads.
     Source: Jones, Schonlau and Welch, Efficient Global Optimization, 1998.
 
     Example:
@@ -72,7 +72,7 @@ class GaussianProcess(FiniteTuner):
             self._hint = model.predict(np.arange(len(self.grid)))[0]
 
     def _next(self) -> int:
-        with self._threads.limit(limits=1):  # small matrices: threads cost more than they bring
+        with self._threads.limit(limits=1):  # small matrices: threads cost more than they save
             return self._model_next()
 
     def _model_next(self) -> int:
@@ -90,7 +90,7 @@ class GaussianProcess(FiniteTuner):
         return int(rows[_log_expected_improvement(mean[rows] + residual, deviation, best).argmax()])
 
     def _spread(self) -> int:
-        """Draw the open row farthest from all that were asked for, among a few hundred."""
+        """Draw a few hundred open rows and return the one farthest from all rows asked for."""
         rows, taken = self._open_rows(), np.flatnonzero(~self.open)
         drawn = self.random.choice(rows, min(_SPREAD_AMONG, len(rows)), replace=False)
         if not len(taken):
@@ -108,7 +108,7 @@ class GaussianProcess(FiniteTuner):
         return self._open_rows()
 
     def _trend(self, told: Ints, targets: Floats) -> Floats:
-        """Return the hint times its estimated slope, for every row; zero where there is no hint."""
+        """Return the hint times its estimated slope, for every row; zero without a hint."""
         if self._hint is None:
             return np.zeros(len(self.grid))
         there = self._hint[told]
@@ -118,7 +118,7 @@ class GaussianProcess(FiniteTuner):
 
 
 def _representative(known: dict[int, float | None]) -> dict[int, float | None]:
-    """Return what is modelled of what is known: the best, and a draw of the others where they are too many."""
+    """Return the observations to model: the best, and a sample of the others if there are too many."""
     if len(known) <= _MOST_KNOWN:
         return known
     best = sorted(known, key=lambda row: math.inf if (t := known[row]) is None else t)
@@ -127,7 +127,7 @@ def _representative(known: dict[int, float | None]) -> dict[int, float | None]:
 
 
 def _targets(times_us: Sequence[float | None]) -> Floats:
-    """Turn times into what is modelled: log times, the slow ones drawn together, mean 0, deviation 1 at most."""
+    """Turn times into regression targets: log times, slow ones compressed, mean 0, deviation 1 at most."""
     worked = np.array([t is not None for t in times_us])
     logs = np.log([t for t in times_us if t is not None])
     median = np.median(logs)
@@ -139,7 +139,7 @@ def _targets(times_us: Sequence[float | None]) -> Floats:
 
 
 def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Return the logarithm of the expected improvement on `best`, exact far from it too.
+    """Return the logarithm of the expected improvement over `best`, accurate also in the tails.
 
     Source: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization, 2023.
     """
@@ -148,7 +148,7 @@ def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> F
     density = np.exp(-0.5 * near * near) / np.sqrt(2 * np.pi)
     close = np.log(near * ndtr(near) + density)
     far = np.minimum(z, -1.0)
-    # Far below, z * cdf(z) + pdf(z) cancels; written by the scaled complementary error function it does not.
+    # In the tail z * cdf(z) + pdf(z) cancels; written with the scaled complementary error function it does not.
     ratio = np.log(np.maximum(1 + far * np.sqrt(np.pi / 2) * erfcx(-far / np.sqrt(2)), 1e-16))
     distant = -0.5 * far * far - 0.5 * np.log(2 * np.pi) + ratio
     improvement: Floats = np.where(z > -1.0, close, distant) + np.log(deviation)

@@ -1,4 +1,4 @@
-"""Hill climbing with restarts: the untried neighbours of the best, then somewhere new."""
+"""Hill climbing with restarts: the untried neighbours of the best, then a random configuration."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ class LocalSearch(FiniteTuner):
     """Climb from the best configuration so far by changing one parameter at a time.
 
     Neighbours one step along a parameter's ordered values come before those further off, each group
-    in random order. When the best has no untried neighbour the climb starts again from a random
-    configuration and goes on from whatever is the best since then.
+    in random order. When the best has no untried neighbour the climb restarts from a random
+    configuration and continues from the best since then.
 
     Example:
         >>> from kernelwright.records import Parameter, Space

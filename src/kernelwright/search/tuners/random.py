@@ -1,4 +1,4 @@
-"""Configurations in random order, without repetition: the baseline that any cleverer tuner must beat."""
+"""Random search without repetition: the baseline that every other tuner must beat."""
 
 from ._finite import FiniteTuner
 

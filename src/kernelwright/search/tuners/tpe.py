@@ -1,4 +1,4 @@
-"""Tree-structured Parzen estimator, by Optuna."""
+"""Tree-structured Parzen estimator, from Optuna."""
 
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ _TRIES = 10
 class TPE(FiniteTuner):
     """Draw values where good results are denser than bad ones.
 
-    Optuna proposes value indices; where they are not allowed or were tried it proposes again, told that
-    the former failed, and after ten proposals the nearest untried configuration is taken.
+    Optuna proposes value indices; if they are not allowed or were tried, they are reported as failed and it
+    proposes again. After ten proposals the nearest untried configuration is used.
     Source: Bergstra et al., Algorithms for Hyper-Parameter Optimization, 2011; `optuna.samplers.TPESampler`.
 
     Example:
@@ -46,7 +46,7 @@ class TPE(FiniteTuner):
         }
 
     def _sampler(self, seed: int) -> "optuna.samplers.BaseSampler":
-        """Make what proposes; a subclass may take another of Optuna's."""
+        """Make the sampler; a subclass may use another of Optuna's."""
         return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
 
     def _next(self) -> int:
@@ -63,7 +63,7 @@ class TPE(FiniteTuner):
         return int(rows[differing.argmin()])
 
     def _learn(self, row: int, time_us: float | None) -> None:
-        """Hand the result over as a finished trial; a failure counts as the worst so far."""
+        """Add the result as a finished trial; a failure counts as the worst so far."""
         worked = self._worked()
         value = time_us if time_us is not None else (worked[-1][0] if worked else None)
         if value is None:
