@@ -202,7 +202,7 @@ def _by_class(evaluation: Evaluation) -> tuple[WorkloadDecision, ...]:
     )
 
 
-def _told(finding: Finding) -> Finding:
+def _redacted(finding: Finding) -> Finding:
     """Leave out of a finding what could teach a candidate's author the hidden workloads."""
     if finding.status is CheckStatus.PASS:
         return finding.model_copy(update={"figures": {}})
