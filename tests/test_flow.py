@@ -10,6 +10,7 @@ import pytest
 
 import kernelwright as kw
 from kernelwright import flow
+from kernelwright.api import judge as judging
 from kernelwright.config import Settings
 from kernelwright.devices import Peaks, detect
 from kernelwright.errors import InputError, MissingToolError, NotFoundError, TaskError
@@ -48,7 +49,7 @@ class World:
         yield from self.proposals
 
     @contextmanager
-    def open_judge(self, setting, problem, bounds):
+    def open_judge(self, setting, problem, bounds, pool=None):
         yield self.judge
 
     def package(self, task, run, accepted, folder, about):
@@ -76,7 +77,8 @@ def world(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "get_language", lambda name: world.language)
     for module in (_choices, _proposals):
         monkeypatch.setattr(module, "make_proposers", lambda names: [world])
-    monkeypatch.setattr(flow, "open_judge", world.open_judge)
+    for module in (flow, judging):
+        monkeypatch.setattr(module, "open_judge", world.open_judge)
     monkeypatch.setattr(flow, "peaks_of", lambda device: Peaks(device=device.fingerprint, values={}))
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(_packaging, "package_accepted", world.package)

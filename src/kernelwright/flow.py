@@ -6,8 +6,7 @@
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from .bound import bound
@@ -20,7 +19,6 @@ from .search import (
     DEFAULT_TUNER,
     PROPOSERS,
     Event,
-    Judge,
     OnEvent,
     Result,
     Search,
@@ -121,7 +119,9 @@ def _search(setting: Search) -> Result:
     store, run = setting.store, setting.run
     with setting.supervised():
         try:
-            with staged(setting) as (problem, bounds, judging):
+            problem = Problem(store.task(run.task))
+            bounds = bounded(setting, problem)
+            with open_judge(setting, problem, bounds) as judging:
                 hints = hints_of(store, run) if run.options.get("learn", True) else ()
                 outcome = search(setting, request_of(setting, problem, bounds), judging, hints)
         except (BusyError, TimeoutError) as error:
@@ -133,11 +133,9 @@ def _search(setting: Search) -> Result:
     return result
 
 
-@contextmanager
-def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
-    """Profile and bound the task of a run and open its judge."""
-    device, problem = setting.device, Problem(setting.store.task(setting.run.task))
-    searched = problem.task.split(Split.SEARCH)
+def bounded(setting: Search, problem: Problem) -> list[Bound]:
+    """Profile a task and bound its search workloads."""
+    device, searched = setting.device, problem.task.split(Split.SEARCH)
     with setting.timing(), setting.in_time("before anything was tried"):
         peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
     setting.emit("profile", **profiled.model_dump(mode="json"))
@@ -145,5 +143,4 @@ def staged(setting: Search) -> Iterator[tuple[Problem, Sequence[Bound], Judge]]:
         setting.emit("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
         bounds = [bound(problem, workload, device, peaks) for workload in searched]
     setting.emit("bound", bounds=[b.model_dump(mode="json") for b in bounds])
-    with open_judge(setting, problem, bounds) as judging:
-        yield problem, bounds, judging
+    return bounds

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelwright.deploy import Claim, Kernel, Specialisation, admits, guard, package, ranges
 from kernelwright.errors import InputError
@@ -461,3 +462,94 @@ def test_sizes_that_were_equal_wherever_it_was_accepted_must_be_equal(tmp_path: 
     mixed = at(8).model_copy(update={"arguments": (at(8).arguments[0], at(1).arguments[1])})
     assert admits(rules, at(4))
     assert not admits(rules, mixed), "a kernel would read past the end of what the native op broadcasts"
+
+
+SAMPLED = """
+import warnings, torch
+from scale_shift import dispatcher, native, scale_shift
+from scale_shift._runtime.dispatch import Dispatcher
+x, b = torch.randn(4, 16), torch.randn(16)
+calls = []
+def counted(*arguments):
+    calls.append(1)
+    return native(*arguments)
+from pathlib import Path
+import scale_shift as package
+sampled = Dispatcher(Path(package.__file__).parent, counted, sample={sample})
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    results = [sampled(x, 2.5, b) for _ in range(60)]
+right = sum(bool(torch.allclose(r, native(x, 2.5, b))) for r in results)
+print(len(calls), right, len(said), sampled.choose(x, 2.5, b), dispatcher.sample)
+"""
+WRONG_LATER = KERNEL.replace(
+    "po[r * columns + c] = px", "po[r * columns + c] = (++calls > 10 * 64 ? 2 : 1) * px"
+).replace("KW_KERNEL", "static int calls;\nKW_KERNEL")
+
+
+def exported(folder: Path, text: str) -> None:
+    task = make_task()
+    candidate = CANDIDATE.model_copy(update={"sources": (SourceFile(path="kernel.cpp", text=text), header())})
+    package(task, [specialisation(task, candidate)], claim(task), folder)
+
+
+@needs_compiler
+def test_sampled_calls_are_compared_and_a_right_kernel_stays(tmp_path: Path) -> None:
+    exported(tmp_path, KERNEL)
+    native_calls, right, said, chosen, default = run(tmp_path, SAMPLED.format(sample=5)).split()
+    assert default == "0" and said == "0" and right == "60" and chosen != "native"
+    assert 5 <= int(native_calls) <= 60  # two a sampled call: at its dtype and in float64
+
+
+@needs_compiler
+def test_nothing_is_compared_unless_asked_for(tmp_path: Path) -> None:
+    exported(tmp_path, WRONG_LATER)
+    native_calls, right, said, chosen, _ = run(tmp_path, SAMPLED.format(sample=0)).split()
+    assert int(native_calls) <= 1 and int(right) < 60 and said == "0" and chosen != "native"
+
+
+@needs_compiler
+def test_a_kernel_that_went_wrong_is_found_by_sampling_and_serves_no_more(tmp_path: Path) -> None:
+    exported(tmp_path, WRONG_LATER)
+    _, right, said, chosen, _ = run(tmp_path, SAMPLED.format(sample=1)).split()
+    assert (right, said, chosen) == ("60", "1", "native")
+
+
+def test_how_often_to_compare_is_read_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(tmp_path)
+    monkeypatch.setenv("KERNELWRIGHT_SAMPLE", "100")
+    assert run(tmp_path, "from scale_shift import dispatcher; print(dispatcher.sample)").strip() == "100"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda own: own.add_(1.0), ""),
+        (lambda own: own.mul_(1.5), "off by"),
+        (lambda own: own.fill_(float("nan")), "not finite"),
+    ],
+)
+def test_what_a_sampled_call_says(spoil, said: str) -> None:
+    from kernelwright.deploy.runtime.sampling import compared
+
+    def kernel(x):
+        return spoil(native(x)) if said else native(x)
+
+    def native(x):
+        return torch.tanh(x)
+
+    x = torch.randn(64)
+    result, wrong = compared(kernel, native, (x,), {"factor": 2.0, "floor": 4.0})
+    assert said in wrong and bool(wrong) == bool(said)
+    assert torch.equal(result, native(x))
+
+
+def test_an_argument_that_a_sampled_call_spoilt_is_repaired() -> None:
+    from kernelwright.deploy.runtime.sampling import compared
+
+    x = torch.randn(64)
+    before = x.clone()
+    result, wrong = compared(lambda x: x.mul_(3) / 3, lambda x: x * 1.0, (x,), {"factor": 2.0, "floor": 4.0})
+    assert "argument 0" in wrong and torch.equal(x, before) and torch.equal(result, before)

@@ -40,6 +40,34 @@ def test_a_kernel_that_hangs_is_killed_at_its_deadline(any_pool: Pool) -> None:
             worker.call([number])
 
 
+@pytest.mark.parametrize(
+    ("body", "limit_s"),
+    [("time.sleep(60)", {}), ("threading.Event().wait()", {}), ("while True: pass", {"busy_s": 1.0})],
+)
+def test_who_will_not_answer_is_given_up_long_before_the_deadline(
+    pool: Pool, body: str, limit_s: dict
+) -> None:
+    with pool.worker(payload(f"{HEAD}def run(x):\n    {body}\n")) as worker:
+        number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
+        begun = time.monotonic()
+        with pytest.raises(WorkerFailure, match=r"at work|computing") as failure:
+            worker.call([number], deadline_s=100.0, **limit_s)
+        assert failure.value.kind is FailureKind.TIMEOUT and not worker.alive
+        assert time.monotonic() - begun < 30
+
+
+def test_loading_that_waits_for_nothing_is_given_up_too(pool: Pool) -> None:
+    with pytest.raises(WorkerFailure, match="at work"):
+        pool.worker(payload(f"{HEAD}time.sleep(60)\n"), deadline_s=100.0)
+
+
+def test_who_waits_for_a_process_at_work_is_waited_for(pool: Pool) -> None:
+    spin = "import time; end = time.time() + 4\\nwhile time.time() < end: pass"
+    wait = f"subprocess.run([sys.executable, '-c', {spin!r}], check=True)"
+    found = call_once(pool, f"{HEAD}def run(x):\n    {wait}\n    return x + 1\n", 100.0)
+    assert found[0].eq(2).all()
+
+
 def test_loading_has_a_deadline_too(pool: Pool) -> None:
     with pytest.raises(WorkerFailure) as failure:
         pool.worker(payload(f"{HEAD}time.sleep(60)\n"), deadline_s=0.5)

@@ -7,16 +7,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..devices import detect
+from ..config import Settings
+from ..devices import Device, detect
 from ..errors import InputError
-from ..flow import Options, staged
+from ..flow import Options, bounded
 from ..learn import learn_from
 from ..records import Budget, Candidate, RunStatus, Task
-from ..search import Judgement, OnEvent, Search, check_choices, found_by, judge_one, usable_languages
+from ..sandbox import Pool
+from ..search import (
+    Judgement,
+    OnEvent,
+    Search,
+    check_choices,
+    found_by,
+    judge_one,
+    open_judge,
+    usable_languages,
+)  # fmt: skip
 from ..store import Store
-from ..tasks import Target, load_candidate, load_task
+from ..tasks import Problem, Target, load_candidate, load_task
 
-__all__ = ["Ask", "Judgement", "given", "judge", "judging"]
+__all__ = ["Ask", "Judgement", "given", "judge", "judging", "judging_options", "warmed"]
 
 OF_RUN = "run:"
 """What begins the name of a run where a candidate, or a task, is asked for."""
@@ -53,6 +64,7 @@ def judge(
     run: str = "",
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
+    pool: Pool | None = None,
 ) -> Judgement:
     """Verify one candidate and measure it against the native op.
 
@@ -67,6 +79,7 @@ def judge(
         run: An earlier run of judgements to continue, so that the number of candidates tried is known.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
+        pool: Source of workers, from `warmed`.
 
     Raises:
         TaskError: the target is not a task, or the candidate not a candidate.
@@ -76,9 +89,31 @@ def judge(
         one = given(candidate, task, kept)
     usable_languages((one.language,), detect(device))  # reports at once if there is none
     with judging(
-        task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event
+        task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event,
+        pool=pool,
     ) as ask:  # fmt: skip
         return ask(one, screen)
+
+
+@contextmanager
+def warmed(device: str | None = None) -> Iterator[Pool]:
+    """Start what workers are forked from, so that it imports torch while a task is loaded."""
+    pool = Pool(Settings.from_environment(), device=detect(device).torch_device)
+    try:
+        pool.prepare(languages=("torch",))
+        yield pool
+    finally:
+        pool.close()
+
+
+def judging_options(
+    task: Task, device: Device, baselines: Sequence[str] = (), max_elements: int | None = None
+) -> Options:
+    """Return the options of a run that judges what it is given and searches nothing."""
+    return {
+        "device": device.torch_device, "tuner": "", "judged": True, "max_elements": max_elements,
+        "baselines": check_choices(task, baselines=baselines),
+    }  # fmt: skip
 
 
 @contextmanager
@@ -91,9 +126,11 @@ def judging(
     run: str = "",
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
+    pool: Pool | None = None,
 ) -> Iterator[Ask]:
     """Open the judge of a task for a sequence of candidates.
 
+    Profile and bounds are computed for the first right candidate; a refusal needs neither.
     Together they form one run, so that the decision can correct for the number of candidates tried. `run`
     continues an earlier one, which keeps its original baselines.
 
@@ -101,10 +138,7 @@ def judging(
         InputError: `run` belongs to another task, or is a search.
     """
     task, used = load_task(target, max_elements=max_elements), detect(device)
-    options: Options = {
-        "device": used.torch_device, "tuner": "", "judged": True, "max_elements": max_elements,
-        "baselines": check_choices(task, baselines=baselines),
-    }  # fmt: skip
+    options = judging_options(task, used, baselines, max_elements)
     with Store(store) as kept:
         if run:
             record = kept.run(run)
@@ -115,7 +149,11 @@ def judging(
         else:
             record = kept.create_run(task, device=used.fingerprint, budget=Budget(), seed=0, options=options)
         setting = Search.of(kept, record, used, on_event)
-        with setting.supervised(), staged(setting) as (_, _, judge_of):
+        problem = Problem(task)
+        with (
+            setting.supervised(),
+            open_judge(setting, problem, lambda: bounded(setting, problem), pool) as judge_of,
+        ):
 
             def ask(candidate: str | Path | Candidate, screen: bool) -> Judgement:
                 one = given(candidate, task, kept)

@@ -42,6 +42,7 @@ _GROUPS = {
         "resume": "Go on with a run that was interrupted.",
         "judge": "Verify and measure a candidate against a task.",
         "export": "Write a run's accepted kernel as an importable package.",
+        "recheck": "Judge an exported package again, here and now.",
     },
     "Tasks": {
         "task": "Let a language model write a task from words.",

@@ -5,8 +5,10 @@ An exported package holds the kernels' sources, the native op as fallback, the g
 `apache-tvm-ffi` for C++ kernels; it does not need Kernelwright.
 """
 
-from ._claim import Claim
+from ._claim import JUDGED, Claim, Judged
 from ._guard import Specialisation, admits, guard, opened, ranges
 from ._package import Kernel, package
 
-__all__ = ["Claim", "Kernel", "Specialisation", "admits", "guard", "opened", "package", "ranges"]
+__all__ = [
+    "JUDGED", "Claim", "Judged", "Kernel", "Specialisation", "admits", "guard", "opened", "package", "ranges",
+]  # fmt: skip

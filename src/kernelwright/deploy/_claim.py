@@ -1,6 +1,18 @@
 """The claim sheet: what is claimed, under which conditions, how to check it, what was not tested."""
 
-from ..records import Contract, Decision, Record
+from ..records import Candidate, Contract, Decision, Record, Task
+
+JUDGED = "judged.json"
+"""Name of the file with what was judged."""
+
+
+class Judged(Record):
+    """What an exported kernel was judged as: enough to judge it again, on another machine or after an upgrade."""
+
+    task: Task
+    """The task."""
+    candidates: tuple[Candidate, ...]
+    """Those behind the guard."""
 
 
 class Claim(Record):

@@ -16,7 +16,7 @@ from ..languages import prepared
 from ..languages.cpp import BASE_FLAGS as CPP_FLAGS
 from ..languages.cpp import header
 from ..records import Candidate, Scalar, ScalarSpec, SourceFile, Split, Task, TensorSpec, Workload
-from ._claim import Claim
+from ._claim import JUDGED, Claim, Judged
 from ._guard import Specialisation, opened
 
 _HERE = Path(__file__).parent
@@ -89,15 +89,24 @@ def _fill(
         _write(home / "specialisations" / specialisation.name, _whole(specialisation.evaluation.candidate))
     _write(home / "reference", task.reference.files)
     weights = [s.name for s in task.split(Split.SEARCH)[0].state]
-    rows = [{**_table_row(v, device), "weights": weights} for v in specialisations]
+    tolerance = _tolerance(task)
+    rows = [{**_table_row(v, device), "weights": weights, "tolerance": tolerance} for v in specialisations]
     (home / "specialisations.json").write_text(json.dumps(rows, indent=1))
     shutil.copytree(_HERE / "runtime", home / "_runtime", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(str(prepared.__file__), home / "_runtime")
     for path, text in _sources(task, name, init).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
+    judged = {v.evaluation.candidate.key: v.evaluation.candidate for v in specialisations}
+    (folder / JUDGED).write_text(Judged(task=task, candidates=tuple(judged.values())).to_json())
     (folder / "claim.json").write_text(claim.to_json())
     (folder / "CLAIM.md").write_text(claim.to_markdown())
+
+
+def _tolerance(task: Task) -> dict[str, float] | None:
+    """Return what sampled calls are held to; nothing for random ops, whose calls differ."""
+    contract = task.contract
+    return None if contract.stochastic else {"factor": contract.error_factor, "floor": contract.error_floor}
 
 
 def _check_exportable(specialisation: Specialisation) -> None:

@@ -13,6 +13,7 @@ import select
 import socket
 import time
 
+from ._stalled import LOOK_S, Stall
 from ._types import FailureKind, WorkerFailure
 
 Message = dict[str, object]
@@ -67,12 +68,12 @@ class Channel:
         except OSError as error:
             raise self._failure(FailureKind.CRASHED, f"the worker closed its channel ({error})") from None
 
-    def receive(self, deadline: float) -> Message:
+    def receive(self, deadline: float, stall: Stall | None = None) -> Message:
         """Return the next message, or raise the `WorkerFailure` that stands for its absence."""
-        return self.parse(self.receive_body(deadline))
+        return self.parse(self.receive_body(deadline, stall))
 
-    def receive_body(self, deadline: float) -> bytes:
-        """Return the next message as it came, for `parse`."""
+    def receive_body(self, deadline: float, stall: Stall | None = None) -> bytes:
+        """Return the next message as it came, for `parse`; `stall` may see earlier that none will come."""
         while True:
             size = int.from_bytes(self._buffer[:_HEADER], "little")
             if len(self._buffer) >= _HEADER and size > MAX_REPLY_BYTES:
@@ -81,7 +82,7 @@ class Channel:
                 body = bytes(self._buffer[_HEADER : _HEADER + size])
                 del self._buffer[: _HEADER + size]
                 return body
-            self._wait(deadline)
+            self._wait(deadline, stall)
 
     def require_silence(self) -> None:
         """Raise where the worker said something that nobody asked for."""
@@ -105,11 +106,14 @@ class Channel:
             raise self._failure(FailureKind.PROTOCOL, f"not a JSON object: {body[:80]!r}")
         return message
 
-    def _wait(self, deadline: float) -> None:
+    def _wait(self, deadline: float, stall: Stall | None) -> None:
         remaining = deadline - time.monotonic()
-        events = self._poll.poll(max(0.0, remaining) * 1000) if remaining > 0 else []
+        look_s = remaining if stall is None else min(remaining, LOOK_S)
+        events = self._poll.poll(look_s * 1000) if look_s > 0 else []
         if not events and time.monotonic() >= deadline:
             raise self._failure(FailureKind.TIMEOUT, "no answer before the deadline")
+        if not events and stall is not None and (why := stall.reason()):
+            raise self._failure(FailureKind.TIMEOUT, why)
         for descriptor, event in events:
             if descriptor != self._output:
                 self._read(must=True)

@@ -6,6 +6,7 @@ Does not cover: what the replies mean.
 """
 
 import contextlib
+import math
 import secrets
 import select
 import shutil
@@ -18,6 +19,7 @@ from . import _inspection
 from ._channel import Channel, Message, encode
 from ._freeze import Freezer
 from ._process import Zygote
+from ._stalled import Stall
 from ._types import FailureKind, WorkerFailure
 
 _END_S = 5.0
@@ -36,13 +38,19 @@ class Connection:
         """Process id, as the judge sees it."""
         self.freezer = Freezer(self.pid, pidfd)
         """Stops the process and what is below it; every request lets it run again."""
+        self.on_cpu = False
+        """Whether all work is done by the worker's own processes; nothing is known of it before it loads."""
         self.dead = False
         """Whether it was killed or ended."""
 
     def ask(self, message: Message, deadline_s: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request and return its reply."""
         number = self.begin(message, deadline_s, descriptors)
-        return self.expect(number, time.monotonic() + deadline_s)
+        return self.expect(number, time.monotonic() + deadline_s, self.stall())
+
+    def stall(self, busy_s: float = math.inf) -> Stall | None:
+        """Return what sees that a request will not be answered, where the worker's own processes do the work."""
+        return Stall(self.pid, busy_s) if self.on_cpu else None
 
     def begin(self, message: Message, deadline_s: float, descriptors: tuple[int, ...] = ()) -> int:
         """Send a request and return its number."""
@@ -56,18 +64,18 @@ class Connection:
             self._channel.send(encode({**message, "id": number}), deadline, descriptors)
         return number
 
-    def expect(self, number: int, deadline: float) -> Message:
+    def expect(self, number: int, deadline: float, stall: Stall | None = None) -> Message:
         """Return the reply to a request; an error that the worker reports is raised."""
         with self._ending():
-            return self._checked(self._channel.receive(deadline), number)
+            return self._checked(self._channel.receive(deadline, stall), number)
 
-    def expect_frozen(self, number: int, deadline: float) -> tuple[Message, int]:
+    def expect_frozen(self, number: int, deadline: float, stall: Stall | None = None) -> tuple[Message, int]:
         """Return the reply and the nanosecond of `time.perf_counter_ns` by which the worker was stopped.
 
         The signal goes out before the clock is read and before the reply is even parsed.
         """
         with self._ending():
-            body = self._channel.receive_body(deadline)
+            body = self._channel.receive_body(deadline, stall)
             self.freezer.strike()
             stopped_ns = time.perf_counter_ns()
             if not self.freezer.settle():

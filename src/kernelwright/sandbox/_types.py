@@ -50,6 +50,10 @@ class WorkerFailure(Exception):
         return self.kind in {FailureKind.ERROR, FailureKind.UNSUPPORTED}
 
 
+DRIVERS = frozenset({"opencl", "wgsl"})
+"""Languages whose work a driver may do elsewhere, while the worker sleeps."""
+
+
 @dataclass(frozen=True)
 class Gradient:
     """Which gradients a backward task asks for."""
@@ -97,6 +101,8 @@ class Payload:
     """The mode of a module."""
     gradient: Gradient | None = None
     """What is asked for beside the outputs; none for forward tasks."""
+    deployed: bool = False
+    """Whether its surroundings look like somebody's program instead of the judge's worker."""
     watched: bool = False
     """Whether to look at what its calls are made of; such a worker is never timed."""
     alone: "OperatorIsolation | None" = None

@@ -7,13 +7,14 @@ content of timed calls is written.
 Does not cover: what the answers mean; verify and measure decide.
 """
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, NonNegativeInt, TypeAdapter
 from torch import Tensor
 
 from ..records import TensorSpec
@@ -21,7 +22,7 @@ from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
-from ._memory import library_memory
+from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, Snapshot
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
 from ._worker_process import WorkerProcess
@@ -29,6 +30,7 @@ from ._worker_process import WorkerProcess
 _FACTS = TypeAdapter(tuple[OutputFact, ...])
 _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
+_SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _STATE_DEADLINE_S = 60.0
 
@@ -130,7 +132,12 @@ class Worker(WorkerProcess):
         return made
 
     def call(
-        self, sets: Sequence[int], deadline_s: float = 60.0, *, fill: Callable[[], None] | None = None
+        self,
+        sets: Sequence[int],
+        deadline_s: float = 60.0,
+        *,
+        fill: Callable[[], None] | None = None,
+        busy_s: float = math.inf,
     ) -> Reply:
         """Call the kernel once for each set, in order, keeping the outputs; this is what is timed.
 
@@ -141,6 +148,8 @@ class Worker(WorkerProcess):
             deadline_s: seconds.
             fill: writes the arguments' content, while the worker knows what to call and is stopped, so that
                 nothing can be computed of it before the clock starts.
+            busy_s: seconds that it may compute, by the clock and of CPU time, where that is less than the deadline;
+                one that does nothing at all is given up after `sandbox._stalled.IDLE_S` seconds.
         """
         deadline = time.monotonic() + deadline_s
         word = secrets.randbits(52)
@@ -150,11 +159,11 @@ class Worker(WorkerProcess):
         if fill is not None:
             self._connection.rest()
             fill()
-        cpu_before = _inspection.cpu_us(self.pid)
+        stall, cpu_before = self._connection.stall(busy_s), _inspection.cpu_us(self.pid)
         start = time.perf_counter_ns()
         self._connection.send_raw(go, deadline)
         self._connection.freezer.thaw()
-        reply, stopped_ns = self._connection.expect_frozen(number, deadline)
+        reply, stopped_ns = self._connection.expect_frozen(number, deadline, stall)
         time_us = (stopped_ns - start) / 1000
         cpu_us = _inspection.cpu_us(self.pid) - cpu_before
         places = reply.get("places")
@@ -204,6 +213,17 @@ class Worker(WorkerProcess):
     def library_memory(self, name: str, spans: Sequence[tuple[int, int]]) -> bytes | None:
         """Read parts of a library that the worker has loaded, by file name; none where it may not be read."""
         return library_memory(self.pid, name, spans) if self.reads_frozen else None
+
+    def thread_memory(self, name: str, *, deadline_s: float = 10.0) -> bytes | None:
+        """Read what a library keeps for the thread that calls it; none where nothing was found or may be read.
+
+        The worker says where it is; the bytes are read by the judge.
+        """
+        reply = self._connection.ask({"op": "thread_memory", "library": name}, deadline_s)
+        address, size = self._transfer.parse(_SPAN, reply, "span")
+        self._connection.rest()
+        taken = read_memory(self.pid, address, size) if self.reads_frozen and address and size else None
+        return None if taken is None else taken.numpy().tobytes()
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""

@@ -20,6 +20,7 @@ from ._confinement import Confinement
 from ._lockdown import close, default_signals, take_descriptors
 from ._probe import probe
 from ._self_report import WITNESS
+from ._threads import thread_memory
 from ._watch import Watch
 from ._worker_state import WorkerState
 
@@ -66,6 +67,8 @@ class Worker:
             "unmap": lambda m: self._holder.unmap(m["arena"]),
             "watch": lambda m: self._watch().turn(m["mode"]),
             "seen": lambda _: self._watch().report(),
+            "thread_memory": lambda m: {"span": thread_memory(m["library"])},
+            "elapse": lambda m: self._holder.elapse(m["seconds"], m["threads"]),
             "release": lambda _: self._holder.release(),
         }
 

@@ -16,7 +16,7 @@ from ._connection import Connection
 from ._memory import may_read
 from ._namespaces import BUILD_FOLDER
 from ._output_transfer import OutputTransfer
-from ._types import Audit, Loaded, Payload, Seen, WatchMode
+from ._types import DRIVERS, Audit, Loaded, Payload, Seen, WatchMode
 
 _COMPILING = frozenset({"triton", "opencl", "wgsl"})
 """Languages whose runtimes compile in the worker, and load what they wrote."""
@@ -65,6 +65,7 @@ class WorkerProcess:
             "gradient": None if payload.gradient is None else asdict(payload.gradient),
             "threads": threads,
             "watched": payload.watched,
+            "deployed": payload.deployed,
             "alone": None if payload.alone is None else asdict(payload.alone),
         }
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)
@@ -72,6 +73,8 @@ class WorkerProcess:
         if payload.watched:
             self._libraries = _inspection.libraries(self.pid)
             self._compiles = payload.candidate.language in _COMPILING
+        ours = not _cuda.is_gpu(payload.device) and payload.candidate.language not in DRIVERS
+        self._connection.on_cpu = ours
         reply = self._connection.ask(message, deadline_s)
         setup_us = (time.perf_counter_ns() - start) / 1000
         if reply.get("content") != payload.candidate.key:
@@ -101,6 +104,15 @@ class WorkerProcess:
         `see`: note operators and launches; `spoil`: also change what launches write; `refuse`: launches raise.
         """
         self._connection.ask({"op": "watch", "mode": mode}, deadline_s)
+
+    def elapse(self, seconds: float, threads: int, *, deadline_s: float = 10.0) -> bool:
+        """Let time pass in a worker that looks deployed, in no time, and go on with so many threads.
+
+        Returns:
+            Whether every clock of the process shows it, as the worker says; else Python's alone.
+        """
+        message: Message = {"op": "elapse", "seconds": seconds, "threads": threads}
+        return self._connection.ask(message, deadline_s).get("whole") is True
 
     def seen(self, *, deadline_s: float = 10.0) -> Seen:
         """Return what the calls since the last `watch` were made of."""

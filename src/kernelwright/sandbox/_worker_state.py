@@ -17,11 +17,12 @@ from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
 from ._channel import Message
+from ._deployed import Deployed, own
 from ._gradient import differentiated
 from ._memory import mapped
 from ._operator_isolation import silenced
 from ._self_report import flatten, output_fact, places, span
-from ._types import Gradient, OperatorIsolation
+from ._types import DRIVERS, Gradient, OperatorIsolation
 from ._watch import Watch
 
 _ALIGNMENT = 64
@@ -43,6 +44,7 @@ class WorkerState:
     def __init__(self) -> None:
         self.watch: Watch | None = None
         """Looks at what calls are made of, in workers that are never timed."""
+        self._deployed: Deployed | None = None
         self.device_us = 0.0
         """Microseconds of the latest calls by a GPU's own clock; 0 on a CPU."""
         self._kernel: Callable[..., Any] | None = None
@@ -67,7 +69,12 @@ class WorkerState:
             self.watch = Watch()
             self.watch.install(candidate.language)
         silence = self._silenced(request["alone"])
-        kernel = language(candidate.language).load(candidate, build, outputs)
+        load = language(candidate.language).load
+        if request["deployed"]:
+            self._deployed = Deployed(clock=self._device == "cpu" and candidate.language not in DRIVERS)
+            kernel = self._deployed.run(load, candidate, build, outputs)
+        else:
+            kernel = load(candidate, build, outputs)
         if self.watch is not None:
             kernel = self.watch.around(kernel, candidate.language)
         if self._style == "module":
@@ -131,10 +138,19 @@ class WorkerState:
         """Call everything, keep the outputs and say where they lie; on an error, none of them are kept."""
         watch = self.watch
         self._fence.begin()
-        results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
+        if self._deployed is not None:
+            results = [self._deployed.run(kernel, *map(own, arguments)) for kernel, arguments in plan]
+        else:
+            results = [kernel(*arguments) for kernel, arguments in plan] if watch is None else watch.run(plan)
         self.device_us = self._fence.wait()
         self._kept += [(r, arguments) for r, (_, arguments) in zip(results, plan, strict=True)]
         return [places(r) for r in results]
+
+    def elapse(self, seconds: float, threads: int) -> Message:
+        """Let time pass for a worker that looks deployed."""
+        if self._deployed is None:
+            raise RuntimeError("this worker does not look deployed")
+        return self._deployed.elapse(seconds, threads)
 
     def fetch(self, index: int, capacity: int) -> Message:
         """Copy one call's outputs into the output region, if they fit, and say what they are."""

@@ -1,6 +1,7 @@
 """Decisions → requests: which candidate to try next, for how long, and which one to accept."""
 
 from .editing._editing import make_editors
+from .evaluation._evaluation import unbuilt
 from .evaluation._judge import open_judge, recheck
 from .evaluation._protocol import Judge
 from .proposals._proposals import PROPOSERS, make_proposers, proposals_of, request_of
@@ -21,5 +22,5 @@ __all__ = [
     "Search", "Standing", "Tuner",
     "accepted_of", "check_choices", "check_resumable", "conclude", "ended_in_words", "environment_of", "found_by",
     "judge_one", "make_editors", "make_proposers", "open_judge", "package_accepted", "proposals_of", "recheck",
-    "request_of", "search", "so_far", "usable_languages",
+    "request_of", "search", "so_far", "unbuilt", "usable_languages",
 ]  # fmt: skip

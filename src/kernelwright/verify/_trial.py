@@ -4,6 +4,8 @@ Covers: one worker for each set of constructor arguments, deadlines on every req
 Does not cover: judging; it only hands back what was seen.
 """
 
+import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +33,16 @@ from ._case import Case, Oracle, Seeds
 
 _CALL_LIMIT_S = 20.0
 """Seconds that one request may take at most."""
+_LOAD_LIMIT_S = 60.0
+"""Seconds that loading may take at most."""
+_FIRST_BUSY_S = 5.0
+"""Seconds of computing that a candidate's first call may take, unless it may have something to compile there.
+
+It is on the smallest search workload; one that takes longer has no time for the dozen calls of `repeatable` either.
+"""
+_COMPILING = re.compile(
+    r"compil|inductor|dynamo|triton|numba|jit|inline|exec|import_|getattr|ctypes|subprocess"
+)
 _SLACK_BYTES = 1 << 20
 
 
@@ -60,16 +72,19 @@ class Trial:
         seeds: Seeds,
         watched: bool = False,
         alone: OperatorIsolation | None = None,
+        deployed: bool = False,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
         self.seeds = seeds
         self._build, self._pool, self._watched, self._alone = build, pool, watched, alone
+        self._deployed = deployed
         self._end = time.monotonic() + deadline_s
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
         self._arena: Arena = pool.arena
         self._own_arena: Arena | None = None
+        self._first_busy_s = math.inf if _may_compile(candidate) else _FIRST_BUSY_S
 
     def __enter__(self) -> "Trial":
         return self
@@ -93,6 +108,11 @@ class Trial:
         return self._build
 
     @property
+    def threads(self) -> int:
+        """Threads that were agreed."""
+        return self._pool.threads
+
+    @property
     def remaining_s(self) -> float:
         """Seconds left of the deadline, never negative."""
         return max(0.0, self._end - time.monotonic())
@@ -102,7 +122,12 @@ class Trial:
         return min(_CALL_LIMIT_S, self.remaining_s)
 
     def beside(
-        self, oracle: Oracle, *, watched: bool = False, alone: OperatorIsolation | None = None
+        self,
+        oracle: Oracle,
+        *,
+        watched: bool = False,
+        alone: OperatorIsolation | None = None,
+        deployed: bool = False,
     ) -> "Trial":
         """Return a trial of the same candidate in workers of its own; a context manager.
 
@@ -110,10 +135,11 @@ class Trial:
             oracle: Of the same problem or another.
             watched: Whether its workers look at what calls are made of.
             alone: Which of torch's operators its workers do without.
+            deployed: Whether its workers' surroundings look like somebody's program.
         """
         return Trial(
             oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds,
-            watched=watched, alone=alone,
+            watched=watched, alone=alone, deployed=deployed,
         )  # fmt: skip
 
     def worker(self, workload: Workload) -> Worker:
@@ -124,8 +150,10 @@ class Trial:
         )  # fmt: skip
         key = repr((payload.init, [(s.name, s.shape, s.dtype) for s in workload.state]))
         if key not in self._workers:
-            payload = replace(payload, watched=self._watched, alone=self._alone)
-            self._workers[key] = self._pool.worker(payload, deadline_s=max(1.0, self.remaining_s))
+            payload = replace(payload, watched=self._watched, alone=self._alone, deployed=self._deployed)
+            self._workers[key] = self._pool.worker(
+                payload, deadline_s=min(_LOAD_LIMIT_S, max(1.0, self.remaining_s))
+            )
             self._audits[key] = self._workers[key].audit()
         return self._workers[key]
 
@@ -146,7 +174,9 @@ class Trial:
     def call(self, placed: Sequence[Placed]) -> list[Fetched]:
         """Call the candidate on each placed case in one request, then fetch every output."""
         worker = placed[0].worker
-        reply = worker.call([p.number for p in placed], deadline_s=self.limit_s())
+        numbers = [p.number for p in placed]
+        reply = worker.call(numbers, deadline_s=self.limit_s(), busy_s=self._first_busy_s)
+        self._first_busy_s = math.inf
         return [worker.fetch(reply.first + i, deadline_s=self.limit_s()) for i in range(len(placed))]
 
     def refill(self, placed: Placed, case: Case) -> Placed:
@@ -182,6 +212,13 @@ class Trial:
                 self._own_arena.close()
             self._arena = self._own_arena = self._pool.new_arena(needed)
         self._arena.reset()
+
+
+def _may_compile(candidate: Candidate) -> bool:
+    """Tell whether a first call may take long for the sake of a compiler; it only ever gives more time."""
+    return candidate.language in ("triton", "opencl", "wgsl") or any(
+        _COMPILING.search(file.text) for file in candidate.sources
+    )
 
 
 def describe(failure: WorkerFailure) -> str:

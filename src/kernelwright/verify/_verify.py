@@ -61,6 +61,7 @@ def verify(
     deadline_s: float = 60.0,
     oracle: Oracle | None = None,
     disabled: frozenset[str] = frozenset(),
+    on_right: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Find out whether a built candidate is right and honest.
 
@@ -75,13 +76,14 @@ def verify(
         deadline_s: Seconds for the whole; what is not done by then is unknown.
         oracle: Expected values to share between calls on the same problem.
         disabled: Names of checks to leave out, for tests of the harness itself.
+        on_right: Called when it was right on a first workload: what is worth beginning then, and not for who is wrong.
     """
     oracle = oracle or Oracle(problem)
     drawn = Seeds(seeds if seeds is not None or depth == "full" else [oracle.screen_seed])
     ledger = _Ledger()
     ledger.add(triage(candidate))
     with Trial(oracle, candidate, build, pool, deadline_s=deadline_s, seeds=drawn) as trial:
-        for found in _examine(trial, depth, disabled, ledger):
+        for found in _examine(trial, depth, disabled, ledger, on_right):
             ledger.add(found)
             if ledger.over:
                 break
@@ -127,7 +129,9 @@ def _verdict(candidate: Candidate, ledger: _Ledger, seeds: Sequence[int]) -> Ver
     )
 
 
-def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledger) -> Iterator[Finding]:
+def _examine(
+    trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledger, on_right: Callable[[], None]
+) -> Iterator[Finding]:
     """Yield findings in order; the caller stops at the first violation."""
     task = trial.problem.task
     search = _by_size(task.split(Split.SEARCH))
@@ -147,6 +151,7 @@ def _examine(trial: Trial, depth: Depth, disabled: frozenset[str], ledger: _Ledg
         yield from _calls(trial, case, disabled, ledger)
         if first is None and case.usable and workload.name not in ledger.unsupported:
             first = case
+            on_right()
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]

@@ -1,6 +1,8 @@
 """The guard: the verified kernel where it was verified, the native op everywhere else."""
 
 import json
+import os
+import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import torch
 
 from . import loaders
+from .sampling import compared
 
 
 class Dispatcher:
@@ -16,17 +19,22 @@ class Dispatcher:
 
     Covers: other ranks, dtypes, devices, layouts, scalars and sizes than those verified and timed;
     gradients asked for; a specialisation that cannot be loaded or that declines: all go to the native op.
-    Does not cover: a kernel that is wrong inside its guard (that is what acceptance is for).
+    Does not cover: a kernel that is wrong inside its guard (that is what acceptance is for), unless calls are
+    sampled: then one in `sample`, drawn by chance, is compared with the native op, which takes over for good from a
+    specialisation that is wrong, with a warning. Calls of random ops are not compared.
 
     Args:
         folder: The package's folder, with `specialisations.json` and `specialisations/`.
         native: The native op, called with the same arguments.
+        sample: Compare one call in so many; 0: none. By default as `KERNELWRIGHT_SAMPLE` says, else 0.
     """
 
-    def __init__(self, folder: Path, native: Callable[..., Any]) -> None:
+    def __init__(self, folder: Path, native: Callable[..., Any], sample: int | None = None) -> None:
         self.native = native
         self.specialisations: list[dict[str, Any]] = json.loads((folder / "specialisations.json").read_text())
         self._folder = folder
+        self.sample = int(os.environ.get("KERNELWRIGHT_SAMPLE") or 0) if sample is None else sample
+        self._chance = random.Random()
         self._plans: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
 
@@ -38,7 +46,23 @@ class Dispatcher:
             plan = self._plans[key] = self._plan(arguments)
         if plan is not self.native and torch.is_grad_enabled() and _wants_gradient(arguments):
             return self.native(*arguments)
+        if self.sample > 0 and plan is not self.native and self._chance.randrange(self.sample) == 0:
+            return self._sampled(plan, arguments)
         return plan(*arguments)
+
+    def _sampled(self, plan: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Compare a call with the native op; a specialisation that is wrong serves no more."""
+        specialisation = self._choose(arguments)
+        if specialisation is None or not specialisation.get("tolerance"):
+            return plan(*arguments)
+        result, wrong = compared(plan, self.native, arguments, specialisation["tolerance"])
+        if wrong:
+            self.specialisations.remove(specialisation)
+            self._plans.clear()
+            name = specialisation["name"]
+            said = f"specialisation {name} was wrong in a sampled call ({wrong}); it is not used any more"
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
+        return result
 
     def choose(self, *arguments: Any) -> str:
         """Name the specialisation that would serve these arguments, the first that admits them, or `native`."""

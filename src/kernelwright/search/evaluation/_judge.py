@@ -1,10 +1,11 @@
 """Open the judge of a run, and recompute its decisions from stored records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...measure import decide
 from ...records import Bound, BoundTerm, Contract, Decision, Evaluation
+from ...sandbox import Pool
 from ...tasks import Problem
 from ..run._run import Search
 from ._protocol import Judge
@@ -12,11 +13,16 @@ from .acceptance import Acceptance
 
 
 @contextmanager
-def open_judge(setting: Search, problem: Problem, bounds: Sequence[Bound]) -> Iterator[Judge]:
-    """Yield the judge of a run and close its workers at the end."""
+def open_judge(
+    setting: Search,
+    problem: Problem,
+    bounds: Sequence[Bound] | Callable[[], Sequence[Bound]],
+    pool: Pool | None = None,
+) -> Iterator[Judge]:
+    """Yield the judge of a run and close its workers, including those of `pool`, at the end."""
     with Acceptance(
         problem, setting.device, bounds, setting.names("baselines"), setting.timing,
-        languages=setting.names("languages"), emit=setting.emit,
+        languages=setting.names("languages"), emit=setting.emit, pool=pool,
     ) as judge:  # fmt: skip
         yield judge
         for note in judge.notes:

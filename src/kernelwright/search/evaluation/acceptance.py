@@ -65,36 +65,40 @@ class Acceptance:
         self,
         problem: Problem,
         device: Device,
-        bounds: Sequence[Bound],
+        bounds: Sequence[Bound] | Callable[[], Sequence[Bound]],
         baselines: tuple[str, ...] = (),
         timing: Callable[[], AbstractContextManager[object]] = nullcontext,
         settings: Settings | None = None,
         languages: Sequence[str] = (),
         emit: Callable[..., None] = lambda *_, **__: None,
+        pool: Pool | None = None,
     ) -> None:
         """Prepare without starting workers; they start when needed.
 
         Args:
             problem: The task's problem.
             device: The device that is timed.
-            bounds: The least time by workload.
+            bounds: The least time by workload, or a function that computes it once, for the first verified candidate.
             baselines: What to beat; `eager` and `compile` by default.
             timing: Context manager entered around everything that is timed; holds the device's lock, or raises
                 `BusyError` if others hold it until time is up.
             settings: Sandbox and caches; from the environment by default.
             languages: Languages of the candidates, so that their workers' zygotes start in parallel with other work.
             emit: Receives events, also before the first evaluation is done.
+            pool: A source of workers that was started ahead; it is closed with this.
         """
         self._baselines = names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
-        self._problem, self._bounds, self._timing, self._say = problem, tuple(bounds), timing, emit
+        self._problem, self._timing, self._say = problem, timing, emit
+        self._bounds: tuple[Bound, ...] = () if callable(bounds) else tuple(bounds)
+        self._find_bounds = bounds if callable(bounds) else None
         self._device, self._settings = device, settings or Settings.from_environment()
         self._languages = tuple(languages)
         self._refuter: Workload | None = None
         """The confirm workload on which the last candidate lost its gain: the next is confirmed there first."""
         self._peaks_again = self._isolation_said = self._verified_said = False
         self._natives = [problem.baseline(name, problem.task.workloads[0]) for name in names]
-        self._pool = Pool(self._settings, device=device.torch_device)
+        self._pool = pool or Pool(self._settings, device=device.torch_device)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
         self._elsewhere = Elsewhere(problem, self._pool, self._bench, timing)
@@ -128,6 +132,7 @@ class Acceptance:
         """
         stages = Stages(deadline_s)
         verdict, timing = self._verify(candidate, build, "screen", stages), None
+        self._bound(verdict)
         if verdict.status is VerdictStatus.ACCEPTED:
             self._emit_verified(candidate)
             if not self._bench.ready(self._problem.task.split(Split.SEARCH)):
@@ -162,6 +167,7 @@ class Acceptance:
         self._emit_isolation()
         contract = self._problem.task.contract
         verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
+        self._bound(verdict)
         refuted = None
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
             refuted, verdict = self._refuted(candidate, build, verdict, stages)
@@ -209,6 +215,11 @@ class Acceptance:
         mine = [w for w in self._problem.task.split(Split.SEARCH) if w.name in faster]
         with stages("sizes"):
             return self._elsewhere.open(candidate, build, mine, stages.within(_SIZES_S))
+
+    def _bound(self, verdict: Verdict) -> None:
+        """Work out the bounds where they were left for later and are needed now."""
+        if self._find_bounds is not None and verdict.status is VerdictStatus.ACCEPTED:
+            self._bounds, self._find_bounds = tuple(self._find_bounds()), None
 
     def _emit_verified(self, candidate: Candidate) -> None:
         """Report once that a kernel is correct on the search workloads."""
@@ -274,8 +285,8 @@ class Acceptance:
         return moved
 
     def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
-        """Verify while the baselines' imports run in parallel; earlier they would delay the first build and worker."""
-        self._pool.prepare(self._natives)
+        """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
+        first build and worker, and a refusal does not need them."""
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
@@ -287,6 +298,7 @@ class Acceptance:
                 depth=depth,
                 deadline_s=stages.within(_VERIFY_S),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
+                on_right=lambda: self._pool.prepare(self._natives),
             )
 
     def _measure(

@@ -9,6 +9,7 @@ from .arguments_only import ArgumentsOnly
 from .calls import Calls
 from .constants import ConstantsFollowed
 from .correct import Correct
+from .deployment import Deployment
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
 from .endurance import Endurance
@@ -33,7 +34,8 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
     ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
-    WeightElementsFollowed(), Repeatable(), NothingKept(), Endurance(), Relations(), Modes(), Calls(), ProcessClean(),
+    WeightElementsFollowed(), Repeatable(), NothingKept(), Endurance(), Deployment(), Relations(), Modes(),
+    Calls(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)
