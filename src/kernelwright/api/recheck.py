@@ -112,8 +112,8 @@ def _require_unchanged(folder: Path, candidate: Candidate) -> None:
             or (homes[0] / file.path).read_text() != file.text
         ):
             raise InputError(
-                f"{file.path} of specialisation {candidate.language}-{candidate.key} in {folder} is not what was judged; "
-                "export the package again"
+                f"{file.path} of specialisation {candidate.language}-{candidate.key} in {folder} is not what was "
+                "judged; export the package again"
             )
 
 
