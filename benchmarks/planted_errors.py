@@ -1,6 +1,7 @@
 """How small an error is still refused: the other side of `benchmarks.honest`.
 
     python -m benchmarks.planted_errors
+    python -m benchmarks.planted_errors --backward
 
 For each class of problems and each dtype, with the answer rounded from the float64 truth: the least number of
 epsilons by which one element (the one of median size) or every element must be off to be refused; and on how many
@@ -111,7 +112,8 @@ def main() -> None:
     parser.add_argument(
         "--seed", type=int, default=1, help="of the inputs, so that two versions see the same"
     )
-    seed = parser.parse_args().seed
+    parser.add_argument("--backward", action="store_true", help="of answers and gradients together")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     paths = {p.stem: p for _, p in problems()}
     print(f"{'class':12} {'dtype':9} {'one element':>12} {'every':>8}  dropped  bfloat16 sum")
@@ -120,11 +122,11 @@ def main() -> None:
             rows = []
             for name in names:
                 try:
-                    oracle = load(paths[name], dtype=dtype)
+                    oracle = load(paths[name], dtype=dtype, backward=options.backward)
                 except TaskError as error:
                     print(name, error, file=sys.stderr)
                     continue
-                case = oracle.case(oracle.task.split(Split.SEARCH)[0], seed)
+                case = oracle.case(oracle.task.split(Split.SEARCH)[0], options.seed)
                 errors = ("one element", "every element", *WRONG)
                 rows.append([smallest_refused(e, case, oracle.problem) for e in errors])
             if rows:

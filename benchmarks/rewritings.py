@@ -22,6 +22,7 @@ from kernelwright.tasks.numerics._evaluation import (
     unfolded,
 )
 
+from .flash import Flash, HalfFactors
 from .summation import MOMENTS, SUMS, fused, split_k, tensor_core
 
 _MOST_ULP = 2
@@ -176,6 +177,8 @@ REWRITINGS: dict[str, Callable[[], Evaluation]] = {
     "online-softmax": lambda: Online(Arithmetic()),
     "functions": lambda: Functions(Arithmetic()),
     "newton": lambda: Newton(Arithmetic()),
+    "flash": Flash,
+    "half-factors": lambda: HalfFactors(Arithmetic()),
     "fast": lambda: Functions(
         Arithmetic(add=SUMS["lanes"], moments=MOMENTS["welford-lanes"], multiply=product_by(SUMS["lanes"]))
     ),

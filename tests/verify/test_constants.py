@@ -1,9 +1,11 @@
 """Arguments that every draw gives alike are read all the same."""
 
 import pytest
+import torch
 
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import verify
+from kernelwright.verify import Oracle, error_against, verify
+from kernelwright.verify.checks import constants
 
 TASK = """
 import torch
@@ -89,3 +91,34 @@ def test_buffers_that_no_seed_varies(name, tmp_path, pool, make):
     body, failure = BODIES[name]
     candidate = make(f"def run(x, scale, shift, calls):\n    {body}\n")
     assert verify(Problem(load_task(str(path))), *candidate, pool=pool).failure == failure
+
+
+WEIGHTED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, weight):
+        return (x * weight).sum() / weight.sum().clamp(min=1.0)
+
+rows, dim = 16, 48
+
+def get_inputs():
+    return [torch.rand(rows, dim), torch.ones(rows, dim)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_weights_change_where_another_argument_is_large(tmp_path):
+    path = tmp_path / "weighted.py"
+    path.write_text(WEIGHTED)
+    oracle = Oracle(Problem(load_task(str(path))))
+    workload = next(w for w in oracle.task.workloads if w.arguments[0].shape == (16, 48))
+    row = torch.rand(48, generator=torch.Generator().manual_seed(0))
+    inputs = (row.repeat(16, 1), torch.ones(16, 48))  # every quarter has the mean of the whole
+    case = oracle.make(workload, 1, inputs, {})
+    ignored = case.outputs[0].native
+    refused = [not error_against(ignored, other.outputs[0]).ok for other in constants._varied(oracle, case)]
+    assert refused and refused[-1]

@@ -5,6 +5,7 @@
 
 import pytest
 import torch
+from benchmarks.flash import Flash
 from benchmarks.honest import judge, load
 from benchmarks.planted_errors import smallest_refused
 from benchmarks.problems import problems
@@ -12,7 +13,7 @@ from benchmarks.rewritings import REWRITINGS
 from benchmarks.summation import MOMENTS, SUMS, fused, split_k, tensor_core
 
 from kernelwright.records import Split
-from kernelwright.tasks.numerics._evaluation import convolution, serial
+from kernelwright.tasks.numerics._evaluation import MEASURED, convolution, serial
 
 PROBLEMS = (
     "cumulative_sum", "layer_norm", "matmul_square", "mean_squared_error", "softmax_rows", "variance_rows",
@@ -57,6 +58,50 @@ def test_nor_one_of_half_precision_that_is_added_up_in_float32():
     count = judge(problem("softmax_rows", dtype="bfloat16"), (1,), ("serial", "online-softmax", "functions"))
     assert count.judged.keys() == {"serial", "online-softmax", "functions"}
     assert not count.refused
+
+
+ROUNDED = [
+    ("attention_half", "float32", "BATCH=3,HEADS=3,LENGTH=25,WIDTH=3,regime=mixed", 15676149074416),
+    ("transformer_block", "bfloat16", "BATCH=2,LENGTH=1,WIDTH=16,regime=negatives", 162848189617043),
+]
+"""Gradients in half precision that differ most where a tensor core takes what is between two products rounded."""
+
+
+@pytest.mark.parametrize(("name", "dtype", "workload", "seed"), ROUNDED, ids=["by little", "by far"])
+def test_factors_rounded_to_half_precision_are_allowed(name, dtype, workload, seed, monkeypatch):
+    oracle = problem(name, dtype=dtype, backward=True)
+    chosen = [w for w in oracle.task.workloads if w.name == workload]
+    assert not judge(oracle, (seed,), ("half-factors", "flash"), chosen).refused
+    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: MEASURED)
+    assert judge(oracle, (seed,), ("half-factors",), chosen).refused
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_attention_in_one_pass_is_attention(causal, by_hand):
+    random = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 40, 8, generator=random) for _ in range(3))
+
+    def attend(q, k, v):
+        if not by_hand:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        scores = q @ k.mT * 8**-0.5
+        later = torch.ones(40, 40, dtype=torch.bool).triu(1) & causal
+        return scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+
+    expected, flash = attend(q.double(), k.double(), v.double()), Flash()
+    with flash:
+        found = attend(q, k, v)
+    assert flash.used
+    assert torch.allclose(found.double(), expected, atol=1e-5)
+    assert not torch.equal(found, attend(q, k, v))
+
+
+def test_a_softmax_that_nothing_is_multiplied_by_is_no_attention_in_one_pass():
+    flash = Flash()
+    with flash:
+        torch.randn(4, 5).softmax(-1) + 1
+    assert not flash.used
 
 
 @pytest.mark.parametrize("add", SUMS.values(), ids=SUMS)
@@ -104,12 +149,12 @@ def test_a_convolution_by_products_is_one(transposed, groups):
 @pytest.mark.parametrize("name", ["instance_norm", "mean_squared_error"])
 def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
     monkeypatch.setattr("kernelwright.tasks.numerics._rounding.drift", lambda *args: None)
-    monkeypatch.setattr("kernelwright.verify._case.MEASURED", ())
+    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: ())
     assert judge(problem(name), (1, 2)).refused
 
 
 def test_but_for_what_plain_evaluations_are_off_by_one_pass_would_be_refused(monkeypatch):
-    monkeypatch.setattr("kernelwright.verify._case.MEASURED", ())
+    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: ())
     assert judge(problem("layer_norm"), (1, 2), ("shifted",)).refused
 
 

@@ -1,11 +1,13 @@
 """Small changes of the state at secret places: what they are, and how often a fingerprint misses all of them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _state_changes, verify
-from kernelwright.verify._state_changes import BLOCK, KINDS, PARTS, Change, apply, plan
+from kernelwright.verify import Oracle, _state_changes, error_against, verify
+from kernelwright.verify._state_changes import BLOCK, KINDS, PARTS, STEPS, Change, apply, plan
 from kernelwright.verify.checks import weights
 
 COUNT = weights._CHANGES
@@ -43,11 +45,12 @@ def test_a_kind_changes_what_it_says(kind):
         assert abs(float((moved - value).sum())) < 1e-6
 
 
-def test_what_is_nowhere_negative_stays_so_and_indices_stay_in_range():
-    variance, index = torch.rand(64), torch.arange(64)
+def test_what_is_of_one_sign_stays_so_and_indices_stay_in_range():
+    variance, index = torch.rand(64) + 0.01, torch.arange(64)
     for change in plan({"variance": variance}, 100, seed=5):
-        moved = apply(variance, change, 0)
-        assert moved is None or bool((moved >= 0).all())
+        for step, sign in ((0, 1), (0, -1), (len(STEPS[change.kind]) - 1, 1)):
+            moved = apply(sign * variance, change, step)
+            assert moved is None or bool((sign * moved > 0).all())
         assert sorted((apply(index, change, 0) if change.kind == "swap" else index).tolist()) == list(
             range(64)
         )
@@ -159,6 +162,41 @@ def oracle(tmp_path_factory):
 def test_in_real_workers(body, failure, oracle, pool, make):
     found = verify(oracle.problem, *make(body), pool=pool, oracle=oracle)
     assert found.failure == failure, [f for f in found.findings if f.status != "pass"]
+
+
+def shown(oracle, seeds):
+    """Yield what the probe asks of kernels in the first workload, without a worker."""
+    trial = SimpleNamespace(oracle=oracle, problem=oracle.problem)
+    for seed in seeds:
+        case = before = oracle.case(oracle.task.workloads[0], seed)
+        for change in plan(weights._movable(trial, case), COUNT, seed):
+            if (other := weights._shown(trial, before, case, change)) is not None:
+                yield other
+                before = other
+
+
+@pytest.mark.parametrize(
+    ("factor", "drawn", "seeds"),
+    [
+        ("torch.rsqrt({})", "torch.rand(dim) + 0.5", (6, 35)),
+        ("torch.rsqrt(-{})", "-torch.rand(dim) - 0.5", (0,)),
+        ("torch.exp(20 * ({} - 1) ** 3)", "torch.rand(dim) + 0.5", (0,)),
+    ],
+    ids=["variance", "negative", "overflows"],
+)
+def test_no_change_is_one_that_honest_kernels_answer_differently(factor, drawn, seeds, tmp_path):
+    path, kept = tmp_path / "folded.py", "self.variance"
+    path.write_text(
+        TASK.replace(f"torch.rsqrt({kept})", factor.format(kept)).replace("torch.rand(dim) + 0.5", drawn)
+    )
+    count = 0
+    for other in shown(Oracle(Problem(load_task(str(path), fixed=["dim"]))), seeds):
+        x, state = other.inputs[0], SimpleNamespace(**other.state)
+        folded = state.weight * eval(factor.format("state.variance"))  # what a kernel packs
+        found = error_against(x @ folded * state.mask + state.table, other.outputs[0])
+        assert found.ok, found.message
+        count += 1
+    assert count >= 8 * len(seeds)
 
 
 def test_without_the_probe_a_fingerprint_gets_through(oracle, pool, make, monkeypatch):

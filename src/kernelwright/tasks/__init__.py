@@ -9,12 +9,11 @@ from ._problem import Outcome, Problem
 from ._target import Target, load_task, one_thread
 from .forms.own import task
 from .inputs._draw import dtype_name
-from .numerics._evaluation import MEASURED, Evaluation
+from .numerics._evaluation import Evaluation, measured_in
 from .numerics._rounding import Decomposed, Rounding
 from .numerics._skipped_zeros import SkippedZeros
 
 __all__ = [
-    "MEASURED",
     "Decomposed",
     "Evaluation",
     "Outcome",
@@ -32,6 +31,7 @@ __all__ = [
     "keeps_weights",
     "load_candidate",
     "load_task",
+    "measured_in",
     "one_thread",
     "superfluous",
     "task",

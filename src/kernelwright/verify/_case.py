@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 import torch
 
 from ..records import Split, Task, Workload
-from ..tasks import MEASURED, Decomposed, Evaluation, Outcome, Problem, Rounding, SkippedZeros, in_other_mode
+from ..tasks import (
+    Decomposed,
+    Evaluation,
+    Outcome,
+    Problem,
+    Rounding,
+    SkippedZeros,
+    in_other_mode,
+    measured_in,
+)
 from ._error import Comparison, error_against
 from ._relations import Relation, discover
 from ._tolerance import OutputTolerance, loosened, output_tolerance
@@ -294,7 +303,7 @@ class Oracle:
                     step = (found.double() - truth[name].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
                     squares[name] = squares[name] + step if name in squares else step
         noise = {name: s.div_(times).sqrt_() for name, s in squares.items()}
-        for outcome in self._evaluated(workload, inputs, state) if measured else ():
+        for outcome in self._evaluated(workload, inputs, state, floats) if measured else ():
             for name, found in _named(outcome, outcome.state).items():
                 if name in noise and found.is_floating_point() and found.shape == noise[name].shape:
                     off = (found.double() - truth[name].double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
@@ -302,10 +311,14 @@ class Oracle:
         return noise
 
     def _evaluated(
-        self, workload: Workload, inputs: Sequence[object], state: dict[str, torch.Tensor]
+        self,
+        workload: Workload,
+        inputs: Sequence[object],
+        state: dict[str, torch.Tensor],
+        dtypes: Sequence[torch.dtype],
     ) -> Iterator[Outcome]:
         """Yield what plain evaluations in float32 give; one that torch cannot run so tells nothing."""
-        for arithmetic in MEASURED:
+        for arithmetic in measured_in(dtypes):
             try:
                 yield self.problem.run_evaluated(workload, inputs, state, Evaluation(arithmetic))
             except (RuntimeError, NotImplementedError, TypeError):

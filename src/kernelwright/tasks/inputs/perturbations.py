@@ -13,8 +13,10 @@ _STRUCTURED = frozenset({"sorted", "permutation", "probabilities", "triangular",
 """Kinds of values of which some alone cannot change without breaking what was declared."""
 
 
-def changed(value: torch.Tensor, spec: TensorSpec, part: slice) -> torch.Tensor | None:
+def changed(value: torch.Tensor, spec: TensorSpec, part: slice | torch.Tensor) -> torch.Tensor | None:
     """Return a copy with a part of the elements, counted row by row, changed; none where the spec allows no change.
+
+    A part is a slice, or a flag for each element.
 
     Floats are doubled, or made one where they are zero; of zeros and ones it is the other; integers go to a neighbour
     in their range, constant ones towards zero.

@@ -8,7 +8,7 @@ Covers: sum, mean, var, var_mean, cumsum, products of matrices, convolutions and
 Does not cover: pools, scatters and native code of the user, which stay torch's own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +155,9 @@ class Arithmetic:
     """Adds up every prefix of the first axis."""
     units: int = 0
     """By how many units in the last place exp, tanh, erf and sigmoid fall short."""
+    factors: torch.dtype | None = None
+    """To what the factors of products and convolutions are rounded, as tensor cores take them; where that would
+    overflow they are not."""
 
     @classmethod
     def ordered(cls, add: Sum, **others: Any) -> "Arithmetic":
@@ -182,6 +185,30 @@ MEASURED = (
 )
 """What a near miss is measured with: plain evaluations that any kernel may use. The last has the functions of the
 CUDA C++ Programming Guide's table of errors (13.1: expf, tanhf and erff within 2 units), all off one way."""
+
+
+def measured_in(dtypes: Iterable[torch.dtype]) -> tuple[Arithmetic, ...]:
+    """Return what near misses of a problem of these dtypes are measured with.
+
+    In half precision that includes factors of products that are rounded to it: what comes between two products is
+    float32, and a tensor core takes it rounded.
+
+    Example:
+        >>> len(measured_in([torch.float32])), len(measured_in([torch.bfloat16, torch.float32]))
+        (5, 6)
+    """
+    return (*MEASURED, *(Arithmetic(factors=d) for d in _HALF if d in dtypes))
+
+
+def in_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Round to a narrower dtype and back; not at all where something finite would overflow.
+
+    Example:
+        >>> in_dtype(torch.tensor([1 + 2.0**-12]), torch.float16), in_dtype(torch.tensor([1e6]), torch.float16)
+        (tensor([1.]), tensor([1000000.]))
+    """
+    rounded = x.to(dtype).to(x.dtype)
+    return rounded if torch.equal(rounded.isfinite(), x.isfinite()) else x
 
 
 class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -228,6 +255,10 @@ class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch d
             return _variance(way.moments, name, func, args, kwargs)
         if name == "cumsum" and way.prefixes is not None and args[0].dim():
             return way.prefixes(args[0].movedim(args[1], 0)).movedim(0, args[1])
+        if way.factors is not None and (name in MATRICES or name == "convolution"):
+            first = MATRICES.get(name, 0)
+            factors = [in_dtype(a, way.factors) for a in args[first : first + 2]]
+            return func(*args[:first], *factors, *args[first + 2 :], **kwargs)
         if way.multiply is None or any(not a.numel() for a in args if isinstance(a, Tensor)):
             return NotImplemented
         if (

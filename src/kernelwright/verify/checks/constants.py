@@ -1,6 +1,7 @@
 """What every draw gives alike may be another all the same: a mask of ones, a scale kept in a buffer."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import torch
 
@@ -20,8 +21,9 @@ class ConstantsFollowed:
     """Change all elements of a quarter of each constant argument, one quarter after the other; then of the state's.
 
     One element shows in no sum of millions; a quarter does. Who ignores a mask of ones, or looks at half of it, is
-    right on whatever else a generator makes. Integers that the reference refuses are left as they are, and so are
-    those of the state, which count.
+    right on whatever else a generator makes. In a weighted mean a quarter hardly shows either, as its elements are on
+    average like the others: so the weights of those whose value in another argument of the shape is large are changed
+    as well. Integers that the reference refuses are left as they are, and so are those of the state, which count.
     """
 
     name = "constants-followed"
@@ -47,8 +49,12 @@ def _varied(oracle: Oracle, case: Case) -> Iterator[Case]:
             and isinstance(spec, TensorSpec)
             and spec.distribution.kind == "constant"
         ):
-            for quarter in range(_QUARTERS):
-                if (other := _quarter_changed(value, spec, quarter)) is not None:
+            parts: list[slice | torch.Tensor] = [
+                *_quarters(value),
+                *_where_others_are_large(value, case.inputs),
+            ]
+            for part in parts:
+                if (other := changed(value, spec, part)) is not None:
                     yield from _made(
                         oracle, case, (*case.inputs[:i], other, *case.inputs[i + 1 :]), case.state
                     )
@@ -57,15 +63,26 @@ def _varied(oracle: Oracle, case: Case) -> Iterator[Case]:
         others = {
             k: o
             for k, s in constants.items()
-            if (o := _quarter_changed(case.state[k], s, quarter)) is not None
+            if (o := changed(case.state[k], s, _quarters(case.state[k])[quarter])) is not None
         }
         if others:
             yield from _made(oracle, case, case.inputs, case.state | others)
 
 
-def _quarter_changed(value: torch.Tensor, spec: TensorSpec, quarter: int) -> torch.Tensor | None:
-    first, end = (value.numel() * q // _QUARTERS for q in (quarter, quarter + 1))
-    return changed(value, spec, slice(first, end))
+def _quarters(value: torch.Tensor) -> list[slice]:
+    """Return the four parts of equal size, counted row by row."""
+    bounds = [value.numel() * quarter // _QUARTERS for quarter in range(_QUARTERS + 1)]
+    return [slice(first, end) for first, end in pairwise(bounds)]
+
+
+def _where_others_are_large(value: torch.Tensor, inputs: Sequence[object]) -> list[torch.Tensor]:
+    """Return for each float argument of the shape, unless it is constant, where it is above its mean."""
+    others = [
+        o.reshape(-1)
+        for o in inputs
+        if isinstance(o, torch.Tensor) and o.shape == value.shape and o.is_floating_point() and o.numel()
+    ]
+    return [o > o.float().mean() for o in others if not alike(o)]
 
 
 def _constant_state(oracle: Oracle, case: Case) -> dict[str, TensorSpec]:

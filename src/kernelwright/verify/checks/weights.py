@@ -100,7 +100,11 @@ def _movable(trial: Trial, case: Case) -> dict[str, torch.Tensor]:
 
 
 def _shown(trial: Trial, before: Case, case: Case, change: Change) -> Case | None:
-    """Make the change, larger and larger, until the answer before it is wrong after it; none where it never is."""
+    """Make the change, larger and larger, until the answer before it is wrong after it; none where it never is.
+
+    One that makes an answer overflow is passed over: which elements are infinite and which NaN depends on the order of
+    the steps then, and a stale answer is seen as well by finite numbers.
+    """
     for step in range(len(STEPS[change.kind])):
         moved = apply(before.state[change.names[0]], change, step)
         if moved is None:
@@ -110,7 +114,9 @@ def _shown(trial: Trial, before: Case, case: Case, change: Change) -> Case | Non
             other = trial.oracle.follow(case, case.seed, case.inputs, state)
         except (IndexError, RuntimeError, ValueError, TaskError):
             continue
-        stale = zip(before.outputs, other.outputs, strict=True)
-        if other.usable and not all(error_against(b.output, o, case.tensors).ok for b, o in stale):
+        both = list(zip(before.outputs, other.outputs, strict=True))
+        if not other.usable or any(b.finite and not o.finite for b, o in both):
+            continue
+        if not all(error_against(b.output, o, case.tensors).ok for b, o in both):
             return other
     return None
