@@ -12,7 +12,7 @@ from kernelwright.errors import WorkerError
 from kernelwright.languages import get_language
 from kernelwright.measure import Bench, _bench, _block_runner
 from kernelwright.measure._layout import Layout
-from kernelwright.measure._sequential import BESIDE_BLOCKS
+from kernelwright.measure._sequential import WARM_BLOCKS
 from kernelwright.measure._variants import Baselines, CandidateVariants
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.sandbox import Pool, Worker
@@ -268,7 +268,7 @@ def test_what_is_confirmed_on_cold_caches_is_timed_with_warm_ones_beside(cold, m
     monkeypatch.setattr(Bench, "_is_confirmed", lambda bench, blocks: len(blocks) >= 2)
     monkeypatch.setattr(Bench, "_warm_blocks", unflushed)
     timing, _ = measure(bench, SOFTMAX, phase="confirm")
-    assert [b.phase for b in timing.blocks if b.phase == "warm"] == ["warm"] * BESIDE_BLOCKS
+    assert [b.phase for b in timing.blocks if b.phase == "warm"] == ["warm"] * WARM_BLOCKS
 
 
 def test_the_judge_works_on_one_thread_and_settles_before_the_clock_starts(cold, monkeypatch):

@@ -1,4 +1,4 @@
-"""Problem, Workload, Device → Bound: how fast could it be, by physics?"""
+"""Problem, Workload, Device → Bound: the least time possible on the device (roofline)."""
 
 from ._roofline import bound
 from ._score import headroom, slack_of, sol_score

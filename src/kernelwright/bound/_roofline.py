@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LEVELS = ("l1", "l2", "l3", "l4", "dram")
 _READ_SHARE = {"read": 1.0, "copy": 1 / 2, "add": 2 / 3, "write": 0.0}
-"""Of the bytes of each measured pattern, how many are read."""
+"""Share of the bytes of each measured pattern that are read."""
 
 
 def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) -> Bound:
@@ -26,10 +26,10 @@ def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) 
     Does not cover: latency, conflicts, the granularity of cache lines, load imbalance.
 
     Args:
-        problem: Gives reference and contract.
+        problem: Provides reference and contract.
         workload: Sizes, dtypes and distributions.
-        device: Whose caches hold the call's bytes.
-        peaks: How fast it is; a resource without a peak has no term.
+        device: The device whose caches hold the call's bytes.
+        peaks: Its measured peaks; a resource without a peak has no term.
     """
     graph, contract = capture(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
@@ -44,7 +44,7 @@ def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) 
 
 
 def is_warm(moved: Traffic, device: Device, contract: Contract) -> bool:
-    """Tell whether timed calls find their data in cache, by the contract's rule."""
+    """Whether timed calls find their data in cache, by the contract's rule."""
     if contract.cache == "auto":
         return moved.total_bytes <= device.last_level_bytes / 2
     return contract.cache == "warm"

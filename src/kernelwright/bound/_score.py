@@ -1,16 +1,16 @@
-"""Figures that hold a time against its bound."""
+"""Scores that compare a time with its bound."""
 
 from ..devices import Device
 
 _SLACK = 0.10
-"""A time this much below the bound is still believed: peaks are measured to a few per cent."""
+"""A time this much below the bound is still accepted: peaks are measured to a few per cent."""
 _SHARED_SLACK = 0.50
 """The same on a virtual machine, whose share of the memory bandwidth changes from second to second: on
 one of two cores the best rate of a session was seen at half of the best rate minutes later."""
 
 
 def slack_of(device: Device) -> float:
-    """Return how far below the bound a time may be, as a share of it, before it is an alarm.
+    """Return how far below the bound a time may be, as a share of it, before it is flagged.
 
     Example:
         >>> slack_of(Device(kind="cpu", name="bare", cores=8, memory_bytes=1, torch_device="cpu"))
@@ -22,7 +22,7 @@ def slack_of(device: Device) -> float:
 def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float:
     """Place a time between the baseline (0.5) and the speed of light (1): `1 / (1 + (t-s) / (b-s))`.
 
-    A baseline at or below the bound leaves no room: then 1 where the time is there too, else 0. A time
+    A baseline at or below the bound leaves no room: then 1 if the time is there too, else 0. A time
     below the bound counts as at the bound.
 
     Source: NVIDIA, SOL-ExecBench (arXiv 2603.19173), the score's definition.
@@ -37,7 +37,7 @@ def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float:
 
 
 def headroom(time_us: float, bound_us: float) -> float:
-    """Return how many times faster the device could be, at most; 1 where the time is at the bound.
+    """Return how many times faster the device could be, at most; 1 if the time is at the bound.
 
     Example:
         >>> headroom(30.0, 10.0), headroom(30.0, 0.0)

@@ -25,7 +25,7 @@ _SCATTERS = frozenset(
     )
 )  # fmt: skip
 _ROWS = {"aten.embedding.default": (0, 1), "aten.index_select.default": (0, 2), "aten.gather.default": (0, 2)}
-"""Ops that read only what indices point at, with the positions of the table and of the indices."""
+"""Ops that read only the indexed rows, with the positions of the table and of the indices."""
 _MAY_STOP_EARLY = frozenset({"aten.any.default", "aten.any.dim", "aten.all.default", "aten.all.dim"})
 _HALVES = frozenset({"aten.tril.default", "aten.triu.default"})
 _POOLS = {
@@ -39,9 +39,9 @@ class Traffic:
     """Unavoidable bytes of one call."""
 
     read_bytes: int
-    """Of inputs and state, each once, and only what can matter for the result."""
+    """Bytes of inputs and state, each once, and only what can affect the result."""
     written_bytes: int
-    """Of outputs and of inputs and state that change."""
+    """Bytes of outputs and of inputs and state that change."""
 
     @property
     def total_bytes(self) -> int:
@@ -69,7 +69,7 @@ class _Reader:
         self.specs = {a.name: a for a in workload.arguments if isinstance(a, TensorSpec)}
 
     def touched(self, name: str) -> float:
-        """Bytes of a node's result that somebody needs."""
+        """Bytes of a node's result that are needed."""
         node = self.graph.node(name)
         size = float(node.size_bytes)
         if name in self.specs and self.specs[name].distribution.kind == "triangular":
@@ -147,7 +147,7 @@ class _Reader:
         return choices * -math.expm1(picks * math.log1p(-1 / choices)) * unit if choices > 1 else unit
 
     def _is_structural_mask(self, node: Node, user: Node) -> bool:
-        """Tell whether the mask comes from no input, so that a kernel knows what it hides."""
+        """Whether the mask depends on no input, so that a kernel knows what it hides."""
         mask = user.args[0] if user.op == "aten.where.self" else user.args[1]
         if not isinstance(mask, Ref) or mask.name == node.name:
             return False
@@ -174,7 +174,7 @@ class _Reader:
         return 0.0 if node.name in changed or outside else size
 
     def changed(self, name: str) -> float:
-        """Bytes that change of an input or of state; of a scatter only what is put in."""
+        """Bytes that change of an input or of state; for a scatter only the updates."""
         node = self.graph.node(name)
         if node.op not in _SCATTERS:
             return float(node.size_bytes)

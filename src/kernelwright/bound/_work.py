@@ -1,4 +1,4 @@
-"""Graph → the operations that any kernel must do, by unit; counted low where a cleverer way is known."""
+"""Graph → the operations that any kernel must do, by unit; counted low if a faster algorithm is known."""
 
 import math
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _SIMPLE = frozenset({
     "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
 })  # fmt: skip
 _SIMPLE_FLOP = 0.5
-"""A simple operation is half a multiply-add: units that add and units that multiply work side by side."""
+"""A simple operation is half a multiply-add: adders and multipliers work in parallel."""
 _TRANSCENDENTAL_FLOP = 4.0
 """Well below the polynomial of any vector library, which takes 8 or more multiply-adds."""
 _VECTOR_UNIT = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
@@ -96,7 +96,7 @@ def _needed_share(graph: Graph, node: Node, operands: tuple[Node, Node], triangu
 
 
 def _ends_in_sum(graph: Graph, node: Node) -> bool:
-    """Tell whether only sums or further products of the result are used: they can be reordered."""
+    """Whether only sums or further products of the result are used: they can be reordered."""
     if any(name in graph.outputs for name in _linear_reach(graph, node)):
         return False
     ends = list(_users_through(graph, node))
@@ -126,7 +126,7 @@ def _is_linear(node: Node) -> bool:
 
 
 def _is_structured(graph: Graph, node: Node) -> bool:
-    """Tell whether zeros may have been put in on the way here from the last dense op."""
+    """Whether zeros may have been inserted since the last dense op."""
     waiting, seen = [node], set()
     while waiting:
         here = waiting.pop()
@@ -146,7 +146,7 @@ def _source(graph: Graph, node: Node) -> Node:
 
 
 def _convolution(graph: Graph, node: Node) -> float:
-    """Direct products, less what Winograd and Fourier transforms save.
+    """Direct products, minus what Winograd and Fourier transforms save.
 
     Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), section 4:
     F(4, 3) saves a factor of 2 along each axis; long kernels gain more by transforms, about k / 2.
@@ -172,9 +172,9 @@ def _attention(graph: Graph, node: Node) -> float:
 
 
 def _recurrent(graph: Graph, node: Node) -> float:
-    """Every weight once a step and sequence, but for one step, whose state may be zero, and the last layer's way back.
+    """Every weight once per step and sequence, except one step (state may be zero) and the last layer's reverse pass.
 
-    Of that way back only one step may be needed; where the last step or layer is not read, nothing is counted.
+    In that pass only one step may be needed; if the last step or layer is not read, nothing is counted.
     """
     given, x = node.arguments(), graph.node(_name(node, 0))
     steps = x.shape[1 if given["batch_first"] else 0]
@@ -191,7 +191,7 @@ def _recurrent(graph: Graph, node: Node) -> float:
 
 
 def _stops_early(reader: Node, size: int) -> bool:
-    """Tell whether the last of so many steps, or layers, is not read."""
+    """Whether the last of `size` steps, or layers, is not read."""
     given = reader.arguments()
     if reader.op == "aten.select.int":
         return given["index"] not in (-1, size - 1)
@@ -200,7 +200,7 @@ def _stops_early(reader: Node, size: int) -> bool:
 
 
 def _largest(graph: Graph, node: Node) -> tuple[int, str]:
-    """Elements and dtype of the largest tensor that the op takes or gives."""
+    """Elements and dtype of the largest operand or result of the op."""
     nodes = [node, *(graph.node(name) for name in node.refs())]
     chosen = max((n for n in nodes if n.dtype != "tuple"), key=lambda n: n.elements)
     return chosen.elements, chosen.dtype

@@ -1,19 +1,19 @@
-"""Problem → Schedules, by macro decisions and micro coding: the compiler.
+"""Problem → Schedules: the compiler. Actions choose the schedule, a printer writes the code.
 
 The flow, and the order to read it in (`flow.py` runs it):
 
     graph/      Problem → Graph: what is computed, in a small closed set of nodes, with its meaning in float64
-    groups/     what the printers for groups of threads share: OpenCL C and WGSL
-    actions/    State → State: named macro decisions, recorded, replayed, taken back
-    policy/     Graph → Leaves: legal actions, ordered by an estimate, kept in a beam
-    tile/       the tile form: loops, lanes, accumulators, buffers; with its meaning in Python
+    groups/     what the work-group printers share: OpenCL C and WGSL
+    actions/    State → State: named schedule actions: recorded, replayed, undone
+    policy/     Graph → Leaves: beam search over legal actions, ranked by a cost estimate
+    tile/       the tile form: loops, lanes, accumulators, buffers; with an interpreter in Python
     lower/      Graph, Decisions → Program: what is stored, what is fused, how loops are arranged
-    calls.py    Program → a Python function that runs kernels and torch in turn
-    printers/   Program → Candidate: a folder a language, found by its name
+    calls.py    Program → a Python function that runs kernels and torch ops in sequence
+    printers/   Program → Candidate: one folder per language, found by its name
 
-The engine never looks for a kernel that fits. A graph is lowered by computing every output element where it
-is stored; what would be computed again and again there is stored before, and everything else is fused
-into the loop that needs it. So a first kernel follows from any graph at once, and decisions make it fast.
+The compiler never looks up a matching kernel. A graph is lowered by computing every output element where it
+is stored; what would be recomputed there many times is stored first, and everything else is fused
+into the loop that needs it. So any graph has a first kernel immediately, and actions make it fast.
 
     >>> from kernelwright.compiler import graph, lower
     >>> from kernelwright.compiler.printers import cpp
@@ -25,7 +25,7 @@ into the loop that needs it. So a first kernel follows from any graph at once, a
 
 Covers: pointwise chains, views, pads, slices, windows, gathers and scatters, reductions, scans, products and
 convolutions, norms, softmax, attention, losses; any sizes, tails included; float32, half precision,
-integers. Operations without a form run natively, between kernels, and the candidate says which.
+integers. Unsupported operations run natively, between kernels, and the candidate lists them.
 Does not cover: gradients, references that change arguments, several devices.
 """
 

@@ -1,4 +1,4 @@
-"""Program → Space: what the tuner may choose of its loops and tiles, and decisions with the choice made."""
+"""Program → Space: the loop and tile parameters that the tuner may choose, and decisions with a choice applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ _MOVES: Mapping[What, Parameter] = {
 
 
 def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
-    """Return the parameters that change something in the program; first values are those to try first."""
+    """Return the parameters that change the program; the first values are tried first."""
     moved = {move.what for move in moves}
     tilings = [product.tiling for product in products(program)]
     plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in tilings)
@@ -48,7 +48,7 @@ def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
 
 
 def lowering(space: Space, state: State) -> Space:
-    """Return the choices under which a state lowers: a move names loops that another layout may not have."""
+    """Return the choices under which a state lowers: a move names loops that another layout may lack."""
 
     def lowers(configuration: Configuration) -> bool:
         laid = replace(state, decisions=laid_out(state.decisions, configuration))
@@ -66,7 +66,7 @@ def lowering(space: Space, state: State) -> Space:
 
 
 def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:
-    """Return the decisions with loops and tiles as the configuration says."""
+    """Return the decisions with loops and tiles set from the configuration."""
     chosen = dict(configuration)
     layout = Layout(vector=str(chosen.get("vector", "auto")), unroll=int(str(chosen.get("unroll", 2))))
     tilings = {name: _sized(tiling, chosen) for name, tiling in decisions.tilings.items()}
@@ -76,7 +76,7 @@ def laid_out(decisions: Decisions, configuration: Configuration) -> Decisions:
 
 
 def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
-    """Return the move with the size that is chosen; bytes are chosen in units of their own."""
+    """Return the move with the chosen size; sizes in bytes have their own units."""
     parameter = _MOVES.get(move.what)
     if parameter is None or parameter.name not in chosen:
         return move
@@ -85,7 +85,7 @@ def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
 
 
 def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
-    """Return the tiling with the sizes that are chosen; dot products have sizes of their own."""
+    """Return the tiling with the chosen sizes; dot products have their own."""
 
     def size(name: str, given: int) -> int:
         return int(str(chosen.get(name, given)))

@@ -1,4 +1,4 @@
-"""A program as a Python function: it allocates buffers, calls kernels and torch in turn, returns the outputs."""
+"""Program → Python function that allocates buffers, calls kernels and torch in sequence, and returns the outputs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from .tile import (
 )
 
 Launch = Callable[[Kernel | Contraction], list[str]]
-"""A step → the statements that run it; what it writes is allocated already."""
+"""A step → the statements that run it; its outputs are already allocated."""
 
 
 class NotCalled(Unprintable):
@@ -61,13 +61,13 @@ class Calls:
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
         self.held: list[str] = []
-        """What `prepare` hands on: buffers made ahead, and weights that are read as they are."""
+        """What `prepare` returns: precomputed buffers, and weights that are read unchanged."""
         self.native = {s.name: s for s in program.natives}
         self.fed = {s.fed for s in program.natives}
-        """Buffers of which a panel is computed at a time."""
+        """Buffers computed a panel at a time."""
 
     def lines(self) -> list[str]:
-        """Return the function, after `prepare(weights)` where some steps run ahead of the calls.
+        """Return the function, after `prepare(weights)` if some steps run ahead of the calls.
 
         Raises:
             NotCalled: a native operation cannot be written as a call.
@@ -95,7 +95,7 @@ class Calls:
         return [*ahead, *_function(self.entry, names, body)]
 
     def _prepare(self) -> list[str]:
-        """Return the function that runs the steps ahead, and find what it hands on."""
+        """Return the function that runs the steps ahead, and find what it returns."""
         program = self.program
         body = [f"{_several(program.weights)} = weights.values()"]
         body += [f"{name} = {weight}.shape[{d}]" for name, (weight, d) in program.weight_sizes.items()]
@@ -245,7 +245,7 @@ _WORDS = frozenset({
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "strided",
     "contiguous_format", "preserve_format", "channels_last", "channels_last_3d",
 })  # fmt: skip
-"""Strings that stand for torch's own constants."""
+"""Strings for torch's constants."""
 
 
 def _function(name: str, parameters: Sequence[str], body: Sequence[str]) -> list[str]:
@@ -259,7 +259,7 @@ def _several(names: Sequence[str]) -> str:
 
 
 def _times(count: str, each: str) -> str:
-    """Print so many times a product of sizes."""
+    """Print a multiple of a product of sizes."""
     if not each:
         return count
     return f"({count}) * {each}" if " " in count else f"{count} * {each}"
@@ -270,7 +270,7 @@ def _shape(b: Buffer) -> str:
 
 
 def _shape_checked(b: Buffer) -> list[str]:
-    """Print the check that what was prepared is of the call's sizes."""
+    """Print the check that the prepared buffers have the call's sizes."""
     if all(text_of(s).isdigit() for s in b.shape):
         return []
     return [

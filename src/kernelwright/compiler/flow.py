@@ -1,4 +1,4 @@
-"""Problem → Schedules, best first: read the graph, try actions on it, lower what they leave, print it."""
+"""Problem → Schedules, best first: read the graph, try actions, lower the results, print them."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,12 +53,12 @@ def schedules(
     """Yield schedules that print, best first, language by language.
 
     Covers: every reference that captures; regions without a form in tiles stay native.
-    Does not cover: graphs that are native from end to end, of which there are no schedules.
+    Does not cover: graphs that are entirely native, which have no schedules.
 
     Args:
-        problem: What to compute; its contract says whether native regions are allowed.
-        languages: Names of languages; those without a printer are left out.
-        say: Told in one line of every action or leaf that raised and was left out.
+        problem: What to compute; its contract decides whether native regions are allowed.
+        languages: Names of languages; those without a printer are skipped.
+        say: Receives one line for every action or leaf that raised and was skipped.
 
     Example:
         >>> from kernelwright.tasks import load_task
@@ -91,7 +91,7 @@ def schedules(
 
 
 def _is_worth(leaf: Leaf, problem: Problem) -> bool:
-    """Tell whether a leaf has kernels of its own, and none but those where the contract asks for that."""
+    """Whether a leaf has generated kernels, and nothing else if the contract requires that."""
     program = leaf.state.program
     if program is None or all(isinstance(step, NativeCall) for step in program.steps):
         return False
@@ -101,7 +101,7 @@ def _is_worth(leaf: Leaf, problem: Problem) -> bool:
 def _schedule(
     problem: Problem, leaf: Leaf, before: Cost | None, language: str, printer: Render
 ) -> Schedule | None:
-    """Return the schedule of a leaf; none where the language has no words for it."""
+    """Return the schedule of a leaf; None if the language cannot express it."""
     program, name = leaf.state.program, f"schedule/{leaf.state.text or 'fused'}"
     if program is None:
         return None

@@ -1,4 +1,4 @@
-"""What hardware is here: devices, their published specifications and their measured peaks."""
+"""The hardware of this machine: devices, their published specifications and their measured peaks."""
 
 from ._conditions import Monitor
 from ._detect import detect, devices

@@ -1,8 +1,8 @@
-"""In which state a machine is while something is timed: load, clock, throttling, time taken by other machines.
+"""Machine conditions during a measurement: load, clock, throttling, steal time.
 
 Sources: `/proc/loadavg`, `/proc/stat` and cpufreq through psutil, the kernel's thermal counters in sysfs, NVML through
 `nvidia-ml-py` where it is installed.
-Covers: what the system tells. Does not cover: clocks that a virtual machine hides, throttling that no counter counts
+Covers: what the system reports. Does not cover: clocks that a virtual machine hides, throttling that no counter counts
 (AMD CPUs have none).
 """
 
@@ -18,11 +18,11 @@ from ._device import Device
 
 _THROTTLES = "cpu[0-9]*/thermal_throttle/*_throttle_count"
 _SLOWED = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
-"""NVML's reasons that hold a clock down from outside: power cap, slowdown of the hardware, heat, power brake."""
+"""NVML's throttle reasons: power cap, hardware slowdown, heat, power brake."""
 
 
 class Monitor:
-    """Looks at a device's machine now and then; each look tells of the time since the one before.
+    """Samples the conditions of a device's machine; each sample covers the time since the previous one.
 
     Example:
         >>> from kernelwright.devices import detect
@@ -35,7 +35,7 @@ class Monitor:
         self._throttles, self._times = _throttles(), _times()
 
     def look(self) -> Conditions:
-        """Return the conditions since the last look."""
+        """Return the conditions since the last sample."""
         (spent, stolen), throttles = _times(), _throttles()
         passed, taken = spent - self._times[0], stolen - self._times[1]
         clock_mhz, slowed = self._clock()
@@ -50,7 +50,7 @@ class Monitor:
 
 
 def _times() -> tuple[float, float]:
-    """Return the seconds of all cores since the start, and those of them that the host gave to others."""
+    """Return the seconds of all cores since the start, and those that the host gave to other machines."""
     times = psutil.cpu_times()
     return sum(times), getattr(times, "steal", 0.0)
 
@@ -64,7 +64,7 @@ def _cpu_clock() -> tuple[float, bool]:
 
 
 def _throttles(root: Path = Path("/sys/devices/system/cpu")) -> int:
-    """Count how often cores were slowed for heat or power since the start."""
+    """Count how often cores were throttled for heat or power since the start."""
     return sum(int(path.read_text()) for path in _counters(root))
 
 
@@ -74,7 +74,7 @@ def _counters(root: Path) -> tuple[Path, ...]:
 
 
 def _gpu_clock(device: Device) -> Callable[[], tuple[float, bool]]:
-    """Return what reads a GPU's clock in MHz and whether it is held down; nothing known without NVML."""
+    """Return a reader of a GPU's clock in MHz and whether it is throttled; without NVML both are unknown."""
     try:
         import pynvml
 

@@ -31,7 +31,7 @@ def cpu(root: Path = Path("/")) -> Device:
     """Describe the CPU that this process may use.
 
     Args:
-        root: Where `/proc` and `/sys` hang; a test gives a made-up tree.
+        root: Where `/proc` and `/sys` are; tests pass a fake tree.
     """
     info = _cpuinfo(root)
     allowed = _affinity()
@@ -60,7 +60,7 @@ def cpu(root: Path = Path("/")) -> Device:
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the CPUs that the control groups above this process grant, or none where unlimited.
+    """Return the CPUs that the control groups above this process grant, or None if unlimited.
 
     Source: Linux, Documentation/admin-guide/cgroup-v2.rst ("CPU Interface Files") and
     Documentation/scheduler/sched-bwc.rst (version 1).
@@ -77,7 +77,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Return the bytes that the control groups above this process grant, or none where unlimited."""
+    """Return the bytes that the control groups above this process grant, or None if unlimited."""
     limits = []
     for folder in _cgroup_folders(root, "memory"):
         for file in ("memory.max", "memory.limit_in_bytes"):
@@ -164,7 +164,7 @@ def _output(*command: str) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Read the kernel's size notation; 0 where it is none.
+    """Parse the kernel's size notation; 0 if invalid.
 
     Example:
         >>> parse_size("1024K")

@@ -1,4 +1,4 @@
-"""Measure a CPU: through a small C++ program where there is a compiler, else through torch."""
+"""Measure a CPU's peaks: with a small C++ program if there is a compiler, else with torch."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp")
 _DEADLINE_S = 120.0
 _LEAST_DRAM_BYTES = 256 << 20
 _TORCH_SHORTFALL = 2.0
-"""What torch's own loops are scaled by to stand for the peak: without prefetch and streaming stores they
+"""Factor from the rate of torch's own loops to the peak: without prefetch and streaming stores they
 reached between half and all of what the C++ program did on the CPUs tried."""
 _MATRIX_DTYPES = ("float32", "float64", "bfloat16")
-"""No float16: torch.mm takes a hundred times longer where the CPU cannot multiply it."""
+"""No float16: torch.mm takes a hundred times longer if the CPU cannot multiply it."""
 _MATRIX_SIZE = 768
 _REPEATS = 7
 
@@ -45,7 +45,7 @@ def cpu_peaks(device: Device, settings: Settings) -> dict[str, Peak]:
 
 
 def _program(device: Device, settings: Settings) -> tuple[Path | None, str]:
-    """Build the program, or say why not."""
+    """Build the program, or return why not."""
     compiler = settings.cxx or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         return None, "no C++ compiler"
@@ -63,7 +63,7 @@ def _program(device: Device, settings: Settings) -> tuple[Path | None, str]:
 
 
 def _run(program: Path, device: Device) -> dict[str, Peak]:
-    """Run the program on sizes that fit half of each cache, and on far more than the last one."""
+    """Run the program on sizes that fit half of each cache, and on sizes far beyond the last one."""
     total = max(_LEAST_DRAM_BYTES, 4 * device.last_level_bytes)
     dram = f"dram={min(total, device.memory_bytes // 8) // device.cores}"
     levels = [f"{c.level}={c.total_bytes // 2 // device.cores}" for c in device.caches]
@@ -81,7 +81,7 @@ def _run(program: Path, device: Device) -> dict[str, Peak]:
 
 
 def _output(command: list[str]) -> str | None:
-    """Run a command in its own process group; none where it fails or is late."""
+    """Run a command in its own process group; None if it fails or times out."""
     try:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
@@ -94,13 +94,13 @@ def _output(command: list[str]) -> str | None:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            if process.returncode is None:  # late, or this process is interrupted
+            if process.returncode is None:  # timed out, or this process is interrupted
                 os.killpg(process.pid, signal.SIGKILL)
     return out if process.returncode == 0 else None
 
 
 def _torch_bandwidth(device: Device, reason: str) -> dict[str, Peak]:
-    """Measure DRAM only: torch's loops say too little about the caches."""
+    """Measure DRAM only: torch's loops are not precise enough for the caches."""
     import torch
 
     total = max(_LEAST_DRAM_BYTES, 4 * device.last_level_bytes)
@@ -143,7 +143,7 @@ def _call_peak() -> Peak:
 
 
 def _least_seconds(run: Callable[[], object]) -> float:
-    """Return the second least duration of a few: not the lucky one."""
+    """Return the second smallest of a few durations, to exclude an outlier."""
     import torch
 
     durations = []

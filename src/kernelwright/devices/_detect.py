@@ -7,7 +7,7 @@ from ._gpu import gpus
 
 
 def devices() -> list[Device]:
-    """List what kernels can run on here: the CPU, then the GPUs."""
+    """List the devices of this machine: the CPU, then the GPUs."""
     return [cpu(), *gpus()]
 
 
@@ -15,8 +15,8 @@ def detect(name: str | None = None) -> Device:
     """Find one device.
 
     Args:
-        name: `cpu`, `cuda` (the first GPU), `cuda:1`; `hip` is taken as `cuda`. None: the first GPU
-            where there is one, else the CPU.
+        name: `cpu`, `cuda` (the first GPU), `cuda:1`; `hip` means `cuda`. None: the first GPU
+            if there is one, else the CPU.
 
     Raises:
         NotFoundError: The name is not of that form, or there is no GPU of that index.

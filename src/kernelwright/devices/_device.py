@@ -1,4 +1,4 @@
-"""What a device is, to the rest of the house."""
+"""Device: a processor that kernels run on, with its caches."""
 
 from typing import Literal
 
@@ -24,29 +24,29 @@ class Cache(Record):
 
 
 class Device(Record):
-    """A processor that kernels run on: what it is, not how fast it is (`peaks` says that)."""
+    """A processor that kernels run on: its properties, not its speed (see `peaks`)."""
 
     kind: Literal["cpu", "cuda", "hip"]
     """Family: `cuda` is NVIDIA, `hip` is AMD."""
     name: str
-    """The maker's name of the model."""
+    """The vendor's model name."""
     cores: int
-    """Cores that this process may use: CPUs less affinity and container limits; SMs or CUs of a GPU."""
+    """Cores that this process may use: CPUs within affinity and container limits; SMs or CUs of a GPU."""
     memory_bytes: int
-    """Main memory of the device, a container's limit taken off."""
+    """Main memory of the device, within a container's limit."""
     torch_device: str
-    """What `torch.device` takes: `cpu`, `cuda:0`."""
+    """The argument of `torch.device`: `cpu`, `cuda:0`."""
     caches: tuple[Cache, ...] = ()
-    """From the nearest to the farthest; empty where the system does not say."""
+    """From the nearest to the farthest; empty if the system does not report them."""
     vector_units: tuple[str, ...] = ()
     """Instruction sets that kernels may use: `avx2`, `fma`, `avx512`, `avx512_bf16`, `amx`, `neon` ..."""
     facts: dict[str, Scalar] = {}
-    """More, by name: `logical_cpus`, `capability`, `shared_bytes_per_sm` ... Of these only `driver` and
+    """Other facts, by name: `logical_cpus`, `capability`, `shared_bytes_per_sm` ... Of these only `driver` and
     `runtime` are part of the fingerprint."""
 
     @property
     def fingerprint(self) -> str:
-        """The name of this kind of machine: what measured peaks and evaluations hold for."""
+        """The name of this kind of machine, for which measured peaks and evaluations are valid."""
         caches = (f"{c.level}:{c.size_bytes}x{c.instances}" for c in self.caches)
         driver = [str(self.facts[k]) for k in ("driver", "runtime") if k in self.facts]
         memory = [str(self.memory_bytes)] if self.kind != "cpu" else []
@@ -54,10 +54,10 @@ class Device(Record):
         return f"{self.kind}-{content_key(*parts)}"
 
     def cache(self, level: str) -> Cache | None:
-        """Return one level of cache, or none where the device has none or does not say."""
+        """Return one level of cache, or None if the device has none or does not report it."""
         return next((c for c in self.caches if c.level == level), None)
 
     @property
     def last_level_bytes(self) -> int:
-        """Bytes of the farthest level of cache; 0 where the system does not say."""
+        """Bytes of the last level of cache; 0 if the system does not report it."""
         return self.caches[-1].total_bytes if self.caches else 0

@@ -15,7 +15,7 @@ _PROPERTIES = {
 
 
 def gpus() -> list[Device]:
-    """Describe every GPU that torch can use; empty where there is none."""
+    """Describe every GPU that torch can use; empty if there is none."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Measure a GPU through torch, and fill in from its published specification what torch cannot show."""
+"""Measure a GPU's peaks with torch, and take what torch cannot measure from its published specification."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ _GRAPH_LAUNCHES = 100
 
 
 def gpu_peaks(device: Device) -> dict[str, Peak]:
-    """Measure bandwidth of DRAM and L2, matrix products and launches; take the rest from the spec."""
+    """Measure bandwidth of DRAM and L2, matrix products and launches; take the rest from the specification."""
     values = _bandwidth(device, "dram", min(_BYTES, device.memory_bytes // 16))
     l2 = device.cache("l2")
     if l2 is not None:
@@ -60,7 +60,7 @@ def _matrix_peak(device: Device, dtype: str) -> Peak:
 
 
 def _launch_peak(device: Device) -> Peak:
-    """Time the smallest kernel inside a CUDA graph, where the host adds nothing."""
+    """Time the smallest kernel inside a CUDA graph, without host overhead."""
     import torch
 
     tensor = torch.ones(1, device=device.torch_device)
@@ -74,7 +74,7 @@ def _launch_peak(device: Device) -> Peak:
 
 
 def _least_seconds(run: Callable[[], object]) -> float:
-    """Return the second least of a few durations by device events: not the lucky one."""
+    """Return the second smallest of a few durations by device events, to exclude an outlier."""
     import torch
 
     durations: list[float] = []

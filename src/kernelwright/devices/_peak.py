@@ -1,4 +1,4 @@
-"""Peak: one rate that a device reaches at its best."""
+"""Peak: the highest rate a device reaches for one resource."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""How fast this machine's devices are at their best: measured once, kept by fingerprint.
+"""Measured peaks of this machine's devices: measured once, cached by fingerprint.
 
 Names of peaks:
 
@@ -22,7 +22,7 @@ from ._device import Device
 from ._peak import Peak
 
 METHOD = 4
-"""Version of the measurement: what was measured another way is measured again."""
+"""Version of the measurement: peaks of another version are measured again."""
 _MOST_ROUNDS = 3
 
 
@@ -38,12 +38,12 @@ class Peaks(Record):
     values: dict[str, Peak]
     """By name; a name that is missing could not be measured."""
     load: float = 0.0
-    """Runnable processes a core (1-minute average) when it was measured; the least over all rounds."""
+    """Runnable processes per core (1-minute average) when it was measured; the least over all rounds."""
     rounds: int = 1
-    """Measurements behind it; of each peak the highest is kept."""
+    """Number of measurements; the highest value of each peak is kept."""
 
     def get(self, name: str) -> Peak | None:
-        """Return one peak, or none where it is not known."""
+        """Return one peak, or None if it is not known."""
         return self.values.get(name)
 
     def best(self, prefix: str) -> Peak | None:
@@ -81,8 +81,8 @@ class Peaks(Record):
 def peaks_of(device: Device, settings: Settings | None = None, *, refresh: bool = False) -> Peaks:
     """Return the device's peaks, from the cache or by measuring them now (a few seconds).
 
-    What was measured on a busy machine is measured again when next asked for, three times at most, and
-    the highest of each is kept. The caller holds the device meanwhile.
+    Peaks measured on a busy machine are measured again when next requested, three times at most, and
+    the highest of each is kept. The caller holds the device's lock meanwhile.
 
     Args:
         device: What to measure.
@@ -110,7 +110,7 @@ def cached_peaks(device: Device, settings: Settings | None = None) -> Peaks | No
 
 
 def measure(device: Device, settings: Settings) -> Peaks:
-    """Measure the device's peaks now, past the cache."""
+    """Measure the device's peaks now, bypassing the cache."""
     load = os.getloadavg()[0] / max(1, device.cores) if hasattr(os, "getloadavg") else 0.0
     if device.kind == "cpu":
         from ._cpu_peaks import cpu_peaks
@@ -128,7 +128,7 @@ def _path(device: Device, settings: Settings) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
     with os.fdopen(handle, "w") as file:

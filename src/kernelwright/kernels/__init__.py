@@ -1,4 +1,4 @@
-"""Parametric kernels, one folder a family: Graph → Templates.
+"""Parametric kernels, one folder per family: Graph → Templates.
 
 A family is a subpackage whose name does not start with an underscore and whose `__init__` offers
 `match(graph, workload)`. It is found by name; nothing else needs to be edited. A whole family:
@@ -15,7 +15,7 @@ A family is a subpackage whose name does not start with an underscore and whose 
 
 
     def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:
-        '''Yield every template that computes the whole graph, best first; nothing where none does.'''
+        '''Yield every template that computes the whole graph, best first; nothing if none does.'''
         if [node.op for node in graph.ops] == ["aten.neg.default"]:
             space = Space(parameters=(Parameter(name="unroll", values=(1, 2, 4)),))
             yield KernelTemplate("negate", "cpp", space, {"unroll": 2}, _source)
@@ -27,12 +27,12 @@ A family is a subpackage whose name does not start with an underscore and whose 
 
 `kernel.cpp` includes `kernelwright.h` (the calling convention) and `vector.h` (vector math); both are
 added to the candidate by `KernelTemplate.render`, so it is self-contained. Sizes are run-time values;
-tile, unroll and thresholds are compile-time ones. A kernel must be right on every shape of the task's
+tile, unroll and thresholds are compile-time ones. A kernel must be correct on every shape of the task's
 ranks and dtypes (odd, prime, one, larger, smaller), or raise `KW_UNSUPPORTED`.
 
-Pointwise chains, reductions, softmax, norms and losses need no kernel of their own: they are *row programs*
+Pointwise chains, reductions, softmax, norms and losses need no separate kernel: they are *row programs*
 (`_core/match.py`). A graph is lowered to elementwise operations and reductions (`_core/program.py`, one
-rule an operator in `_core/rules/`), scheduled into passes over rows or columns (`_core/plan.py`) and printed
+rule per operator in `_core/rules/`), scheduled into passes over rows or columns (`_core/plan.py`) and printed
 as C++ (`_core/rows.py`). An operator that reduces or normalises is one more rule there:
 
     @rule("special_norm")

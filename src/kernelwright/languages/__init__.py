@@ -1,4 +1,4 @@
-"""Candidate → Build → loaded kernel. One file a language, found by its entry point.
+"""Candidate → Build → loaded kernel. One file per language, found by its entry point.
 
 | language | style | builds with | runs on |
 |---|---|---|---|
@@ -32,7 +32,7 @@ _LANGUAGES = Registry("languages", "language")
 
 
 def language_names() -> tuple[str, ...]:
-    """Name every registered language, whether its tools are here or not, in alphabetical order.
+    """Name every registered language, whether or not its tools are installed, in alphabetical order.
 
     Example:
         >>> "cpp" in language_names()
@@ -45,8 +45,8 @@ def get_language(name: str) -> Language:
     """Return the language registered under `name`.
 
     Raises:
-        NotFoundError: where no installed package registers the name.
-        InputError: where what is registered is not a `Language`.
+        NotFoundError: no installed package registers the name.
+        InputError: the registered object is not a `Language`.
 
     Example:
         >>> get_language("torch").name

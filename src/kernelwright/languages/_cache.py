@@ -1,11 +1,11 @@
-"""The build cache: one folder a build, named by what went in, put in place by one rename.
+"""The build cache: one folder per build, named by the hash of its inputs, put in place atomically by a rename.
 
-A build is compiled in a scratch folder and renamed when it is whole, so that a process killed at any
-moment leaves either nothing or a complete entry; of two builders at once, the second finds the first's
-entry in its way and takes it.
+A build is compiled in a scratch folder and renamed when complete, so that a process killed at any
+moment leaves either nothing or a complete entry; of two concurrent builders, the second finds the first's
+entry and uses it.
 
-Covers: concurrent builders, kill -9, a torn or foreign record (it is built again).
-Does not cover: somebody who changes the files of a finished entry.
+Covers: concurrent builders, kill -9, a corrupt or foreign record (it is built again).
+Does not cover: changes to the files of a finished entry.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def write_sources(candidate: Candidate, folder: Path) -> list[Path]:
     """Write the candidate's files under `folder` and return their paths, in the candidate's order.
 
     Raises:
-        UnsafePathError: where a path is absolute, climbs out, or is the cache's own record.
+        UnsafePathError: a path is absolute, leaves the folder, or is the cache's own record.
     """
     written = []
     for source in candidate.sources:
@@ -100,7 +100,7 @@ def _build(
 
 
 def _is_full(folder: Path) -> bool:
-    """Tell whether a compiler may have failed for want of space: that is no fault of the candidate."""
+    """Whether a compiler may have failed because the disk was full, which is not the candidate's fault."""
     return min(shutil.disk_usage(p).free for p in (folder, tempfile.gettempdir())) < _LEAST_FREE_BYTES
 
 

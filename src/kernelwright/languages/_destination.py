@@ -1,4 +1,4 @@
-"""Call a destination kernel: make the outputs, pass everything, hand the outputs back."""
+"""Call a destination-passing kernel: allocate the outputs, pass everything, return the outputs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +16,8 @@ Entry = Callable[..., Any]
 class Destination:
     """A loaded destination kernel: called with arguments and state, returns fresh contiguous outputs.
 
-    The outputs' shapes are those of the specs it is bound to; `bind` gives the same kernel for others. They lie on
-    the `device`, or where that is empty beside the first tensor argument.
+    The outputs' shapes are those of the specs it is bound to; `bind` gives the same kernel for others. They are on
+    the `device`, or if that is empty on the first tensor argument's.
 
     Example:
         >>> def double(x, out): torch.mul(x, 2, out=out)
@@ -42,15 +42,15 @@ class Destination:
         return Destination(self._entry, outputs, strided=self._strided, device=self._device)
 
     def through(self, wrap: Callable[[Entry], Entry]) -> "Destination":
-        """Return this kernel with another entry around its own."""
+        """Return this kernel with another entry that wraps its own."""
         return Destination(wrap(self._entry), self.outputs, strided=self._strided, device=self._device)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run it; a tuple argument is passed as its elements, one after another.
+        """Run it; a tuple argument is passed as its elements in order.
 
         Raises:
-            NotImplementedError: `Unsupported: ...` where a tensor is not contiguous and the candidate does
-                not say `parameters["strided"] = true`, or where the kernel itself says so.
+            NotImplementedError: `Unsupported: ...` if a tensor is not contiguous and the candidate does
+                not set `parameters["strided"] = true`, or if the kernel itself raises it.
         """
         for argument in arguments:
             if isinstance(argument, torch.Tensor):
@@ -79,7 +79,7 @@ def load_entry(library: Path, symbol: str) -> Entry:
 
 
 def load_library(library: Path) -> Any:
-    """Load a shared library through TVM FFI; its exported kernels are attributes of what is returned."""
+    """Load a shared library through TVM FFI; its exported kernels are attributes of the result."""
     import tvm_ffi
 
     return tvm_ffi.load_module(str(library))

@@ -1,4 +1,4 @@
-"""Where a candidate begins: the file and the symbol that its entry names."""
+"""A candidate's entry: the file and the symbol that it names."""
 
 from ..errors import InputError
 from ..records import Candidate
@@ -8,7 +8,7 @@ def split_entry(entry: str) -> tuple[str, str]:
     """Split `path:symbol`.
 
     Raises:
-        InputError: it is not of that form.
+        InputError: it does not have that form.
 
     Example:
         >>> split_entry("a/kernel.py:run")

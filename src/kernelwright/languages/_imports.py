@@ -1,7 +1,7 @@
-"""What a compiled library asks of the system: imported symbols, and instructions that read a clock or call the kernel.
+"""A compiled library's imported symbols, and instructions that read a clock or make system calls.
 
-Covers: ELF of 64 bits, little-endian; instructions where objdump is installed.
-Does not cover: symbols and instructions of the libraries that it is linked with; code that is made at run time, or
+Covers: 64-bit little-endian ELF; instructions if objdump is installed.
+Does not cover: symbols and instructions of the libraries that it is linked with; code generated at run time, or
 hidden from a linear disassembly.
 """
 
@@ -26,7 +26,7 @@ def imported_names(library: Path) -> frozenset[str]:
     """Return the names of the symbols that a library imports, without versions.
 
     Raises:
-        ValueError: where the file is no ELF library of 64 bits.
+        ValueError: the file is not a 64-bit ELF library.
 
     Example:
         >>> import math
@@ -51,10 +51,10 @@ def imported_names(library: Path) -> frozenset[str]:
 
 
 def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
-    """Return the segments that a library may write once it is loaded: offset from its base, bytes; zeros included.
+    """Return a loaded library's writable segments: offset from its base, bytes; zero-initialised data included.
 
     Raises:
-        ValueError: where the file is no ELF library of 64 bits.
+        ValueError: the file is not a 64-bit ELF library.
     """
     raw = _elf(library)
     (table,) = struct.unpack_from("<Q", raw, 32)
@@ -64,10 +64,10 @@ def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
 
 
 def outside_instructions(library: Path) -> frozenset[str] | None:
-    """Return the instructions of a library that read a clock, random numbers or the processor, or call the kernel.
+    """Return the instructions of a library that read a clock, random numbers or the processor id, or make system calls.
 
     Returns:
-        None where objdump is not installed or cannot read the file.
+        None if objdump is not installed or cannot read the file.
     """
     objdump = shutil.which("objdump")
     if objdump is None:

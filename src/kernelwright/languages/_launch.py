@@ -36,12 +36,12 @@ class View:
 
 @dataclass(frozen=True)
 class Geometry:
-    """One launch, worked out for given shapes."""
+    """One launch, evaluated for given shapes."""
 
     global_size: tuple[int, ...]
     """Work-items along each axis."""
     local_size: tuple[int, ...] | None
-    """Work-items of a group; none: the driver's choice."""
+    """Work-items of a group; None: the driver's choice."""
     derived: dict[str, int]
     """Kernel arguments that the launch lines define."""
 
@@ -65,11 +65,11 @@ class Launch:
             )
 
     def geometry(self, arguments: dict[str, Any]) -> Geometry:
-        """Work out the launch for arguments given by name: `View`s and scalars.
+        """Evaluate the launch for arguments given by name: `View`s and scalars.
 
         Raises:
-            NotImplementedError: `Unsupported: ...` where a `require` does not hold.
-            InputError: where an expression fails or does not make sizes.
+            NotImplementedError: `Unsupported: ...` if a `require` does not hold.
+            InputError: an expression fails or does not give sizes.
         """
         names = {**_FUNCTIONS, **arguments}
         made: dict[str, Any] = {"local": None}

@@ -1,8 +1,8 @@
 """Static evidence from a compiled object: vector width, spills, code size. Reads, never runs it.
 
-Covers: x86-64, where objdump is installed; elsewhere only the code's absence of evidence is reported
+Covers: x86-64, if objdump is installed; elsewhere there is no evidence
 (the names are missing, never zero).
-Does not cover: which of the instructions are in the hot loop.
+Does not cover: which instructions are in the hot loop.
 """
 
 import re
@@ -38,7 +38,7 @@ _FUNCTION = re.compile(r"^[0-9a-f]+ <.*>:$", re.MULTILINE)
 def object_evidence(library: Path) -> dict[str, Scalar]:
     """Return `vector_width_bits`, `zmm`, `ymm`, `xmm_packed`, `fma`, `spills` and `text_bytes`.
 
-    `spills` counts vector registers stored to a stack slot that the same function reloads. Empty where
+    `spills` counts vector registers stored to a stack slot that the same function reloads. Empty if
     objdump is not installed, fails, or the machine is not x86-64.
     """
     objdump = shutil.which("objdump")

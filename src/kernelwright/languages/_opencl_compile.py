@@ -1,4 +1,4 @@
-"""Build an OpenCL program once, to hear what the driver says; run as a process of its own by `opencl.py`.
+"""Build an OpenCL program once to get the driver's log; run as a separate process by `opencl.py`.
 
 `python -m kernelwright.languages._opencl_compile request.json result.json`
 """

@@ -1,11 +1,11 @@
-"""Give PoCL's device a CPU that its compiler knows.
+"""Set the CPU name of PoCL's device to one that its compiler knows.
 
-PoCL asks LLVM for the name of the CPU it runs on; LLVM 14 calls every CPU that is newer than itself `generic`, which
-its own front end refuses: "unknown target CPU 'generic'". No option or variable of PoCL 3.0 names another, so the
+PoCL asks LLVM for the name of the CPU it runs on; LLVM 14 reports every newer CPU as `generic`, which
+its own front end rejects: "unknown target CPU 'generic'". No option or variable of PoCL 3.0 names another, so the
 name is changed in PoCL's record of the device, before anything is built.
 
-Covers: PoCL 3.0 of the wheel, whose record is known, on x86-64.
-Does not cover: PoCL from elsewhere, which is left alone; AVX-512: under `skylake-avx512` kernels with barriers write
+Covers: PoCL 3.0 from the wheel, whose struct layout is known, on x86-64.
+Does not cover: PoCL from elsewhere, which is not changed; AVX-512: under `skylake-avx512` kernels with barriers write
 beyond their memory.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 _WHEEL = "OpenCL 3.0 PoCL 3.0-rc2  Linux, Release, RELOC, LLVM 14.0.6, SLEEF, DISTRO, POCL_DEBUG"
 _TRIPLE, _CPU = 632, 640
-"""Bytes into `struct _cl_device_id` where `llvm_target_triplet` and `llvm_cpu` lie."""
+"""Offsets of `llvm_target_triplet` and `llvm_cpu` in `struct _cl_device_id`."""
 _HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 
 
 def name_cpu(device: Any) -> None:
-    """Name the CPU in the record of a device of PoCL's wheel, where PoCL has no name for it."""
+    """Set the CPU name of a device of PoCL's wheel, if PoCL has none."""
     if device.platform.version != _WHEEL:
         return
     record: int = device.int_ptr
@@ -33,7 +33,7 @@ def name_cpu(device: Any) -> None:
 
 
 def known_cpu(flags: set[str]) -> str:
-    """Return the best CPU that PoCL compiles right kernels for, with no instructions beyond these.
+    """Return the best CPU for which PoCL compiles correct kernels, using only these instructions.
 
     Example:
         >>> known_cpu({"sse4_1", "avx"})

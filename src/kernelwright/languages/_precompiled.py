@@ -1,11 +1,11 @@
-"""Headers that many kernels begin with, compiled once: parsing vector intrinsics takes longer than a small kernel.
+"""Precompiled headers for headers that many kernels begin with: parsing intrinsics takes longer than a small kernel.
 
-A header asks for it in a line that begins with `// precompile`. Its precompiled form lies in the cache, named by what
-goes into it, and is linked beside the header while a kernel is compiled, where GCC looks for it first. The same library
-comes out.
+A header requests it with a line that begins with `// precompile`. Its precompiled form is in the cache, named by what
+goes into it, and is linked next to the header while a kernel is compiled, where GCC looks first. The same library
+results.
 
 Covers: headers among the candidate's own files, with those that they include.
-Does not cover: clang; sources that begin with something else; candidates with folders of their own to search (`-I`).
+Does not cover: clang; sources that begin with something else; candidates with include paths of their own (`-I`).
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from ._process import run_tool
 _ASKS = re.compile(r"^// precompile\b", re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 _FIRST = re.compile(r'(?:\s|//[^\n]*\n)*#\s*include\s*"([^"]+)"')
-"""An include that nothing but line comments stands before: GCC takes no precompiled header elsewhere."""
+"""An include preceded by line comments only: GCC uses no precompiled header elsewhere."""
 _KEPT = 4
 """Precompiled headers kept, some 50 MB each."""
 
 
 def shared_header(candidate: Candidate, suffixes: tuple[str, ...]) -> tuple[SourceFile, ...]:
-    """Return the header that all sources begin with, and what it includes; nothing where none asks to be precompiled.
+    """Return the header that all sources begin with, and what it includes; empty if none asks to be precompiled.
 
     Example:
         >>> header = SourceFile(path="h.h", text="// precompile\\n")
@@ -58,12 +58,12 @@ def precompiled(
     """Link the precompiled form of the first header into `folder`; yield what the compiler must be able to read for it.
 
     Args:
-        headers: The header and what it includes; nothing is done where there is none.
-        compile_words: The command of the compiler, without sources and output.
-        toolchain: What the form holds for, beside the command and the headers' text.
+        headers: The header and what it includes; nothing is done if empty.
+        compile_words: The compiler command, without sources and output.
+        toolchain: What the form depends on, in addition to the command and the headers' text.
         cache: Folder of caches.
-        folder: Where the kernel's sources lie.
-        deadline_s: Seconds that compiling the header may take.
+        folder: Where the kernel's sources are.
+        deadline_s: Time limit in seconds for compiling the header.
     """
     made = (
         _made(headers, compile_words, toolchain, cache / "builds" / "headers", deadline_s)
@@ -84,7 +84,7 @@ def precompiled(
 def _made(
     headers: Sequence[SourceFile], words: Sequence[str], toolchain: str, home: Path, deadline_s: float
 ) -> Path | None:
-    """Return the precompiled form, made where there is none yet; none where it does not compile alone."""
+    """Return the precompiled form, made if there is none yet; None if it does not compile alone."""
     entry = home / content_key(toolchain, *words, *(text for h in headers for text in (h.path, h.text)))
     made = entry / "header.gch"
     if not entry.is_dir():
@@ -109,7 +109,7 @@ def _made(
 
 
 def _sweep(home: Path) -> None:
-    """Keep the latest used."""
+    """Keep the most recently used."""
     entries = sorted(home.glob("[!.]*"), key=lambda entry: entry.stat().st_mtime, reverse=True)
     for entry in entries[_KEPT:]:
         shutil.rmtree(entry, ignore_errors=True)

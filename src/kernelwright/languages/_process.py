@@ -1,8 +1,8 @@
-"""Run a compiler: with a deadline, in its own process group, with limits on memory and output.
+"""Run a compiler with a deadline, in its own process group, with limits on memory and output.
 
-Covers: compilers that hang, fork, print without end, or eat memory or disk; keys in the environment, which no
-compiler is given; sources that include files of the judge, or flags that write there, where the kernel has Landlock.
-Does not cover: machines without Landlock (`doctor` says so); names of the judge's files, which drivers may list.
+Covers: compilers that hang, fork, print without end, or exhaust memory or disk; API keys in the environment, which no
+compiler receives; sources that include the judge's files, or flags that write there, if the kernel has Landlock.
+Does not cover: machines without Landlock (`doctor` reports it); names of the judge's files, which drivers may list.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ OUTPUT_LIMIT = 20_000
 _MEMORY_LIMIT_BYTES = 32 << 30
 _FILE_LIMIT_BYTES = 1 << 30
 _MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
-"""What drivers of CPUs ask for."""
+"""What CPU drivers need."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "nvvm", "targets", "*-linux-*")
 
@@ -62,12 +62,12 @@ def run_tool(
     Args:
         command: Words; the first names a program.
         deadline_s: Seconds.
-        folder: Working folder; ours by default.
-        env: Variables beyond ours without the secret ones.
+        folder: Working folder; the current one by default.
+        env: Variables added to this process's without the secret ones.
         limit: Characters of output to keep.
-        closed: Whether all that it may read is the system, Python's packages, its own installation and `folder`,
-            and all that it may write is `folder` and GPUs. For tools that read what strangers wrote.
-        readable: Folders that it may read beyond that.
+        closed: Whether it may read only the system, Python's packages, its own installation and `folder`,
+            and write only `folder` and GPUs. For tools that read untrusted sources.
+        readable: More folders that it may read.
 
     Example:
         >>> run_tool(["echo", "hello"], deadline_s=10).output
@@ -108,7 +108,7 @@ def _start(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Po
 def _start_closed(
     words: list[str], folder: Path, env: dict[str, str], more: Sequence[Path]
 ) -> subprocess.Popen[bytes]:
-    """Start it from a thread that was closed in before: Landlock holds for a thread and what that starts."""
+    """Start it from a thread that Landlock restricts first: the rules hold for a thread and its children."""
     folder = folder.resolve()
     readable = (*readable_paths(), *gpu_paths(), *_MACHINE, *_installation(words[0]), *map(str, more))
     writable = (str(folder), *_DEVICES, *graphics_nodes())
@@ -124,7 +124,7 @@ def _start_closed(
 
 
 def _installation(program: str) -> tuple[str, ...]:
-    """Name the folders of a compiler that lives outside the system's: what it consists of, and no home around it."""
+    """Name the folders of a compiler outside the system's: its installation, but no home directory around it."""
     home = Path(shutil.which(program) or program).resolve().parent.parent
     return tuple(str(path) for part in _PARTS for path in home.glob(part))
 

@@ -1,4 +1,4 @@
-"""What a language must do: build sources, say what the object shows, load it in a worker."""
+"""The language interface: build sources, report facts about the object, load it in a worker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ Kernel = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a tool is here."""
+    """Whether a tool is available."""
 
     ok: bool
     what: str
     """The tool and its version, or what is missing."""
     remedy: str = ""
-    """What to do about it: a command."""
+    """A command that installs or repairs it."""
 
     def missing(self) -> Build:
-        """Return what building comes to where the tool is not here."""
+        """Return the result of building without the tool."""
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=f"{self.what}; {self.remedy}")
 
 
 @runtime_checkable
 class Language(Protocol):
-    """Build → static evidence → load. One file a language; `kernelwright.languages` entry point.
+    """Build → static evidence → load. One file per language; `kernelwright.languages` entry point.
 
     `build` runs in the judge's process and may only start compilers, each with a deadline and its own
     process group. `load` runs in the worker, after the sandbox has closed.
@@ -37,7 +37,7 @@ class Language(Protocol):
     name: str
 
     def available(self) -> Availability:
-        """Say whether candidates in this language can be built and run here, and how to get there."""
+        """Report whether candidates in this language can be built and run on this machine, and how to enable that."""
         ...
 
     def toolchain(self) -> str:
@@ -49,7 +49,7 @@ class Language(Protocol):
         ...
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Load the built candidate in this process and return what to call.
+        """Load the built candidate in this process and return the callable.
 
         `outputs` are the results' specs on the first workload; `destination` kernels are given their
         specs call by call (docs/architecture.md): what `load` returns has `bind(outputs) -> Kernel`. For
@@ -58,9 +58,9 @@ class Language(Protocol):
         ...
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times on the device (`cpu`, `cuda`) mean anything.
+        """Whether times on the device (`cpu`, `cuda`) are meaningful.
 
-        False where the language only emulates it there, such as Triton's interpreter on a CPU: what runs
-        can be verified and is then never timed.
+        False if the language is only emulated there, such as Triton's interpreter on a CPU: what runs
+        can be verified but is never timed.
         """
         ...

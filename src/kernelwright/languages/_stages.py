@@ -1,8 +1,8 @@
-"""A source of several kernels: which run, on what, in which order. OpenCL and WGSL share these lines.
+"""Sources with several kernels: which run, on which buffers, in which order. OpenCL and WGSL share these lines.
 
 // arguments: x, out                         the call's arguments by name, outputs last
 // launch: rows = x.shape[0]                 for every kernel
-// temporary: total = float32[rows]          a buffer between kernels, of so many elements
+// temporary: total = float32[rows]          a buffer between kernels, with that many elements
 // kernel: sums(x, total)                    the first kernel; its launch lines follow
 // launch: global = rows
 // kernel: divide(x, total, out)
@@ -31,11 +31,11 @@ class Stage:
     arguments: tuple[str, ...]
     """What it is passed, by name."""
     launch: Launch
-    """Its launch lines, those for every kernel included."""
+    """Its launch lines, including those for every kernel."""
 
 
 class Stages:
-    """The kernels of a source that has `// kernel:` lines, in order; none of a source that has not.
+    """The kernels of a source that has `// kernel:` lines, in order; empty if it has none.
 
     Example:
         >>> found = Stages("// arguments: x, y\\n// kernel: copy(x, y)\\n// launch: global = prod(x.shape)\\n")
@@ -45,9 +45,9 @@ class Stages:
 
     def __init__(self, source: str) -> None:
         shared, *rest = _KERNEL.split(source)
-        said = _ARGUMENTS.search(source)
-        self.arguments = _names(said[1]) if said else ()
-        """The call's arguments by name; empty where the source does not say."""
+        match = _ARGUMENTS.search(source)
+        self.arguments = _names(match[1]) if match else ()
+        """The call's arguments by name; empty if the source does not list them."""
         self.temporaries = {name: (dtype, text) for name, dtype, text in _TEMPORARY.findall(source)}
         """Dtype and number of elements, an expression, by name."""
         lines = [f"// launch: {name}_elements = {text}" for name, (_, text) in self.temporaries.items()]
@@ -76,7 +76,7 @@ class Stages:
         return arguments | made, sizes
 
     def geometries(self, arguments: dict[str, Any]) -> list[Geometry]:
-        """Work out every launch for arguments given by name."""
+        """Evaluate every launch for arguments given by name."""
         views, _ = self.views(arguments)
         return [stage.launch.geometry(views) for stage in self.stages]
 

@@ -1,12 +1,12 @@
-"""Cross-compile Triton kernels; run as a process of its own by `triton.py`.
+"""Cross-compile Triton kernels; run as a separate process by `triton.py`.
 
 `python -m kernelwright.languages._triton_compile request.json results.jsonl`: the request holds the jitted
 functions' source (see `jitted_source`), their specialisations and the targets; each compilation appends one
-line, so a process that is killed at its deadline leaves what it had.
+line, so a process that is killed at its deadline leaves its results so far.
 
-Covers: no module-level statement of the candidate runs; within the jitted functions names that lead out of
-`triton.language` are refused, since Triton calls at compile time whatever Python function a kernel names.
-Does not cover: a kernel made to break the compiler itself.
+Covers: no module-level statement of the candidate runs; in jitted functions, names that lead out of
+`triton.language` are rejected, since Triton calls any Python function that a kernel names at compile time.
+Does not cover: a kernel crafted to break the compiler itself.
 """
 
 import ast
@@ -31,16 +31,16 @@ _GCN = re.compile(r"^\t[a-z]\w*_\w+", re.MULTILINE)
 
 
 class RefusedError(ValueError):
-    """A kernel names what a kernel has no use for."""
+    """A kernel names something that kernels may not use."""
 
 
 def jitted_source(text: str) -> str:
     """Return only what a compiler needs of a candidate's file: jitted functions and literal constants.
 
-    Everything else of the module would run as Python, and the judge runs no candidate code.
+    Everything else in the module would run as Python, and the judge runs no candidate code.
 
     Raises:
-        RefusedError: where a kernel names something that leads out of `triton.language`.
+        RefusedError: a kernel names something that leads out of `triton.language`.
 
     Example:
         >>> jitted_source("import os\\nN = 4\\nos.abort()\\n")

@@ -1,7 +1,7 @@
-"""Look for an adapter, or compile a WGSL source to hear what is wrong; run as a process of its own by `wgsl.py`.
+"""Look for an adapter, or compile a WGSL source to get its errors; run as a separate process by `wgsl.py`.
 
-`python -m kernelwright.languages._wgsl_compile` prints the adapter as JSON. With `file.wgsl entry` it ends with 0
-where the shader is valid and holds every kernel that its lines name.
+`python -m kernelwright.languages._wgsl_compile` prints the adapter as JSON. With `file.wgsl entry` it exits with 0
+if the shader is valid and contains every kernel that its lines name.
 """
 
 import json

@@ -1,10 +1,10 @@
 """C++17 or C++20 with OpenMP and vector intrinsics, through the TVM FFI ABI; style `destination`.
 
-A candidate is one or more C++ files; every `.cpp`, `.cc` and `.cxx` is compiled, headers are found beside
+A candidate is one or more C++ files; every `.cpp`, `.cc` and `.cxx` is compiled, headers are found next to
 them. The entry `path:symbol` names a kernel that `KW_KERNEL` (or TVM FFI's own
 `TVM_FFI_DLL_EXPORT_TYPED_FUNC`) exports. It is called with the arguments, then the state, then the outputs,
 which are already allocated and contiguous; scalars arrive as int64, float64 or bool and a tuple as its
-elements, one after another.
+elements in order.
 
     // axpy.cpp, entry "axpy.cpp:axpy", called as axpy(x, y, a)
     #include "kernelwright.h"
@@ -22,18 +22,18 @@ elements, one after another.
       for (int64_t i = 0; i < n; ++i) po[i] = a * px[i] + py[i];
     }
 
-`include/kernelwright.h` is all there is to know. Sources are hashed as they are, so a template adds
-`header()` to its sources; a user's file that does not carry the header gets the installed one.
+`include/kernelwright.h` documents the interface. Sources are hashed unchanged, so a template adds
+`header()` to its sources; a user's file without the header gets the installed one.
 
-The flags are `-O3 -march=native -fopenmp` and those that only give up errno and traps; nothing that changes
-values. A candidate asks for more in `flags` (`-O2`, `-ffast-math`, `-mprefer-vector-width=512`,
+The flags are `-O3 -march=native -fopenmp` and those that only drop errno and traps; nothing that changes
+values. A candidate adds more in `flags` (`-O2`, `-ffast-math`, `-mprefer-vector-width=512`,
 `-std=c++20`, `-DTILE=64`, `-lm`; in a flag, `@torch` stands for torch's folder).
 
-Style `function` puts Python around the kernels: the entry is `run.py:run`, and that file finds the built
+Style `function` wraps the kernels in Python: the entry is `run.py:run`, and that file finds the built
 library as the global `kernels`, whose attributes are the exported kernels: `kernels.axpy(x, y, a, out)`.
 
 OpenMP: torch's wheel carries its own libgomp. A kernel of g++ is linked against that copy, so both use one
-pool of threads and `torch.set_num_threads` holds for both. clang's kernels need libomp, a second pool.
+thread pool and `torch.set_num_threads` applies to both. clang's kernels need libomp, a second pool.
 """
 
 import functools
@@ -65,7 +65,7 @@ BASE_FLAGS = (
     "-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
     "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas",
 )  # fmt: skip
-"""What every kernel is compiled with; OpenMP comes on top where the compiler has it."""
+"""Flags for every kernel; OpenMP is added if the compiler supports it."""
 _ALLOWED = re.compile(r"-(O|f|m|D|U|W|std=|I|l|L)")
 _FORBIDDEN = re.compile(r"-f(plugin|use-ld)|-W[lap],|-mllvm")
 _REMEDY = "install a C++ compiler: `apt-get install g++`, `dnf install gcc-c++` or `conda install gxx`"
@@ -80,7 +80,7 @@ class Cpp:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which compiler is used."""
+        """Report which compiler is used."""
         compiler = self._compiler()
         if compiler is None:
             asked = self._settings.cxx
@@ -91,14 +91,14 @@ class Cpp:
         return Availability(True, _version(compiler))
 
     def toolchain(self) -> str:
-        """Name compiler, flags and the host that `-march=native` stands for."""
+        """Name compiler, flags and the host CPU that `-march=native` means."""
         compiler = self._compiler()
         if compiler is None:
             return "no C++ compiler"
         return f"{_version(compiler)} {' '.join(self._flags(compiler))} host={_host()}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
-        """Compile all C++ files into one library, keep the compiler's words, read the object."""
+        """Compile all C++ files into one library, keep the compiler's output, analyse the object."""
         compiler = self._compiler()
         if compiler is None:
             return self.available().missing()
@@ -120,7 +120,7 @@ class Cpp:
         return Destination(entry, outputs, strided=candidate.parameters.get("strided") is True)
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times mean anything: on the CPU."""
+        """Whether times are meaningful: on the CPU."""
         return device == "cpu"
 
     def _compiler(self) -> str | None:
@@ -163,7 +163,7 @@ class Cpp:
 
 
 def header() -> SourceFile:
-    """Return `kernelwright.h` as a source file, for candidates that carry it.
+    """Return `kernelwright.h` as a source file, for candidates that include it.
 
     Example:
         >>> header().path
@@ -173,7 +173,7 @@ def header() -> SourceFile:
 
 
 def missing_export(candidate: Candidate, library: Path) -> str | None:
-    """Say that the library does not export the entry of a destination kernel; none where it does.
+    """Return an error if the library does not export the entry of a destination kernel; None if it does.
 
     The name is looked for in the file: the judge's process loads no candidate.
     """
@@ -210,7 +210,7 @@ def _problem(candidate: Candidate) -> str | None:
 
 
 def _placed(flags: tuple[str, ...]) -> list[str]:
-    """Put torch's folder where a flag says `@torch`."""
+    """Replace `@torch` in flags by torch's folder."""
     if not any("@torch" in flag for flag in flags):
         return list(flags)
     import torch
@@ -237,7 +237,7 @@ def _openmp(compiler: str) -> bool:
 
 @functools.lru_cache
 def _link(compiler: str) -> tuple[str, ...]:
-    """Link against the libgomp in torch's wheel; the linker then leaves the system's out."""
+    """Link against the libgomp in torch's wheel instead of the system's."""
     if _is_clang(compiler):
         return ()
     import torch
@@ -249,7 +249,7 @@ def _link(compiler: str) -> tuple[str, ...]:
 
 @functools.lru_cache
 def _host() -> str:
-    """Name what `-march=native` stands for: a hash of the processor's model and features."""
+    """Name what `-march=native` means: a hash of the processor's model and features."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

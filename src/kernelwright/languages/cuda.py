@@ -23,7 +23,7 @@ stream that torch uses now, and end with `KW_CHECK_LAUNCH()`.
       KW_CHECK_LAUNCH();
     }
 
-The code is built for `sm_90` and for the GPU that is here. For each, ptxas gives `sm_90.registers` and
+The code is built for `sm_90` and for this machine's GPU. For each, ptxas reports `sm_90.registers` and
 `sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes` (stores and loads of all) and `sm_90.kernels`.
 A spill is a finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=64`, `-DTILE=8`,
 `-std=c++20`, `-lcublas` and the like.
@@ -66,7 +66,7 @@ class Cuda:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which nvcc is used and whether there is a GPU to run on."""
+        """Report which nvcc is used and whether there is a GPU to run on."""
         nvcc = self._nvcc()
         if nvcc is None:
             return Availability(False, "no nvcc", _REMEDY)
@@ -82,7 +82,7 @@ class Cuda:
         return f"nvcc {_version(nvcc)} {' '.join(_BASE_FLAGS)} {' '.join(_targets())}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
-        """Compile for every target, keep nvcc's words, read what ptxas says of registers and spills."""
+        """Compile for every target, keep nvcc's output, parse registers and spills from ptxas."""
         nvcc = self._nvcc()
         if nvcc is None:
             return self.available().missing()
@@ -94,7 +94,7 @@ class Cuda:
         )
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Load the library and return a `Destination` whose outputs lie on the GPU."""
+        """Load the library and return a `Destination` whose outputs are on the GPU."""
         if not torch.cuda.is_available():
             raise MissingToolError("a CUDA kernel needs an NVIDIA GPU to run; torch finds none here")
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
@@ -102,7 +102,7 @@ class Cuda:
         return Destination(entry, outputs, strided=strided, device="cuda")
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times mean anything: on a GPU."""
+        """Whether times are meaningful: on a GPU."""
         return device.startswith("cuda")
 
     def _nvcc(self) -> str | None:
@@ -113,7 +113,7 @@ class Cuda:
 
 
 def ptxas_evidence(text: str) -> dict[str, Scalar]:
-    """Read `ptxas -v`: by target the most registers and shared bytes, all spill bytes, and the kernels.
+    """Parse `ptxas -v`: by target the most registers and shared bytes, all spill bytes, and the kernels.
 
     Example:
         >>> ptxas_evidence(
@@ -180,7 +180,7 @@ def _problem(candidate: Candidate) -> str | None:
 
 @functools.lru_cache
 def _targets() -> tuple[str, ...]:
-    """Return `sm_90` and the GPUs that are here, asked of the driver without starting CUDA."""
+    """Return `sm_90` and this machine's GPUs, from the driver without initialising CUDA."""
     here: list[str] = []
     if smi := shutil.which("nvidia-smi"):
         asked = run_tool([smi, "--query-gpu=compute_cap", "--format=csv,noheader"], deadline_s=20)

@@ -2,11 +2,11 @@
 
 A candidate is a `.cl` file; other files are not read. The entry `path:symbol` names the kernel. Its arguments
 are the task's arguments, then the state, then the outputs, in order; tensors are `__global` pointers, scalars
-are passed by value in the type that the kernel declares. What else a launch needs stands in comment lines
+are passed by value in the type that the kernel declares. Everything else a launch needs is in comment lines
 `// launch: name = expression`, Python expressions over the arguments' shapes and the lines above:
 
-- `global` (must be there) and `local`: work-items, a number or a tuple of up to three;
-- `require`: a condition; where it does not hold, the call is `Unsupported`;
+- `global` (required) and `local`: work-items, a number or a tuple of up to three;
+- `require`: a condition; if it does not hold, the call is `Unsupported`;
 - any other name that is an argument of the kernel is passed for it and is then not one of the task's.
 
     // scale.cl, entry "scale.cl:scale", called as scale(x, a)
@@ -20,7 +20,7 @@ are passed by value in the type that the kernel declares. What else a launch nee
     }
 
 Expressions may use `cdiv`, `prod`, `min`, `max` and `len`. On a CPU device buffers are the tensors' own memory
-(`CL_MEM_USE_HOST_PTR`), so nothing is copied and times mean what they say; other devices copy inside the call.
+(`CL_MEM_USE_HOST_PTR`), so nothing is copied and times are meaningful; other devices copy inside the call.
 A source of several kernels has `// kernel: name(x, out)` lines (`_stages.py`).
 A candidate's `flags` are build options, such as `-cl-mad-enable` or `-DTILE=8`.
 """
@@ -70,7 +70,7 @@ class OpenCL:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which device is used."""
+        """Report which device is used."""
         try:
             device = default_device()
         except MissingToolError as error:
@@ -89,10 +89,10 @@ class OpenCL:
         return f"{device.platform.version} {device.driver_version} on {device.name}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
-        """Check the launch lines and build the program once, in a process of its own, for its log."""
-        said = self.available()
-        if not said.ok:
-            return said.missing()
+        """Check the launch lines and build the program once, in a separate process, for its log."""
+        status = self.available()
+        if not status.ok:
+            return status.missing()
         return cached_build(
             self._settings.cache,
             candidate,
@@ -106,15 +106,15 @@ class OpenCL:
         return Destination(entry, outputs, strided=candidate.parameters.get("strided") is True)
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times mean anything: tensors are the CPU's."""
+        """Whether times are meaningful: tensors are the CPU's."""
         return device == "cpu"
 
 
 def default_device() -> Any:
-    """Return the first CPU device, or where there is none the first of any kind.
+    """Return the first CPU device, or if there is none the first of any kind.
 
     Raises:
-        MissingToolError: where pyopencl or a driver is not there.
+        MissingToolError: pyopencl or a driver is missing.
     """
     try:
         import pyopencl as cl
@@ -132,7 +132,7 @@ def default_device() -> Any:
 
 
 def _complaint(device: Any) -> str:
-    """Return what the driver says against the least kernel; a driver may be older than the CPU it is on."""
+    """Return the driver's error for a trivial kernel, if any; a driver may be older than the CPU."""
     import pyopencl as cl
 
     program = cl.Program(cl.Context([device]), "__kernel void nothing(__global float* x) {}")
@@ -140,14 +140,14 @@ def _complaint(device: Any) -> str:
         with _quiet():
             program.build(cache_dir=False)
     except cl.Error as error:
-        said = program.get_build_info(device, cl.program_build_info.LOG).strip() or str(error)
-        return str(said).splitlines()[0]
+        message = program.get_build_info(device, cl.program_build_info.LOG).strip() or str(error)
+        return str(message).splitlines()[0]
     return ""
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep drivers that log every build from warning of it: what is wrong with a kernel its build says."""
+    """Silence drivers that warn on every build: the build log has the errors."""
     import pyopencl as cl
 
     with warnings.catch_warnings():
@@ -259,7 +259,7 @@ class _Program:
         return self._cl.Buffer(self._context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=memory)
 
     def _read_back(self, buffers: list[Any]) -> None:
-        """Wait; then map what was written, which on a CPU device moves nothing and elsewhere copies."""
+        """Wait, then map the outputs, which copies nothing on a CPU device and copies elsewhere."""
         self._queue.finish()
         if self._queue.device.type & self._cl.device_type.CPU:
             return
@@ -294,12 +294,12 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
     if not answer.exists():
         return Build(status=BuildStatus.FAILED, diagnostics=done.output)
-    said = json.loads(answer.read_text())
+    result = json.loads(answer.read_text())
     shutil.rmtree(work, ignore_errors=True)
-    diagnostics = f"{said.get('error', '')}\n{said['log']}".strip()[:20_000]
-    if "error" in said:
+    diagnostics = f"{result.get('error', '')}\n{result['log']}".strip()[:20_000]
+    if "error" in result:
         return Build(status=BuildStatus.FAILED, diagnostics=diagnostics)
-    evidence: dict[str, Scalar] = said["evidence"]
+    evidence: dict[str, Scalar] = result["evidence"]
     return Build(status=BuildStatus.OK, diagnostics=diagnostics, evidence=evidence)
 
 

@@ -1,10 +1,10 @@
-"""Weights packed once, and again when they change: what follows them, in workers and in exported packages alike.
+"""Pack weights once, and again when they change, in workers and in exported packages.
 
 A candidate declares it by name: `prepare(weights)` in the file of its function, or a method `prepare(self)` of its
-module. Imports torch and the standard library only, because it is copied as it is into every exported package.
+module. Imports torch and the standard library only, because it is copied unchanged into every exported package.
 
-Covers: weights that are other tensors than before, and weights that torch's operators wrote to (`Tensor._version`).
-Does not cover: writes that torch does not count, through `.data`, numpy or raw memory; whole submodules replaced.
+Covers: weights replaced by other tensors, and weights that torch's operators wrote to (`Tensor._version`).
+Does not cover: writes that torch does not track, through `.data`, numpy or raw memory; whole submodules replaced.
 """
 
 import inspect
@@ -37,12 +37,12 @@ class Prepared:
         self._held: tuple[_Seen, Any] = ((), None)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call with (*arguments, *weights), having packed the weights again where they changed."""
+        """Call with (*arguments, *weights), after repacking the weights if they changed."""
         split = len(arguments) - len(self.names)
         return self._kernel(*arguments[:split], self.follow(*arguments[split:]))
 
     def follow(self, *weights: Tensor) -> Any:
-        """Return what `prepare` makes of the weights; called only where they changed."""
+        """Return the result of `prepare` for the weights; called only if they changed."""
         if not weights:
             raise RuntimeError("prepare(weights) is declared, and the task has no parameters or buffers")
         if _changed(self._held[0], weights):
@@ -53,7 +53,7 @@ class Prepared:
 
 
 class PreparedModule:
-    """A module whose `prepare()` is called before a call where its parameters or buffers changed."""
+    """A module whose `prepare()` is called before a call if its parameters or buffers changed."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = module
@@ -67,12 +67,12 @@ class PreparedModule:
         self._seen: _Seen | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the module, having let it pack its weights again where they changed."""
+        """Call the module, after letting it repack its weights if they changed."""
         self.follow()
         return self._module(*arguments)
 
     def follow(self) -> None:
-        """Let the module pack its weights where they changed."""
+        """Let the module pack its weights if they changed."""
         held = [place[name] for place, name in self._places]
         weights = [w for w in held if w is not None]
         if self._seen is None or _changed(self._seen, weights):
@@ -82,7 +82,7 @@ class PreparedModule:
 
 
 def prepared(kernel: Any, names: Sequence[str] = ()) -> Prepared | PreparedModule | None:
-    """Return what calls the kernel and follows its weights; none where it declares no `prepare`."""
+    """Return a callable that tracks the kernel's weights; None if it declares no `prepare`."""
     if isinstance(kernel, torch.nn.Module):
         own = getattr(kernel, "prepare", None)
         return PreparedModule(kernel) if callable(own) and _parameters(own) == [] else None
@@ -103,7 +103,7 @@ def _seen(weights: Sequence[Tensor]) -> _Seen:
 
 
 def _changed(seen: _Seen, weights: Sequence[Tensor]) -> bool:
-    """Tell whether a weight is another tensor, was written to, or cannot be told (made in inference mode)."""
+    """Whether a weight is another tensor, was written to, or cannot be tracked (made in inference mode)."""
     if len(seen) != len(weights):
         return True
     return any(

@@ -16,8 +16,8 @@ arguments. `Torch.load` returns the class itself; the worker makes the instance.
 
 Flags `--compile=default`, `--compile=max-autotune`, `--compile=freezing` and `--compile=max-autotune-freezing`
 wrap it in `torch.compile`: a function is returned compiled; a class is returned as a maker whose instances are
-compiled after they are made (state loads through to the module inside). With `freezing` the weights of the first
-call are built in, as constants or packed, and later ones are followed in part or not at all.
+compiled after they are made (state is loaded into the inner module). With `freezing` the weights of the first
+call are compiled in, as constants or packed, and later changes are tracked in part or not at all.
 """
 
 import ast
@@ -59,7 +59,7 @@ class Torch:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which torch is here; it always is."""
+        """Report the torch version; it is always available."""
         return Availability(True, self.toolchain())
 
     def toolchain(self) -> str:
@@ -76,11 +76,11 @@ class Torch:
         )
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Return the entry: the function, for style `module` the class, for `destination` what makes its outputs."""
+        """Return the entry: the function, for `module` the class, for `destination` a wrapper that makes outputs."""
         return returning(compiled(load_symbol(candidate, artefact), candidate), candidate, outputs)
 
     def timeable(self, device: str) -> bool:  # noqa: ARG002
-        """Tell whether times mean anything on the device: they do."""
+        """Whether times are meaningful on the device: always."""
         return True
 
 
@@ -93,7 +93,7 @@ def check_python(candidate: Candidate, flags: tuple[str, ...]) -> Build:
 
 
 def python_problem(candidate: Candidate) -> str | None:
-    """Say what is wrong with the entry or the syntax of the Python files; none where nothing is."""
+    """Return what is wrong with the entry or the syntax of the Python files; None if nothing is."""
     problem = _entry_problem(candidate)
     for source in candidate.sources:
         if problem is None and source.path.endswith(".py"):
@@ -104,12 +104,12 @@ def python_problem(candidate: Candidate) -> str | None:
 def load_symbol(
     candidate: Candidate, artefact: Path, given: Mapping[str, object] = MappingProxyType({})
 ) -> Kernel:
-    """Run the entry's file as a module of its own and return the entry's symbol.
+    """Run the entry's file as a separate module and return the entry's symbol.
 
     `given` are globals that the module finds when it is run.
 
     Raises:
-        InputError: where the file defines no such symbol.
+        InputError: the file does not define the symbol.
     """
     path, symbol = split_entry(candidate.entry)
     folder = artefact if (artefact / path).is_file() else _unpacked(candidate)
@@ -121,7 +121,7 @@ def load_symbol(
 
 
 def compiled(symbol: Kernel, candidate: Candidate) -> Kernel:
-    """Wrap the entry in `torch.compile` as the candidate's flags ask; leave it alone where they do not."""
+    """Wrap the entry in `torch.compile` if the candidate's flags require it."""
     asked = [flag for flag in candidate.flags if flag in COMPILE_FLAGS]
     if not asked:
         return symbol
@@ -158,10 +158,10 @@ def _compiling(mode: str) -> dict[str, Any]:
 
 
 def _name_files_apart() -> None:
-    """Let Inductor name its unfinished files so that no other worker's has the name.
+    """Give Inductor's temporary files names that are unique among workers.
 
-    It names them after process and thread. Workers have these in common: each is the first process of its
-    namespace, forked from one zygote, so that two which fill one cache at a time would write into one file.
+    It names them after process and thread. Workers share these ids: each is the first process of its
+    namespace, forked from one zygote, so two workers that fill one cache would write into the same file.
     """
     codecache: Any = importlib.import_module("torch._inductor.codecache")
     number = int.from_bytes(os.urandom(4), "little")
@@ -204,7 +204,7 @@ def _syntax_problem(path: str, text: str) -> str | None:
 
 def _unpacked(candidate: Candidate) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # until then it may read what lies beside it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # until then it may read the files next to it
     write_sources(candidate, folder)
     return folder
 

@@ -30,12 +30,12 @@ A candidate is Python, as for `torch`, with `@triton.jit` functions in it:
 
 `TRITON_EVIDENCE` is a literal list; each entry is one specialisation to compile for GPUs that need not be
 here: `kernel`, `signature` (pointer types such as `*fp32`, `*bf16`; scalars `i32`, `fp32`), `constexprs`,
-and where wanted `num_warps`, `num_stages`, `maxnreg` (NVIDIA only) and `divisible`, the integers that are
+and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only) and `divisible`, the integers that are
 multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are. For each of the targets
 (`sm_80`, `sm_90`, `sm_100`, `gfx942`) the build then holds, as its worst over the kernels,
 `sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`. A
-spill or a target that does not compile is a finding. None of it says anything about time.
+spill or a target that does not compile is a finding. None of it predicts time.
 
 Without a GPU the interpreter runs float32 and float16 only; bfloat16 is refused as `Unsupported`, for the
 interpreter's products of bfloat16 tiles are wrong.
@@ -86,7 +86,7 @@ class Triton:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which Triton is here and whether it runs or is interpreted."""
+        """Report the Triton version and whether kernels run or are interpreted."""
         version = _version()
         if version is None:
             return Availability(False, "no Triton", "pip install 'kernelwright[triton]'")
@@ -101,9 +101,9 @@ class Triton:
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
         """Parse the file, then compile its declared specialisations for every target."""
-        said = self.available()
-        if not said.ok:
-            return said.missing()
+        status = self.available()
+        if not status.ok:
+            return status.missing()
         return cached_build(
             self._settings.cache,
             candidate,
@@ -122,15 +122,15 @@ class Triton:
         return returning(symbol, candidate, outputs)
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times mean anything: on a GPU, never in the interpreter."""
+        """Whether times are meaningful: on a GPU, never in the interpreter."""
         return device.startswith("cuda")
 
 
 def specialisations(text: str) -> list[dict[str, Any]]:
-    """Read the literal `TRITON_EVIDENCE` from a file's text; empty where it declares none.
+    """Read the literal `TRITON_EVIDENCE` from a file's text; empty if it declares none.
 
     Raises:
-        RefusedError: where it is not a literal list of entries of the documented form.
+        RefusedError: it is not a literal list of entries of the documented form.
     """
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and any(ast.unparse(t) == "TRITON_EVIDENCE" for t in node.targets):

@@ -1,9 +1,9 @@
 """WGSL; style `destination`. Runs through `wgpu` on any adapter: a GPU, or Vulkan in software on the CPU.
 
 A candidate is one `.wgsl` file. The task's tensors are the storage buffers in the order of their bindings,
-outputs last; arguments that are not tensors have no place. The launch lines are those of OpenCL, with
+outputs last; arguments that are not tensors are not passed. The launch lines are those of OpenCL, with
 `groups` (workgroups, a number or a tuple of up to three, each at most 65535) for `global`; a name that they
-define is put into the `override` constant of that name.
+define sets the `override` constant of that name.
 
     // scale.wgsl, entry "scale.wgsl:scale", called as scale(x)
     // launch: n = prod(x.shape)
@@ -19,8 +19,8 @@ define is put into the `override` constant of that name.
 
 A source of several kernels has `// kernel: name(x, y)` lines (`_stages.py`): their names are the buffers'.
 Covers: tensors of the CPU, copied to the adapter and back in every call. A buffer of `f32` takes float32, and half
-precision made wide; one of `i32` takes bool, int32, and int64 whose values lie below 2^30, so that two of them add up.
-Does not cover: other dtypes and larger integers (`Unsupported`); NaN and infinity, of which WGSL promises nothing.
+precision widened; one of `i32` takes bool, int32, and int64 with values below 2^30, so that sums of two fit.
+Does not cover: other dtypes and larger integers (`Unsupported`); NaN and infinity, for which WGSL guarantees nothing.
 """
 
 import functools
@@ -54,9 +54,9 @@ _TAKES = {
     torch.float32: (torch.float32, torch.float16, torch.bfloat16),
     torch.int32: (torch.int32, torch.int64, torch.bool),
 }
-"""What a buffer holds → the tensors that it takes."""
+"""Element type of a buffer → the tensor dtypes that it takes."""
 LARGEST = 1 << 30
-"""Integers that are given lie below it, so that the sum of two fits 32 bits."""
+"""Integer arguments must be below this, so that the sum of two fits 32 bits."""
 _OVERRIDE = re.compile(r"^\s*(?:@id\(\d+\)\s*)?override\s+(\w+)", re.MULTILINE)
 _MOST_GROUPS = 65535
 _LOOK_S = 60.0
@@ -75,7 +75,7 @@ class WGSL:
         self._settings = settings or Settings.from_environment()
 
     def available(self) -> Availability:
-        """Say which adapter is used."""
+        """Report which adapter is used."""
         found = described()
         return (
             Availability(True, found.adapter)
@@ -89,10 +89,10 @@ class WGSL:
         return f"wgpu {found.version} on {found.adapter}" if found.adapter else "no WebGPU"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
-        """Check the comment lines and compile every kernel once, in a process of its own."""
-        said = self.available()
-        if not said.ok:
-            return said.missing()
+        """Check the comment lines and compile every kernel once, in a separate process."""
+        status = self.available()
+        if not status.ok:
+            return status.missing()
         return cached_build(
             self._settings.cache, candidate, self.toolchain(), lambda folder: _build(candidate, folder, deadline_s)
         )  # fmt: skip
@@ -102,7 +102,7 @@ class WGSL:
         return Destination(Shader(*source_of(candidate)), outputs)
 
     def timeable(self, device: str) -> bool:
-        """Tell whether times mean anything: tensors are the CPU's, and copies are part of a call."""
+        """Whether times are meaningful: tensors are the CPU's, and copies are part of a call."""
         return device == "cpu"
 
 
@@ -139,7 +139,7 @@ class Shader:
             arguments[i].copy_(torch.frombuffer(found, dtype=held).view(arguments[i].shape))
 
     def _converted(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor as its buffer holds it; integers must fit, unless the call only writes them."""
+        """Return a tensor in its buffer's type; integers must fit, unless the call only writes them."""
         name = self._program.called[place]
         given = tensor.dtype is torch.int64 and name not in self._program.written
         if given and max(int(tensor.max()), -int(tensor.min())) >= LARGEST:
@@ -216,14 +216,14 @@ class _Ready:
 
 
 class Program:
-    """What a source says about itself: buffers by binding, and which kernels run."""
+    """A source's declarations: buffers by binding, and the kernels to run."""
 
     def __init__(self, source: str, entry: str) -> None:
         found = sorted((int(number), *rest) for number, *rest in _BINDING.findall(source))
         self.bindings = {name: number for number, _, name, _ in found}
         """Binding by the buffer's name."""
         self.held = {name: torch.int32 if "i32" in type_ else torch.float32 for *_, name, type_ in found}
-        """What a buffer holds, by its name."""
+        """Element type of each buffer, by name."""
         self.written = {name for _, access, name, _ in found if access == "read_write"}
         """Buffers that a kernel may write."""
         self.overrides = frozenset(_OVERRIDE.findall(source))
@@ -240,7 +240,7 @@ class Program:
         """The kernels in order."""
 
     def geometries(self, arguments: dict[str, Any]) -> list[Geometry]:
-        """Work out every launch; raises `NotImplementedError` where one has too many groups."""
+        """Evaluate every launch; raises `NotImplementedError` if one has too many groups."""
         views, _ = self.stages.views(arguments)
         found = [stage.launch.geometry(views) for stage in self.launched]
         if any(max(g.global_size) > _MOST_GROUPS for g in found):
@@ -254,19 +254,19 @@ def _with_groups(source: str) -> str:
 
 @dataclass(frozen=True)
 class Described:
-    """What a process of its own found: a driver in the judge's would stay there, with its LLVM and threads."""
+    """What a separate process found: a driver loaded by the judge would stay there, with its LLVM and threads."""
 
     version: str = ""
-    """Of wgpu."""
+    """Version of wgpu."""
     adapter: str = ""
-    """Name of the adapter; empty where there is none."""
+    """Name of the adapter; empty if there is none."""
     missing: str = ""
-    """What is not there."""
+    """What is missing."""
 
 
 @functools.cache
 def described() -> Described:
-    """Ask a new process for the adapter, once."""
+    """Query the adapter in a new process, once."""
     if find_spec("wgpu") is None:
         return Described(missing="no wgpu")
     done = run_tool([sys.executable, "-P", "-m", "kernelwright.languages._wgsl_compile"], deadline_s=_LOOK_S)
@@ -280,8 +280,8 @@ def described() -> Described:
 def adapter() -> Any:
     """Load the driver into this process and return its adapter.
 
-    Triton comes first where it is installed: it brings an LLVM of its own, and a process that has the
-    software driver's crashes when it loads it later, which torch does unasked.
+    Triton is imported first if installed: it has an LLVM of its own, and a process that has the
+    software driver's crashes when it is loaded later, which torch does implicitly.
 
     Raises:
         MissingToolError: no driver.
@@ -299,7 +299,7 @@ def adapter() -> Any:
 
 @functools.cache
 def gpu_device() -> Any:
-    """Return the adapter's device, with all the storage that it can give."""
+    """Return the adapter's device, with its maximum storage limits."""
     found = adapter()
     limits = {name: found.limits[name] for name in _LIMITS if name in found.limits}
     return found.request_device_sync(required_limits=limits)
@@ -307,7 +307,7 @@ def gpu_device() -> Any:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Drop what drivers print about displays that are not there: they write to the descriptor itself."""
+    """Discard what drivers print about missing displays: they write to the file descriptor directly."""
     sys.stderr.flush()
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

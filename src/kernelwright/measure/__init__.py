@@ -1,7 +1,7 @@
 """Candidate → Timing → Decision: is it faster, by how much, how sure?
 
-`Bench` measures paired blocks in workers. `decide` is a pure function of what was recorded. `gates` says what
-the blocks give away about honesty.
+`Bench` measures paired blocks in workers. `decide` is a pure function of the recorded blocks. `gates` checks
+the blocks for signs of cheating.
 
 Covers: see docs/acceptance.md, "Covers".
 Does not cover: correctness beyond the outputs of timed calls; that is `verify`.

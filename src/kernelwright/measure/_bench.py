@@ -38,8 +38,6 @@ from ._gates import gates
 from ._layout import Layout, bytes_of
 from ._outputs import Tolerance, tolerance
 from ._sequential import (
-    BESIDE,
-    BESIDE_BLOCKS,
     CONFIRM_BLOCKS,
     CONFIRM_LOOKS,
     LOOKS,
@@ -47,6 +45,8 @@ from ._sequential import (
     REFUTER,
     SCREEN_BLOCKS,
     SIZES_BLOCKS,
+    WARM,
+    WARM_BLOCKS,
     is_look,
 )  # fmt: skip
 from ._startup import CANDIDATE
@@ -61,16 +61,16 @@ _AGAINST_ONE = frozenset({"prescreen", "sizes"})
 """Phases that time against the first baseline alone."""
 _FUTILE_ROUND = 3
 _FAR_ROUND, _FAR_SHARE = 2, 0.8
-"""A screening ends after so many rounds where all blocks are below this share of the best ratio so far."""
+"""A screening ends after this many rounds if all blocks are below this share of the best ratio so far."""
 
 
 class Bench(Resource):
-    """Opened once for a problem; keeps its baselines warm across candidates. A context manager.
+    """Opened once per problem; keeps its baselines warm across candidates. A context manager.
 
     Covers: every variant of a block on the same fresh bytes, in random order, by the judge's clock; bytes that are
-    not there before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
+    not available before the clock starts; outputs of timed calls compared; disturbed blocks repeated and kept; cache
     state by contract.
-    Does not cover: on a GPU, bytes that are not there before the clock; frequency changes within a block; two
+    Does not cover: on a GPU, hiding the bytes until the clock starts; frequency changes within a block; two
     benches at once on one machine (take the device's lock first).
     """
 
@@ -87,18 +87,18 @@ class Bench(Resource):
         self._tolerances: dict[str, Tolerance] = {}
         self._contents: dict[str, Content] = {}
         self._best: dict[str, float] = {}
-        """The best ratio to the first baseline that a screening has found, by workload."""
+        """The best ratio to the first baseline in any screening so far, by workload."""
         self._random = random.Random(secrets.randbits(64))
         self._layout = Layout(pool, device, self._random)
         self._monitor = Monitor(device)
 
     def close(self) -> None:
-        """End the baselines' workers."""
+        """Stop the baselines' workers."""
         self._baselines.close()
 
     @property
     def notes(self) -> dict[tuple[str, str], str]:
-        """Why a baseline is absent, by its name and the workload's."""
+        """Why a baseline is missing, by its name and the workload's."""
         return self._baselines.notes
 
     @property
@@ -107,7 +107,7 @@ class Bench(Resource):
         return self._baselines.names[0]
 
     def cold(self, workload: Workload) -> bool:
-        """Tell whether the contract wants caches cold on the workload."""
+        """Whether the contract requires cold caches on the workload."""
         if self.problem.task.contract.cache != "auto":
             return self.problem.task.contract.cache == "cold"
         return (
@@ -116,23 +116,23 @@ class Bench(Resource):
         )
 
     def ready(self, workloads: Sequence[Workload]) -> bool:
-        """Tell whether every baseline runs on the workloads, or is known not to."""
+        """Whether every baseline runs on the workloads, or is known not to."""
         return not any(self._baselines.missing(w) for w in workloads)
 
     def start(
         self, workloads: Sequence[Workload], *, left_s: float = math.inf, only: str | None = None
     ) -> bool:
-        """Start every baseline that does not run yet, and let all of them make their first call at once.
+        """Start every baseline that is not running yet, and let all of them make their first call in parallel.
 
-        The first call is what takes long: torch.compile compiles then. Nothing is timed meanwhile.
+        The first call is the slow one: torch.compile compiles then. Nothing is timed meanwhile.
 
         Args:
-            workloads: On which they will run.
-            left_s: Seconds of the run's time; what is not up by then is not waited for.
-            only: The one to start, if not all.
+            workloads: Where they will run.
+            left_s: Seconds left in the run; baselines that are not up by then are not waited for.
+            only: The only one to start; None starts all.
 
         Returns:
-            Whether they are up; not where the time left came first.
+            Whether they are up; false if the time ran out first.
         """
         end = time.monotonic() + left_s
         self._baselines.make_room(workloads)
@@ -188,11 +188,11 @@ class Bench(Resource):
                 `refuter`: a few, on the confirm workload that refused an earlier candidate.
             workloads: On which workloads, in rounds.
             deadline_s: Seconds after which no new round starts; at least three rounds are tried.
-            left_s: Seconds after which no new block starts, whatever there is; the run's own end.
-            tried: From how many candidates this one was picked.
+            left_s: Seconds after which no new block starts in any case; the end of the run.
+            tried: How many candidates this one was picked from.
 
         Returns:
-            The raw blocks, and what the timed calls gave away; no blocks where time ended before the first.
+            The raw blocks, and findings from the timed calls; no blocks if time ran out before the first.
         """
         ends = Ends(time.monotonic() + deadline_s, time.monotonic() + left_s)
         blocks: list[Block] = []
@@ -279,7 +279,7 @@ class Bench(Resource):
     def _rounds(
         self, runners: list[BlockRunner], phase: Phase, blocks: list[Block], ends: Ends, tried: int
     ) -> None:
-        """Visit every workload once a round, in random order, until it is settled, over or late."""
+        """Visit every workload once per round, in random order, until the result is settled or time is up."""
         for number in range(1, _ROUNDS[phase] + 1):
             for runner in self._random.sample(runners, len(runners)):
                 repeated = True
@@ -294,7 +294,7 @@ class Bench(Resource):
                 return
 
     def _is_enough(self, number: int, phase: Phase, blocks: list[Block], tried: int) -> bool:
-        """Tell whether the rounds so far say all that the phase asks for."""
+        """Whether the rounds so far are enough for the phase."""
         contract = self.problem.task.contract
         if phase == "confirm":
             return number in CONFIRM_LOOKS and (
@@ -324,14 +324,14 @@ class Bench(Resource):
         return classes_of([w for w in workloads if w.split is Split.CONFIRM], task.split(Split.SEARCH))
 
     def _warm_blocks(self, runners: list[BlockRunner], blocks: list[Block], ends: Ends) -> None:
-        """Time what was confirmed on cold caches with warm ones too: figures beside the decision, never in it."""
+        """Time what was confirmed on cold caches with warm ones too: extra figures, never part of the decision."""
         for runner in runners:
             if runner.cold and runner.workload.name in self._searched and not ends.over:
                 warm = runner.warmed()
-                blocks.extend(warm.block(BESIDE) for _ in range(BESIDE_BLOCKS))
+                blocks.extend(warm.block(WARM) for _ in range(WARM_BLOCKS))
 
     def _is_far(self, blocks: list[Block]) -> bool:
-        """Tell whether every block of a screening is far from the best that was screened on its workload."""
+        """Whether every block of a screening is far from the best result of its workload so far."""
         ratios = _ratios(blocks, self._baselines.names[0])
         return bool(ratios) and all(
             name in self._best and max(found) < _FAR_SHARE * self._best[name]
@@ -344,7 +344,7 @@ class Bench(Resource):
 
 
 def _first_call(variant: VariantWorker, number: int, end: float) -> str:
-    """Make a baseline's first call; return what went wrong, or nothing."""
+    """Make a baseline's first call; return the error, if any."""
     limit_s = max(0.0, min(COMPILE_LIMIT_S, end - time.monotonic()))
     try:
         variant.first_call_us = variant.worker.call([number], deadline_s=limit_s).time_us

@@ -1,4 +1,4 @@
-"""One workload's place in a measurement: its content, its variants, and how a block of them is run."""
+"""Run the blocks of one workload: its content, its variants, and one block at a time."""
 
 import copy
 import secrets
@@ -21,7 +21,7 @@ from ._variants import VariantWorker
 
 Phase = Literal["prescreen", "screen", "measure", "confirm", "warm", "sizes", "refuter"]
 COMPILE_LIMIT_S = 180.0
-"""Seconds of a first call, in which a baseline may compile."""
+"""Timeout in seconds of a first call, in which a baseline may compile."""
 _BLOCK_US = 3000.0
 """Least microseconds of one variant's calls in a block; waking its worker and its reply take 350 to 450 more."""
 _COLD_BLOCK_US = 6000.0
@@ -32,7 +32,7 @@ rounds. The fixed cost of a block then weighs more, equally for all variants, an
 _MOST_CALLS, _MOST_COLD_CALLS, _TRIED_CALLS = 256, 8, 16
 _MOST_OUTPUT_BYTES, _MOST_COLD_BYTES = 64 << 20, 256 << 20
 _MOST_ARGUMENT_BYTES = 16 << 20
-"""Bytes of the arguments of a warm block's calls, so that they stay in the last level."""
+"""Most bytes of the arguments of a warm block's calls, so that they stay in the last-level cache."""
 _SHARED_SHARE = 0.02
 _CALL_LIMIT_S = 20.0
 
@@ -42,7 +42,7 @@ class OutOfTimeError(Exception):
 
 
 class WrongOutputError(Exception):
-    """A timed call gave something else than the baseline."""
+    """A timed call returned something other than the baseline did."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +50,23 @@ class Ends:
     """When a measurement ends, by `time.monotonic`."""
 
     soft: float
-    """No new round starts after it."""
+    """No new round starts after this."""
     hard: float
-    """No new block starts after it."""
+    """No new block starts after this."""
 
     @property
     def left_s(self) -> float:
-        """Seconds until no new block starts."""
+        """Seconds left in which a new block may start."""
         return self.hard - time.monotonic()
 
     @property
     def over(self) -> bool:
-        """Whether no new block starts."""
+        """Whether it is too late for a new block."""
         return self.left_s <= 0
 
 
 class BlockRunner:
-    """What one workload needs to be measured; variants join it one by one, each warmed up."""
+    """Everything to measure one workload; variants are added one by one, each warmed up."""
 
     def __init__(
         self, problem: Problem, workload: Workload, content: Content, allowed: Tolerance, layout: Layout,
@@ -83,11 +83,11 @@ class BlockRunner:
         return self._problem.task.contract
 
     def join(self, variant: VariantWorker, ends: Ends) -> None:
-        """Give the variant a state and a random number of calls on content that is not timed, and take it in.
+        """Give the variant its state, warm it up with a random number of untimed calls, and add it.
 
         Raises:
-            WorkerFailure: it does not run.
-            OutOfTimeError: the time was up before.
+            WorkerFailure: the variant does not run.
+            OutOfTimeError: the time was up first.
         """
         give_state(self._problem, self.workload, [variant])
         for i in range(1 + self._random.randrange(3)):
@@ -101,10 +101,10 @@ class BlockRunner:
         self.variants.append(variant)
 
     def _check(self, variant: VariantWorker, seed: int) -> None:
-        """Hold an answer of a baseline that keeps its weights against the reference's with these weights.
+        """Compare the result of a baseline that keeps its weights with the reference's for these weights.
 
-        The weights are drawn again from their seed, once: in blocks the others have fresh ones, with which it
-        cannot be compared.
+        The weights are drawn again from their seed, once: in blocks the other variants have fresh ones, so it
+        cannot be compared there.
         """
         given = self._content.draw()
         _, fetched = self._visit(variant, [given], 1, fetch=0)
@@ -115,16 +115,16 @@ class BlockRunner:
         variant.checked = True
 
     def warmed(self) -> "BlockRunner":
-        """Return the same place with caches left as they are, calls chosen anew."""
+        """Return a copy that leaves caches warm, with the number of calls chosen again."""
         warm = copy.copy(self)
         warm.cold, warm._calls, warm._noise = False, 1, Noise()
         warm.choose_calls()
         return warm
 
     def choose_calls(self) -> None:
-        """Let a block have as many calls as make the fastest variant's part of it long enough to time.
+        """Choose the calls per block so that the fastest variant's part is long enough to time.
 
-        Every variant makes so many once, that its memory has grown before the first block.
+        Every variant makes that many calls once, so that its memory has grown before the first block.
         """
         if self.contract.mutates:
             return
@@ -138,7 +138,7 @@ class BlockRunner:
                 self._visit(variant, sets, self._calls, fetch=0)
 
     def _call_us(self, variant: VariantWorker, sets: list[list[object]], enough_us: float) -> float:
-        """Return what a call takes, without what every block costs beside its calls if that may matter."""
+        """Return the time of a call, less the fixed cost of a block if that may matter."""
         once, tried = self._shortest_us(variant, sets, 1), min(_TRIED_CALLS, self._most_calls())
         if self.cold or tried == 1 or once > enough_us:
             return once
@@ -148,9 +148,9 @@ class BlockRunner:
         return min(self._visit(variant, sets, calls, fetch=0)[0].time_us for _ in range(2))
 
     def _most_calls(self) -> int:
-        """Return how many calls a block has room for, one at least, each with a set of its own: none is answered twice.
+        """Return how many calls fit in a block, at least one, each with its own inputs so that no call is repeated.
 
-        Cold, the flush has put the sets out of cache; weights, which all calls share, would be warm from the second on.
+        When cold, the flush evicts the inputs; weights, which all calls share, would be warm from the second call on.
         """
         held, shared = bytes_of(self.workload.outputs), bytes_of(self.workload.state)
         given = bytes_of(self.workload.arguments)
@@ -163,11 +163,11 @@ class BlockRunner:
         return max(1, min(_MOST_COLD_CALLS, _MOST_COLD_BYTES // max(1, own)))
 
     def block(self, phase: Phase) -> Block:
-        """Run every variant once on the same fresh bytes and compare what came out.
+        """Run every variant once on the same fresh bytes and compare the outputs.
 
         Raises:
-            WorkerFailure: a variant does not run any more.
-            WrongOutputError: the candidate's output is not the baseline's.
+            WorkerFailure: a variant no longer runs.
+            WrongOutputError: the candidate's output differs from the baseline's.
         """
         give_state(self._problem, self.workload, self.variants)
         sets = self._content.several(self._calls)
@@ -176,7 +176,7 @@ class BlockRunner:
         for variant in order:
             variant.worker.release()
             if variant.kept is not None and not self.cold:
-                # The others' weights were just written, and lie in a cache.
+                # The others' weights were just written, and are in a cache.
                 self._visit(variant, [self._content.draw()], 1, fetch=0)
         replies: dict[str, Reply] = {}
         fetched: dict[str, Fetched] = {}
@@ -207,7 +207,7 @@ class BlockRunner:
         fetch: int,
         limit_s: float = _CALL_LIMIT_S,
     ) -> tuple[Reply, Fetched]:
-        """Bind places, announce the calls, write the content, flush where asked, call, fetch one call's outputs."""
+        """Bind addresses, announce the calls, write the content, flush if required, call, fetch one call's outputs."""
         variant.worker.release()
 
         def fill() -> None:
@@ -216,14 +216,14 @@ class BlockRunner:
                 self._layout.flush_caches()
             settle()
 
-        with one_thread():  # so that there is next to nothing for `settle` to wait for
+        with one_thread():  # so that `settle` hardly has to wait
             numbers = variant.worker.bind_all(self._layout.place(sets), self.workload.outputs)
             asked = [numbers[i % len(numbers)] for i in range(calls)]
             reply = variant.worker.call(asked, deadline_s=limit_s, fill=fill)
         return reply, _handed_over(variant, reply, calls, fetch, limit_s)
 
     def _compare(self, fetched: dict[str, Fetched]) -> None:
-        """Hold the candidate's outputs against those of the first baseline with the same weights."""
+        """Compare the candidate's outputs with those of the first baseline that has the same weights."""
         others = [name for name in fetched if name != CANDIDATE and not keeps_weights(name)]
         if CANDIDATE not in fetched or not others:
             return
@@ -236,7 +236,7 @@ class BlockRunner:
 
 
 def give_state(problem: Problem, workload: Workload, variants: Sequence[VariantWorker]) -> None:
-    """Give every variant the same fresh parameters and buffers; those that keep their first ones are left alone."""
+    """Give every variant the same fresh parameters and buffers; skip those that keep their first ones."""
     seed, taking = secrets.randbits(48), [variant for variant in variants if variant.kept is None]
     state = problem.state(workload, seed) if taking else {}
     for variant in taking:
@@ -244,7 +244,7 @@ def give_state(problem: Problem, workload: Workload, variants: Sequence[VariantW
 
 
 def _handed_over(variant: VariantWorker, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:
-    """Fetch the outputs of one call; of all calls, for their time, where the worker runs on while they are copied."""
+    """Fetch the outputs of one call, or of all, to time them, if the worker keeps running while they are copied."""
     wanted = variant.worker.fetch(reply.first + asked, deadline_s=limit_s)
     if wanted.frozen:
         return wanted

@@ -1,8 +1,8 @@
 """Fresh content for every block, cheaply: windows at secret offsets into random pools.
 
-Covers: independent values (normal, uniform, integers, Bernoulli), which any window keeps; real ones are scaled by
-another factor each time, so that what was learnt of a window is of no use when it comes again.
-Does not cover: structured tensors, which are drawn anew; whole numbers, whose windows come again as they were.
+Covers: independent values (normal, uniform, integers, Bernoulli), which any window preserves; real ones are scaled by
+a new factor each time, so that remembering a window does not help when it returns.
+Does not cover: structured tensors, which are drawn again; integers, whose windows return unchanged.
 """
 
 import secrets
@@ -16,12 +16,12 @@ _FREE = {"normal", "uniform", "integers", "bernoulli"}
 _SCALED, _WIDE = {"normal", "uniform"}, {"float64", "float32", "bfloat16", "float16"}
 _REDRAWN_REGIMES = {"constant", "special", "small-integers"}
 _LEAST_STEP = 1 << 28
-"""A sixteenth of it is what a factor falls short of one by at most."""
+"""A scale factor is less than one by at most a sixteenth of this."""
 _MOST_WINDOWS, _MOST_REDRAWN = 256, 32
 
 
 class Content:
-    """Draws argument lists for one workload; every list holds values that no earlier one held in that order."""
+    """Draws argument lists for one workload; no list repeats the values of an earlier one in the same order."""
 
     def __init__(self, problem: Problem, workload: Workload) -> None:
         self._problem, self._workload = problem, workload
@@ -40,11 +40,11 @@ class Content:
 
     @property
     def most(self) -> int:
-        """How many lists are drawn for one block: few where each is made anew, which takes its time."""
+        """How many lists are drawn for one block: few if each is drawn from scratch, which is slow."""
         return _MOST_REDRAWN if self._redraw else _MOST_WINDOWS
 
     def several(self, count: int) -> list[list[object]]:
-        """Return so many fresh lists."""
+        """Return this many fresh lists."""
         return [self.draw() for _ in range(count)]
 
     def draw(self) -> list[object]:
@@ -60,7 +60,7 @@ class Content:
         return values
 
     def _rescaled(self, i: int, window: torch.Tensor) -> torch.Tensor:
-        """Return a window moved a little towards the end of its range that is nearer to zero; zeros stay."""
+        """Return a window shifted slightly towards the end of its range that is nearer to zero; zeros stay."""
         if i not in self._ends:
             return window
         factor = 1 - secrets.randbelow(1 << 24) / _LEAST_STEP
@@ -68,7 +68,7 @@ class Content:
 
 
 def _nearest_to_zero(values: torch.Tensor) -> float:
-    """Return the end of the range of values that is nearer to zero; zero where it lies within."""
+    """Return the end of the range of values that is nearer to zero; zero if the range contains it."""
     if not values.numel():
         return 0.0
     return max(0.0, float(values.min())) + min(0.0, float(values.max()))

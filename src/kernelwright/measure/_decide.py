@@ -33,12 +33,12 @@ from ._estimate import (
     median_us,
     with_warm,
 )  # fmt: skip
-from ._sequential import BESIDE, CONFIRM_LOOKS, share
+from ._sequential import CONFIRM_LOOKS, WARM, share
 from ._startup import CANDIDATE, start_up
 
 _FUTILE_BLOCKS, _FUTILE_RATIO = 3, 0.75
-"""So many blocks, all at most so fast as this against the baseline, are enough to call a candidate slower where
-no block of the candidate is as fast as the baseline's slowest: load that comes and goes hits both."""
+"""This many blocks, all with at most this ratio to the baseline, are enough to call a candidate slower if
+no block of the candidate is as fast as the baseline's slowest: fluctuating load hits both."""
 
 
 def decide(
@@ -53,17 +53,17 @@ def decide(
     """Decide on one candidate.
 
     `improved` needs an accepted verdict, a lower limit of the ratio above `1 + least_effect` against every
-    baseline, no search workload that is slower, and a confirmation that agrees. Without a confirmation the
-    most that comes out is `inconclusive`.
+    baseline, no slower search workload, and a confirmation that agrees. Without a confirmation the
+    best outcome is `inconclusive`.
 
     Args:
-        timing: The blocks of the search workloads; none where nothing was timed.
-        verdict: What verification found, findings of timed calls included.
+        timing: The blocks of the search workloads; None if nothing was timed.
+        verdict: The verification's findings, including those from timed calls.
         bounds: The least time by workload, as far as known.
-        contract: Least effect and confidence.
-        tried: From how many candidates this one was picked; divides the error (Bonferroni).
-        confirmation: The blocks of fresh workers on the search workloads and on those of the confirm split.
-            A stored timing holds both; its blocks of phase `confirm` are then taken as the confirmation.
+        contract: Smallest effect and confidence.
+        tried: How many candidates this one was picked from; divides the error (Bonferroni).
+        confirmation: The blocks of fresh workers on the search and confirm workloads.
+            A stored timing contains both; its blocks of phase `confirm` are then the confirmation.
     """
     if timing is not None and confirmation is None:
         timing, confirmation = _parted(timing)
@@ -123,13 +123,13 @@ def decide(
 def worth_confirming(
     timing: Timing | None, verdict: Verdict, bounds: Sequence[Bound], contract: Contract, *, tried: int = 1
 ) -> bool:
-    """Tell whether a measurement is one that a confirmation like it would make `improved`."""
+    """Whether a measurement would become `improved` if a confirmation gave the same figures."""
     return decide(timing, verdict, bounds, contract, tried=tried, confirmation=timing).confirmed
 
 
 def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
-    """Part a stored timing into measurement and confirmation."""
-    later = {"confirm", BESIDE}
+    """Split a stored timing into measurement and confirmation."""
+    later = {"confirm", WARM}
     first = tuple(b for b in timing.blocks if b.phase not in later)
     again = tuple(b for b in timing.blocks if b.phase in later)
     if not first or not again:
@@ -138,7 +138,7 @@ def _parted(timing: Timing) -> tuple[Timing, Timing | None]:
 
 
 def settled(blocks: Sequence[Block], contract: Contract, tried: int = 1) -> bool:
-    """Tell whether the blocks so far are enough to be sure, so that measurement may stop."""
+    """Whether the blocks so far are conclusive, so that measurement may stop."""
     timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="")
     by_workload = blocks_of(timing)
     baselines = baselines_of(by_workload)
@@ -176,7 +176,7 @@ def _does_not_carry_over(carried: CarryOver) -> str:
 def confirmed(
     blocks: Sequence[Block], searched: set[str], contract: Contract, classes: Classes | None = None
 ) -> bool:
-    """Tell whether the blocks of a confirmation so far agree, so that it may stop."""
+    """Whether the blocks of a confirmation so far agree, so that it may stop."""
     timing = Timing(variants=(), blocks=tuple(blocks), cache="", device="", classes=dict(classes or {}))
     return _confirm(timing, searched, (), contract, (1 - contract.confidence) / 2)[0]
 
@@ -184,7 +184,7 @@ def confirmed(
 def refuted(
     blocks: Sequence[Block], searched: set[str], contract: Contract, classes: Classes | None = None
 ) -> bool:
-    """Tell whether the blocks of a confirmation so far leave no room for a gain, so that it may stop."""
+    """Whether the blocks of a confirmation so far rule out a gain, so that it may stop."""
     found = blocks_of(Timing(variants=(), blocks=tuple(blocks), cache="", device=""))
     again = {n: b for n, b in found.items() if n in searched}
     new = {n: b for n, b in found.items() if n not in searched}
@@ -196,7 +196,7 @@ def refuted(
 
 
 def _without_timing(timing: Timing | None, verdict: Verdict) -> Decision | None:
-    """Decide where the verdict leaves nothing to weigh."""
+    """Decide if the verdict alone settles it."""
     if verdict.status is VerdictStatus.REJECTED:
         failed = next(f for f in verdict.findings if f.status == "fail")
         return Decision(
@@ -227,7 +227,7 @@ def _possible(block: Block) -> bool:
 
 
 def _reported(by_workload: dict[str, list[Block]], hardest: Estimate, error: float) -> Interval:
-    """Return the interval that was decided on; before the first look, the one of a single look."""
+    """Return the interval used for the decision; before the first look, that of a single look."""
     if math.isfinite(hardest.overall.low):
         return interval(hardest.overall)
     return interval(estimate(by_workload, hardest.baseline, error, error, ()).overall)
@@ -239,7 +239,7 @@ def _weigh(
     by_workload: dict[str, list[Block]],
     contract: Contract,
 ) -> tuple[DecisionStatus, str]:
-    """Weigh the limits against the least effect."""
+    """Compare the limits with the smallest effect."""
     gain = 1 + contract.least_effect
     hardest = min(estimates, key=lambda e: (e.overall.median, e.baseline))
     ratio, name = interval(hardest.overall), hardest.baseline
@@ -264,7 +264,7 @@ def _weigh(
 
 
 def _futile(by_workload: dict[str, list[Block]], baseline: str) -> bool:
-    """Tell whether every one of a few blocks is far slower: not worth more blocks."""
+    """Whether every one of a few blocks is far slower, so that more blocks are a waste."""
     return all(
         len(blocks) >= _FUTILE_BLOCKS
         and all(b.times_us[baseline] < _FUTILE_RATIO * b.times_us[CANDIDATE] for b in blocks)
@@ -280,7 +280,7 @@ def _confirm(
     contract: Contract,
     error: float,
 ) -> tuple[bool, str, CarryOver]:
-    """Ask the confirmation whether it agrees; return that, a doubt, and what its confirm workloads say."""
+    """Check whether the confirmation agrees; return that, a remark, and whether the gain carries over."""
     blocks = blocks_of(confirmation) if confirmation else {}
     if confirmation is None or not blocks:
         return False, "faster, not yet confirmed in a fresh process", CarryOver()
@@ -300,7 +300,7 @@ def _confirm(
 
 
 def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
-    """Raise the alarm where the candidate's median is below what the device can do."""
+    """Flag a candidate whose median is below the device's bound."""
     blocks = blocks_of(timing)
     least = {b.workload: b.time_us * (1 - b.slack) for b in bounds}
     fast = any(median_us(b, CANDIDATE) < least.get(name, 0.0) for name, b in blocks.items())
@@ -308,7 +308,7 @@ def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
 
 
 def _bound_us(names: dict[str, list[Block]], bounds: Sequence[Bound]) -> float:
-    """Return the geometric mean of the bounds, or 0 where one is missing."""
+    """Return the geometric mean of the bounds, or 0 if one is missing."""
     least = {b.workload: b.time_us for b in bounds}
     known = [least.get(name, 0.0) for name in names]
     return geometric_mean(known) if all(t > 0 for t in known) else 0.0

@@ -1,7 +1,7 @@
-"""Blocks → how many times as fast a candidate is as a baseline, with limits, by workload and over all of them.
+"""Blocks → speedup over a baseline with confidence limits, by workload and over all workloads.
 
-Covers: rounds of several workloads as one unit; a baseline that is fastest on one workload and not on another.
-Does not cover: what follows from it; `_decide` does.
+Covers: rounds of several workloads as one unit; baselines that are fastest on some workloads only.
+Does not cover: the decision; that is `_decide`.
 """
 
 import math
@@ -11,13 +11,13 @@ from statistics import median
 
 from ..records import Block, Bound, Interval, Timing, WorkloadDecision
 from ._interval import Limits, limits
-from ._sequential import BESIDE, REFUTER
+from ._sequential import REFUTER, WARM
 from ._startup import CANDIDATE
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One baseline against the candidate, over all workloads of a timing."""
+    """The candidate against one baseline, over all workloads of a timing."""
 
     baseline: str
     overall: Limits
@@ -25,22 +25,22 @@ class Estimate:
     workloads: tuple[WorkloadDecision, ...]
 
 
-def blocks_of(timing: Timing, *, beside: bool = False, refuter: bool = False) -> dict[str, list[Block]]:
+def blocks_of(timing: Timing, *, warm: bool = False, refuter: bool = False) -> dict[str, list[Block]]:
     """Return the blocks that count, by workload, in the order measured.
 
-    Or those with warm caches `beside` them, or those on the workload that refused an earlier candidate.
+    Or the extra ones with warm caches, or those on the workload that refused an earlier candidate.
     """
     found: dict[str, list[Block]] = {}
     for block in timing.blocks:
-        apart = beside == (block.phase == BESIDE) and refuter == (block.phase == REFUTER)
-        if not block.repeated and CANDIDATE in block.times_us and apart:
+        asked = warm == (block.phase == WARM) and refuter == (block.phase == REFUTER)
+        if not block.repeated and CANDIDATE in block.times_us and asked:
             found.setdefault(block.workload, []).append(block)
     return found
 
 
 def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tuple[WorkloadDecision, ...]:
-    """Add the ratios with warm caches to what was decided on cold ones."""
-    warm = blocks_of(timing, beside=True) if timing else {}
+    """Add the warm-cache ratios to a decision on cold caches."""
+    warm = blocks_of(timing, warm=True) if timing else {}
     ratios = {
         w.workload: median(_log_ratios(warm[w.workload], w.baseline))
         for w in decided
@@ -53,7 +53,7 @@ def with_warm(decided: Sequence[WorkloadDecision], timing: Timing | None) -> tup
 
 
 def baselines_of(by_workload: dict[str, list[Block]]) -> list[str]:
-    """Name the variants beside the candidate that ran in every block that counts."""
+    """Name the variants, other than the candidate, that ran in every block that counts."""
     variants = [set(b.times_us) for blocks in by_workload.values() for b in blocks]
     return sorted(set.intersection(*variants) - {CANDIDATE}) if variants else []
 
@@ -65,7 +65,7 @@ def estimate(
     level_high: float,
     bounds: Sequence[Bound],
 ) -> Estimate:
-    """Estimate the ratio workload by workload and over all of them, round by round."""
+    """Estimate the ratio for each workload, and over all of them by rounds."""
     ratios = {name: _log_ratios(blocks, baseline) for name, blocks in by_workload.items()}
     rounds = min(len(r) for r in ratios.values())
     means = [sum(r[i] for r in ratios.values()) / len(ratios) for i in range(rounds)]
@@ -97,7 +97,7 @@ def median_us(blocks: Sequence[Block], variant: str) -> float:
 
 
 def against_the_fastest(estimates: Sequence[Estimate]) -> tuple[WorkloadDecision, ...]:
-    """Take each workload against the baseline that is fastest on it."""
+    """Compare each workload with its fastest baseline."""
     columns = zip(*(e.workloads for e in estimates), strict=True)
     return tuple(min(column, key=lambda w: (w.speedup.median, w.baseline)) for column in columns)
 

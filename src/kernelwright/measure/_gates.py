@@ -1,8 +1,8 @@
-"""What raw blocks give away about honesty. Pure functions over a `Timing`.
+"""Detect cheating in raw blocks. Pure functions over a `Timing`.
 
-Covers: work put off until the outputs are asked for, CPU time or a GPU's time that does not fit the wall clock, a late
+Covers: work deferred until the outputs are fetched, CPU or GPU time that does not match the wall clock, a late
 first answer.
-Does not cover: work put off until after the outputs were handed over; the process audit sees that.
+Does not cover: work deferred until after the outputs were fetched; the process audit detects that.
 """
 
 import math
@@ -11,23 +11,23 @@ from statistics import median
 
 from ..records import Block, CheckStatus, Contract, Finding, Timing
 from ._interval import limits
-from ._sequential import BESIDE
+from ._sequential import WARM
 from ._startup import CANDIDATE, in_time
 
 _SHOWN = 0.5
-"""Share of the gain that must also be there in call and fetch together."""
+"""Share of the gain that must remain when call and fetch are added."""
 _NOTABLE = 1.05
-"""Ratio below which there is no gain that could have been put off."""
+"""Ratio below which there is no gain that deferred work could explain."""
 _LEVEL = 0.005
 Spent = Mapping[str, tuple[float, float]]
 """Microseconds of a block's calls and of fetching their outputs, by variant."""
 _CPU_SLACK = 1.25
 _READABLE_US = 10_000.0
-"""CPU time below which nothing is made of it: some systems count it in ticks."""
+"""CPU time too short to judge: some systems count it in ticks."""
 _HANDSHAKE_US, _CLOCK_SLACK = 2_000.0, 0.25
-"""What may lie between the GPU's clock and the judge's: the word to go and the reply."""
+"""Allowed difference between the GPU's clock and the judge's: request and reply."""
 _REQUEST_US = 250.0
-"""CPU time a block that a worker may use around its calls: until it stands still, tens of microseconds a thread."""
+"""CPU time per block that a worker may use around its calls: tens of microseconds per thread until it is idle."""
 
 
 def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
@@ -36,17 +36,17 @@ def gates(timing: Timing, cores: int, contract: Contract) -> list[Finding]:
     Args:
         timing: Raw blocks.
         cores: Cores that a worker may use.
-        contract: How long the first answer may take.
+        contract: Limits the time to the first answer.
     """
     blocks = [b for b in timing.blocks if not b.repeated and CANDIDATE in b.times_us]
     by_workload: dict[tuple[str, bool], list[Block]] = {}
     for block in blocks:
-        by_workload.setdefault((block.workload, block.phase == BESIDE), []).append(block)
+        by_workload.setdefault((block.workload, block.phase == WARM), []).append(block)
     return [_deferred(by_workload), _clocks(blocks, cores), in_time(timing, contract)]
 
 
 def _deferred(by_workload: Mapping[tuple[str, bool], Sequence[Block]]) -> Finding:
-    """Hold the gain in call time against the gain in call and fetch together, by either clock."""
+    """Compare the gain in call time with the gain in call and fetch together, by either clock."""
     check = "deferred-work"
     for (workload, _), blocks in by_workload.items():
         for variant in sorted(set(blocks[0].times_us) - {CANDIDATE}):
@@ -71,13 +71,13 @@ def _wall_us(block: Block) -> Spent:
 
 
 def _processor_us(block: Block) -> Spent:
-    """Return CPU time, which a busy machine does not stretch: there the wall clock shows no gain, nor its loss."""
+    """Return CPU time, which load does not stretch: on a busy machine the wall clock shows neither gain nor loss."""
     known = block.cpu_us.keys() & block.fetch_cpu_us.keys()
     return {variant: (block.cpu_us[variant] * block.calls, block.fetch_cpu_us[variant]) for variant in known}
 
 
 def _put_off(blocks: Sequence[Spent], variant: str) -> bool:
-    """Tell whether the candidate is surely faster in the call and surely gives half of that back later."""
+    """Whether the candidate is certainly faster in the call and certainly loses half of that in the fetch."""
     if not all(min(b.get(name, (0.0, 0.0))) > 0 for b in blocks for name in (variant, CANDIDATE)):
         return False
     called = [math.log(b[variant][0] / b[CANDIDATE][0]) for b in blocks]
@@ -92,7 +92,7 @@ def _put_off(blocks: Sequence[Spent], variant: str) -> bool:
 
 
 def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
-    """Compare the CPU time of the worker with what the wall clock leaves room for."""
+    """Compare the worker's CPU time with what the wall clock allows."""
     check = "two-clocks"
     apart = _apart(blocks)
     if apart:
@@ -114,7 +114,7 @@ def _clocks(blocks: Sequence[Block], cores: int) -> Finding:
 
 
 def _apart(blocks: Sequence[Block]) -> str:
-    """Say how the GPU's clock and the judge's differ, where they do: both span the same calls."""
+    """Report a difference between the GPU's clock and the judge's: both span the same calls."""
     known = [
         (b.times_us[CANDIDATE], b.device_us[CANDIDATE], b.calls) for b in blocks if CANDIDATE in b.device_us
     ]

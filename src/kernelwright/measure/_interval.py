@@ -1,8 +1,8 @@
 """Exact confidence limits of a paired ratio, from as few as six blocks.
 
 The estimate is the pseudo-median (Hodges and Lehmann 1963) of paired log ratios, its limits are those of the
-signed-rank test (Wilcoxon 1945), exact for any noise that treats the two variants of a block alike, which their
-random order sees to. No resampling, so the same blocks give the same limits to the last digit, at any level.
+signed-rank test (Wilcoxon 1945), exact for any noise that treats the two variants of a block alike, which the
+random order ensures. No resampling, so the same blocks give the same limits to the last digit, at any level.
 Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, sections 3.1 to 3.3.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _EXACT = 256
-"""Blocks up to which the null distribution is counted; beyond, its normal approximation serves."""
+"""Blocks up to which the null distribution is enumerated; above, its normal approximation is used."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Limits:
 
     median: float
     low: float
-    """Lower limit at its level; minus infinity where there are too few values for that level."""
+    """Lower limit at its level; minus infinity if there are too few values for that level."""
     high: float
-    """Upper limit at its level; infinity where there are too few values for that level."""
+    """Upper limit at its level; infinity if there are too few values for that level."""
     least: float
     """The smallest value seen."""
     most: float
@@ -34,12 +34,12 @@ class Limits:
 
 
 def limits(log_ratios: Sequence[float], *, level_low: float, level_high: float) -> Limits:
-    """Estimate the centre of paired log ratios with its limits.
+    """Estimate the centre of paired log ratios with confidence limits.
 
     Args:
-        log_ratios: One value a block, independent, at least one.
-        level_low: Probability allowed that the centre lies below `low`.
-        level_high: Probability allowed that the centre lies above `high`.
+        log_ratios: One value per block, independent, at least one.
+        level_low: Probability allowed that the centre is below `low`.
+        level_high: Probability allowed that the centre is above `high`.
 
     Example:
         >>> found = limits([0.10, 0.12, 0.09, 0.11, 0.13, 0.10], level_low=0.025, level_high=0.025)
@@ -62,14 +62,14 @@ def limits(log_ratios: Sequence[float], *, level_low: float, level_high: float) 
 
 
 def _walsh_averages(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sorted averages of every pair, each value with itself included."""
+    """Return the sorted averages of all pairs, including each value with itself (Walsh averages)."""
     i, j = np.triu_indices(len(values))
     return np.sort((values[i] + values[j]) / 2)
 
 
 @functools.cache
 def _rank(n: int, level: float) -> int:
-    """Return the largest rank whose Walsh average is a limit at the level; 0 where there is none.
+    """Return the largest rank whose Walsh average is a limit at the level; 0 if there is none.
 
     Example:
         >>> _rank(6, 0.05), _rank(5, 0.025)

@@ -1,8 +1,8 @@
-"""Where the bytes of timed calls lie: fresh addresses for every block, the same bytes for every variant.
+"""Place the bytes of timed calls in memory: fresh addresses for every block, the same bytes for every variant.
 
-Covers: addresses that differ from block to block, inputs that are not there before the calls are announced and
-are written again for each variant, caches emptied where asked.
-Does not cover: physical pages, which the system chooses.
+Covers: addresses that differ from block to block, inputs that are not available before the calls are announced and
+are written again for each variant, caches flushed if required.
+Does not cover: physical pages, which the operating system chooses.
 """
 
 import math
@@ -18,11 +18,11 @@ from ..sandbox import Argument, Pool, Slot
 
 _ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
 _MOST_SKEW = 64
-"""Cache lines by which a tensor's address is moved."""
+"""Cache lines by which a tensor's address is shifted."""
 
 
 class Layout:
-    """The arena that the variants of a block share, and what lies in it now."""
+    """The arena that the variants of a block share, and its current contents."""
 
     def __init__(self, pool: Pool, device: Device, random: Random) -> None:
         self._pool, self._device, self._random = pool, device, random
@@ -32,9 +32,9 @@ class Layout:
         self._flush: torch.Tensor | None = None
 
     def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
-        """Return the sets as arguments to bind, at new places if they are new; all zero until `fill`.
+        """Return the inputs as arguments to bind, at new addresses if they are new; all zero until `fill`.
 
-        On a GPU, where binding copies to the device, the content is there at once.
+        On a GPU, where binding copies to the device, the content is there immediately.
         """
         if self._sets is not sets:
             self._lay_out(sets)
@@ -46,12 +46,12 @@ class Layout:
         return self._bound
 
     def fill(self) -> None:
-        """Write the content of the sets last placed."""
+        """Write the content of the inputs placed last."""
         for slot, value in () if self._on_gpu else self._slots():
             self._arena.refill(slot, value)
 
     def flush_caches(self) -> None:
-        """Read twice the last level: neither inputs nor code's data stay cached, nor a line to be written back."""
+        """Read twice the size of the last-level cache: evicts inputs, the code's data and dirty lines."""
         if self._flush is None:
             count = max(1, 2 * self._device.last_level_bytes // 4)
             self._flush = torch.ones(count, device=self._device.torch_device)

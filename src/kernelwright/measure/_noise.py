@@ -1,13 +1,13 @@
-"""Notice disturbed blocks, whichever variant the disturbance hit.
+"""Detect disturbed blocks, whichever variant the disturbance hit.
 
-Covers: a variant far above its own median, judged the same for every variant, so that no variant gains by it.
-Does not cover: a variant that is slow more often than one time in five; its blocks are then kept as they are.
+Covers: a variant far above its own median, by the same rule for every variant, so that none is favoured.
+Does not cover: a variant that is slow more often than one time in five; its blocks are then kept.
 """
 
 from statistics import median
 
 _LEAST = 5
-"""Blocks before anything is called disturbed."""
+"""Blocks before any is called disturbed."""
 _FACTOR = 2.0
 _SHARE = 0.2
 """Share of the blocks that may be repeated."""
@@ -22,7 +22,7 @@ class Noise:
         self._seen = 0
 
     def disturbed(self, times_us: dict[str, float]) -> bool:
-        """Tell whether a block should be repeated, and remember its times where it should not."""
+        """Whether a block should be repeated; if not, remember its times."""
         self._seen += 1
         if self._repeated < _SHARE * self._seen and any(
             self._far(variant, t) for variant, t in times_us.items()

@@ -1,7 +1,7 @@
 """Compare the outputs of timed calls with the baseline's on the same bytes.
 
-Covers: stale, cached, skipped, truncated and downcast work in the very calls that are timed.
-Does not cover: fine differences, and what random outputs look like; verification holds candidates to the float64 truth.
+Covers: stale, cached, skipped, truncated and downcast work in the calls that are timed.
+Does not cover: fine differences, and the distribution of random outputs; verification compares with the oracle.
 """
 
 import functools
@@ -15,34 +15,34 @@ from ..records import Contract, Workload
 from ..tasks import Problem, Rounding
 
 _JUMPY = 0.01
-"""Share of the elements that may differ where the native op itself jumps, and of integer elements (ties)."""
+"""Share of the elements that may differ if the native op itself is discontinuous, and of integer elements (ties)."""
 _ROW = 16
 _FAINT = 1 / 4
-"""Share of the whole output's size that a row has at least: what relu leaves of one is no measure of its error."""
+"""Smallest scale of a row, as a share of the output's: what relu leaves of a row is no measure of its error."""
 _ENERGIES, _MANY = 4.0, 1 << 10
-"""How far apart the energies of random outputs of at least so many elements may be."""
+"""How far apart the energies of random outputs with at least this many elements may be."""
 _CHUNK = 1 << 14
-"""Elements compared at a time: below what torch splits over threads, which costs more than it saves."""
+"""Elements compared at a time: few enough that torch does not use threads, which would cost more than they save."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far apart two right outputs of a workload may be, relative to their size and their row's."""
+    """How far apart two correct outputs of a workload may be, relative to the element's size and its row's."""
 
     relative: tuple[float, ...]
-    """One for each output."""
+    """One per output."""
     jumpy: bool
-    """Whether the native op is beyond the contract's cap somewhere."""
+    """Whether the native op exceeds the contract's cap anywhere."""
     stochastic: bool = False
-    """Whether the outputs are random, so that no element of two right outputs need be alike."""
+    """Whether the outputs are random, so that two correct outputs need not agree in any element."""
     closer: "Callable[[], Tolerance] | None" = field(default=None, compare=False)
-    """Works out, once, what outputs are held to that differ: the native op may be near the truth by luck."""
+    """Works out the tolerance for outputs that differ, once: the native op may be close to the oracle by luck."""
 
 
 def tolerance(problem: Problem, workload: Workload, seed: int) -> Tolerance:
-    """Measure the native op's own error on one draw and allow candidate and baseline twice their share.
+    """Measure the native op's own error on one draw and allow twice that between candidate and baseline.
 
-    Who differs by more is held to the error of a fair evaluation whose steps are each rounded, if that is larger.
+    A larger difference is compared with the error of an evaluation that rounds each step, if that is larger.
     """
     contract = problem.task.contract
     if contract.stochastic:
@@ -62,7 +62,7 @@ def tolerance(problem: Problem, workload: Workload, seed: int) -> Tolerance:
 def _closer(
     problem: Problem, workload: Workload, seed: int, plain: Tolerance, dtypes: Sequence[torch.dtype]
 ) -> Tolerance:
-    """Allow twice the share of an evaluation with rounded steps, where that is more than the native op's own."""
+    """Allow twice the error of an evaluation with rounded steps, if that exceeds the native op's own."""
     inputs, state = problem.inputs(workload, seed), problem.state(workload, seed)
     floats = [d for d in dtypes if d.is_floating_point]
     eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
@@ -76,7 +76,7 @@ def _closer(
 def _share(
     contract: Contract, output: torch.Tensor, truth: torch.Tensor, dtype: torch.dtype
 ) -> tuple[float, bool]:
-    """Return what an output's error allows others of its dtype, and whether it is beyond the cap somewhere."""
+    """Return the tolerance that an output's error implies for its dtype, and whether it exceeds the cap anywhere."""
     if not dtype.is_floating_point or not output.numel():
         return 0.0, False
     eps = torch.finfo(dtype).eps
@@ -87,7 +87,7 @@ def _share(
 
 
 def difference(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], allowed: Tolerance) -> str:
-    """Say how the outputs differ from what the baseline gave on the same bytes; empty where they agree."""
+    """Describe how the outputs differ from the baseline's on the same bytes; empty if they agree."""
     found = _difference(outputs, expected, allowed)
     return _difference(outputs, expected, allowed.closer()) if found and allowed.closer else found
 
@@ -110,9 +110,9 @@ def _difference(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor
 
 
 def _unlike(got: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """Tell whether two random outputs differ grossly in size: one all zero, or energies apart by `_ENERGIES`.
+    """Whether two random outputs differ grossly in scale: one all zero, or energies apart by `_ENERGIES`.
 
-    Few independent draws may make up an output, a whole channel dropped at a time: finer is for verification,
+    An output may consist of few independent draws, such as whole dropped channels: verification tests finer,
     which compares many calls.
     """
     a, b = (float(t.double().nan_to_num(0.0, 0.0, 0.0).norm()) ** 2 for t in (got, wanted))
@@ -120,7 +120,7 @@ def _unlike(got: torch.Tensor, wanted: torch.Tensor) -> bool:
 
 
 def _wrong(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> int:
-    """Count the elements further apart than allowed, a cache-sized chunk at a time."""
+    """Count the elements that differ by more than allowed, in cache-sized chunks."""
     if not wanted.is_floating_point():
         return int((got != wanted).sum())
     columns = wanted.shape[-1] if wanted.ndim >= 2 and wanted.shape[-1] >= _ROW else max(1, wanted.numel())
@@ -139,9 +139,9 @@ def _apart(got: torch.Tensor, wanted: torch.Tensor, relative: float, least: floa
 
 
 def _near(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> bool:
-    """Tell, in few passes, whether all elements of a chunk are within the rows' part of what is allowed.
+    """Whether all elements of a chunk are within the row term of the tolerance, in few passes.
 
-    A no, and any NaN, only means that a closer look is needed.
+    False, and any NaN, only means that the full comparison is needed.
     """
     if torch.equal(got, wanted):
         return True
@@ -156,13 +156,13 @@ def _near(got: torch.Tensor, wanted: torch.Tensor, relative: float) -> bool:
 
 
 def _least(x: torch.Tensor) -> float:
-    """Return the least size of a row of an output."""
+    """Return the smallest scale of a row of an output."""
     finite = x.double().nan_to_num(0.0, 0.0, 0.0)
     return _FAINT * float(finite.norm()) / math.sqrt(max(1, x.numel()))
 
 
 def _scale(x: torch.Tensor, least: float) -> torch.Tensor:
-    """Return what differences are relative to: an element's size and its row's, at least the least."""
+    """Return the scale for differences: an element's size and its row's, but at least the minimum."""
     finite = x.nan_to_num(0.0, 0.0, 0.0)
     rows = finite.ndim >= 2 and finite.shape[-1] >= _ROW
     square = finite.square()

@@ -1,7 +1,7 @@
-"""What comes before the first answer: loading, `prepare` and the first call. Pure functions over a `Timing`.
+"""Start-up time: loading, `prepare` and the first call. Pure functions over a `Timing`.
 
-Covers: candidate against baseline, in fresh processes that have imported torch; calls after which the gain pays for it.
-Does not cover: building, which is done once and kept.
+Covers: candidate against baseline, in fresh processes that have imported torch; the break-even number of calls.
+Does not cover: building, which is done once and cached.
 """
 
 import math
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from ..records import CheckStatus, Contract, Finding, StartUp, Timing, Variant
 
 CANDIDATE = "candidate"
-"""Name of the variant that is judged."""
+"""Name of the variant being judged."""
 
 
 def start_up(variants: Sequence[Variant], baseline: str, gain_us: float) -> StartUp | None:
-    """Compare the slowest start of the candidate with that of a baseline; none where either was not seen.
+    """Compare the slowest start of the candidate with that of a baseline; None if either was not measured.
 
     Args:
         variants: The variants of a measurement.
         baseline: Name of the variant to compare with.
-        gain_us: Microseconds that the candidate saves in a call; not above 0 where it saves none.
+        gain_us: Microseconds that the candidate saves per call; 0 or less if it saves none.
 
     Example:
         >>> slow = Variant(name="candidate", content="", symbol="", worker=1, load_us=900.0)

@@ -1,4 +1,4 @@
-"""The variants: a fresh worker for the candidate, warm ones for the baselines."""
+"""Workers of the variants: fresh ones for the candidate, warm ones for the baselines."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,19 +19,19 @@ _MOST_WARM = 16
 
 
 class VariantWorker:
-    """One variant on one workload: its worker and the proof of what it holds."""
+    """One variant on one workload: its worker, and evidence of what it loaded."""
 
     def __init__(self, name: str, worker: Worker) -> None:
         self.name, self.worker = name, worker
         self.first_call_us = 0.0
         self.kept: int | None = None
-        """The seed of the weights that a baseline was given for good; none before, and for all other variants."""
+        """The seed of the weights that a baseline keeps; None before it has them, and for all other variants."""
         self.checked = False
-        """Whether the judge has seen that it answers with the weights that it keeps."""
+        """Whether the judge has verified that it uses the weights that it keeps."""
         self._prepared_us: list[float] = []
 
     def take(self, state: Mapping[str, Tensor], seed: int) -> None:
-        """Take parameters and buffers, drawn with the seed, and pack them, outside of every timed call."""
+        """Take parameters and buffers, drawn with the seed, and pack them, outside the timed calls."""
         if keeps_weights(self.name):
             self.kept = seed
         if state:
@@ -39,7 +39,7 @@ class VariantWorker:
             self._prepared_us.append(self.worker.prepare())
 
     def record(self) -> Variant:
-        """Return the proof of what ran."""
+        """Return the evidence of what ran."""
         loaded = self.worker.loaded
         return Variant(
             name=self.name,
@@ -53,18 +53,18 @@ class VariantWorker:
 
 
 class Baselines:
-    """Baseline workers, warm across candidates; the least recently used goes first."""
+    """Baseline workers, kept warm across candidates; the least recently used is evicted first."""
 
     def __init__(self, problem: Problem, pool: Pool, names: tuple[str, ...]) -> None:
         self._problem, self._pool = problem, pool
         self._warm: dict[tuple[str, str], VariantWorker] = {}
         self.names = tuple(sorted(names, key=keeps_weights))
-        """All that were asked for, the one that every screening has first, those that keep their weights last."""
+        """All requested baselines: first the one that every screening uses, last those that keep their weights."""
         self.notes: dict[tuple[str, str], str] = {}
-        """Why a baseline is absent, by its name and the workload's."""
+        """Why a baseline is missing, by its name and the workload's."""
 
     def missing(self, workload: Workload, only: str | None = None) -> list[str]:
-        """Name those that do not run on the workload and are not known to fail."""
+        """Name those that are not running on the workload and are not known to fail."""
         return [
             name
             for name in self.names
@@ -74,37 +74,37 @@ class Baselines:
         ]
 
     def started(self, workload: Workload, end: float, only: str | None = None) -> list[VariantWorker]:
-        """Start those that are missing, as far as time goes, and return them; none was called yet."""
+        """Start the missing ones, as far as time permits, and return them; none has been called yet."""
         found = [self._start(name, workload, end) for name in self.missing(workload, only)]
         return [variant for variant in found if variant is not None]
 
     def make_room(self, workloads: Sequence[Workload]) -> None:
-        """End those that were not used for longest, but none of these workloads'."""
+        """Stop the least recently used, except those of these workloads."""
         used = {w.name for w in workloads}
         idle = [key for key in self._warm if key[1] not in used]
         for name, workload in idle[: max(0, len(self._warm) - _MOST_WARM)]:
             self._warm.pop((name, workload)).worker.kill()
 
     def of(self, workload: Workload, only: str | None = None) -> list[VariantWorker]:
-        """Return those that run on the workload."""
+        """Return those running on the workload."""
         keys = [(name, workload.name) for name in self.names if only in {None, name}]
         for key in filter(self._is_warm, keys):
             self._warm[key] = self._warm.pop(key)
         return [self._warm[key] for key in keys if self._is_warm(key)]
 
     def drop(self, workload: Workload, name: str) -> None:
-        """End one worker, so that the next use gets a fresh process."""
+        """Stop one worker, so that the next use gets a fresh process."""
         held = self._warm.pop((name, workload.name), None)
         if held is not None:
             held.worker.kill()
 
     def give_up(self, workload: Workload, name: str, why: str) -> None:
-        """Note that a baseline does not work on a workload."""
+        """Record that a baseline does not work on a workload."""
         self.drop(workload, name)
         self.notes[name, workload.name] = why
 
     def close(self) -> None:
-        """End every worker."""
+        """Stop every worker."""
         for held in self._warm.values():
             held.worker.kill()
         self._warm.clear()
@@ -141,7 +141,7 @@ class Baselines:
 def candidate_variants(
     problem: Problem, pool: Pool, candidate: Candidate, build: Build
 ) -> Iterator["CandidateVariants"]:
-    """Hold the candidate's workers for one measurement; fresh ones each time."""
+    """The candidate's workers for one measurement; fresh ones each time."""
     variants = CandidateVariants(problem, pool, candidate, build)
     try:
         yield variants
@@ -150,14 +150,14 @@ def candidate_variants(
 
 
 class CandidateVariants:
-    """The candidate's workers: one for each set of constructor arguments."""
+    """The candidate's workers: one per set of constructor arguments."""
 
     def __init__(self, problem: Problem, pool: Pool, candidate: Candidate, build: Build) -> None:
         self._problem, self._pool, self._candidate, self._build = problem, pool, candidate, build
         self._held: dict[str, VariantWorker] = {}
 
     def of(self, workload: Workload, deadline_s: float) -> VariantWorker:
-        """Return the candidate's variant; raises `WorkerFailure` where it does not load."""
+        """Return the candidate's variant; raises `WorkerFailure` if it does not load."""
         payload = Payload.of(
             self._problem.task, workload, self._candidate, self._build,
             init=self._problem.init_arguments, device=self._pool.device,
@@ -168,6 +168,6 @@ class CandidateVariants:
         return self._held[key]
 
     def close(self) -> None:
-        """End every worker."""
+        """Stop every worker."""
         for held in self._held.values():
             held.worker.kill()

@@ -1,6 +1,6 @@
-"""Problem → Profile: where the time of the reference goes, and what is worth changing.
+"""Problem → Profile: where the reference spends its time, and what is worth optimising.
 
-Candidate → Counters: what profilers count while a candidate runs, where there are any.
+Candidate → Counters: what available profilers measure while a candidate runs.
 """
 
 from ._count import Counting

@@ -1,4 +1,4 @@
-"""Candidate → Counters: by every profiler that is here, each failure told once."""
+"""Candidate → Counters: by every available profiler, each failure reported once."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ _ARENA_BYTES = 1 << 12
 
 
 class Counting:
-    """Opened once for a problem; a context manager.
+    """Opened once per problem; a context manager.
 
-    Covers: a run of its own for each count, in a worker closed in as for verification; a tool that hangs, fails or
-    says nothing costs its counters, never more, and is not asked again.
-    Does not cover: other workloads than the first that is searched; a quiet machine (hold the device's lock).
+    Covers: a separate run for each profiler, in a worker sandboxed as for verification; a tool that hangs, fails or
+    returns nothing only loses its counters, and is not used again.
+    Does not cover: workloads other than the first search workload; a quiet machine (hold the device's lock).
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Counting:
         Args:
             problem: What is computed.
             device: Where.
-            profilers: Those that count on the device here are used.
-            note: Told why there are no counters of a profiler, once.
+            profilers: Those available for the device are used.
+            note: Receives, once per profiler, why it has no counters.
         """
         self._problem, self._device, self._note = problem, device, note
         self._settings = Settings.from_environment()
@@ -59,7 +59,7 @@ class Counting:
     def __call__(
         self, candidate: Candidate, build: Build, *, deadline_s: float = _LIMIT_S
     ) -> tuple[Counters, ...]:
-        """Return what is counted of a candidate on the first search workload; nothing where that is not to be had."""
+        """Return the counters of a candidate on the first search workload; empty if there are none."""
         found = []
         for profiler in list(self._profilers):
             trial = self._trial(candidate, build, min(deadline_s, _LIMIT_S))

@@ -1,4 +1,4 @@
-"""Operators' own times, by a clock around each one that torch dispatches."""
+"""Self times of operators, by timing each one that torch dispatches."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
-    """Adds up each operator's time, the device waited for before and after."""
+    """Sums each operator's time, synchronising the device before and after."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped
@@ -32,9 +32,9 @@ class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
 def operator_times(
     call: Callable[[], None], wait: Callable[[], None], rounds: int
 ) -> list[tuple[str, float, float]]:
-    """Return name, calls and own microseconds of each operator in one call, averaged over some.
+    """Return name, calls and self time in microseconds of each operator in one call, averaged over several.
 
-    Operators are those that reach a device's kernels: one made of others shows as its parts.
+    Operators are those that reach a device's kernels: a composite one appears as its parts.
     """
     with _Clock(wait) as clock:
         for _ in range(rounds):

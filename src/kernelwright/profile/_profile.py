@@ -1,4 +1,4 @@
-"""Time the reference whole, by operator and by submodule."""
+"""Time the whole reference, and break it down by operator and by submodule."""
 
 import statistics
 import time
@@ -17,11 +17,11 @@ from ._submodules import submodule_times
 _SEED = 0
 _MOST_CALLS = 200
 _ROUNDS = 5
-"""Calls behind the shares, as far as the time goes."""
+"""Calls used for the shares, as far as time permits."""
 
 
 class Share(Record):
-    """What a part of the reference takes in one run of it."""
+    """The time of one part of the reference in one run."""
 
     name: str
     """Name of the part."""
@@ -39,7 +39,7 @@ class Share(Record):
 
 
 class OpShare(Share):
-    """One operator's own time, with the clock around it and calls of it by others included; shares add up to 1.
+    """One operator's self time, including the timer's overhead and calls by other operators; shares add up to 1.
 
     It is named as in torch, such as `aten::mul`.
     """
@@ -56,11 +56,11 @@ class SubmoduleShare(Share):
 
 
 class Profile(Record):
-    """Where the time of one workload goes in eager torch.
+    """Where eager torch spends its time on one workload.
 
-    Covers: wall time without any tool; operators' own shares, one at a time; submodules.
-    Does not cover: why an operator is slow (the bound says how fast it could be); overlap of operators on
-    a GPU; shares of operators below some ten microseconds, which the clock's own cost inflates.
+    Covers: wall time without any tool; self time of operators, one at a time; submodules.
+    Does not cover: why an operator is slow (see the bound for how fast it could be); overlap of operators on
+    a GPU; shares of operators below some ten microseconds, which the timer's overhead inflates.
     """
 
     task: str
@@ -70,7 +70,7 @@ class Profile(Record):
     device: str
     """Fingerprint of the device."""
     time_us: float
-    """Median microseconds of a call, with no clock around its operators."""
+    """Median microseconds of a call, without timing its operators."""
     calls: int
     """Calls behind the median."""
     operators: tuple[OpShare, ...]
@@ -83,7 +83,7 @@ def profile(problem: Problem, workload: Workload, device: Device, *, seconds: fl
     """Profile the reference on one workload.
 
     Args:
-        problem: the task, live.
+        problem: the loaded task.
         workload: what to run.
         device: where to run it.
         seconds: about how long to time for; the profiled calls come on top, once as long each. A call that takes
@@ -149,4 +149,4 @@ def _submodules(
 
 
 def _nothing() -> None:
-    """Wait for nothing: the CPU is done when the call returns."""
+    """Do nothing: the CPU is done when the call returns."""

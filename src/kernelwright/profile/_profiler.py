@@ -1,4 +1,4 @@
-"""What a profiler must do, and the run of a candidate that it is given."""
+"""The profiler interface, and the candidate run that a profiler receives."""
 
 import secrets
 import time
@@ -22,41 +22,41 @@ _ROOM_BYTES, _GAP_BYTES = 1 << 20, 1 << 14
 
 @runtime_checkable
 class Profiler(Protocol):
-    """Trial → Counters. One file a tool, in `profile/tools/`.
+    """Trial → Counters. One file per tool, in `profile/tools/`.
 
-    Covers: a candidate runs in the worker that verification closes in, or it does not run.
-    Does not cover: forged figures. A tool that looks from outside cannot be told anything; one that works with a
-    library in the candidate's process can. Figures are advice: no verdict and no decision reads them.
+    Covers: a candidate runs in the same sandboxed worker as in verification, or not at all.
+    Does not cover: forged figures. A tool that observes from outside cannot be deceived; one that uses a
+    library in the candidate's process can. Counters are advice: no verdict and no decision reads them.
     """
 
     name: str
 
     def available(self, device: Device) -> Availability:
-        """Say whether it counts on the device here, as cheaply as that can be known, and how to get there."""
+        """Report whether it works on this machine's device, by a cheap test, and how to enable it."""
         ...
 
     def count(self, trial: "Trial") -> Counters:
-        """Run the candidate and say what was counted.
+        """Run the candidate and return its counters.
 
         Raises:
-            ProfilerError: the tool gave nothing that can be read.
+            ProfilerError: the tool's output cannot be read.
             WorkerFailure: the candidate did not run.
         """
         ...
 
 
 class Ready:
-    """A candidate in its worker, called before, so that what is counted next is what every call does."""
+    """A candidate in its worker, already warmed up, so that what is counted next is a typical call."""
 
     def __init__(self, worker: Worker, number: int, calls: int, deadline: float) -> None:
         self._worker, self._number, self._deadline = worker, number, deadline
         self.pid = worker.pid
         """Process id of the worker, as the judge sees it."""
         self.calls = calls
-        """How often `call` calls: about a tenth of a second together."""
+        """Calls that `call` makes: about a tenth of a second in total."""
 
     def call(self) -> None:
-        """Call it; what it answers is of no interest."""
+        """Call it; the results are discarded."""
         self._worker.call([self._number] * self.calls, deadline_s=self._deadline - time.monotonic())
 
 
@@ -71,9 +71,9 @@ class Trial:
     device: Device
     settings: Settings
     pool: Pool
-    """Where workers come from that no tool stands in front of."""
+    """Starts workers that no tool wraps."""
     deadline: float
-    """Reading of `time.monotonic` by which it must be over."""
+    """Deadline, by `time.monotonic`."""
 
     @property
     def left_s(self) -> float:
@@ -88,10 +88,10 @@ class Trial:
 
     @contextmanager
     def ready(self) -> Iterator[Ready]:
-        """Hold the candidate in a worker like those that verify it, after calls that were not counted.
+        """Run the candidate in a worker as used for verification, after warm-up calls that are not counted.
 
-        They were as many as will be, and what they answered was released: outputs that are kept from call to call
-        would be made in fresh memory else, whose page faults are not the candidate's.
+        There are as many as will be counted, and their results were released: outputs that are kept between calls
+        would otherwise be in fresh memory, whose page faults are not the candidate's.
         """
         outputs = self.workload.outputs
         with self._worker(self.pool) as (worker, arguments):
@@ -105,13 +105,13 @@ class Trial:
             yield Ready(worker, worker.bind(arguments, outputs), calls, self.deadline)
 
     def under(self, command: Sequence[str]) -> str:
-        """Call the candidate once in a worker that a command stands in front of; return what the command printed.
+        """Call the candidate once in a worker wrapped by a command; return the command's output.
 
-        The command starts the worker's zygote, inside of what closes that in, and ends after it. There is no weaker
+        The command starts the worker's zygote, inside its sandbox, and ends after it. There is no weaker
         kind of isolation to fall back on.
 
         Raises:
-            WorkerError: it did not start a worker, failed, or did not end in time; nothing of it is left.
+            WorkerError: it did not start a worker, failed, or timed out; it leaves nothing behind.
         """
         settings = replace(self.settings, sandbox=self.pool.isolation)
         with Pool(

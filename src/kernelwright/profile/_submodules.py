@@ -1,4 +1,4 @@
-"""Submodules' times, from hooks around their forward."""
+"""Times of submodules, from hooks around their forward."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ def submodule_times(
 ) -> tuple[float, list[tuple[str, str, float, float]]]:
     """Return the whole module's microseconds, and name, class, calls and microseconds of each submodule.
 
-    The hooks wait for the device, so on a GPU the times leave no room for overlap between submodules.
+    The hooks wait for the device, so on a GPU the times exclude overlap between submodules.
     """
     spent: dict[str, float] = {}
     calls: dict[str, int] = {}

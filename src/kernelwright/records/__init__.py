@@ -1,4 +1,4 @@
-"""The words of the house, as frozen records. Imports nothing else of ours."""
+"""The vocabulary as frozen records: task, candidate, verdict, timing, decision, run.Imports no package of ours."""
 
 from ._record import SCHEMA_VERSION, Record, Scalar, content_key
 from .bound import Bound, BoundTerm

@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict
 SCHEMA_VERSION = 1
 
 Scalar = bool | int | float | str | None
-"""A value that JSON carries without loss and that a parameter or an argument may take."""
+"""A value that JSON represents without loss; parameters and arguments take these."""
 
 
 class Record(BaseModel):
-    """A frozen value that crosses a stage or reaches the disk."""
+    """A frozen value passed between stages or written to disk."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -31,11 +31,11 @@ class Record(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a record back; raises `pydantic.ValidationError` where it does not fit."""
+        """Read a record back; raises `pydantic.ValidationError` if it does not match."""
         return cls.model_validate_json(text)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some fields changed, and a name of its own."""
+        """Return a copy with some fields changed, and so with another name."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("key", None)
         return copied
@@ -47,7 +47,7 @@ class Record(BaseModel):
 
 
 def content_key(*parts: str | bytes) -> str:
-    """Hash the parts, each with its length in front, to 16 hex digits.
+    """Hash the parts, each prefixed with its length, to 16 hex digits.
 
     Example:
         >>> content_key("a", "b") == content_key("ab")

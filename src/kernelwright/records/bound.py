@@ -1,10 +1,10 @@
-"""Bound: the least time a device needs for a workload, by physics."""
+"""Bound: the least time a device needs for a workload (roofline)."""
 
 from ._record import Record
 
 
 class BoundTerm(Record):
-    """One resource and how long it is busy at its peak."""
+    """One resource and how long it is busy at its peak rate."""
 
     name: str
     """`dram`, `l3`, `l2`, `float32`, `tensor-bfloat16`, `launch` ..."""
@@ -13,13 +13,13 @@ class BoundTerm(Record):
     unit: str
     """`bytes`, `flop`, `launches`."""
     peak: float
-    """Units a second that the device can do at most."""
+    """The device's peak rate, in units a second."""
     source: str
     """Where the peak comes from: a document, or the measurement's command."""
 
     @property
     def time_us(self) -> float:
-        """Microseconds at peak."""
+        """Microseconds at the peak rate."""
         return self.amount / self.peak * 1e6
 
 
@@ -27,7 +27,7 @@ class Bound(Record):
     """The least time for one workload; the largest term binds, resources overlapping perfectly.
 
     Covers: unavoidable bytes (inputs read once, outputs written once), operations by unit.
-    Does not cover: latency, conflicts, tails; the true least time is never below it.
+    Does not cover: latency, conflicts, tails; the true least time is never below the bound.
     """
 
     workload: str
@@ -37,7 +37,7 @@ class Bound(Record):
     terms: tuple[BoundTerm, ...]
     """Every resource counted."""
     slack: float = 0.1
-    """Share of the bound that is forgiven before a time counts as faster than physics."""
+    """Tolerance below the bound before a time counts as faster than physics, as a share of it."""
 
     @property
     def time_us(self) -> float:

@@ -1,4 +1,4 @@
-"""Candidate: source that claims to compute a task faster. Build: what came of compiling it."""
+"""Candidate: source that claims to compute a task faster. Build: the result of compiling it."""
 
 from enum import StrEnum
 from functools import cached_property
@@ -9,7 +9,7 @@ from .task import SourceFile
 
 
 class Candidate(Record):
-    """Source files in one language with an entry point; named by the hash of what would run."""
+    """Source files in one language with an entry point; identified by the hash of what would run."""
 
     sources: tuple[SourceFile, ...]
     """The files, in any order."""
@@ -25,25 +25,25 @@ class Candidate(Record):
     flags: tuple[str, ...] = ()
     """Compiler flags beyond the language's own."""
     parameters: dict[str, Scalar] = {}
-    """The configuration that rendered it, if it came from a template."""
+    """The configuration it was rendered with, if it came from a template."""
     template: str | None = None
-    """Name of the template that rendered it."""
+    """Name of the template it was rendered from."""
     parents: tuple[str, ...] = ()
-    """Keys of the candidates it was made from."""
+    """Keys of the candidates it was derived from."""
     proposer: str = "user"
-    """Who proposed it."""
+    """Name of the proposer."""
     reason: str = ""
-    """Why, in one line."""
+    """The rationale, in one line."""
 
     @cached_property
     def key(self) -> str:
-        """Hash of what would run; parentage and reasons do not change it."""
+        """Hash of what would run; parents and rationale do not change it."""
         files = [part for s in sorted(self.sources, key=lambda s: s.path) for part in (s.path, s.text)]
         return content_key(self.language, self.entry, self.style, *self.flags, "--", *files)
 
 
 class BuildStatus(StrEnum):
-    """What came of a build."""
+    """The outcome of a build."""
 
     OK = "ok"
     FAILED = "failed"
@@ -52,19 +52,19 @@ class BuildStatus(StrEnum):
 
 
 class Build(Record):
-    """The outcome of compiling a candidate, with what the compiler said and what the object shows."""
+    """The outcome of compiling a candidate, with the compiler's output and facts read from the object file."""
 
     status: BuildStatus
     """Whether it can be loaded."""
     artefact: str | None = None
-    """Path of the folder that holds the built files, where there is something to load."""
+    """Path of the folder with the built files, if there is something to load."""
     diagnostics: str = ""
-    """The compiler's words, at most 20,000 characters."""
+    """The compiler's output, at most 20,000 characters."""
     evidence: dict[str, Scalar] = {}
     """Static facts by name: `vector_width_bits`, `spills`, `registers`, `sm_90.registers` ..."""
     findings: tuple[str, ...] = ()
-    """What the evidence holds against it, such as a spill; advice, never a verdict."""
+    """Problems that the static facts point to, such as a spill; advice, never a verdict."""
     time_s: float = 0.0
-    """Wall seconds of the build; 0 where it came from the cache."""
+    """Wall seconds of the build; 0 if it came from the cache."""
     toolchain: str = ""
-    """Compiler and version, part of the evaluation cache's key."""
+    """Compiler and version; part of the evaluation cache's key."""

@@ -1,4 +1,4 @@
-"""Counters: what a profiler counted while a candidate ran; advice to who writes the next one, never evidence."""
+"""Counters: what a profiler measured while a candidate ran; advice to proposers, never evidence."""
 
 from ._record import Record
 
@@ -6,7 +6,7 @@ _SIGNS = {"percent": " %", "us": " us", "bytes": " bytes"}
 
 
 class Counters(Record):
-    """What one profiler counted of one candidate on one workload.
+    """One profiler's counters for one candidate on one workload.
 
     Example:
         >>> figures = {"ipc": 1.834, "page_faults": 0, "dram_percent": 78.2}
@@ -19,11 +19,11 @@ class Counters(Record):
     workload: str
     """The workload's name."""
     calls: int
-    """Calls that it counted."""
+    """Calls that were profiled."""
     figures: dict[str, float]
-    """By name, a unit at its end (`task_us`, `dram_percent`); what is a count, or a time, is of one call."""
+    """By name, with the unit as suffix (`task_us`, `dram_percent`); counts and times are per call."""
     remarks: tuple[str, ...] = ()
-    """What the figures say together, in words: what limits the occupancy, what most warps wait for."""
+    """What the figures mean together, in words: what limits the occupancy, what most warps wait for."""
 
     def __str__(self) -> str:
         said = ", ".join((*(_said(*figure) for figure in self.figures.items()), *self.remarks))

@@ -7,7 +7,7 @@ from ._record import Record
 
 
 class DecisionStatus(StrEnum):
-    """What was decided."""
+    """The outcome."""
 
     IMPROVED = "improved"
     EQUAL = "equal"
@@ -18,7 +18,7 @@ class DecisionStatus(StrEnum):
 
 
 class Interval(Record):
-    """A median with its confidence limits; a limit is none where there are too few blocks to give it.
+    """A median with its confidence limits; a limit is None if there are too few blocks for it.
 
     Example:
         >>> print(Interval(median=1.5, low=1.4, high=1.613), Interval(median=1.5))
@@ -31,12 +31,12 @@ class Interval(Record):
 
     @property
     def at_least(self) -> float:
-        """The lower limit; 0, which any ratio exceeds, where there is none."""
+        """The lower limit; 0, which any ratio exceeds, if there is none."""
         return 0.0 if self.low is None else self.low
 
     @property
     def at_most(self) -> float:
-        """The upper limit; infinity where there is none."""
+        """The upper limit; infinity if there is none."""
         return math.inf if self.high is None else self.high
 
     def __str__(self) -> str:
@@ -58,26 +58,26 @@ class WorkloadDecision(Record):
     baseline_us: float
     """Median microseconds of the baseline."""
     baseline: str
-    """Name of the variant that was the faster baseline here."""
+    """Name of the faster baseline on this workload."""
     bound_us: float = 0.0
-    """The bound's microseconds; 0 where there is none."""
+    """The bound's microseconds; 0 if there is none."""
     warm_speedup: float | None = None
-    """Median ratio with caches left as they were, beside a decision on cold ones; none where that was not timed."""
+    """Median ratio with warm caches, where the decision is on cold ones; None if that was not timed."""
 
 
 class StartUp(Record):
-    """What comes before the first answer in a fresh process that has imported torch; builds are not in it."""
+    """Time to the first answer in a fresh process that has imported torch, without builds."""
 
     candidate_us: float
-    """Loading, `prepare` and the first call of the candidate, in its slowest worker."""
+    """Loading, `prepare` and the first call of the candidate, in its slowest worker, in microseconds."""
     prepare_us: float
-    """Of which `prepare`; 0 where it declares none."""
+    """The part spent in `prepare`; 0 if the candidate declares none."""
     first_call_us: float
-    """Of which the first call."""
+    """The part spent in the first call."""
     baseline_us: float
-    """The same of the baseline; compiling is in it where nothing was kept from an earlier run."""
+    """The same for the baseline; includes compilation unless that was cached by an earlier run."""
     payback_calls: int | None
-    """Calls after which the gain has paid for the difference; none where there is no gain."""
+    """Calls after which the gain has paid for the difference (break-even); None if there is no gain."""
 
     def __str__(self) -> str:
         parts = [_long(self.candidate_us)]
@@ -90,7 +90,7 @@ class StartUp(Record):
 
 
 def _long(time_us: float) -> str:
-    """Write a time that people wait for.
+    """Format a duration for people.
 
     Example:
         >>> _long(45_700), _long(58_512_000)
@@ -100,7 +100,7 @@ def _long(time_us: float) -> str:
 
 
 class Decision(Record):
-    """What was decided on one candidate against one baseline, and the figures behind it."""
+    """The outcome for one candidate against one baseline, and the figures behind it."""
 
     candidate: str
     """The candidate's key."""
@@ -109,17 +109,17 @@ class Decision(Record):
     reason: str
     """One sentence."""
     baseline: str = ""
-    """The faster of the baselines: what `improved` is against."""
+    """The fastest baseline, which `improved` refers to."""
     speedup: Interval | None = None
-    """Geometric mean over workloads; none where nothing was timed."""
+    """Geometric mean over workloads; None if nothing was timed."""
     workloads: tuple[WorkloadDecision, ...] = ()
-    """Workload by workload."""
+    """One entry per workload."""
     time_us: float = 0.0
     """Geometric mean of the candidate's medians."""
     bound_us: float = 0.0
     """Geometric mean of the bounds."""
     blocks: int = 0
-    """Blocks that went in."""
+    """Number of blocks used."""
     confirmed: bool = False
     """Whether a fresh process, fresh seeds and the confirm workloads agreed."""
     lost: str = ""
@@ -129,6 +129,6 @@ class Decision(Record):
     caveats: tuple[str, ...] = ()
     """What its owner must know of a gain that was confirmed."""
     start_up: StartUp | None = None
-    """What it takes to the first answer, against `baseline`; none where it was not seen."""
+    """Time to the first answer, compared with `baseline`; None if it was not measured."""
     alarms: tuple[str, ...] = ()
-    """What is too good to be true: `faster-than-physics` ..."""
+    """Signs of a result that is too good to be true: `faster-than-physics` ..."""

@@ -1,4 +1,4 @@
-"""Run: one budgeted search over one task. Evaluation: all that is known of one candidate."""
+"""Run: one budgeted search over one task. Evaluation: everything known about one candidate."""
 
 from enum import StrEnum
 
@@ -14,19 +14,19 @@ from .verdict import Verdict
 
 
 class Budget(Record):
-    """What a run may spend; none of a kind is no limit of that kind."""
+    """What a run may spend; None means no limit of that kind."""
 
     evaluations: int | None = Field(default=None, ge=1)
-    """Candidates evaluated, cached ones not counted."""
+    """Candidates evaluated, not counting cached ones."""
     minutes: float | None = Field(default=None, gt=0)
     """Wall minutes."""
     search_minutes: float | None = Field(default=None, gt=0)
-    """Wall minutes from the first proposal on until no more candidates are tried, anew where a run is taken up again;
-    accepting what was found comes after that."""
+    """Wall minutes from the first proposal until no more candidates are tried; starts again when a run is resumed;
+    acceptance of what was found comes after that."""
     device_seconds: float | None = Field(default=None, gt=0)
-    """Seconds that the device was held."""
+    """Seconds that the device was in use."""
     usd: float | None = Field(default=None, ge=0)
-    """Money for models."""
+    """Cost of model calls, in USD."""
 
 
 class Evaluation(Record):
@@ -35,33 +35,33 @@ class Evaluation(Record):
     candidate: Candidate
     """What was evaluated."""
     build: Build
-    """What came of building it."""
+    """The result of building it."""
     verdict: Verdict | None = None
-    """None where it did not build."""
+    """None if it did not build."""
     timing: Timing | None = None
-    """None where it was not timed."""
+    """None if it was not timed."""
     decision: Decision
-    """What was decided."""
+    """The outcome."""
     stage: str = "screen"
-    """How far it went: `build`, `verify`, `screen`, `full`."""
+    """The last stage it reached: `build`, `verify`, `screen`, `full`."""
     device_s: float = 0.0
-    """Seconds that the device was held."""
+    """Seconds that the device was in use."""
     time_s: float = 0.0
-    """Wall seconds by stage together."""
+    """Wall seconds of all stages."""
     stages_s: dict[str, float] = {}
     """Wall seconds by stage."""
     tried: int = 1
-    """From how many candidates it was picked, which the decision of `full` allows for."""
+    """How many candidates it was picked from; the decision of `full` corrects for that."""
     cached: bool = False
     """Whether it came from the store."""
     counters: tuple[Counters, ...] = ()
-    """What profilers counted, where it was the best so far and somebody asked; decides nothing."""
+    """Profiler counters, if it was the best so far and profiling was requested; not used in any decision."""
     sizes: tuple[ServedSizes, ...] = ()
-    """Sizes that it may serve beside those it was accepted on, and the evidence."""
+    """Sizes that it may serve in addition to those it was accepted on, with the evidence."""
 
 
 class RunStatus(StrEnum):
-    """How a run stands."""
+    """The status of a run."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -83,14 +83,14 @@ class Run(Record):
     device: str
     """Fingerprint of the device."""
     budget: Budget
-    """What it may spend."""
+    """The run's budget."""
     seed: int
     """Seed of the search; not of the judge, whose seeds are secret."""
     options: dict[str, Scalar | tuple[Scalar, ...]] = {}
-    """How it was started, enough to start it again."""
+    """How it was started, with enough detail to start it again."""
     status: RunStatus = RunStatus.RUNNING
-    """How it stands."""
+    """Its status."""
     created: str = ""
     """UTC, ISO 8601."""
     reason: str = ""
-    """Why it ended, where it was interrupted or failed."""
+    """Why it ended, if it was interrupted or failed."""

@@ -27,11 +27,11 @@ class Parameter(Record):
     name: str
     """A Python identifier."""
     values: tuple[Scalar, ...]
-    """Every value it may take, in an order that has meaning where numbers have one."""
+    """Every value it may take; the order has meaning for numbers."""
 
 
 class Space(Record):
-    """A finite search space: the product of the parameters' values, less what a constraint forbids.
+    """A finite search space: the product of the parameters' values, minus what a constraint forbids.
 
     Example:
         >>> tile, unroll = Parameter(name="tile", values=(8, 16)), Parameter(name="unroll", values=(1, 2))
@@ -41,7 +41,7 @@ class Space(Record):
     """
 
     parameters: tuple[Parameter, ...] = ()
-    """The axes of the space."""
+    """The dimensions of the space."""
     constraints: tuple[str, ...] = ()
     """Python expressions over the parameters' names; all must hold."""
 
@@ -63,7 +63,7 @@ class Space(Record):
         return self
 
     def allows(self, configuration: Configuration) -> bool:
-        """Tell whether every constraint holds for the configuration."""
+        """Whether every constraint holds for the configuration."""
         return _holds(self._compiled(), configuration)
 
     def configurations(self) -> Iterator[Configuration]:
@@ -84,7 +84,7 @@ def _holds(compiled: list[CodeType], configuration: Configuration) -> bool:
 
 
 def _stays_small(node: ast.BinOp, values: Mapping[str, tuple[Scalar, ...]]) -> bool:
-    """Tell whether an operation takes no time or memory to speak of, for whoever writes constraints may be a model."""
+    """Whether an operation is cheap in time and memory; constraints may be written by a model."""
     if not (_is_number(node.left, values) and _is_number(node.right, values)):
         return False
     if not isinstance(node.op, ast.Pow):
@@ -101,7 +101,7 @@ def _stays_small(node: ast.BinOp, values: Mapping[str, tuple[Scalar, ...]]) -> b
 
 
 def _is_number(node: ast.expr, values: Mapping[str, tuple[Scalar, ...]]) -> bool:
-    """Tell whether an operand is a number in every configuration; a name that is none is told of when it is used."""
+    """Whether an operand is a number in every configuration; a name that is not is reported when it is used."""
     match node:
         case ast.Constant():
             return isinstance(node.value, int | float)

@@ -9,7 +9,7 @@ from ._record import Record, Scalar
 
 
 class Split(StrEnum):
-    """Who may see a workload: the search, the judge before acceptance, the judge at confirmation."""
+    """Where a workload is used: in the search, by the judge before acceptance, by the judge at confirmation."""
 
     SEARCH = "search"
     HIDDEN = "hidden"
@@ -25,9 +25,9 @@ class Distribution(Record):
     ] = "normal"  # fmt: skip
     """`integers` are drawn from [low, high); `sorted` ascends along the last axis; `probabilities`
     sum to one along the last axis; `triangular` is lower triangular in the last two axes; `given`
-    means that only the task's own generator may make the values."""
+    means that only the task's own generator can make the values."""
     low: float = 0.0
-    """Least value of `uniform` and `integers`; the value of `constant`."""
+    """Smallest value of `uniform` and `integers`; the value of `constant`."""
     high: float = 1.0
     """Upper end, exclusive, of `uniform` and `integers`."""
     scale: float = 1.0
@@ -65,11 +65,11 @@ class Workload(Record):
     """One concrete instance of the task: sizes, dtypes, layouts and a value regime."""
 
     name: str
-    """Unique within the task, for people: `batch=4096,dim=1024`."""
+    """Readable name, unique within the task: `batch=4096,dim=1024`."""
     split: Split = Split.SEARCH
-    """Who may see it."""
+    """Where it is used."""
     axes: dict[str, int] = {}
-    """The sizes that distinguish it. KernelBench form: the module constants set to these values."""
+    """The sizes that distinguish it. In the KernelBench form: the module constants set to these values."""
     arguments: tuple[TensorSpec | ScalarSpec, ...] = ()
     """The call's arguments, in the order of the reference's signature."""
     state: tuple[TensorSpec, ...] = ()
@@ -77,14 +77,14 @@ class Workload(Record):
     outputs: tuple[TensorSpec, ...] = ()
     """What the reference returns, flattened."""
     regime: str = "declared"
-    """The value regime laid over the declared distributions (`tasks.regimes`)."""
+    """The value regime applied to the declared distributions (`tasks.regimes`)."""
     cotangents: int = 0
     """Backward tasks: how many of the last arguments are gradients of outputs. The gradients asked for are the
     last outputs, in the order of the arguments and state tensors that have `requires_grad`."""
 
     @property
     def forward(self) -> "Workload":
-        """The forward part alone; the workload itself where the task is forward only."""
+        """The forward part alone; the workload itself if the task is forward only."""
         if not self.cotangents:
             return self
         asked = sum(isinstance(s, TensorSpec) and s.requires_grad for s in (*self.arguments, *self.state))
@@ -98,14 +98,14 @@ class Workload(Record):
 
 
 class Contract(Record):
-    """What a kernel may do, how near it must be, and what gain is worth having."""
+    """What a kernel may do, how accurate it must be, and the smallest gain that counts."""
 
     calls: Literal["custom-only", "library-allowed", "anything"] = "anything"
     """What may compute the answer. `custom-only`: only kernels that the candidate launches; `library-allowed`: also
-    operators of torch that hand the work to a vendor's library (products, convolutions, transforms, solvers);
-    `anything`: torch too. Making, filling and moving memory is always allowed."""
+    torch operators that call a vendor's library (products, convolutions, transforms, solvers);
+    `anything`: torch too. Allocating, filling and moving memory is always allowed."""
     least_effect: float = Field(default=0.02, ge=0.0)
-    """Least gain worth having: the ratio's lower limit must exceed `1 + least_effect`."""
+    """Smallest gain that counts: the ratio's lower limit must exceed `1 + least_effect`."""
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     """Confidence of the ratio's interval, two-sided."""
     error_factor: float = Field(default=4.0, ge=1.0)
@@ -113,31 +113,31 @@ class Contract(Record):
     error_floor: float = Field(default=8.0, ge=0.0)
     """Error always allowed, in units of the output dtype's epsilon times the output's scale."""
     error_cap: float = Field(default=1e-2, gt=0.0)
-    """Error never allowed, relative to the output's scale, whatever the native op does."""
+    """Cap on the error, relative to the output's scale, whatever the native op does."""
     start_up_s: float = Field(default=60.0, gt=0.0)
-    """Longest that a kernel may take to its first answer in a fresh process: loading, `prepare` and the first call."""
+    """Longest time to a kernel's first answer in a fresh process: loading, `prepare` and the first call."""
     payback_calls: int = Field(default=100_000, ge=0)
-    """Calls after which the gain must have paid for what the kernel takes longer to start than the baseline; a decision
-    names more than that."""
+    """Calls within which the gain must have paid for the kernel's slower start, compared with the baseline; a decision
+    reports a number above that."""
     unusual_regime: Literal["caveat", "veto"] = "caveat"
-    """What becomes of a gain that an unusual value regime at a searched size does not share, the answers being right:
-    `caveat`: the claim sheet says so, where it keeps `regime_floor` of the native speed; `veto`: it is refused."""
+    """What happens if the gain is lost under an unusual value regime at a searched size, with right answers: `caveat`:
+    the claim sheet notes it if `regime_floor` of the native speed is kept; `veto`: the candidate is refused."""
     regime_floor: float = Field(default=0.5, gt=0.0, le=1.0)
     """Share of the native speed that an unusual value regime must keep for its slowness to be a caveat."""
     mutates: tuple[str, ...] = ()
-    """Arguments and state that the reference changes in place and a candidate must change alike."""
+    """Arguments and state that the reference changes in place; a candidate must change them in the same way."""
     may_alias: bool = False
-    """Whether an output may share storage with an input (true where the reference's does)."""
+    """Whether an output may share storage with an input (true if the reference's does)."""
     nan: Literal["match", "forbid"] = "match"
-    """`match`: NaN and infinity stand exactly where the reference has them; `forbid`: nowhere."""
+    """`match`: NaN and infinity are exactly where the reference has them; `forbid`: nowhere."""
     mode: Literal["eval", "train"] = "train"
-    """The mode that the reference module is called in."""
+    """Mode in which the reference module is called."""
     stochastic: bool = False
     """Whether the reference draws random numbers."""
     backward: bool = False
-    """Whether the task is forward and backward together, gradients of outputs given."""
+    """Whether the task is forward and backward together, with gradients of outputs as arguments."""
     cache: Literal["auto", "warm", "cold"] = "auto"
-    """Cache state of timed calls; `auto`: warm where a call's bytes fit half the last-level cache."""
+    """Cache state of timed calls; `auto`: warm if a call's bytes fit in half the last-level cache."""
 
 
 class SourceFile(Record):
@@ -150,7 +150,7 @@ class SourceFile(Record):
 
 
 class Reference(Record):
-    """The code that defines the right answer. The judge and the baselines run it; no candidate sees it."""
+    """The code that defines the correct result. The judge and the baselines run it; no candidate sees it."""
 
     files: tuple[SourceFile, ...]
     """Source files; the first holds the entry."""
@@ -159,26 +159,26 @@ class Reference(Record):
     style: Literal["function", "module"]
     """`function`: called with the arguments; `module`: a class made with `init`, then called."""
     origin: str = ""
-    """Where the user's file is, for messages."""
+    """Path of the user's file, for messages."""
 
 
 class Task(Record):
     """A frozen problem."""
 
     name: str
-    """For people; unique enough within a store."""
+    """Readable name; unique enough within a store."""
     form: Literal["kernelbench", "own", "definition", "existing"]
-    """Which way in it came (`tasks.forms`)."""
+    """The form it was read from (`tasks.forms`)."""
     reference: Reference
-    """What is right."""
+    """Defines the correct result."""
     workloads: tuple[Workload, ...]
-    """All splits together."""
+    """Workloads of all splits."""
     contract: Contract = Contract()
-    """What a kernel must keep to."""
+    """The contract for its kernels."""
     start: tuple[SourceFile, ...] = ()
-    """An existing kernel to start from, if there is one."""
+    """An existing kernel to start from, if any."""
     notes: tuple[str, ...] = ()
-    """What was changed on the way in, such as which constants were shrunk."""
+    """What was changed while it was read, such as which constants were shrunk."""
 
     def split(self, split: Split) -> tuple[Workload, ...]:
         """Return the workloads of one split, in order."""

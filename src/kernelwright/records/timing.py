@@ -1,10 +1,10 @@
-"""Timing: raw paired blocks, kept so that every figure can be computed again."""
+"""Timing: raw paired blocks, stored so that every figure can be recomputed."""
 
 from ._record import Record
 
 
 class Variant(Record):
-    """One variant of a paired measurement and the proof of what ran."""
+    """One variant of a paired measurement, and evidence of what ran."""
 
     name: str
     """`candidate`, `eager`, `compile`, `incumbent` ..."""
@@ -17,9 +17,9 @@ class Variant(Record):
     load_us: float = 0.0
     """Microseconds to load it into a fresh process that has imported torch; its build is not in it."""
     prepare_us: float = 0.0
-    """Median microseconds of its `prepare`, outside of every timed call; 0 where it declares none."""
+    """Median microseconds of its `prepare`, outside the timed calls; 0 if it declares none."""
     first_call_us: float = 0.0
-    """Microseconds of the first call, loading and `prepare` not included."""
+    """Microseconds of the first call, without loading and `prepare`."""
 
     @property
     def start_us(self) -> float:
@@ -28,16 +28,16 @@ class Variant(Record):
 
 
 class Conditions(Record):
-    """In which state the machine was, as far as its system tells."""
+    """The machine's state, as far as the operating system reports it."""
 
     load: float = 0.0
     """Runnable processes (1-minute load average)."""
     clock_mhz: float = 0.0
-    """Mean clock of the cores, or of a GPU's multiprocessors; 0 where it is not told."""
+    """Mean clock of the cores, or of a GPU's multiprocessors; 0 if not reported."""
     throttled: bool = False
-    """Whether it was slowed for heat or power."""
+    """Whether it was throttled for heat or power."""
     stolen: float = 0.0
-    """Share of the cores' time that the host gave to other machines."""
+    """Share of the cores' time that the host gave to other machines (steal time)."""
 
 
 class Block(Record):
@@ -48,27 +48,27 @@ class Block(Record):
     order: tuple[str, ...]
     """Names of the variants in the order they ran."""
     calls: int
-    """Calls behind each time; the time is the whole block's, divided by them."""
+    """Calls per timing; each time is that of the whole block divided by them."""
     times_us: dict[str, float]
     """Microseconds a call, by variant, by the judge's clock."""
     fetch_us: dict[str, float] = {}
-    """Microseconds to hand over the outputs after the clock stopped, by variant; none where they were read from the
-    stopped process, because nothing can be put off there."""
+    """Microseconds to fetch the outputs after the clock stopped, by variant; empty if they were read from the
+    stopped process, where no work can be deferred."""
     fetch_cpu_us: dict[str, float] = {}
-    """CPU microseconds of the worker's process for the same, by variant."""
+    """CPU microseconds of the worker's process for that, by variant."""
     cpu_us: dict[str, float] = {}
     """CPU microseconds a call of the worker's process, by variant."""
     device_us: dict[str, float] = {}
-    """Microseconds a call by a GPU's own clock, over all its streams, by variant; none on a CPU."""
+    """Microseconds a call by a GPU's own clock, over all its streams, by variant; empty on a CPU."""
     load: float = 0.0
-    """As `Conditions.load`, in blocks from before there were conditions."""
+    """As `Conditions.load`, in blocks recorded before `conditions` existed."""
     conditions: Conditions = Conditions()
-    """Since the block before."""
+    """Over the time since the previous block."""
     phase: str = "measure"
     """`prescreen`, `screen`, `measure` or `confirm`; `refuter`: the confirm workload that refused an earlier candidate;
-    `sizes`: at a size that is none of the task's; `warm` beside a decision on cold caches, never in it."""
+    `sizes`: at a size that the task does not have; `warm`: extra figures, never part of a decision."""
     repeated: bool = False
-    """Whether it was repeated because its samples were disturbed; kept, marked, not used."""
+    """Whether it was repeated because its samples were disturbed; such a block is kept but not used."""
 
 
 class Timing(Record):
@@ -83,13 +83,13 @@ class Timing(Record):
     device: str
     """Fingerprint of the device."""
     clock: str = "judge monotonic"
-    """Whose clock."""
+    """The clock that was used."""
     classes: dict[str, str] = {}
-    """What differs in a confirm workload from those that are searched on: `size`, `layout`, `value regime`."""
+    """How a confirm workload differs from the search workloads: `size`, `layout`, `value regime`."""
 
     @property
     def conditions(self) -> str:
-        """The machine's state over all blocks, in words; empty without blocks.
+        """The machine's state over all blocks, in words; empty if there are no blocks.
 
         Example:
             >>> seen = Conditions(load=0.5, clock_mhz=3700, stolen=0.01)

@@ -1,4 +1,4 @@
-"""Verdict: is the candidate right and honest? One finding a check."""
+"""Verdict: is the candidate correct and honest? One finding per check."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from ._record import Record
 
 
 class CheckStatus(StrEnum):
-    """What a check found. `unknown`: it could not run, and what is unknown never ships."""
+    """Outcome of a check. `unknown`: it could not run; an unknown candidate never ships."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -21,11 +21,11 @@ class Finding(Record):
     status: CheckStatus
     """Its outcome."""
     message: str = ""
-    """One sentence for people; low information about hidden workloads."""
+    """One sentence for people; reveals little about hidden workloads."""
     workload: str = ""
-    """Name of the workload it ran on, empty where it is none's."""
+    """Name of the workload it ran on; empty if it belongs to none."""
     figures: dict[str, float] = {}
-    """Numbers behind it: `error`, `allowed` ..."""
+    """The figures behind it: `error`, `allowed` ..."""
 
 
 class VerdictStatus(StrEnum):
@@ -37,16 +37,16 @@ class VerdictStatus(StrEnum):
 
 
 class Verdict(Record):
-    """All findings on one candidate and what follows from them."""
+    """All findings on one candidate and the result that follows from them."""
 
     candidate: str
     """The candidate's key."""
     findings: tuple[Finding, ...]
     """In the order the checks ran."""
     unsupported: tuple[str, ...] = ()
-    """Workloads it declared that it does not serve; the guard sends them to the native op."""
+    """Workloads that it declares it does not serve; the guard sends them to the native op."""
     failure: str = ""
-    """Kind of the first failure, for counting: the check's name; empty where none failed."""
+    """Kind of the first failure, for counting: the check's name; empty if none failed."""
     seeds: tuple[int, ...] = ()
     """The secret seeds drawn, for replay."""
 

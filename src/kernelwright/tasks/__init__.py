@@ -1,4 +1,4 @@
-"""Target → Task, and Task → Problem: what is to be made faster, frozen as a record and alive to run."""
+"""Target → Task, and Task → Problem: what to optimise, as a frozen record and as a runnable object."""
 
 from ..records import Workload
 from ._baselines import caveat, keeps_weights, superfluous

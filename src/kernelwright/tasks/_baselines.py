@@ -1,4 +1,4 @@
-"""The native forms that a candidate is measured against, by name."""
+"""The baselines that a candidate is measured against, by name."""
 
 from ..records import Workload
 
@@ -14,7 +14,7 @@ _FREEZING = "-freezing"
 
 
 def keeps_weights(baseline: str) -> bool:
-    """Tell whether a baseline builds the first weights that it is given in, and answers with these ever after.
+    """Whether a baseline compiles in the first weights that it receives, and keeps using them.
 
     Example:
         >>> keeps_weights("compile-freezing"), keeps_weights("compile")
@@ -24,7 +24,7 @@ def keeps_weights(baseline: str) -> bool:
 
 
 def superfluous(baseline: str, workload: Workload) -> str:
-    """Say why a baseline adds nothing on a workload; empty where it does."""
+    """Return why a baseline adds nothing on a workload; empty if it does."""
     if not keeps_weights(baseline):
         return ""
     like = baseline.removesuffix(_FREEZING)
@@ -36,7 +36,7 @@ def superfluous(baseline: str, workload: Workload) -> str:
 
 
 def caveat(baseline: str) -> str:
-    """Say what the owner must know of a baseline; empty where there is nothing.
+    """Return what the owner must know about a baseline; empty if nothing.
 
     Example:
         >>> caveat("compile-freezing")

@@ -36,18 +36,18 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
-    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given, and brings the
-    headers in its folder that it includes; a folder holds `solution.json`, or one such file with its headers, or is an
+    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given, with the
+    headers it includes from its folder; a folder holds `solution.json`, or one such file with its headers, or is an
     exported package with one kernel.
 
     Args:
         path: the file or folder.
         task: what it is a candidate for.
-        language: what it is written in, where its suffix does not say so; a file of another suffix then has a
-            function `run`, or the symbol that is given.
+        language: its language, if the suffix does not show it; a file of another suffix then has a
+            function `run`, or the given symbol.
 
     Raises:
-        TaskError: nothing there can be called as a candidate.
+        TaskError: the path has nothing that can be called as a candidate.
     """
     file, symbol = _split(str(path))
     if language:
@@ -68,7 +68,7 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
 
 
 def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
-    """Return the candidate of files that are on no disk, the first of which holds what is called.
+    """Return the candidate of in-memory files; the first contains the entry.
 
     Raises:
         TaskError: the first exports nothing that can be called.
@@ -81,7 +81,7 @@ def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
 
 
 def start_of(task: Task) -> Candidate | None:
-    """Return the kernel that a kernel-to-kernel task starts from; none for other tasks.
+    """Return the kernel that a kernel-to-kernel task starts from; None for other tasks.
 
     Raises:
         TaskError: the kernel's source exports nothing that can be called.
@@ -175,7 +175,7 @@ def _compiled(sources: tuple[SourceFile, ...], symbol: str, language: str) -> Ca
 
 
 def _takes_outputs(sources: tuple[SourceFile, ...], path: str, symbol: str, task: Task) -> bool:
-    """Tell whether a Python function takes more than the task's arguments: the outputs, to write into."""
+    """Whether a Python function takes more than the task's arguments: the outputs, to write into."""
     text = next((s.text for s in sources if s.path == path and path.endswith(".py")), "")
     functions = [n for n in parse(text, path).body if isinstance(n, ast.FunctionDef) and n.name == symbol]
     return any(len(n.args.posonlyargs + n.args.args) > len(task.workloads[0].arguments) for n in functions)

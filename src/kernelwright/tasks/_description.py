@@ -1,4 +1,4 @@
-"""Task → brief: all that whoever writes a kernel is told of a task."""
+"""Task → brief: everything a kernel writer is given about a task."""
 
 from pydantic import JsonValue
 
@@ -6,12 +6,12 @@ from ..records import ScalarSpec, Split, Task, TensorSpec, Workload
 
 
 def description_of(task: Task, *, verbose: bool = True) -> dict[str, JsonValue]:
-    """Describe a task to whoever is to write a kernel for it.
+    """Describe a task to the writer of a kernel, human or model.
 
-    Covers: the reference, the search workloads, the contract, the kernel it starts from; all of it, or, where it is not
-    to be `verbose`, without what is empty and without the terms of the contract that are as they are by default
-    (`calls` and `backward` are always said).
-    Does not cover: hidden and confirm workloads, of which it says only how many there are, and no seeds.
+    Covers: the reference, the search workloads, the contract, the kernel it starts from; all of it, or, if not
+    `verbose`, without empty parts and without the terms of the contract that have their default
+    (`calls` and `backward` are always included).
+    Does not cover: hidden and confirm workloads, only their number; no seeds.
 
     Example:
         >>> from kernelwright.tasks import load_task
@@ -19,12 +19,12 @@ def description_of(task: Task, *, verbose: bool = True) -> dict[str, JsonValue]:
         >>> told["entry"], sorted(w["split"] for w in told["workloads"])[-1]
         ('swiglu.py:swiglu', 'search')
     """
-    told = _whole(task)
+    brief = _whole(task)
     if verbose:
-        return told
+        return brief
     terms = task.contract.model_dump(mode="json", exclude_defaults=True)
-    told["contract"] = {"calls": task.contract.calls, "backward": task.contract.backward, **terms}
-    return {name: value for name, value in told.items() if value not in ([], {}) and name != "key"}
+    brief["contract"] = {"calls": task.contract.calls, "backward": task.contract.backward, **terms}
+    return {name: value for name, value in brief.items() if value not in ([], {}) and name != "key"}
 
 
 def _whole(task: Task) -> dict[str, JsonValue]:

@@ -1,6 +1,6 @@
 """Backward tasks: forward and gradient are one call, whose last arguments are the gradients of the outputs.
 
-Covers: gradients of float arguments and parameters, found by trying; any number of outputs.
+Covers: gradients of float arguments and parameters, found by trial; any number of outputs.
 Does not cover: second derivatives; references that change an argument in place.
 """
 
@@ -67,7 +67,7 @@ def differentiate(
 def targets_of(
     reference: Callable[..., Any], workload: Workload, arguments: Sequence[Any], name: str
 ) -> frozenset[str]:
-    """Find by trying which arguments and parameters get a gradient.
+    """Find by trial which arguments and parameters get a gradient.
 
     Raises:
         TaskError: the reference cannot be differentiated, or nothing gets a gradient.
@@ -90,9 +90,9 @@ def targets_of(
         cotangents = [torch.ones_like(o) for o in outputs if o.is_floating_point()]
         found = _gradients(outputs, list(tried.values()), cotangents)
     except (RuntimeError, IndexError, ValueError, TypeError, AssertionError) as error:
-        said = str(error).splitlines()[0]
+        message = str(error).splitlines()[0]
         raise TaskError(
-            f"{name}: backward was asked for, and the reference cannot be differentiated: {said}"
+            f"{name}: backward was asked for, and the reference cannot be differentiated: {message}"
         ) from error
     wanted = frozenset(n for n, gradient in zip(tried, found, strict=True) if gradient is not None)
     if not wanted:

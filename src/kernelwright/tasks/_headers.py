@@ -1,4 +1,4 @@
-"""The headers that a kernel's source includes from its own folder, and those that they include."""
+"""The headers that a kernel's source includes from its own folder, transitively."""
 
 import re
 from collections.abc import Iterator
@@ -25,18 +25,18 @@ _ELSEWHERE = (
     "hip/",
     "device_",
 )
-"""Beginnings of headers that compilers and libraries bring along."""
+"""Prefixes of headers that compilers and libraries provide."""
 _SYSTEM = ("/usr/include", "/usr/local/include", "/usr/lib/gcc/*/*/include", "/usr/include/*-linux-gnu")
 
 
 def headers_of(file: Path, text: str) -> tuple[SourceFile, ...]:
     """Read the headers that a source includes in quotes, and those that they include, from its folder.
 
-    Covers: `#include "name.h"` beside the including file or below the source's folder.
+    Covers: `#include "name.h"` next to the including file or below the source's folder.
     Does not cover: names made by macros; what is missing under an `#if`, which may never be compiled.
 
     Raises:
-        TaskError: a header is missing, or lies outside the source's folder.
+        TaskError: a header is missing, or is outside the source's folder.
     """
     root = file.parent.resolve()
     found: dict[Path, SourceFile] = {}
@@ -65,7 +65,7 @@ def headers_of(file: Path, text: str) -> tuple[SourceFile, ...]:
 
 
 def _included(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each name that is included in quotes, and whether no `#if` but the file's own guard is around it."""
+    """Yield each name included in quotes, and whether only the file's include guard surrounds it."""
     depth = -1 if _GUARD.match(text) else 0
     for match in _DIRECTIVE.finditer(text):
         if match[2]:
@@ -82,7 +82,7 @@ def _placed(name: str, folder: Path, root: Path) -> Path | None:
 
 
 def _elsewhere(name: str) -> bool:
-    """Tell whether a header is one that compilers and libraries bring along."""
+    """Whether a header is one that compilers and libraries provide."""
     return name.startswith(_ELSEWHERE) or any(
         (folder / name).is_file() for pattern in _SYSTEM for folder in Path("/").glob(pattern[1:])
     )

@@ -1,4 +1,4 @@
-"""Observe on one small real run what the contract has to know of the reference."""
+"""Observe on one small real run the facts that the contract needs about the reference."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from .inputs.perturbations import alike
 
 
 def observe(problem: Problem, workload: Workload) -> Contract:
-    """Return the task's contract with mutation, aliasing and randomness as one run shows them.
+    """Return the task's contract with mutation, aliasing and randomness as observed in one run.
 
     Raises:
-        TaskError: the reference raises, or returns other shapes than were declared.
+        TaskError: the reference raises, or returns shapes other than declared.
     """
     inputs, state = problem.inputs(workload, seed=0), problem.state(workload, seed=0)
     try:
@@ -26,10 +26,10 @@ def observe(problem: Problem, workload: Workload) -> Contract:
     except TaskError:
         raise
     except Exception as error:
-        said = (str(error).strip() or "no message").splitlines()[0]
+        message = (str(error).strip() or "no message").splitlines()[0]
         raise TaskError(
             f"{problem.task.name}: the reference raised {type(error).__name__} at its own sizes, workload "
-            f"{workload.name!r}: {said}"
+            f"{workload.name!r}: {message}"
         ) from error
     _check_outputs(problem, workload, outcome.outputs)
     changed = [k for k, v in outcome.state.items() if not same(v, state[k])]
@@ -45,7 +45,7 @@ def observe(problem: Problem, workload: Workload) -> Contract:
 
 
 def in_other_mode(problem: Problem, workload: Workload) -> Problem:
-    """Return the same problem with the reference in the other mode; `workload` shows what changes with it."""
+    """Return the same problem with the reference in the other mode; `workload` shows what that changes."""
     contract = problem.task.contract
     mode: Literal["eval", "train"] = "eval" if contract.mode == "train" else "train"
     plain = contract.model_copy(update={"mode": mode, "mutates": (), "stochastic": False})
@@ -54,9 +54,9 @@ def in_other_mode(problem: Problem, workload: Workload) -> Problem:
 
 
 def unvaried(problem: Problem) -> tuple[str, ...]:
-    """Name the arguments and buffers that no draw varies and no check changes: causal masks, tables, index maps.
+    """Name the arguments and buffers that no draw or check varies: causal masks, tables, index maps.
 
-    No workload shows whether a kernel reads them: it may rely on what they hold.
+    No workload shows whether a kernel reads them: it may rely on their values.
     """
     workload = problem.task.workloads[0]
     one, two = (problem.inputs(workload, seed) for seed in (0, 1))
@@ -89,7 +89,7 @@ def _check_outputs(problem: Problem, workload: Workload, outputs: tuple[torch.Te
 def aliases(
     problem: Problem, workload: Workload, inputs: Sequence[Any], state: dict[str, torch.Tensor]
 ) -> bool:
-    """Tell whether the reference returns storage of an argument; `contiguous` does at some sizes only."""
+    """Whether the reference returns storage of an argument; `contiguous` does at some sizes only."""
     own = copy_of(inputs)
     storages = {v.untyped_storage().data_ptr() for v in own if isinstance(v, torch.Tensor) and v.numel()}
     outputs = _raw(problem.reference(workload, state), own[: len(workload.forward.arguments)], seed=0)
@@ -115,5 +115,5 @@ def _raw(reference: Callable[..., Any], arguments: list[Any], seed: int) -> tupl
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Tell equal up to the order of summation, which threads may change from run to run."""
+    """Whether values are equal up to the order of summation, which threads may change from run to run."""
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True)

@@ -1,4 +1,4 @@
-"""The live form of a task: draws inputs and state, runs the reference and the float64 oracle."""
+"""A task loaded to run: draws inputs and state, runs the reference and the float64 oracle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ _MOST_STATES = 8
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call of the reference left behind."""
+    """The result of one call of the reference."""
 
     outputs: tuple[torch.Tensor, ...]
     """The results, flattened."""
     mutated: dict[str, torch.Tensor]
-    """Arguments whose values the call changed, as they are after it."""
+    """Arguments whose values the call changed, with their new values."""
     state: dict[str, torch.Tensor]
     """Parameters and buffers after the call."""
     precision: Literal["declared", "float64", "float32"] = "declared"
-    """What it was computed in; `float32` where the reference cannot run in float64."""
+    """The precision of the computation; `float32` if the reference cannot run in float64."""
 
 
 class Problem:
@@ -88,19 +88,19 @@ class Problem:
         return self._state_model(workload).sample(seed)
 
     def init_arguments(self, workload: Workload) -> tuple[Argument, ...]:
-        """Return what the module's class is made with; empty for a function."""
+        """Return the constructor arguments of the module's class; empty for a function."""
         return self._live.init_arguments(workload)
 
     def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
         """Return the workload, forward only, with some of its axes at other sizes.
 
         Raises:
-            TaskError: the reference refuses these sizes. Where it is not run to find out, it may later.
+            TaskError: the reference refuses these sizes. If it is not run to find out, it may still refuse later.
         """
         return self._live.at(workload, axes)
 
     def sources(self, workload: Workload) -> Reference:
-        """Return the reference with the workload's constants in place: what a baseline's worker loads."""
+        """Return the reference with the workload's constants filled in, as loaded by a baseline's worker."""
         return self._live.reference(workload)
 
     def reference(
@@ -125,9 +125,9 @@ class Problem:
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
         steps: Decomposed | None = None,
     ) -> Outcome:  # fmt: skip
-        """Call the reference once in float64, in steps and with those rounded if asked; integers stay.
+        """Call the reference once in float64, optionally with each step rounded; integers stay.
 
-        Falls back to float32, and says so in `Outcome.precision`, where an operator has no float64 form.
+        Falls back to float32, recorded in `Outcome.precision`, if an operator has no float64 form.
         """
         reference = self.reference(workload, state)
         wide = [widen(v) for v in inputs]
@@ -155,7 +155,7 @@ class Problem:
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor],
         count: int, seed: int,
     ) -> list[tuple[torch.Tensor, ...]]:  # fmt: skip
-        """Call a reference that draws random numbers many times on the same inputs, under seeds of its own."""
+        """Call a reference that draws random numbers many times on the same inputs, with different seeds."""
         reference = self.reference(workload, state)
         return [
             _call(reference, copy_of(inputs), inputs, workload, seed=seed + i).outputs for i in range(count)
@@ -164,28 +164,28 @@ class Problem:
     def run_worst_case(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> tuple[Outcome, Outcome]:
-        """Call reference and oracle with every infinite sum read as NaN: what another order may make of it."""
+        """Call reference and oracle with every infinite sum read as NaN, which another summation order may give."""
         with WorstCaseSums():  # type: ignore[no-untyped-call]
             native = self.run_reference(workload, inputs, state)
             return native, self.run_oracle(workload, inputs, state)
 
     def differentiable(self, workload: Workload) -> frozenset[str]:
-        """Name the arguments and parameters that get a gradient; raises `TaskError` where none does."""
+        """Name the arguments and parameters that get a gradient; raises `TaskError` if none does."""
         reference = self.reference(workload, self.state(workload, 0))
         return targets_of(reference, workload, copy_of(self.inputs(workload, 0)), self.task.name)
 
     def start(self) -> Candidate | None:
-        """Return the kernel that a kernel-to-kernel task starts from; none for other tasks."""
+        """Return the kernel that a kernel-to-kernel task starts from; None for other tasks."""
         return start_of(self.task)
 
     def baseline(self, name: str, workload: Workload) -> Candidate:
-        """Return what a candidate must beat, as a candidate itself.
+        """Return a baseline as a candidate.
 
         `eager`, `compile` and the like are the reference in language `torch`; `start` is the kernel that the
         task starts from.
 
         Raises:
-            InputError: the name is none of these, or the task has no start.
+            InputError: the name is not one of these, or the task has no starting kernel.
         """
         if name == "start" and (start := self.start()) is not None:
             return start
@@ -254,7 +254,7 @@ def _call(
 
 
 def same(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Tell whether the values are the same bit for bit as far as equality goes, NaN equal to NaN."""
+    """Whether the values compare equal, NaN equal to NaN."""
     if new.shape != old.shape:
         return False
     return torch.equal(new, old) or torch.allclose(new, old, rtol=0, atol=0, equal_nan=True)

@@ -1,4 +1,4 @@
-"""What the user points at → Task."""
+"""Target → Task: files, functions, definitions and folders."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from .forms._source import read_text, run_source
 from .inputs._draw import bytes_of
 
 _COPIES = 3
-"""Times that a workload's tensors are held at once: inputs, a copy, the oracle's."""
+"""How many times a workload's tensors are in memory at once: inputs, a copy, the oracle's."""
 _MOST_MINUTES = 3.0
 _WORDS = (".md", ".txt")
 
@@ -37,21 +37,21 @@ def load_task(
     backward: bool = False,
     minutes: float | None = None,
 ) -> Task:
-    """Load a task from a file, a function in a file, a definition, or a folder; a `Task` is returned as it is.
+    """Load a task from a file, a function in a file, a definition, or a folder; a `Task` is returned unchanged.
 
     Args:
-        target: `file.py` (KernelBench form, or the own form if one function is under `@kw.task`),
+        target: `file.py` (KernelBench form, or the `@kw.task` form if one function has it),
             `file.py:symbol`, `definition.json`, a folder with one of these, or a function under `@kw.task`.
         max_elements: most elements of inputs, parameters and outputs together; the KernelBench form's
             integer constants are shrunk to fit.
-        contract: used in the place of the task's own.
+        contract: used instead of the task's own.
         kernel: path of an existing kernel to start from.
         fixed: axes, or constants of the KernelBench form, that no hidden or confirm workload may change.
-        backward: make the task forward and backward together; `@kw.task(backward=True)` says the same.
+        backward: make the task forward and backward together; same as `@kw.task(backward=True)`.
         minutes: how long it may take, which runs the reference a few times; 3 by default.
 
     Raises:
-        TaskError: the target cannot be used; the message says why and what to do.
+        TaskError: the target cannot be used; the message explains why and what to do.
 
     Example:
         >>> load_task("examples/swiglu.py").name
@@ -81,7 +81,7 @@ def load_task(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch work on the calling thread alone: a team is starved on a busy machine, and spins on after its work."""
+    """Restrict torch to the calling thread: a thread team starves on a busy machine, and spins after its work."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -125,9 +125,9 @@ def _load(
 
 
 def _check_words(path: Path) -> None:
-    """Raise a `TaskError` where words stand in the place of a task: nothing is held against what nobody has read."""
-    said = " " in path.name and not path.suffix and not path.exists()
-    if said or path.suffix in _WORDS:
+    """Raise a `TaskError` for a task in words: nothing is compared with a reference that nobody has read."""
+    is_text = " " in path.name and not path.suffix and not path.exists()
+    if is_text or path.suffix in _WORDS:
         raise TaskError(
             f"{str(path)!r} is said in words, and a task is code that somebody has read; let a model write it down "
             "(kernelwright task WORDS --to FILE.py --model NAME), read FILE.py, and pass that"

@@ -1,4 +1,4 @@
-"""For tests, here and in packages that extend Kernelwright: fakes, recorded spaces, conformance checks."""
+"""Test utilities for Kernelwright and packages that extend it: fakes, recorded spaces, conformance checks."""
 
 from ..search.replay.simulation import RecordedSpace, replay
 from ._conformance import TunerConformance

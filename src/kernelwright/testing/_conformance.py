@@ -1,4 +1,4 @@
-"""What every implementation of a Protocol must do: test classes to subclass."""
+"""Conformance tests for implementations of a Protocol: test classes to subclass."""
 
 from collections.abc import Callable
 
@@ -9,16 +9,16 @@ Cost = Callable[[Configuration], float | None]
 
 
 class TunerConformance:
-    """The contract of a `Tuner` as tests; pytest runs them for every subclass that says how to make one.
+    """The contract of a `Tuner` as tests; pytest runs them for every subclass that defines `make`.
 
         class TestMine(TunerConformance):
             def make(self, space, seed):
                 return MyTuner(space, seed)
 
-    Covers: staying within constraints, no repetition, going on to the end of the space and past failures,
-    determinism, several asks before a tell, results that nobody asked for, warm starts, spaces of one and
+    Covers: staying within constraints, no repetition, reaching the end of the space despite failures,
+    determinism, several asks before a tell, unrequested results, warm starts, spaces of one and
     of no configuration.
-    Does not cover: how good it is; `kernelwright tune` shows that.
+    Does not cover: its quality; `kernelwright tune` measures that.
     """
 
     space = Space(
@@ -41,7 +41,7 @@ class TunerConformance:
         assert isinstance(self.make(self.space, 0), Tuner)
 
     def test_asks_for_every_allowed_configuration_once(self) -> None:
-        """It stays within the constraints, never repeats and never leaves anything out."""
+        """It stays within the constraints, never repeats and never skips anything."""
         asked = _walk(self.make(self.space, 3), _cost)
         assert all(self.space.allows(c) for c in asked), "every configuration must be allowed"
         assert all(c not in asked[:i] for i, c in enumerate(asked)), "no configuration twice"
@@ -49,16 +49,16 @@ class TunerConformance:
         assert {type(v) for c in asked for v in c.values()} == {int, str, bool}, "values keep their types"
 
     def test_is_deterministic(self) -> None:
-        """The same seed and results lead to the same questions."""
+        """The same seed and results lead to the same asks."""
         assert _walk(self.make(self.space, 3), _cost) == _walk(self.make(self.space, 3), _cost)
 
     def test_goes_on_past_failures(self) -> None:
-        """A space in which nothing works is walked to its end."""
+        """A space in which nothing works is searched to its end."""
         everything = list(self.space.configurations())
         assert len(_walk(self.make(self.space, 5), lambda _: None)) == len(everything)
 
     def test_does_not_ask_for_what_it_was_told(self) -> None:
-        """Results that it did not ask for count as tried."""
+        """Unrequested results count as tried."""
         told = list(self.space.configurations())[:9]
         tuner = self.make(self.space, 3)
         for configuration in told:
@@ -68,7 +68,7 @@ class TunerConformance:
         assert len(asked) == len(list(self.space.configurations())) - len(told)
 
     def test_answers_several_asks_before_a_tell(self) -> None:
-        """Builds overlap: it is asked ahead, at the start and later."""
+        """Builds overlap: `ask` is called ahead, at the start and later."""
         tuner = self.make(self.space, 3)
         asked: list[Configuration] = []
         for _ in range(5):
@@ -80,7 +80,7 @@ class TunerConformance:
         assert all(c not in asked[:i] for i, c in enumerate(asked))
 
     def test_takes_a_warm_start(self) -> None:
-        """Hints do not stand for evaluations, may fail and may come from another space."""
+        """Hints do not count as evaluations, may fail and may come from another space."""
         tuner = self.make(self.space, 3)
         hints = [Observation(c, _cost(c)) for c in list(self.space.configurations())[::4]]
         stranger: Configuration = {"tile": 128, "unroll": 1, "order": "row", "stream": False}
@@ -89,7 +89,7 @@ class TunerConformance:
         assert len(_walk(tuner, _cost)) == len(list(self.space.configurations()))
 
     def test_serves_the_smallest_spaces(self) -> None:
-        """One configuration, no parameter, and constraints that nothing fulfils."""
+        """One configuration, no parameter, and unsatisfiable constraints."""
         tile = Parameter(name="tile", values=(8,))
         assert _walk(self.make(Space(parameters=(tile,)), 0), lambda _: 1.0) == [{"tile": 8}]
         assert _walk(self.make(Space(), 0), lambda _: 1.0) == [{}]

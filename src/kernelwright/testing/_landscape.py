@@ -1,4 +1,4 @@
-"""A landscape with a planted optimum, and an editor that is a pure function: strategies without models."""
+"""A synthetic landscape with a planted optimum and a deterministic editor, to test strategies without models."""
 
 import random
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from ..search.strategies import Strategy
 from ._planted import PlantedJudge, PlantedLanguage, planted_candidate
 
 STYLES = ("plain", "float4", "__shared__", "atomic")
-"""Ways of doing it that behaviours tell apart; the optimum is in the third."""
+"""Styles that behaviours distinguish; the optimum is in the third."""
 _NAMED = dict(zip(STYLES, ("element", "vectors", "shared", "splits"), strict=True))
-"""Words of a goal that ask for a style."""
+"""Words in a goal that request a style."""
 _KERNELS = ("draft", "improve", "repair", "merge")
-"""Operators that bring a kernel; others bring words."""
+"""Operators that return a kernel; others return text."""
 _AXES = "abcd"
 _VALUES = 8
 _LEAST_US = (55.0, 45.0, 20.0, 60.0)
-"""Least time of each style."""
+"""Best time of each style."""
 _STEP_US = (2.0, 3.0, 4.0, 2.0)
-"""What each step away from a style's best place costs."""
+"""The cost of each step away from a style's best setting."""
 _DECEPTIVE_STEP_US = 9.0
-"""What it costs in the style of the optimum where the landscape deceives: slow nearly everywhere."""
+"""The same cost in the optimum's style if the landscape is deceptive: slow nearly everywhere."""
 
 
 class PlantedLandscape:
     """Kernels of a style and four settings; a share of them fails, and one is the best.
 
     As an editor it drafts at random, changes a setting or two of the main parent, crosses two parents, and takes
-    a style that the move's goal names by its behaviour. What it answers depends on the landscape's seed and
+    a style that the move's goal names by its behaviour. Its answers depend on the landscape's seed and
     the move alone. `asked` lists the moves.
 
     Example:
@@ -51,14 +51,14 @@ class PlantedLandscape:
         """Plant an optimum.
 
         Args:
-            seed: Where.
-            faults: Share of the kernels that does not work; the best one works unless it is 1.
-            deceptive: Whether the style of the optimum is slow nearly everywhere, and no draft.
+            seed: Determines where.
+            faults: Share of the kernels that fail; the best one works unless it is 1.
+            deceptive: Whether the optimum's style is slow nearly everywhere, and never drafted.
         """
         dice = random.Random(f"landscape {seed}")
         self._seed, self._faults = seed, faults
         self.luck = 0
-        """Seed of the editor's own dice."""
+        """Seed of the editor's random choices."""
         self._step_us = (*_STEP_US[:2], _DECEPTIVE_STEP_US if deceptive else _STEP_US[2], _STEP_US[3])
         self._drafted = STYLES[:2] if deceptive else STYLES
         self._places = [{axis: dice.randrange(_VALUES) for axis in _AXES} for _ in STYLES]
@@ -94,7 +94,7 @@ class PlantedLandscape:
         return Reply(proposals=(child.model_copy(update={"parents": tuple(parents)}),), usd=0.01)
 
     def words(self, move: Move, dice: random.Random) -> dict[str, JsonValue]:
-        """Answer a move that asks for words; a subclass says what."""
+        """Answer a move that asks for text; subclasses override it."""
         del move, dice
         return {}
 

@@ -1,4 +1,4 @@
-"""A model server on this machine that answers as its script says, in the wire formats of real ones."""
+"""A local model server that replays scripted answers in the wire formats of real ones."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Says:
-    """An answer: streamed in pieces where the client asks for a stream."""
+    """An answer: streamed in pieces if the client requests a stream."""
 
     text: str
     """What the model writes."""
@@ -22,15 +22,15 @@ class Says:
     output_tokens: int = 50
     """Tokens reported as written."""
     cached_tokens: int = 0
-    """Of those read, from the cache."""
+    """Tokens read from the cache."""
     stop: str = "end"
-    """`end`, or `length` where it was cut off."""
+    """`end`, or `length` if it was cut off."""
     pieces: int = 3
-    """Into how many pieces a stream is cut."""
+    """Number of pieces in a stream."""
     breaks_off: bool = False
-    """Whether the connection is cut in the middle of the stream."""
+    """Whether the connection is closed in the middle of the stream."""
     stays_open: bool = False
-    """Whether a stream, all said, is neither ended nor hung up until the server is closed."""
+    """Whether a complete stream is neither ended nor disconnected until the server is closed."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Refuses:
     status: int
     """Its status."""
     message: str = "as scripted"
-    """What the server says."""
+    """The error message."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers, such as `retry-after`."""
 
 
 @dataclass(frozen=True)
 class Sends:
-    """Bytes as they are, under status 200: garbage."""
+    """Raw bytes with status 200: garbage."""
 
     body: bytes
     """The bytes."""
@@ -57,38 +57,38 @@ class Sends:
 
 @dataclass(frozen=True)
 class Hangs:
-    """Nothing, until the server is closed."""
+    """No answer until the server is closed."""
 
 
 Turn = str | Says | Refuses | Sends | Hangs
-"""What comes back for one request; a text is short for `Says(text)`."""
+"""The answer to one request; a text is short for `Says(text)`."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came in."""
+    """One received request."""
 
     path: str
     """`/v1/chat/completions` or `/v1/messages`."""
     headers: Mapping[str, str]
-    """In lower case."""
+    """Header names in lower case."""
     body: Mapping[str, Any]
-    """The JSON."""
+    """The JSON body."""
 
     @property
     def model(self) -> str:
-        """The model that was asked for."""
+        """The requested model."""
         return str(self.body.get("model", ""))
 
     @property
     def text(self) -> str:
-        """Everything that was said to the model, system and all."""
+        """All text sent to the model, including the system prompt."""
         turns = [*_system(self.body), *self.body.get("messages", ())]
         return "\n".join(_text(turn.get("content", "")) for turn in turns)
 
     @property
     def last(self) -> str:
-        """The last thing that was said to it."""
+        """The last message sent to the model."""
         return _text(self.body["messages"][-1]["content"])
 
 
@@ -102,7 +102,7 @@ class ScriptedModel:
             ...
         assert "softmax" in server.asked[0].text
 
-    Covers: what real servers do on the wire, errors, cuts, silence and connections that are kept open included.
+    Covers: the wire behaviour of real servers, including errors, cut connections, silence and keep-alive.
     Does not cover: judging the request; a test reads `asked`.
     """
 
@@ -114,7 +114,7 @@ class ScriptedModel:
         self._closed = threading.Event()
         self._open: set[socket.socket] = set()
         self.connections = 0
-        """How many were opened; clients keep one for many requests."""
+        """Connections opened; clients reuse one for many requests."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -141,11 +141,11 @@ class ScriptedModel:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def name(self, model: str = "scripted") -> str:
-        """Return the model's name for `--model`: local, free of charge."""
+        """Return the model's name for `--model`: local and free."""
         return f"local:{model}@{self.url}/v1"
 
     def turn(self, asked: Asked) -> Turn:
-        """Note a request and return what the script has for it."""
+        """Record a request and return the scripted answer."""
         with self._lock:
             number = len(self.asked)
             self.asked.append(asked)
@@ -154,7 +154,7 @@ class ScriptedModel:
         return self._script[min(number, len(self._script) - 1)]
 
     def opened(self, connection: socket.socket) -> None:
-        """Note a connection, to be cut when the server is closed."""
+        """Record a connection, to be closed with the server."""
         with self._lock:
             self.connections += 1
             self._open.add(connection)

@@ -1,4 +1,4 @@
-"""Candidates whose truth is written in them, and a judge that reads it: the search without a machine."""
+"""Fake candidates that contain their own outcome, and a judge that reads it: tests the search without a machine."""
 
 import math
 import time
@@ -30,11 +30,11 @@ from ..records import (
 )  # fmt: skip
 
 BASELINE_US = 100.0
-"""What the native op takes in the planted world."""
+"""The planted time of the native op."""
 
 
 def planted_task(name: str = "planted", workloads: Mapping[str, int] | None = None) -> Task:
-    """Return a task that no judge of ours needs to run, its search workloads by name and size."""
+    """Return a task that is never run, its search workloads by name and size."""
     reference = SourceFile(path="reference.py", text="def run(x):\n    return x\n")
     return Task(
         name=name,
@@ -76,7 +76,7 @@ def planted_candidate(
 
 
 class PlantedLanguage:
-    """A language whose builds are instant and fail where the candidate says so."""
+    """A language whose builds are instant, and fail if the candidate says so."""
 
     name = "planted"
 
@@ -86,20 +86,20 @@ class PlantedLanguage:
         self.builds = 0
 
     def available(self) -> Availability:
-        """Always here."""
+        """Always available."""
         return Availability(True, self._toolchain)
 
     def toolchain(self) -> str:
-        """Return what was given."""
+        """Return the argument."""
         return self._toolchain
 
     def timeable(self, device: str) -> bool:
-        """Tell that times mean something."""
+        """Report that times are meaningful."""
         del device
         return True
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
-        """Fail where the candidate's fault is `build`."""
+        """Fail if the candidate's fault is `build`."""
         del deadline_s
         self.builds += 1
         time.sleep(self._build_s)
@@ -108,13 +108,13 @@ class PlantedLanguage:
         return Build(status=BuildStatus.OK, artefact="planted", toolchain=self._toolchain)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
-        """Return a kernel that hands its arguments back."""
+        """Return a kernel that returns its arguments."""
         del candidate, artefact, outputs
         return lambda *arguments: arguments
 
 
 class PlantedJudge:
-    """Screens and accepts by what is written in the candidate; counts how often it was asked."""
+    """Screens and accepts by the outcome in the candidate; counts its calls."""
 
     harness = "planted 1"
 
@@ -130,7 +130,7 @@ class PlantedJudge:
         """Key, workloads and `tried` of every acceptance."""
 
     def precompute(self) -> None:
-        """Count that it was asked; nothing takes time here."""
+        """Count the call; nothing takes time here."""
         self.precomputed += 1
 
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
@@ -155,7 +155,7 @@ class PlantedJudge:
         tried: int = 1,
         deadline_s: float = math.inf,
     ) -> Evaluation:
-        """Accept what is faster on the workloads, unless its fault is `accept`."""
+        """Accept a candidate that is faster on the workloads, unless its fault is `accept`."""
         del deadline_s
         self.accepted.append(candidate.key)
         self.asked.append((candidate.key, tuple(workloads), tried))
@@ -214,7 +214,7 @@ def _speedup(time_us: float) -> Interval:
 
 
 class PlantedTemplate:
-    """A template over a space whose costs are a function of the configuration; none means a failure."""
+    """A template over a space whose costs are a function of the configuration; None means a failure."""
 
     language = "planted"
 

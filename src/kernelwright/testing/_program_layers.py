@@ -1,4 +1,4 @@
-"""Recurrent layers for random programs: the inputs that one needs, and the call."""
+"""Recurrent layers for random programs: the required inputs, and the call."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The steps of random programs: each writes one expression over values that are there."""
+"""The steps of random programs: each writes one expression over available values."""
 
 import random
 from collections.abc import Callable
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 import torch
 
 Written = tuple[str, bool] | None
-"""An expression and whether its result carries no rounding error; none where no operand fits."""
+"""An expression and whether its result is exact; None if no operand fits."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that a name stands for."""
+    """A named tensor."""
 
     tensor: torch.Tensor
     exact: bool
-    """Whether every fair computation of it gives the very same numbers."""
+    """Whether every honest computation of it gives identical numbers."""
 
 
 @dataclass
 class Writer:
-    """What a program has so far."""
+    """The values of a program so far."""
 
     chance: random.Random
     values: dict[str, Value] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Step:
 
     write: Callable[[Writer], Written]
     weight: int
-    """How often it is tried, relative to the others."""
+    """Its weight relative to the other families."""
 
 
 def _is_float(value: Value) -> bool:

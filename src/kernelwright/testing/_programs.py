@@ -1,4 +1,4 @@
-"""Random torch programs as readable source: for property tests of whatever reads or rewrites graphs."""
+"""Random torch programs as readable source, for property tests of code that reads or rewrites graphs."""
 
 import random
 import re
@@ -33,7 +33,7 @@ class RandomProgram:
     """
 
     seed: int
-    """What it was made from; the same seed gives the same program and the same values."""
+    """The same seed gives the same program and the same values."""
     inputs_: tuple[str, ...]
     """An expression for each input; `g` is a generator under the seed."""
     lines: tuple[tuple[str, str], ...]
@@ -61,9 +61,9 @@ class RandomProgram:
         return cast(Callable[..., torch.Tensor | tuple[torch.Tensor, ...]], self._scope()["program"])
 
     def prefixes(self) -> list["RandomProgram"]:
-        """Return what ends with each step, shortest first, without the lines it does not need.
+        """Return the programs that end with each step, shortest first, without dead lines.
 
-        The first of them that fails is the smallest reproduction of its kind.
+        The first that fails is the smallest reproduction.
         """
         return [
             replace(self, lines=self.lines[:i], returns=(name,)).needed()
@@ -91,16 +91,16 @@ def random_program(
     """Write a random program: elementwise steps that broadcast, views, reductions, scans, gathers, scatters, products.
 
     Covers: sizes of one and odd sizes, float32, bfloat16, float16, int64 and bool, inputs that are views.
-    Operations that jump (comparisons, rounding, positions of extremes) only read values that carry no
-    rounding error, so that a fair computation in another precision gives the same answer; magnitudes stay
+    Discontinuous operations (comparisons, rounding, positions of extremes) only read values without
+    rounding error, so that an honest computation in another precision gives the same result; magnitudes stay
     small enough for the type.
     Does not cover: random numbers, in-place changes, control flow.
 
     Args:
         seed: Determines everything.
         steps: Lines to write, at most.
-        dtypes: What inputs are drawn from; a name may stand several times.
-        recurrent: Begin with a recurrent layer (float32), and go on from its result.
+        dtypes: Dtypes of inputs; a name may be repeated.
+        recurrent: Begin with a recurrent layer (float32), and continue from its result.
     """
     chance = random.Random(seed)
     writer = Writer(chance)
@@ -141,7 +141,7 @@ def _shape(chance: random.Random) -> list[int]:
 
 
 def _related(chance: random.Random, shape: list[int]) -> list[int]:
-    """Make a shape that goes with another: the same, one that broadcasts, a matrix for its rows, or any."""
+    """Make a shape compatible with another: the same, one that broadcasts, a matrix for its rows, or any."""
     match chance.randrange(6):
         case 0 | 1:
             return list(shape)
@@ -172,7 +172,7 @@ def _input(chance: random.Random, shape: list[int], dtypes: tuple[str, ...]) -> 
 
 
 def _taken(writer: Writer, step: Step) -> bool:
-    """Try one step; it counts where torch accepts it and the values stay tame."""
+    """Try one step; it is kept if torch accepts it and the values stay bounded."""
     made = step.write(writer)
     if made is None:
         return False

@@ -1,4 +1,4 @@
-"""What every strategy must do: a test class to subclass."""
+"""Conformance tests for strategies: a test class to subclass."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ Call = tuple[str, Move | None, Reply | Scored | None]
 
 
 class _Noted:
-    """A strategy that notes every call."""
+    """A strategy that records every call."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
@@ -34,16 +34,16 @@ class _Noted:
 
 
 class StrategyConformance:
-    """The contract of a `Strategy` as tests; pytest runs them for every subclass that says how to make one.
+    """The contract of a `Strategy` as tests; pytest runs them for every subclass that defines `make`.
 
         class TestMine(StrategyConformance):
             def make(self, means):
                 return MyStrategy(means)
 
     Covers: numbers, operators and parents of moves, determinism, resumption after every call, asks that lead to
-    nothing, several moves under way, failures, words only, templates that are told of again, starting with and
+    nothing, several moves in progress, failures, text only, templates that are reported again, starting with and
     without candidates.
-    Does not cover: how good it is; a planted landscape and `kernelwright simulate` show that.
+    Does not cover: its quality; a planted landscape and `kernelwright simulate` measure that.
     """
 
     def make(self, means: Means) -> Strategy:
@@ -55,7 +55,7 @@ class StrategyConformance:
         assert isinstance(self.make(Means()), Strategy)
 
     def test_moves_are_numbered_and_possible(self) -> None:
-        """Numbers count from 0; parents were told and operators are known."""
+        """Numbers count from 0; parents were reported and operators are known."""
         calls = self._calls(width=3)
         moves = [move for call, move, _ in calls if call == "ask" and move is not None]
         assert [m.number for m in moves] == list(range(len(moves))) and moves
@@ -73,7 +73,7 @@ class StrategyConformance:
         assert self._calls(width=1) == self._calls(width=1)
 
     def test_resumes_after_every_call(self) -> None:
-        """A new one that is given the same calls goes on with the same moves, wherever it was cut off."""
+        """A new strategy given the same calls continues with the same moves, wherever it was interrupted."""
         calls = self._calls(width=2)
         for end in range(0, len(calls), 3):
             again = self.make(Means(seed=7))
@@ -81,7 +81,7 @@ class StrategyConformance:
             assert answers == [c[1] for c in calls[:end] if c[0] == "ask" and c[1] is not None]
 
     def test_an_ask_for_nothing_changes_nothing(self) -> None:
-        """Asked again and again while it waits, it goes on as if it had been asked once."""
+        """Repeated asks while it waits have the same effect as one."""
         calls = self._calls(width=64)
         moves = [c[1] for c in calls if c[0] == "ask" and c[1] is not None]
         patient = self.make(Means(seed=7))
@@ -89,14 +89,14 @@ class StrategyConformance:
         assert [m for m in self._replay(patient, waits) if m is not None] == moves
 
     def test_failures_are_data(self) -> None:
-        """Where nothing works it goes on or ends, and never raises."""
+        """If nothing works it continues or ends, and never raises."""
         hopeless = PlantedLandscape(faults=1.0)
         assert hopeless.serial_search(self.make(Means()), evaluations=20, width=2).best == 0.0
         silent = serial_search(self.make(Means()), _no_answer, hopeless.evaluate, evaluations=5)
         assert not silent.found
 
     def test_starts_from_what_is_there(self) -> None:
-        """What the search began with is used or passed over, but never a surprise."""
+        """The search's initial candidates are used or skipped, but never cause an error."""
         landscape = PlantedLandscape(2)
         starts = [landscape.candidate({"style": "plain", "a": a, "b": 1, "c": 1, "d": 1}) for a in range(4)]
         done = serial_search(
@@ -105,7 +105,7 @@ class StrategyConformance:
         assert len(done.found) == 12
 
     def test_takes_words_and_late_news(self) -> None:
-        """Replies may bring words only, and a template may be told of long after its move."""
+        """Replies may contain text only, and a template may be reported long after its move."""
         landscape = PlantedLandscape(1)
         strategy = self.make(Means())
         move = strategy.ask()

@@ -1,46 +1,46 @@
-"""Macro actions: named, documented steps from one state of a schedule to another; one file a family.
+"""Schedule actions: named, documented steps from one schedule state to another; one file per family.
 
 | action | family | what it does |
 |---|---|---|
 | `single-pass` | reduction | the online softmax: largest and sum of powers in one pass |
 | `two-passes` | reduction | mean, then squares of distances, instead of Welford's one pass |
-| `shares` | reduction | a long reduction with few results in shares, then the shares |
-| `segments` | segments | what is combined by index, sorted by it first |
-| `typed` | typed | rows times the matrix of their type, sorted by type: a dense product each |
+| `shares` | reduction | split a long reduction with few results into partial ones, then combine them |
+| `segments` | segments | sort scatter updates by index, then combine by segment |
+| `typed` | typed | grouped GEMM: rows sorted by type, one dense product per type |
 | `store`, `fuse` | storage | keep a value in memory, or compute it where it is used |
-| `narrow` | storage | an intermediate in the half precision of the results |
-| `single` | accumulate | a reduction's sum in float32, where the contract allows it |
-| `double` | accumulate | a product's sum in float64, in plain loops |
-| `turn` | turn | an intermediate with its axes in the order in which it is read |
-| `library` | product | the library multiplies, own kernels around it |
+| `narrow` | storage | store an intermediate in the half precision of the results |
+| `single` | accumulate | accumulate a reduction in float32, where the contract allows it |
+| `double` | accumulate | accumulate a product in float64, in plain loops |
+| `turn` | turn | store an intermediate with its axes in the order in which it is read |
+| `library` | product | the library multiplies, generated kernels do the rest |
 | `activated` | product | the library convolves and applies the activation |
-| `panels` | product | register tiles over packed panels: the own micro-kernel |
-| `direct` | product | register tiles, one factor read where it lies |
+| `panels` | product | register tiles over packed panels: the generated micro-kernel |
+| `direct` | product | register tiles, one factor read in place, unpacked |
 | `dots` | product | lanes along the summed axis, for few rows |
-| `winograd` | product | small convolutions two by two results at a time, 16 multiplications for 36 |
+| `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
-| `split` | product | a long sum in shares, added at the end |
-| `fold` | folding | scales, biases and running statistics go into the weights of the product before them |
-| `pack` | weights | the weights of a product as its tiles read them, once |
-| `ahead` | weights | what weights alone decide, once |
-| `drop` | dead | what changes nothing, and what of a product nobody reads |
-| `reassociate` | reassociate | three factors in the order of fewer multiplications |
+| `split` | product | split-K: a long sum in parts, added at the end |
+| `fold` | folding | fold scales, biases and running statistics into the weights of the preceding product |
+| `pack` | weights | pack the weights of a product once, in the order its tiles read |
+| `ahead` | weights | compute what depends on weights only once |
+| `drop` | dead | remove no-ops, and the parts of a product that are not read |
+| `reassociate` | reassociate | multiply three factors in the cheaper order |
 | `hoist` | hoist | compute before a gather or broadcast repeats |
 | `commute` | commute | sum first, then scale or multiply |
 | `diagonal` | algebra | scale rows instead of multiplying by a diagonal matrix |
-| `strip` | loops | rows of a product multiplied where they are reduced, a strip at a time |
-| `stream` | loops | an output past the caches |
-| `stage` | loops | what padded windows read copied into a worker's cache first |
-| `keep` | loops | a row of values kept in cache over several passes |
+| `strip` | loops | compute rows of a product where they are reduced, a strip at a time |
+| `stream` | loops | write an output with non-temporal stores |
+| `stage` | loops | copy what padded windows read into a thread's cache first |
+| `keep` | loops | keep a row of values in cache over several passes |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
-| `parallelise`, `vectorise`, `unroll` | loops | which loop is over threads, over lanes; vectors in flight |
-| `feed` | loops | rows computed a panel at a time, right before the library multiplies them |
-| `specialise` | loops | a kernel compiled for one size too, with a test of it in the launch |
-| `whole` | loops | a kernel compiled for whole vectors too, with a test of the size in the launch |
+| `parallelise`, `vectorise`, `unroll` | loops | run a loop over threads or over lanes; vectors in flight |
+| `feed` | loops | compute rows a panel at a time, right before the library multiplies them |
+| `specialise` | loops | compile a kernel for one size as well, chosen by a test at launch |
+| `whole` | loops | compile a kernel for whole vectors as well, chosen by a test of the size at launch |
 
 A state is never changed in place, and every step is recorded, so a schedule can be replayed on another shape
 (`replayed`), read back from a candidate (`steps_of`), brought to another language (`transplanted`), explained, and
-each step taken back (`undone`). Sizes (of tiles and blocks, vectors in flight) are
+each step undone (`undone`). Sizes (of tiles and blocks, vectors in flight) are
 parameters of the template, for the tuner.
 """
 
@@ -96,7 +96,7 @@ ACTIONS: tuple[Action, ...] = (
     Double(),
     Fuse(),
 )
-"""Every action, in the order in which legal ones are tried."""
+"""All actions, in the order in which legal ones are tried."""
 
 
 def offered(forms: Collection[str]) -> tuple[Action, ...]:

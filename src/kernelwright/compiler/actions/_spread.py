@@ -11,7 +11,7 @@ from ..graph import Cat, Contract, Graph, Node, Permute, Point, Slice
 _Rows = tuple[tuple[float, ...], ...]
 _SPREAD: _Rows = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 _BACK: _Rows = ((1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))
-"""The inverse: no product in it but by one, so that who reads through it sees that nothing else was done."""
+"""The inverse: it multiplies by ones only, so that reading through it is exact."""
 
 
 def spread_weights(graph: Graph, product: Contract) -> tuple[Node, Contract] | None:
@@ -19,7 +19,7 @@ def spread_weights(graph: Graph, product: Contract) -> tuple[Node, Contract] | N
 
     Returns:
         The transformed weights, ((groups,) 4, 4, rows, channels), and the same product over what they come from; none
-        where the weights are no parameters.
+        if the weights are not parameters.
     """
     on_left = product.left in graph.lasting
     weights = product.left if on_left else product.right

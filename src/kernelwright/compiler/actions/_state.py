@@ -1,4 +1,4 @@
-"""State and Action: one named step of a schedule, recorded so that it can be replayed and taken back."""
+"""State and Action: one named step of a schedule, recorded so that it can be replayed and undone."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _STEP = re.compile(r"([a-z-]+)\(([^()]+)\)")
 
 @dataclass(frozen=True)
 class State:
-    """A graph and the decisions on it, with the steps that led here. Never changed in place."""
+    """A graph and the decisions on it, with the steps that led to it. Never changed in place."""
 
     origin: Graph
     """The graph as it was read."""
@@ -30,7 +30,7 @@ class State:
 
     @cached_property
     def program(self) -> Program | None:
-        """What the state lowers to; none where it does not."""
+        """What the state lowers to; None if it does not."""
         try:
             return lower(self.graph, self.decisions, self.arranged)
         except (NotLowered, Unlowered):
@@ -38,7 +38,7 @@ class State:
 
     @cached_property
     def following(self) -> dict[Step, "State"]:
-        """The states that were reached from here, by the step that led there: each is lowered once."""
+        """The states reached from here, by step: each is lowered once."""
         return {}
 
     @property
@@ -48,11 +48,11 @@ class State:
 
 
 class Action(Protocol):
-    """A macro decision. One file a family; every action is legal at the sites that it names, and nowhere else."""
+    """A schedule action. One file per family; an action is legal at the sites that it yields, and nowhere else."""
 
     @property
     def name(self) -> str:
-        """What a step calls it."""
+        """Its name in a step."""
         ...
 
     def sites(self, state: State) -> Iterator[str]:
@@ -69,7 +69,7 @@ class IllegalAction(Exception):
 
 
 def taken(state: State, action: Action, site: str) -> State:
-    """Apply an action where it is legal.
+    """Apply an action if it is legal.
 
     Raises:
         IllegalAction: it is not.
@@ -116,9 +116,9 @@ def steps_of(text: str) -> tuple[Step, ...]:
 
 
 def transplanted(graph: Graph, steps: Sequence[Step], actions: Sequence[Action]) -> State:
-    """Take those of the recorded steps that are legal, in order: on another shape, or in a language with other forms.
+    """Apply those recorded steps that are legal, in order: on another shape, or in a language with other forms.
 
-    What is left out shows in the `steps` of the result. `replayed` takes all of them or raises.
+    Skipped steps are missing from the `steps` of the result. `replayed` takes all of them or raises.
     """
     known = {action.name: action for action in actions}
     state = State(graph, graph)
@@ -129,7 +129,7 @@ def transplanted(graph: Graph, steps: Sequence[Step], actions: Sequence[Action])
 
 
 def undone(state: State, step: Step, actions: Sequence[Action]) -> State:
-    """Take one step back: replay all others.
+    """Undo one step: replay all others.
 
     Raises:
         IllegalAction: a later step needs it.

@@ -1,4 +1,4 @@
-"""What sums are kept in: never less than float32, whatever they add up."""
+"""Precision of accumulators: never less than float32, whatever is summed."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ._state import State
 from .product import plain_products, tiled
 
 _LANES = 8
-"""Sums that a reduction keeps side by side, at least, before they are joined."""
+"""Least number of partial sums that a reduction keeps in parallel before they are combined."""
 _LARGEST = 0.8
 """The largest of some thousand errors of sums of random numbers, in epsilons of float32 a root of an addition."""
 
@@ -21,7 +21,7 @@ _LARGEST = 0.8
 class Single:
     """Keep a sum or product of a reduction in float32 instead of float64: lanes are not widened before they are added.
 
-    Legal where the sum is so short, or its result so coarse (half precision), that roundings stay within what the
+    Legal if the sum is so short, or its result so coarse (half precision), that roundings stay within what the
     contract allows in any case: an epsilon a root of the additions that follow one another. Scans add one element
     after another; reductions some side by side.
     """
@@ -29,7 +29,7 @@ class Single:
     name = "single"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield sums of floats in double precision, and `all` where there are several."""
+        """Yield sums of floats in double precision, and `all` if there are several."""
         found = [n.name for n in _sums(state.graph) if n.name not in state.decisions.accumulate]
         yield from found
         if len(found) > 1:

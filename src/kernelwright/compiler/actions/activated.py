@@ -1,4 +1,4 @@
-"""Convolutions whose activation the library computes while their tiles are in registers."""
+"""Convolutions with a fused activation, computed by the library while tiles are in registers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,15 +15,15 @@ _How = tuple[str, tuple[float, ...], str]
 class Activated:
     """Let the library (oneDNN) convolve and apply the activation: its result is written once, and not read again.
 
-    What a convolution is followed by elsewhere reads and writes all of its result. Legal in float32, for
+    Otherwise the activation reads and writes the whole result again. Legal in float32, for
     convolutions of images that are not transposed, read by nothing but sigmoid, tanh, silu, gelu or leaky relu; not
-    relu, of which oneDNN makes zero where there is no number. Where torch has no oneDNN the candidate declines.
+    relu, for which oneDNN returns zero instead of NaN. If torch has no oneDNN the candidate declines.
     """
 
     name = "activated"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield captured convolutions that are followed so, and `all` where there are several."""
+        """Yield captured convolutions followed by such an activation, and `all` if there are several."""
         found = [op.name for op in state.graph.operations if _made(state, op) is not None]
         yield from found
         if len(found) > 1:
@@ -45,7 +45,7 @@ class Activated:
 
 
 def _made(state: State, op: Captured) -> tuple[Captured, Node] | None:
-    """Return convolution and activation as one operation, and its value; none where that is not legal."""
+    """Return convolution and activation as one operation, and its value; None if that is not legal."""
     graph = state.graph
     value, native = graph.values.get(op.name), state.decisions.native
     if (
@@ -71,7 +71,7 @@ def _made(state: State, op: Captured) -> tuple[Captured, Node] | None:
 
 
 def _activation(graph: Graph, value: Node) -> tuple[Node, _How] | None:
-    """Return the activation that is all that reads a value, and how oneDNN is asked for it."""
+    """Return the activation that is the only reader of a value, and oneDNN's arguments for it."""
     first, *more = graph.users[value]
     if not isinstance(first, Point) or first.args[0] is not value or first.dtype != "float32":
         return None

@@ -1,4 +1,4 @@
-"""Algebra: the same value from less work, within rounding."""
+"""Algebraic rewrites: the same value from less work, up to rounding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from .product import plain_products
 class Diagonal:
     """Scale the rows, or the columns, instead of multiplying by a matrix that is zero but on its diagonal.
 
-    What the zeros are multiplied by is not read, so no NaN or infinity among it comes through.
+    What the zeros would multiply is not read, so a NaN or infinity there does not propagate.
     """
 
     name = "diagonal"

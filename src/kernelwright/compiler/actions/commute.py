@@ -1,4 +1,4 @@
-"""Sums behind linear maps: sum first, then map."""
+"""Sums of linear maps: sum first, then map."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class Commute:
 
 
 def _commuted(graph: Graph, total: Node) -> Node | None:
-    """Return a sum as the map of a sum; none where it sums no linear map."""
+    """Return a sum as the map of a sum; None if it sums no linear map."""
     if not isinstance(total, Reduce) or total.monoid != "sum":
         return None
     if (found := _scaled(total)) is not None:
@@ -56,7 +56,7 @@ def _multiplied(graph: Graph, total: Reduce) -> Contract | None:
 
 
 def _summed(factor: Node, labels: str, gone: str, name: str) -> tuple[Node, str]:
-    """Sum a factor over axes that it alone has; returns it with the labels that are left."""
+    """Sum a factor over axes that only it has; returns it with the remaining labels."""
     dims = tuple(d for d, c in enumerate(labels) if c in gone)
     if not dims:
         return factor, labels
@@ -93,7 +93,7 @@ def _apart(graph: Graph, total: Reduce) -> Point | None:
 
 
 def _scaled(node: Node) -> tuple[Node, str, float | int] | None:
-    """Return the tensor, the operator and the number where the node sums a scaled tensor."""
+    """Return the tensor, the operator and the number if the node sums a scaled tensor."""
     if not (isinstance(node, Reduce) and node.monoid == "sum" and isinstance(node.source, Point)):
         return None
     scaled = node.source

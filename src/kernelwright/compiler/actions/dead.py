@@ -1,4 +1,4 @@
-"""Dead work: operations that change nothing, and results that nobody reads."""
+"""Dead code elimination: operations that change nothing, and results that are not read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ _ONE_IS_ALL = frozenset({"sum", "prod", "max", "min", "logsumexp"})
 
 @dataclass(frozen=True)
 class Drop:
-    """Leave out what changes nothing, and compute of a product only what is read.
+    """Remove no-ops, and compute only the part of a product that is read.
 
     A factor or divisor of one, a cast to the same dtype, `relu` of what is never negative, a reduction over one
     element; and a slice of a product, with what is elementwise between, becomes a product of slices: the last row of
-    a sequence costs a row. Legal where every element keeps its value, not-a-number included, and nothing else reads
+    a sequence costs a row. Legal if every element keeps its value, NaN included, and nothing else reads
     what is cut.
     """
 
@@ -28,7 +28,7 @@ class Drop:
         yield from (n.name for n in state.graph.nodes if _without(state.graph, n) is not None)
 
     def apply(self, state: State, site: str) -> State:
-        """Leave the operation out, or slice before it."""
+        """Remove the operation, or slice before it."""
         node = next(n for n in state.graph.nodes if n.name == site)
         new = _without(state.graph, node)
         assert new is not None
@@ -36,7 +36,7 @@ class Drop:
 
 
 def _without(graph: Graph, node: Node) -> Node | None:
-    """Return what stands for a node when its dead work is dropped; none where it has none."""
+    """Return what stands for a node when its dead work is dropped; None if it has none."""
     match node:
         case Point():
             source = _unchanged(node)
@@ -59,7 +59,7 @@ def _named(source: Node, node: Node) -> Reshape:
 
 
 def _unchanged(node: Point) -> Node | None:
-    """Return the operand that an operation gives back as it is."""
+    """Return the operand that an operation returns unchanged."""
     x, *more = node.args
     if not isinstance(x, Node) or x.dtype != node.dtype or node.options:
         return None
@@ -86,10 +86,10 @@ def _cut(graph: Graph, source: Node, cut: Slice, name: str, lead: int = 1) -> No
 
     Args:
         graph: Where the nodes are read.
-        source: What is cut, under a view that takes its first dimension apart.
+        source: What is sliced, under a view that splits its first dimension.
         cut: The slice.
         name: What to call the result.
-        lead: Into how many dimensions the first one is taken apart.
+        lead: Into how many dimensions the first one is split.
     """
     if not graph.read_once(source):
         return None
@@ -105,7 +105,7 @@ def _cut(graph: Graph, source: Node, cut: Slice, name: str, lead: int = 1) -> No
 
 
 def _elementwise(graph: Graph, source: Point, cut: Slice, name: str, lead: int) -> Point | None:
-    """Return an operation on slices where one operand is a product, or comes from one."""
+    """Return an operation on slices if one operand is a product, or comes from one."""
     args, found = list(source.args), False
     for i, a in enumerate(source.args):
         if not isinstance(a, Node):
@@ -114,7 +114,7 @@ def _elementwise(graph: Graph, source: Point, cut: Slice, name: str, lead: int) 
         part = _cut(graph, a, cut, f"{name}_{i}", lead) if whole else None
         if part is None and lead > 1 and len(a.shape) == len(source.shape):
             return None
-        args[i] = part or _beside(a, cut, f"{name}_{i}")
+        args[i] = part or _broadcast_slice(a, cut, f"{name}_{i}")
         found = found or part is not None
     return replace(source, name=name, shape=cut.shape, args=tuple(args)) if found else None
 
@@ -141,7 +141,7 @@ def _product_of_slices(found: Contract, cut: Slice, name: str, lead: int) -> Con
 
 
 def _leading(inner: Node, view: Reshape) -> int:
-    """Return into how many dimensions a view takes the first one apart; zero where it does anything else."""
+    """Return into how many dimensions a view splits the first one; zero for any other view."""
     lead = len(view.shape) - len(inner.shape) + 1
     fits = lead > 1 and bool(inner.shape) and _alike(inner.shape[1:], view.shape[lead:])
     return lead if fits and same(product(view.shape[:lead]), inner.shape[0]) else 0
@@ -151,7 +151,7 @@ def _alike(one: Sequence[int], two: Sequence[int]) -> bool:
     return len(one) == len(two) and all(map(same, one, two))
 
 
-def _beside(a: Node, cut: Slice, name: str) -> Node:
+def _broadcast_slice(a: Node, cut: Slice, name: str) -> Node:
     """Slice an operand that is broadcast: along its dimensions that are not one."""
     rank = len(a.shape)
     first = len(cut.shape) - rank
@@ -171,5 +171,5 @@ def _sliced(node: Node, dims: list[int | None], cut: Slice, name: str) -> Node:
 
 
 def _is_whole(cut: Slice, dim: int) -> bool:
-    """Tell whether a slice takes all of a dimension, in order."""
+    """Whether a slice takes all of a dimension, in order."""
     return (cut.starts[dim], cut.steps[dim]) == (0, 1) and same(cut.shape[dim], cut.source.shape[dim])

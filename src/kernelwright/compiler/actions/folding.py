@@ -1,4 +1,4 @@
-"""Scales, biases and running statistics behind a product → other weights and one bias, computed when weights change."""
+"""Fold scales, biases and running statistics after a product into its weights and one bias, when weights change."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,10 +29,10 @@ Term = Node | float
 class Fold:
     """Scale the weights of a product instead of its result: `(x @ w + b) * s + t` becomes `x @ (w * s) + (b * s + t)`.
 
-    Batch norm in evaluation mode is such a chain, its statistics buffers. What is left is a product and one bias, which
-    kernels of our own or the library's product (`library`, on the folded operation) compute.
+    Batch norm in evaluation mode is such a chain, its statistics buffers. What remains is a product and one bias, which
+    generated kernels or the library's product (`library`, on the folded operation) compute.
 
-    Legal in float32, where everything but the other factor is of weights alone, nothing else reads what lies
+    Legal in float32, if everything but the other factor depends on weights only, nothing else reads what is
     between, no form is chosen for the product yet, and the scale varies along axes of the weights only. Half
     precision would round the scaled weights once more.
     """
@@ -87,7 +87,7 @@ class _Chain:
         self.decided = {values[n].name for n in decisions.native if n in values} | set(decisions.tilings)
 
     def follow(self, node: Node) -> _Affine | None:
-        """Return what a node is of a product; none where it is anything else."""
+        """Return what a node is of a product; None if it is anything else."""
         if node.dtype != "float32" or {node.name, *(s.name for s in sources_of(node))} & self.decided:
             return None
         if isinstance(node, Contract) or (isinstance(node, Reshape) and isinstance(node.source, Contract)):
@@ -133,7 +133,7 @@ class _Chain:
 
 
 def _folded(state: State, node: Node) -> _Folded | None:
-    """Return the folded chain that ends in a node; none where there is no scale, or it fits no axis of the weights."""
+    """Return the folded chain that ends in a node; None if there is no scale, or it fits no axis of the weights."""
     graph, found = state.graph, _Chain(state).follow(node)
     if found is None or (isinstance(found.scale, float) and found.scale == 1.0):
         return None
@@ -162,7 +162,7 @@ def _folded(state: State, node: Node) -> _Folded | None:
 
 
 def _along(found: _Affine, base: Contract, labels: str) -> Term | None:
-    """Return the scale as it is broadcast over the weights; none where it varies along other axes."""
+    """Return the scale as it is broadcast over the weights; None if it varies along other axes."""
     if not isinstance(found.scale, Node):
         return found.scale
     dims = [d for d, size in enumerate(found.scale.shape) if text_of(size) != "1"]
@@ -194,7 +194,7 @@ def _labels_of(view: Node, base: Contract, dim: int) -> str | None:
 
 
 def _operation(graph: Graph, node: Node, found: _Folded) -> Captured | None:
-    """Return the captured product of a chain, where its weights are those that are folded."""
+    """Return the captured product of a chain, if its weights are the folded ones."""
     behind, waiting = set[Node](), [node]
     while waiting:
         one = waiting.pop()
@@ -217,7 +217,7 @@ def _operation(graph: Graph, node: Node, found: _Folded) -> Captured | None:
 
 
 def _plain_bias(shift: Term) -> bool:
-    """Tell whether a bias is none, or a vector of channels."""
+    """Whether a bias is none, or a vector of channels."""
     if not isinstance(shift, Node):
         return shift == 0.0
     return sum(text_of(size) != "1" for size in shift.shape) == 1

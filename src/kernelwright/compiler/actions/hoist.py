@@ -1,4 +1,4 @@
-"""What is computed on repeated values: computed on each once, and repeated then."""
+"""Hoist work out of gathers and broadcasts: compute on each value once, then repeat."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ _FLOATS = ("float32", "bfloat16", "float16")
 class Hoist:
     """Compute before a gather or a broadcast repeats: `f(x[index])` becomes `f(x)[index]`.
 
-    An edge's product with its node's row becomes one product a node. Legal for elementwise operations and products of
-    floats whose every operand is repeated alike or not at all, where that leaves fewer elements to compute; what a
+    One product per edge becomes one product per node. Legal for elementwise operations and products of
+    floats whose every operand is repeated alike or not at all, if that leaves fewer elements to compute; what a
     gather then reads is stored before.
     """
 
@@ -40,7 +40,7 @@ class Hoist:
 
 
 def _hoisted(graph: Graph, node: Node) -> Gather | Expand | None:
-    """Return the operation on what is repeated, repeated; none where that saves nothing."""
+    """Return the operation on what is repeated, repeated; None if that saves nothing."""
     if node.dtype not in _FLOATS:
         return None
     match node:
@@ -76,7 +76,7 @@ def _point(node: Point) -> Gather | None:
 
 
 def _repeats_alike(a: Node | Number | None, first: Gather) -> bool:
-    """Tell whether an operand is gathered by the same index, or is the same at every position of it."""
+    """Whether an operand is gathered by the same index, or is the same at every position of it."""
     if isinstance(a, Gather) and a.index is first.index and a.dim == first.dim and not a.aligned:
         return list(map(text_of, a.source.shape)) == list(map(text_of, first.source.shape))
     return not isinstance(a, Node) or len(a.shape) < len(first.source.shape) - first.dim
@@ -105,7 +105,7 @@ def _product(graph: Graph, node: Contract) -> Gather | None:
 
 
 def _saves(gather: Gather) -> bool:
-    """Tell whether a gather of floats repeats: that it has more elements than it reads from."""
+    """Whether a gather of floats repeats: that it has more elements than it reads from."""
     floats = not gather.aligned and gather.dtype in _FLOATS
     return floats and gather.elements > gather.source.elements
 

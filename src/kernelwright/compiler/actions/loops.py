@@ -1,6 +1,6 @@
-"""Loops of one kernel: every attribute of them is an action of its own, at `kernel.axis`.
+"""Loop actions: one per loop attribute of a kernel, at `kernel.axis`.
 
-They come last: what else is decided changes which kernels there are. A move that its kernel no longer allows makes
+They come last: the other actions change which kernels there are. A move that its kernel no longer allows makes
 the schedule unlowerable, so a step that is replayed elsewhere is either done or refused.
 """
 
@@ -17,7 +17,7 @@ class OnLoops:
 
     name: What
     does: str
-    """What it changes, what for, and where it is legal."""
+    """What it changes, why, and where it is legal."""
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield `kernel.axis`, or `kernel.buffer`, or `kernel.value`, or `kernel.size`."""
@@ -25,7 +25,7 @@ class OnLoops:
             yield from (f"{kernel}.{at}" for kernel, at in places(state.program, self.name))
 
     def apply(self, state: State, site: str) -> State:
-        """Note the move."""
+        """Record the move."""
         kernel, _, at = site.partition(".")
         moves = (*state.decisions.moves, Move(self.name, kernel, at))
         return replace(state, decisions=replace(state.decisions, moves=moves))
@@ -47,7 +47,7 @@ PLACING = (
         each: a softmax saves one exponential of two. Legal where later passes over the same row name the same costly
         value, and the row fits a second-level cache."""),
 )  # fmt: skip
-"""Where values lie between the loops that make and read them."""
+"""Where values are kept between the loops that write and read them."""
 LOOPING = (
     OnLoops("tile", """Run two nested loops in square tiles, so that lines read across are used whole before they leave
         the cache. Legal where one loop is all of the other's body and neither waits for its iterations. The side is
@@ -75,6 +75,6 @@ LOOPING = (
         no tail. The launch tests the size, and takes the general version elsewhere; so one version serves many sizes.
         Legal where that holds on the first workload, and lanes run over the size, alone or times others."""),
 )  # fmt: skip
-"""In what order loops run, on what, and compiled for which sizes."""
+"""Loop order, threads and lanes, and sizes compiled for."""
 MOVES = (*PLACING, *LOOPING)
-"""Changes of loops; an estimate can judge where values lie."""
+"""Loop actions; the cost estimate only sees where values are kept."""

@@ -68,7 +68,7 @@ def _read(graph: Graph, product: Contract, op: Captured) -> "_Transposed | None"
 
 
 def _behind_views(graph: Graph, node: Node, argument: object) -> Node | None:
-    """Return the tensor that an argument refers to, where the node is a view of it."""
+    """Return the tensor that an argument refers to, if the node is a view of it."""
     wanted = graph.values.get(argument.name) if isinstance(argument, Ref) else None
     while node is not wanted and isinstance(node, _VIEWS):
         node = node.source
@@ -120,7 +120,7 @@ class _Transposed:
 
     @property
     def _first(self) -> list[int]:
-        """Zeros before the weights, so that those of phase `a` lie at `stride * u + a`."""
+        """Zeros before the weights, so that those of phase `a` are at `stride * u + a`."""
         return [-p % s for p, s in zip(self.pads, self.strides, strict=True)]
 
     @property
@@ -131,7 +131,7 @@ class _Transposed:
 
     @property
     def _counts(self) -> list[int]:
-        """Results of a phase, along each axis; the last of them would lie beyond the end where these are not whole."""
+        """Results of a phase along each axis; the last is past the end if these are not integral."""
         last = zip(
             self.source.shape[2:], self.weights.shape[2:], self.pads, self.more, self.strides, strict=True
         )
@@ -139,7 +139,7 @@ class _Transposed:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether every phase has as many results."""
+        """Whether every phase has as many results."""
         whole = [c * s for c, s in zip(self._counts, self.strides, strict=True)]
         return _same(self.product.shape[-self._rank :], whole)
 
@@ -198,7 +198,7 @@ class _Transposed:
         return results
 
     def _node(self, kind: type, what: str, shape: Sequence[int], source: Node, **more: object) -> Node:
-        """Make a view, named after the product; what stands in its place has its name."""
+        """Make a view, named after the product; the replacement has the product's name."""
         name = f"{self.product.name}_{what}" if what else self.product.name
         found: Node = kind(name=name, shape=tuple(shape), dtype="float32", source=source, **more)
         return found

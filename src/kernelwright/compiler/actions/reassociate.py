@@ -1,4 +1,4 @@
-"""Three factors in the other order: the same product from fewer multiplications."""
+"""Reassociate products of three factors: the same result from fewer multiplications."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from .product import plain_products
 class Reassociate:
     """Multiply three factors in the order that takes fewer multiplications: `(q @ k) @ v` becomes `q @ (k @ v)`.
 
-    Legal in float32, where nothing else reads the product between and neither has a form yet. Sums are rounded in
+    Legal in float32, if nothing else reads the product between and neither has a form yet. Sums are rounded in
     another order, as every product's are.
     """
 
@@ -78,7 +78,7 @@ def _behind_views(graph: Graph, node: Node) -> Contract | None:
 
 
 def _cheapest(outer: Contract, chain: _Chain) -> Contract | None:
-    """Return the product in the other order that multiplies least; none where this one does."""
+    """Return the product in the other order that multiplies least; None if this one does."""
     out, (one, two) = outer.labels[2], chain.pair
     now = _multiplications(*chain.pair) + _multiplications(
         (outer.left, outer.labels[0]), (outer.right, outer.labels[1])

@@ -1,4 +1,4 @@
-"""Reductions: in one pass, in two, or in shares that are joined."""
+"""Reductions: in one pass, in two, or split into partial reductions that are combined."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ class SinglePass:
 
 
 def _largest(node: Node) -> Node | None:
-    """Return x where the node is sum(exp(x - max(x)))."""
+    """Return x if the node is sum(exp(x - max(x)))."""
     if not (isinstance(node, Reduce) and node.monoid == "sum" and isinstance(node.source, Point)):
         return None
     power = node.source
@@ -97,10 +97,10 @@ class TwoPasses:
 
 @dataclass(frozen=True)
 class Shares:
-    """Reduce in shares, stored, and then the shares: where there are fewer results than threads.
+    """Split a reduction: store partial results, then reduce those: if there are fewer results than threads.
 
-    Legal for long sums, products, extrema and log-sum-exps of floats with few results. The last share is filled up
-    with elements that change nothing; shares are stored in float32, whatever the dtype.
+    Legal for long sums, products, extrema and log-sum-exps of floats with few results. The last part is padded
+    with neutral elements; partial results are stored in float32, whatever the dtype.
     """
 
     name = "shares"
@@ -111,7 +111,7 @@ class Shares:
         yield from (n.name for n in state.graph.nodes if isinstance(n, Reduce) and self._dim(n) is not None)
 
     def _dim(self, node: Reduce) -> int | None:
-        """Return the dimension that shares are taken of: the longest; none where they are not worth it."""
+        """Return the dimension to split: the longest; None if splitting does not pay."""
         kept = product([int(s) for d, s in enumerate(node.source.shape) if d not in node.dims])
         folded = product([int(node.source.shape[d]) for d in node.dims])
         few = 1 < kept < self.count and folded >= _LONG and node.source.dtype in _FLOATS
@@ -120,7 +120,7 @@ class Shares:
         return longest if worth else None
 
     def apply(self, state: State, site: str) -> State:
-        """Put a reduction of shares before one of what they come to."""
+        """Reduce the parts first, then their results."""
         node = _node(state.graph, site)
         assert isinstance(node, Reduce)
         dim = self._dim(node)
@@ -131,7 +131,7 @@ class Shares:
         return replace(state, graph=state.graph.rewritten({node: new}), decisions=decisions)
 
     def _part(self, node: Reduce, dim: int) -> Reduce:
-        """Return the shares: `(..., count, length / count, ...)`, reduced but for their number."""
+        """Return the partial results: `(..., count, length / count, ...)`, reduced except along `count`."""
         source, shape = node.source, list(node.source.shape)
         size = shape[dim]
         if isinstance(size, Size) or size % self.count:
@@ -156,7 +156,7 @@ class Shares:
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _LONG, _MANY = 1 << 16, 64
-"""Elements of a result that are worth shares, and elements of a share, at least."""
+"""Least elements per result for which splitting pays, and least elements of a part."""
 _NEUTRAL: Mapping[Monoid, float] = {
     "sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "logsumexp": -math.inf,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Typed segments: what is combined by index, sorted first, so that every result is computed by one worker."""
+"""Segmented scatters: updates sorted by index first, so that every result is computed by one thread."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,17 +9,17 @@ from ._state import State
 
 @dataclass(frozen=True)
 class Segments:
-    """Combine by segment instead of by update: updates are found through an order, and nothing is written twice.
+    """Combine by segment instead of by update: updates are read in sorted order, and nothing is written twice.
 
-    A counting sort of the positions takes a pass over the index; it is shared by all that goes to the same places.
-    Then segments are independent, what makes an update is computed where it is used, and neighbours of a row are
-    read side by side. Legal for sums, products and extrema by a one-dimensional index along the first dimension.
+    A counting sort of the positions takes a pass over the index; scatters with the same index share it.
+    Then segments are independent, updates are computed where they are used, and neighbours of a row are
+    read together. Legal for sums, products and extrema by a one-dimensional index along the first dimension.
     """
 
     name = "segments"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield scatters that combine, and `all` where there are several."""
+        """Yield scatters that combine, and `all` if there are several."""
         sorted_ = {n.offsets for n in state.graph.nodes if isinstance(n, Order)}
         counts = {s for offsets in sorted_ for s in sources_of(offsets)}
         open_ = [n for n in state.graph.nodes if isinstance(n, Scatter) and n not in counts]
@@ -51,7 +51,7 @@ class Segments:
 
 
 def _keys(node: Scatter) -> Node | None:
-    """Return the one-dimensional index that a scatter combines by; none where it does not."""
+    """Return the one-dimensional index that a scatter combines by; None if it does not."""
     if node.combine == "set" or node.dim != 0 or node.updates.shape[1:] != node.shape[1:]:
         return None
     index = node.index

@@ -1,4 +1,4 @@
-"""What is stored and what is computed where it is used."""
+"""Store values in memory, or compute them where they are used."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Store:
     name = "store"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield what is not stored yet: factors of plain products; reductions and costly values with several users."""
+        """Yield values not stored yet: factors of plain products; reductions and costly values with several users."""
         factors = _factors(state)
         if factors or _passed_on(state):
             yield "all"
@@ -102,8 +102,8 @@ def _passed_on(state: State) -> frozenset[str]:
 class Narrow:
     """Store an intermediate in the dtype of the results: half its bytes. Sums stay in float32.
 
-    Legal where every result is of one half precision, so that the contract's tolerance is that dtype's, for float32
-    values that lie in memory between two kernels.
+    Legal if every result is of one half precision, so that the contract's tolerance is that dtype's, for float32
+    values that are in memory between two kernels.
     """
 
     name = "narrow"
@@ -151,5 +151,5 @@ class Fuse:
         yield from sorted(state.decisions.store)
 
     def apply(self, state: State, site: str) -> State:
-        """Store the value no more."""
+        """No longer store the value."""
         return replace(state, decisions=replace(state.decisions, store=state.decisions.store - {site}))

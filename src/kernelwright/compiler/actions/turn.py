@@ -1,4 +1,4 @@
-"""The order of an intermediate's axes in memory: as its reader walks it, not as the graph names it."""
+"""Memory layout of intermediates: axes in the order of the reader, not of the graph."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from ._state import State
 class Turn:
     """Store an intermediate with the axis last that its readers' lanes go along, instead of reading it across.
 
-    A lane of a load that jumps fetches a line for one element of it; straight, sixteen come with one line. The
-    producer writes in the new order itself, in no pass of its own: free for a product, whose tiles may be stored either
-    way, and no gain where the producer's own inputs lie in the old order, which the estimate sees. Legal for values in
-    memory between kernels of our own, where all lanes go along the same other axis.
+    A strided load fetches a cache line per lane; a contiguous one gets sixteen elements from one line. The
+    producer writes in the new order directly, without a separate pass: free for a product, whose tiles store either
+    way; no gain if the producer's own inputs have the old order, which the estimate accounts for. Legal for values in
+    memory between generated kernels, where all lanes go along the same other axis.
     """
 
     name = "turn"
@@ -58,7 +58,7 @@ def _read_across(state: State) -> dict[str, int]:
 
 
 def _walked(program: Program, buffer: str) -> Iterator[int]:
-    """Yield the dimension along which each load goes from lane to lane; -1 where it is none, or several."""
+    """Yield the dimension along which each load goes from lane to lane; -1 if there is none, or several."""
     for kernel in (step for step in program.steps if isinstance(step, Kernel)):
         for path in paths(kernel.body):
             lanes = next((loop.axis for loop in path if loop.vector), "")
@@ -69,7 +69,7 @@ def _walked(program: Program, buffer: str) -> Iterator[int]:
 
 
 def _dimension(index: tuple[Expression, ...], axis: str) -> Iterator[int]:
-    """Yield the dimension of an index that follows an axis, -1 where it is not one for one; nothing where none does."""
+    """Yield the dimension of an index that follows an axis, -1 if it is not one to one; nothing if none does."""
     steps = {d: step for d, at in enumerate(index) if (step := stride(at, axis)) != number(0)}
     if steps:
         yield next(iter(steps)) if list(steps.values()) == [number(1)] else -1

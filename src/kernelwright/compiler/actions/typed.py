@@ -1,4 +1,4 @@
-"""Rows times the matrix of their type: sorted by type, so that every type is one dense product."""
+"""Grouped GEMM: rows sorted by the type that selects their matrix, one dense product per type."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ _Found = tuple[Node, Node, Gather]
 class Typed:
     """Multiply the rows of each type together: `x[i] @ w[types[i]]` in as many dense products as there are types.
 
-    A counting sort of the rows by type takes a pass over the types; it is shared by all that has the same. Every
-    matrix is read once a call instead of once a row. Legal for floats, where a product takes one row at a time and
+    A counting sort of the rows by type takes a pass over the types; operations with the same types share it. Every
+    matrix is read once per call instead of once per row. Legal for floats, if a product takes one row at a time and
     its matrix by a one-dimensional index, and no form is chosen for it yet.
     """
 
@@ -48,7 +48,7 @@ class Typed:
 
 
 def _typed(product: Contract) -> _Found | None:
-    """Return what a product of rows and gathered matrices multiplies; none where it is anything else."""
+    """Return what a product of rows and gathered matrices multiplies; None if it is anything else."""
     return _gathered(product, on_left=False) or _gathered(product, on_left=True)
 
 

@@ -1,4 +1,4 @@
-"""Weights: what they alone decide is computed once, and lies as the loops want it."""
+"""Weights: values that depend on weights only are computed once, in the layout that the loops read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,20 +11,20 @@ from .product import plain_products, tiled
 
 _VIEWS = (Reshape, Permute, Expand, Slice)
 _PANELS = (32, 16)
-"""Columns that lie side by side in a panel: whole register tiles."""
+"""Contiguous columns of a panel: whole register tiles."""
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Compute what weights alone decide when they change, and not in every call.
+    """Compute values that depend on weights only when weights change, not in every call.
 
-    Legal where operations that are more than views read nothing but parameters and buffers.
+    Legal if operations that are more than views read nothing but parameters and buffers.
     """
 
     name = "ahead"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield what can be computed ahead and is not yet, and `all` where there are several."""
+        """Yield what can be computed ahead and is not yet, and `all` if there are several."""
         found = [name for name in self._open(state) if name not in state.decisions.ahead]
         yield from found
         if len(found) > 1:
@@ -36,7 +36,7 @@ class Ahead:
 
     @staticmethod
     def _open(state: State) -> list[str]:
-        """Name the values, but not those that stand for transformed weights: nobody computes them."""
+        """Name the values, except those that stand for transformed weights, which are never computed."""
         spread = {name for name, tiling in state.decisions.tilings.items() if tiling.is_spread}
         back = {s.name for n in state.graph.nodes if n.name in spread for s in sources_of(n)}
         return [name for name in _computed(state.graph) if name not in back]
@@ -46,19 +46,19 @@ class Ahead:
 class Pack:
     """Lay the weights of a product out as its register tiles read them, once, and multiply without packing.
 
-    Columns of the result lie side by side: in panels of 32 or 16 where that divides them, so that a tile reads
-    memory from end to end; in whole rows elsewhere. Legal where the factor is of weights alone and holds the last
-    axis of the result. The weights of a convolution hold its rows, and lie right as they are.
+    Columns of the result are contiguous: in panels of 32 or 16 if that divides them, so that a tile reads
+    memory sequentially; in whole rows otherwise. Legal if the factor depends on weights only and holds the last
+    axis of the result. The weights of a convolution hold its rows, and have the right layout already.
     """
 
     name = "pack"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield products whose weights lie otherwise."""
+        """Yield products whose weights have another layout."""
         yield from (p.name for p in plain_products(state) if _packed(state.graph, p) is not None)
 
     def apply(self, state: State, site: str) -> State:
-        """Pack, and read the factor where it lies then."""
+        """Pack, and read the packed factor."""
         found = next(p for p in plain_products(state) if p.name == site)
         new = _packed(state.graph, found)
         assert new is not None
@@ -74,7 +74,7 @@ def ahead(state: State, *names: str) -> State:
 
 
 def _computed(graph: Graph) -> list[str]:
-    """Name the last values that weights alone decide: those that something else reads."""
+    """Name the last values that depend on weights only: those that something else reads."""
     read = {s for n in graph.nodes if n not in graph.lasting for s in sources_of(n)}
     return [n.name for n in graph.nodes if n in read & graph.lasting and not isinstance(_viewed(n), Input)]
 
@@ -87,7 +87,7 @@ def _viewed(node: Node) -> Node:
 
 
 def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
-    """Return the packed weights and the product that reads them; none where they lie so already."""
+    """Return the packed weights and the product that reads them; None if they have that layout already."""
     one, two, out = found.labels
     if not out or (found.left in graph.lasting) == (found.right in graph.lasting):
         return None

@@ -1,10 +1,10 @@
-"""Problem → Graph: a small closed set of nodes, and what they mean in float64.
+"""Problem → Graph: a small closed set of nodes with float64 semantics.
 
-A `Graph` says *what* is computed. It is read from the operations that `tasks.capture` finds, one rule an
+A `Graph` states *what* is computed. It is read from the operations that `tasks.capture` finds, one rule per
 operator (`rules/`). Views, slices, pads and windows only change how elements are indexed; norms, softmax,
-attention and losses come apart into reductions and elementwise operations; convolutions are `Pad`, `Window`
-and `Contract`. What no rule reads is a `Native` node that torch computes. `interpret` gives every graph its
-meaning in float64: rewrites and printed kernels are held against it.
+attention and losses are decomposed into reductions and elementwise operations; convolutions are `Pad`, `Window`
+and `Contract`. Operations without a rule become `Native` nodes that torch computes. `interpret` evaluates every
+graph in float64: rewrites and printed kernels are compared with it.
 
     >>> from kernelwright.compiler.graph import read
     >>> from kernelwright.tasks import Problem, load_task

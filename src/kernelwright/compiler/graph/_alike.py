@@ -1,4 +1,4 @@
-"""Join the graphs of several workloads into one whose sizes are rules."""
+"""Unify the graphs of several workloads into one with symbolic sizes."""
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -9,7 +9,7 @@ from ._size import Size, fit
 
 _MOST_SYMBOLS = 64
 _COMPUTED = ("args", "kwargs", "values")
-"""Fields in which a number may follow from a size; elsewhere it is printed as it is."""
+"""Fields in which a number may follow from a size; elsewhere it is printed unchanged."""
 
 
 class NotAlike(Exception):
@@ -30,7 +30,7 @@ def join(
         versions: The same thing on each workload: nodes, tuples, numbers, names.
         symbols: Name of a size → its value on each workload. Takes the first sizes that follow from them,
             for sizes that follow from those: `(height - 2) * (width - 2)`.
-        made: What was joined so far, by the identity of the versions.
+        made: What was unified so far, by the identity of the versions.
         guards: Takes the conditions under which the rules hold.
         computed: Whether numbers may follow from sizes here.
 

@@ -15,7 +15,7 @@ from ._size import Size, text_of
 class Graph:
     """What a reference computes, on every workload that has these ranks and dtypes.
 
-    The printed form is one node a line:
+    The printed form is one node per line:
 
         x: float32[rows, dim] = Input(position=0)
         exp: float32[rows, dim] = Point(x, op='exp')
@@ -61,14 +61,14 @@ class Graph:
         return {node: tuple(users) for node, users in found.items()}
 
     def read_once(self, node: Node) -> bool:
-        """Tell whether one other node reads a node, and it is no result itself."""
+        """Whether one other node reads a node, and it is no result itself."""
         return len(self.users.get(node, ())) == 1 and all(node is not root for root in self.roots)
 
     @cached_property
     def lasting(self) -> frozenset[Node]:
-        """What follows from weights alone: the same in call after call.
+        """Values that depend on weights only: the same in every call.
 
-        Nothing where the reference changes one of them itself: whatever waits for weights to change runs always.
+        Empty if the reference changes one of them itself: then everything runs in every call.
         """
         weights = {n for n in self.inputs if isinstance(n, Weight)}
         if any(old in weights for old, _ in self.mutations):

@@ -1,4 +1,4 @@
-"""Graph, inputs → outputs in float64: what every rewrite and every printed kernel is held against."""
+"""Graph, inputs → outputs in float64: the reference for every rewrite and printed kernel."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class NotInterpreted(Exception):
 
 
 def interpret(graph: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Compute the outputs in float64 (integers and masks as they are).
+    """Compute the outputs in float64 (integers and masks unchanged).
 
     Covers: every node but `Native` and `Random`; of native ones, recurrent layers.
     Does not cover: new values of inputs that are changed in place; sizes other than those of the first workload.

@@ -1,6 +1,6 @@
-"""The graph form: a small closed set of nodes that say what is computed, never how.
+"""The graph form: a small closed set of nodes that state what is computed, never how.
 
-A node holds the nodes it reads. Results of several tensors are several nodes. Nothing is implicit but the
+A node holds the nodes it reads. Results of several tensors are several nodes. Nothing is implicit except the
 broadcasting of `Point`: a dimension of size one, or a missing leading one, stretches.
 """
 
@@ -37,7 +37,7 @@ RESERVED = frozenset({
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
-    """A tensor, and how it comes about."""
+    """A tensor, and how it is computed."""
 
     name: str
     """A Python and C identifier, unique in its graph; an input has the argument's name."""
@@ -84,7 +84,7 @@ class Input(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weight(Input):
-    """A parameter or buffer: the same in call after call, until somebody writes to it."""
+    """A parameter or buffer: the same in every call until it is written to."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,7 +150,7 @@ class Slice(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pad(Node):
-    """The source surrounded by a constant; its element zero lies at `low`. Negative `low` crops."""
+    """The source surrounded by a constant; its element zero is at `low`. Negative `low` crops."""
 
     source: Node
     low: tuple[int, ...]
@@ -159,7 +159,7 @@ class Pad(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cat(Node):
-    """Tensors one after another along a dimension."""
+    """Tensors concatenated along a dimension."""
 
     sources: tuple[Node, ...]
     dim: int
@@ -182,8 +182,8 @@ class Window(Node):
 class Gather(Node):
     """Elements at computed positions along `dim`.
 
-    With `aligned`, index and result have the same shape (`torch.gather`). Without, the index's shape stands
-    where `dim` stood (`index_select`, `embedding`, one index tensor in brackets). Negative positions count
+    With `aligned`, index and result have the same shape (`torch.gather`). Without, the index's shape replaces
+    `dim` (`index_select`, `embedding`, one index tensor in brackets). Negative positions count
     from the end.
     """
 
@@ -286,7 +286,7 @@ class Random(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Native(Node):
-    """What this form has no word for; torch computes it."""
+    """An operation outside this form; torch computes it."""
 
     sources: tuple[Node, ...]
     op: str
@@ -316,7 +316,7 @@ def sources_of(node: Node) -> tuple[Node, ...]:
 
 
 def with_sources(node: Node, new: Sequence[Node]) -> Node:
-    """Return the node reading other nodes, in the order of `sources_of`; the node itself where none changed."""
+    """Return the node reading other nodes, in the order of `sources_of`; the node itself if none changed."""
     if all(a is b for a, b in zip(sources_of(node), new, strict=True)):
         return node
     rest = iter(new)

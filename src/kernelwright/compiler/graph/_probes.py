@@ -1,4 +1,4 @@
-"""Problem, Workload → Workloads of other sizes: what is captured to find how sizes follow from the arguments."""
+"""Problem, Workload → Workloads of other sizes: probes captured to find how sizes follow from the arguments."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from ...tasks import Problem
 
 Move = Callable[[int, int], tuple[int, ...]]
 _MOST_STATE = 1 << 26
-"""Elements of parameters and buffers, which are made for real, above which a probe is not tried."""
+"""Most elements of parameters and buffers, which are really allocated, in a probe."""
 
 
 def probes(
@@ -19,17 +19,17 @@ def probes(
 
     The double is that of the largest size served.
 
-    Axes go by their names in `Workload.axes`. One that the reference refuses to move alone moves together
-    with those of the same size; one that it refuses to move at all stays. No two axes get the same size,
-    so that the probes tell them apart, nor, where there is another, one that leaves it the multiple of another axis
-    that it was.
+    Axes are named as in `Workload.axes`. One that the reference refuses to change alone changes together
+    with those of the same size; one that it refuses to change at all stays. No two axes get the same size,
+    so that the probes distinguish them, nor, if avoidable, one that leaves it the same multiple of another axis
+    as before.
 
     Args:
         problem: Makes the workloads, and refuses sizes that do not go together.
         first: The search workload that the others differ from.
-        served: The search workloads, `first` among them.
-        free: The axes that move.
-        larger: Whether larger probes are worth having; they are not where the reference runs for real.
+        served: The search workloads, including `first`.
+        free: The axes that change.
+        larger: Whether to make larger probes; not if the reference is really run.
     """
     own = {n: first.axes[n] for n in free}
     largest = {n: max(w.axes.get(n, 1) for w in served) for n in free}
@@ -59,7 +59,7 @@ def _small(size: int, index: int) -> tuple[int, ...]:
 
 
 def _moved(problem: Problem, first: Workload, sizes: Mapping[str, int], move: Move) -> Workload | None:
-    """Move one axis after the other, as far as the reference goes along."""
+    """Change the axes one by one, as far as the reference accepts it."""
     base, axes, found = first.axes, dict(first.axes), None
     for index, name in enumerate(sizes):
         if axes[name] != base[name]:
@@ -76,7 +76,7 @@ def _moved(problem: Problem, first: Workload, sizes: Mapping[str, int], move: Mo
 
 
 def _tied(base: Mapping[str, int], axes: Mapping[str, int], name: str, value: int) -> bool:
-    """Tell whether an axis would be the same multiple of another as before: a height halved, and a batch."""
+    """Whether an axis would be the same multiple of another as before: a height halved, and a batch."""
 
     def ties(large: int, small: int, now_large: int, now_small: int) -> bool:
         times = large // max(small, 1)
@@ -101,7 +101,7 @@ def _first(problem: Problem, first: Workload, choices: list[dict[str, int]]) -> 
 
 
 def alike(a: Workload, b: Workload) -> bool:
-    """Tell whether two workloads differ in sizes alone: the same ranks, dtypes and scalars."""
+    """Whether two workloads differ in sizes only: the same ranks, dtypes and scalars."""
     one, two = ((*w.arguments, *w.state) for w in (a, b))
     return len(one) == len(two) and all(
         len(x.shape) == len(y.shape) and x.dtype == y.dtype

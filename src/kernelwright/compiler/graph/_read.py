@@ -18,29 +18,29 @@ from ._size import product, text_of
 
 _Seen = tuple[Workload, Graph]
 _LEAST = 3
-"""Workloads that must agree before a rule is believed."""
+"""Workloads that must agree before a rule is accepted."""
 _SMALL = 64
-"""Where rules hold on a probe whose axes are at most this, they are believed for smaller sizes."""
+"""Rules that hold on a probe whose axes are at most this are accepted for smaller sizes."""
 
 
 class NotSchedulable(Exception):
-    """What the reference computes has no static graph, or is asked for as gradients."""
+    """The reference has no static graph, or gradients are required."""
 
 
 def read(problem: Problem) -> Graph:
-    """Read the reference of a problem; sizes follow from the arguments where probes show how.
+    """Read the reference of a problem; sizes follow from the arguments if probes show how.
 
     One search workload and up to three of other sizes, made by the reader (`_probes`), are captured. A rule
-    such as `(height - 1) // 2` must hold on all that agree on the operations, three at the least; where
-    they do not, the axes that keep the operations when moved alone are tried again. Sizes without a rule
-    are constants. Guards keep a kernel to what was seen: sizes up to the largest,
-    and not below the smallest where no small probe agreed.
+    such as `(height - 1) // 2` must hold on all that agree on the operations, at least three; if
+    they do not, the axes that keep the operations when changed alone are tried again. Sizes without a rule
+    are constants. Guards limit a kernel to the sizes seen: up to the largest,
+    and not below the smallest if no small probe agreed.
 
     Covers: every reference that `tasks.capture` captures, arguments and state that it changes in place
-    included; what the form has no word for is a `Native` node.
+    included; operations outside the form are `Native` nodes.
     Does not cover: gradients, and values handed on from one argument to another in place (`NotSchedulable`); a
-    reference whose Python code takes another way between or below the sizes that were captured. Hidden and confirm
-    workloads are never looked at.
+    reference whose Python code takes another path between or below the captured sizes. Hidden and confirm
+    workloads are never read.
     """
     if any(w.cotangents for w in problem.task.split(Split.SEARCH)):
         raise NotSchedulable("gradients are asked for")
@@ -146,7 +146,7 @@ def _size(workload: Workload, position: int, dim: int) -> int:
 
 
 def _shape_guards(roots: Sequence[Node]) -> Iterator[str]:
-    """Yield what views take for granted: that parts add up and elements are as many as before."""
+    """Yield what views assume: that parts add up and the number of elements is unchanged."""
     for node in ordered(roots):
         if isinstance(node, Cat):
             whole, parts = text_of(node.shape[node.dim]), [text_of(s.shape[node.dim]) for s in node.sources]

@@ -1,4 +1,4 @@
-"""Captured ATen operations → graph form: one rule an operator, in `rules/`."""
+"""Captured ATen operations → graph form: one rule per operator, in `rules/`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _RANDOM = ("rand", "bernoulli", "dropout", "multinomial", "normal", "uniform", "
 
 
 class NotRead(Exception):
-    """The graph form has no word for the operation, or for the operation with these arguments."""
+    """The graph form cannot express the operation, or not with these arguments."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -54,7 +54,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 class Reader:
     """Reads one captured graph. Rules call it to look up operands and to make nodes.
 
-    What no rule reads becomes `Native`, so every captured graph has a form.
+    Operations without a rule become `Native`, so every captured graph has a form.
     """
 
     captured: CapturedGraph
@@ -165,7 +165,7 @@ class Reader:
         correction: float = 0.0,
         dtype: str = "",
     ) -> Node:
-        """Reduce over dimensions, all where none are given; keeps them as ones where asked."""
+        """Reduce over dimensions, all if none are given; optionally keeps them as ones."""
         rank = len(x.shape)
         chosen = tuple(sorted({d % rank for d in dims})) if dims else tuple(range(rank))
         position = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(monoid, x.dtype)

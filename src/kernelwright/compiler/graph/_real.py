@@ -41,7 +41,7 @@ class Real(float):
 
 
 def fit_real(values: Sequence[float], symbols: Mapping[str, Sequence[int]]) -> Real | None:
-    """Find how a number follows from a size, from its values on several workloads; none where it does not.
+    """Find how a number follows from a size, from its values on several workloads; None if it does not.
 
     Example:
         >>> fit_real((0.125, 0.25), {"dim": (64, 16)})

@@ -1,4 +1,4 @@
-"""Size: an integer that knows how it follows from the sizes of the arguments."""
+"""Size: an integer with the rule that derives it from the sizes of the arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations_with_replacement
@@ -8,7 +8,7 @@ from typing import Any
 class Size(int):
     """A size that differs between workloads: its value on the first one, and the rule for the others.
 
-    Arithmetic keeps the rule. Two sizes are `same` where they agree on every workload seen; the integer
+    Arithmetic keeps the rule. Two sizes are `same` if they agree on every workload seen; the integer
     itself is only the size on the first, so never compare two sizes by `==` to find out whether they mean
     the same axis.
 
@@ -24,7 +24,7 @@ class Size(int):
     values: tuple[int, ...]
     """Its value on every workload seen, the first one first."""
     guard: str = ""
-    """What must hold for the rule to be the right one: that a division leaves nothing."""
+    """What must hold for the rule to be valid: that a division leaves no remainder."""
 
     def __new__(cls, text: str, values: Sequence[int]) -> "Size":
         made = super().__new__(cls, values[0])
@@ -62,7 +62,7 @@ class Size(int):
 
 
 def text_of(size: int) -> str:
-    """Print a size: its rule, or the number where it is the same on every workload."""
+    """Print a size: its rule, or the number if it is the same on every workload."""
     return size.text if isinstance(size, Size) else str(int(size))
 
 
@@ -72,7 +72,7 @@ def values_of(size: int, count: int) -> tuple[int, ...]:
 
 
 def same(a: int, b: int) -> bool:
-    """Tell whether two sizes agree on every workload seen.
+    """Whether two sizes agree on every workload seen.
 
     Example:
         >>> same(Size("rows", (8, 3)), Size("cols", (8, 5))), same(8, 8), same(Size("rows", (8, 3)), 8)
@@ -120,7 +120,7 @@ def _is(size: int, value: int) -> bool:
 
 
 def fit(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
-    """Find how a size follows from the symbols, from its values on several workloads; none where it does not.
+    """Find how a size follows from the symbols, from its values on several workloads; None if it does not.
 
     The simplest rule that holds on all of them is taken: a symbol, a multiple of one less or more a
     constant, a quotient, a product of two or three, or `(a + b) // c` as convolutions have it.
@@ -185,7 +185,7 @@ def _products(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> in
 
 
 def _exactly(whole: int, by: int) -> int:
-    """Divide, and note that nothing may be left: other sizes may round up or down, this cannot be told."""
+    """Divide, and require no remainder: whether other sizes round up or down is unknown."""
     found = whole // by
     if isinstance(found, Size):
         found.guard = f"{text_of(whole)} % {by} == 0"
@@ -196,7 +196,7 @@ _MOST_STRIDE = 16
 
 
 def _strided(values: Sequence[int], symbols: Mapping[str, Sequence[int]]) -> int | None:
-    """Fit `(s + shift) // stride` for strides up to 16; where several do, they are guarded to agree."""
+    """Fit `(s + shift) // stride` for strides up to 16; if several fit, a guard requires them to agree."""
     fitting: list[int] = []
     for s in _each(symbols) if min(values) >= 0 else ():
         for stride in range(2, _MOST_STRIDE + 1):

@@ -1,9 +1,9 @@
-"""Program → launches of work-groups: what the printers of OpenCL C and WGSL have in common.
+"""Program → work-group launches: what the printers of OpenCL C and WGSL share.
 
 A `Launch` is one kernel of the device. Its outermost parallel loops become work-groups, its vector loops the
-items of a group; an accumulator that a vector loop folds into is kept by every item, joined through shared
-memory by the monoid's `merge`, and then known to all. A kernel without vector loops runs one item an
-iteration. A `Dialect` says how a language writes types, numbers, loads, loops and barriers.
+items of a group; an accumulator that a vector loop folds into is kept by every item, merged through shared
+memory by the monoid's `merge`, and then available to all. A kernel without vector loops runs one item per
+iteration. A `Dialect` defines how a language writes types, numbers, loads, loops and barriers.
 """
 
 from ._dialect import CALLS, Dialect, Options, Rule, Terms

@@ -1,4 +1,4 @@
-"""What differs between the languages of work-groups, and operators in terms of it."""
+"""Dialect: what differs between work-group languages, and operators in terms of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ Options = Mapping[str, Number | str | None]
 
 
 class Terms(Protocol):
-    """How a language writes what operators are made of."""
+    """How a language writes the parts of operators."""
 
     def number(self, value: Number, kind: Kind) -> str:
         """Write a number."""
@@ -31,7 +31,7 @@ class Terms(Protocol):
 
 
 class Dialect(Terms, Protocol):
-    """How a language writes what every one of them has."""
+    """How a language writes what all of them have."""
 
     items: int
     """Items of a group: a power of two."""
@@ -45,7 +45,7 @@ class Dialect(Terms, Protocol):
         ...
 
     def declared(self, kind: Kind, name: str, text: str, *, fixed: bool) -> str:
-        """Declare a name; `fixed` where it never changes."""
+        """Declare a name; `fixed` if it never changes."""
         ...
 
     def counted(self, axis: str, begin: str, end: str, step: str) -> str:

@@ -1,4 +1,4 @@
-"""Functions that a language lacks: those that a text calls, in an order in which they may stand."""
+"""Helper functions that a language lacks: those that a text calls, callees first."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from ..printers import Unprintable
 
 
 def needed(text: str, functions: Mapping[str, str], language: str) -> list[str]:
-    """Return the definitions that a text needs, those they need first; then an empty line.
+    """Return the definitions that a text needs, callees first; then an empty line.
 
     Args:
         text: The kernels; they call functions of ours as `kw_name`.

@@ -72,13 +72,13 @@ def launches(program: Program) -> Iterator[Launch]:
 
 
 def shared(launched: Sequence[Launch], program: Program) -> list[Launch]:
-    """Give launches that differ in names alone the name of the first: they run one function, on other buffers."""
+    """Give launches that differ in names only the name of the first: they run one function on other buffers."""
     first = dict[Hashable, str]()
     return [replace(one, name=first.setdefault(pattern(one, program), one.name)) for one in launched]
 
 
 def _split(kernel: Kernel) -> Iterator[Launch]:
-    """Give each outermost loop a launch of its own, where nothing stands between them."""
+    """Give each outermost loop its own launch, if nothing is between them."""
     if not all(isinstance(s, Loop) for s in kernel.body):
         yield Launch(kernel.name, kernel.comment, (), kernel.body, grouped=True)
         return
@@ -100,13 +100,13 @@ def _launch(name: str, comment: str, loop: Loop) -> Launch:
 
 
 def _only_loop(body: tuple[Statement, ...]) -> Loop | None:
-    """Return the loop that is all of a body, but for values named before it: those each iteration may name."""
+    """Return the loop that is a whole body, except for values named before it, which each iteration may recompute."""
     loop = body[-1] if body and all(isinstance(s, Let) for s in body[:-1]) else None
     return loop if isinstance(loop, Loop) else None
 
 
 def _independent(loop: Loop) -> bool:
-    """Tell whether a loop that is all of what stands around it may run in any order: no accumulator is open."""
+    """Whether a loop that fills the body around it may run in any order: no accumulator is open."""
     known = all(isinstance(e, Literal | Extent) for x in (loop.begin, loop.end) for e in walk(x))
     return not loop.ordered and known and loop.begin == Literal(0, "int64")
 

@@ -1,4 +1,4 @@
-"""Program → the same program without names that mean something in the language."""
+"""Program → the same program without names that are reserved in the language."""
 
 import re
 from dataclasses import fields, is_dataclass, replace
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 def renamed(program: Program, taken: frozenset[str]) -> Program:
-    """Put an underscore behind every name that is among `taken`, sizes included; what torch computes keeps them."""
+    """Append an underscore to every name in `taken`, including sizes; native steps keep theirs."""
     steps = tuple(
         _native(s, taken) if isinstance(s, NativeCall) else _renamed(s, taken) for s in program.steps
     )

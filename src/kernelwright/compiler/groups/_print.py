@@ -1,4 +1,4 @@
-"""Launches as text, in any dialect: expressions, statements, accumulators joined across a group."""
+"""Launches as text, in any dialect: expressions, statements, accumulators merged across a group."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -207,9 +207,9 @@ class Body:
         return lines + [line for name in folded for line in self._joined(name)]
 
     def _items(self, s: Loop, begin: str, end: str) -> list[str]:
-        """Print the head of a loop over items: a choice of items where each has one iteration at most.
+        """Print the head of a loop over items: a guard on items if each has at most one iteration.
 
-        A loop there is also what PoCL 3.0 compiles wrongly: items beyond its end wrote next to the output.
+        A loop there is also miscompiled by PoCL 3.0: items beyond its end wrote next to the output.
         """
         d = self.dialect
         at_start = begin == d.number(0, "int64")

@@ -1,4 +1,4 @@
-"""What a kernel is built of: blocks of statements, and what building one may ask for."""
+"""Blocks of statements that a kernel is built from, and the requests that building one may raise."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _FLOATS = ("float32", "float16", "bfloat16")
 
 
 class NeedsStore(Exception):
-    """A value cannot be computed where it is used without computing it again and again."""
+    """A value cannot be computed where it is used without being recomputed many times."""
 
     def __init__(
         self, node: Node, first: frozenset[str] = frozenset(), last: str = "", *, cheap: bool = False
@@ -20,11 +20,11 @@ class NeedsStore(Exception):
         super().__init__(node.name)
         self.node = node
         self.first = first
-        """Loops over these axes, outside all others, would do."""
+        """Loops over these axes, outside all others, would solve it."""
         self.last = last
-        """A loop over this axis, inside all others, would do."""
+        """A loop over this axis, inside all others, would solve it."""
         self.cheap = cheap
-        """So little that it may be computed again and again where loops in no order would do."""
+        """Cheap enough to be recomputed if no loop order works."""
 
 
 class Unlowered(Exception):
@@ -63,7 +63,7 @@ class Block:
         return [*(self.parent.chain() if self.parent else []), self]
 
     def close(self) -> None:
-        """Put the loop into the block around it."""
+        """Add the loop to its parent block."""
         assert self.parent is not None
         begin, end = self.bounds or (number(0), number(self.size))
         expected_extent = int(self.size) if self.bounds else 0

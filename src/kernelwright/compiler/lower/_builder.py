@@ -1,4 +1,4 @@
-"""Stored nodes → one traversal kernel: loops, accumulators, values named once at the outermost place."""
+"""Stored nodes → one traversal kernel: loops, accumulators, values named once in the outermost possible block."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,18 +60,18 @@ _MOST_INLINED = 300
 
 @dataclass
 class Builder:
-    """Builds one kernel. `element` gives the value of a node at an index, emitting what it needs."""
+    """Builds one kernel. `element` returns the value of a node at an index, emitting what it needs."""
 
     stored: Mapping[Node, str]
-    """Nodes that lie in a buffer, and its name."""
+    """Nodes that are in a buffer, and its name."""
     splits: Mapping[str, Sequence[int]]
     """Axis → sizes of the loops that it runs as."""
     roots: frozenset[Node]
     """Nodes that this kernel computes."""
     accumulate: Mapping[str, Kind] = field(default_factory=dict)
-    """Sum by its node's name → what it is kept in, where that was decided."""
+    """Sum by its node's name → its accumulator type, if decided."""
     again: Collection[Node] | None = None
-    """Reductions of few elements that loops on which they do not depend may repeat; any, within a product."""
+    """Reductions of few elements that independent loops may repeat; any, inside a product."""
     done: set[Node] = field(default_factory=set)
     """Roots whose store is emitted."""
     axes: dict[str, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Builder:
         return found
 
     def _covers(self, node: Node, index: Index) -> bool:
-        """Tell whether the index runs over all elements exactly once: whole axes, each in one dimension."""
+        """Whether the index runs over all elements exactly once: whole axes, each in one dimension."""
         used: list[str] = []
         for at, size in zip(index, node.shape, strict=True):
             axes = [e.axis for e in walk(at) if isinstance(e, Position)]
@@ -236,7 +236,7 @@ def _referred(index: Index) -> tuple[set[str], set[str]]:
 
 
 def _simple(node: Node, found: Expression) -> bool:
-    """Tell whether a value is not worth a name: views, constants."""
+    """Whether a value needs no name: views, constants."""
     return isinstance(node, Constant | Ramp) or isinstance(found, Literal)
 
 

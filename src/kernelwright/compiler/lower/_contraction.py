@@ -23,7 +23,7 @@ from ._builder import Builder
 from ._index import Index, NeedsSplit, joined
 
 _PHASES = 4
-"""Results side by side, at most, that are fewer than lanes are worth along them: those of the phases of a stride."""
+"""Most contiguous results along which lanes do not pay: those of the phases of a stride."""
 
 
 class NotContraction(Exception):
@@ -56,7 +56,7 @@ def build_contraction(
         stored: Node → buffer, of all stored nodes.
         passing: Stored nodes that are not computed yet.
         comment: What the kernel is for.
-        tilings: Product by name → how its loops run, where that is decided.
+        tilings: Product by name → its tiling, if decided.
 
     Raises:
         NotContraction: there is no product behind the root's elementwise operations, or more than one.
@@ -157,19 +157,19 @@ def _attempt(
 
 
 def _lies_along(index: Index, shape: Sequence[int], axes: Sequence[Axis]) -> Axis | None:
-    """Return the axis along which the result lies side by side."""
+    """Return the axis along which the result is contiguous."""
     place = offset(index, shape)
     return next((a for a in axes if stride(place, a.name) == number(1)), None)
 
 
 def _is_short(along: Axis, others: Sequence[Axis], factor: Expression) -> bool:
-    """Tell whether an axis is a few phases, and lanes find neighbours along the others."""
+    """Whether an axis is a few phases, and lanes find neighbours along the others."""
     few = not isinstance(along.size, Size) and along.size <= _PHASES
     return few and bool(others) and int(others[-1].size) > _PHASES and lies_along(factor, others[-1].name)
 
 
 class _Flat:
-    """Evaluates everything in one block: nothing is hoisted, nothing is looped."""
+    """Evaluates everything in one block: no hoisting, no loops."""
 
     def __init__(self, builder: Builder, block: Block, axes: frozenset[str]) -> None:
         self.builder, self.block, self.axes = builder, block, axes
@@ -179,7 +179,7 @@ class _Flat:
         return self.builder.element(node, index, self.block)
 
     def operand(self, node: Node, index: Index, inner: Sequence[Axis]) -> Expression:
-        """Return an operand as one expression; it is stored before where it needs loops, or cuts the inner axis."""
+        """Return an operand as one expression; it must be stored first if it needs loops, or cuts the inner axis."""
         shadow = Block(self.block)
         for axis in inner:
             shadow = Block(shadow, axis.name, axis.size)

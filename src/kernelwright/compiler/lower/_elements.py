@@ -1,4 +1,4 @@
-"""One element of a node that computes none of its own loops: operators, constants, positions, parts, lookups."""
+"""One element of a node without loops: operators, constants, positions, parts, lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighbouring loops over contiguous elements that run as one."""
+"""Loop fusion: neighbouring loops over contiguous elements run as one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 def flattened(body: tuple[Statement, ...], shapes: Shapes) -> tuple[Statement, ...]:
-    """Run two loops as one where the inner is all of the outer's body and offsets grow evenly through both."""
+    """Fuse two loops if the inner is the outer's whole body and offsets are linear in both."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
@@ -58,7 +58,7 @@ def _flat(loop: Loop, shapes: Shapes) -> Loop:
 
 
 def size_of(expression: Expression) -> int | None:
-    """Return the size that an extent states; none where it is computed."""
+    """Return the size that an extent states; None if it is computed."""
     match expression:
         case Extent(size):
             return size
@@ -79,7 +79,7 @@ class _Pair:
     shapes: Shapes
 
     def even(self, body: tuple[Statement, ...]) -> bool:
-        """Tell whether the axes are only used in offsets that grow evenly through both."""
+        """Whether the axes are only used in offsets that are linear in both."""
         for s in statements(body):
             match s:
                 case Loop():
@@ -109,7 +109,7 @@ class _Pair:
         return all(map(self._plain, parts_of(e)))
 
     def _grows(self, e: Expression) -> bool:
-        """Tell whether a step of the outer axis is `size` steps of the inner one."""
+        """Whether a step of the outer axis is `size` steps of the inner one."""
         if not self._used(e):
             return True
         a, b = stride(e, self.outer), stride(e, self.inner)

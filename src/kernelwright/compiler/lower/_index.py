@@ -21,8 +21,8 @@ def through_reshape(node: Reshape, index: Index, axes: Mapping[str, int]) -> Ind
     """Find the source's index under a reshape.
 
     Dimensions are matched in groups of equal products; within a group the view's index is taken apart into
-    digits, which are dealt out to the source's dimensions. A loop whose digit is cut raises `NeedsSplit`, where it
-    runs over all of the digit and not over a slice.
+    digits, which are distributed to the source's dimensions. A loop whose digit is cut raises `NeedsSplit`, if it
+    runs over the whole digit and not over a slice.
     """
     found: list[Expression] = []
     for source, view in _groups(node.source.shape, node.shape):
@@ -59,7 +59,7 @@ def _equal(one: Sequence[int], source: Sequence[int], two: Sequence[int], view: 
 
 
 def digits_of(expression: Expression, size: int, axes: Mapping[str, int]) -> list[Digit]:
-    """Take an index below `size` apart where it was put together as `high * inner + low`."""
+    """Split an index below `size` if it was composed as `high * inner + low`."""
     if isinstance(expression, Arith) and expression.sign == "+" and isinstance(expression.left, Arith):
         times, low = expression.left, expression.right
         inner = _size_of(times.right) if times.sign == "*" else None
@@ -69,7 +69,7 @@ def digits_of(expression: Expression, size: int, axes: Mapping[str, int]) -> lis
 
 
 def _divides(inner: int, size: int) -> bool:
-    """Tell whether nothing is left on any workload seen."""
+    """Whether nothing is left on any workload seen."""
     count = max(len(s.values) if isinstance(s, Size) else 1 for s in (inner, size))
     pairs = zip(values_of(inner, count), values_of(size, count), strict=True)
     return all(i and s % i == 0 for i, s in pairs)
@@ -86,7 +86,7 @@ def _size_of(expression: Expression) -> int | None:
 
 
 def _below(expression: Expression, size: int, axes: Mapping[str, int]) -> bool:
-    """Tell whether an index is known to lie below a size."""
+    """Whether an index is known to be below a size."""
     match expression:
         case Position(axis):
             return axis in axes and same(axes[axis], size)
@@ -101,7 +101,7 @@ def _below(expression: Expression, size: int, axes: Mapping[str, int]) -> bool:
 
 
 def _deal(digits: list[Digit], sizes: Sequence[int], axes: Mapping[str, int]) -> list[Expression]:
-    """Deal digits out to dimensions, from the last; digits that fit no boundary fall back on `//` and `%`."""
+    """Distribute digits to dimensions, from the last; digits that fit no boundary fall back on `//` and `%`."""
     digits = [d for d in digits if not _is_one(d[1])]
     found: list[Expression] = []
     for place in range(len(sizes) - 1, -1, -1):
@@ -129,7 +129,7 @@ def _is_one(size: int) -> bool:
 
 
 def joined(digits: Sequence[Digit]) -> Expression:
-    """Put digits together: `(a * size_b + b) * size_c + c`."""
+    """Compose digits: `(a * size_b + b) * size_c + c`."""
     found: Expression = number(0)
     for expression, size in digits:
         found = arith("+", arith("*", found, number(size)), expression)
@@ -156,7 +156,7 @@ def through_expand(node: Expand, index: Index) -> Index:
 
 
 def broadcast(index: Index, source: Sequence[int], shape: Sequence[int]) -> Index:
-    """Drop leading dimensions and put zero where the source's size is one and the result's is not."""
+    """Drop leading dimensions, and use zero if the source's size is one and the result's is not."""
     lead = len(shape) - len(source)
     return tuple(
         number(0) if _is_one(size) and not _is_one(shape[lead + d]) else index[lead + d]

@@ -1,4 +1,4 @@
-"""Roots → one kernel: the order of its loops is found by trying."""
+"""Roots → one kernel: the loop order is found by trial."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ class _Order:
         self.last = ""
 
     def take(self, needs: NeedsStore) -> bool:
-        """Note what an attempt asked for; false where it cannot be had with what was asked before."""
+        """Add what an attempt requested; false if it conflicts with earlier requests."""
         if needs.last:
             if self.last or any(needs.last in s for s in self.first):
                 return False
@@ -55,7 +55,7 @@ def build_kernel(
         stored: Node → buffer, of all stored nodes.
         passing: Stored nodes that are not computed yet and may be.
         comment: What the kernel is for.
-        accumulate: Sum by its node's name → what it is kept in.
+        accumulate: Sum by its node's name → its accumulator type.
 
     Returns:
         The kernel, and the nodes that it stores.
@@ -119,7 +119,7 @@ def _attempt(roots: Sequence[Node], builder: Builder, order: _Order) -> tuple[Ke
 def _root_loops(
     builder: Builder, shape: Sequence[int], order: _Order, top: Block
 ) -> tuple[tuple[Expression, ...], Block]:
-    """Open the loops over a shape in the order asked for."""
+    """Open the loops over a shape in the requested order."""
     parts: dict[str, int] = {}
     positions: list[Expression] = []
     for d, size in enumerate(shape):
@@ -134,10 +134,10 @@ def _root_loops(
 
 
 def build_scatter(node: Scatter, stored: Mapping[Node, str]) -> tuple[Kernel, Kernel]:
-    """Build the copy of the base and the loop over the updates, one after another along `dim`.
+    """Build the copy of the base and the loop over the updates, sequential along `dim`.
 
     Raises:
-        NeedsStore: what it reads lies in no order that loops over the scatter's axes follow.
+        NeedsStore: no order of loops over the scatter's axes fits the layout of what it reads.
         Unlowered: something has no form in tiles.
     """
     try:

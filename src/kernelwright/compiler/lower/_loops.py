@@ -1,4 +1,4 @@
-"""How the loops of a kernel are arranged: joined, flattened, over lanes, over threads."""
+"""Loop arrangement of a kernel: fused, flattened, over lanes, over threads."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -32,13 +32,13 @@ class Layout:
     """Schedule attributes that actions set."""
 
     vector: str = "auto"
-    """`auto`; `inner` for the innermost loops; `outer` for one around whose neighbours lie side by side; `none`."""
+    """`auto`; `inner` for the innermost loops; `outer` for an outer one with contiguous neighbours; `none`."""
     unroll: int = 2
-    """Vectors in flight in reductions; side by side four times as many, where other loops run within those of lanes."""
+    """Vectors in flight in reductions; four times as many side by side if vector loops contain other loops."""
     fuse_passes: bool = True
-    """Whether reductions that do not wait for each other share a pass."""
+    """Whether independent reductions share a pass."""
     flatten: bool = True
-    """Whether neighbouring loops over contiguous elements run as one."""
+    """Whether neighbouring loops over contiguous elements are fused."""
     parallel: bool = True
 
 
@@ -79,9 +79,9 @@ def _touched(body: tuple[Statement, ...]) -> set[str]:
     }
 
 
-_BESIDE = 4
+_SIDE_BY_SIDE = 4
 _SHORT = 8
-"""Iterations, known beforehand, that leave most lanes of a vector without work."""
+"""Iterations, known in advance, that leave most lanes of a vector idle."""
 
 # Lanes ----------------------------------------------------------------------------------------------------
 
@@ -104,34 +104,40 @@ def _lanes(loop: Loop, layout: Layout) -> Loop:
     within = [s for s in statements(loop.body) if isinstance(s, Loop)]
     windows = not any(scores) and not _is_window(loop) and all(map(_is_window, within))
     outer_fits = here > below or layout.vector == "outer" or windows
-    beside = not any(_stores_apart(s, loop.axis) for s in inner)
-    if outer_fits and not _ends_apart(loop) and layout.vector != "inner" and beside and (here > 0 or windows):
-        return replace(loop, vector=True, unroll=_BESIDE * layout.unroll)
+    contiguous = not any(_stores_apart(s, loop.axis) for s in inner)
+    if (
+        outer_fits
+        and not _ends_apart(loop)
+        and layout.vector != "inner"
+        and contiguous
+        and (here > 0 or windows)
+    ):
+        return replace(loop, vector=True, unroll=_SIDE_BY_SIDE * layout.unroll)
     return replace(loop, body=vectorised(loop.body, layout))
 
 
 def _ends_apart(loop: Loop) -> bool:
-    """Tell whether a loop within begins or ends where the iteration says."""
+    """Whether an inner loop's bounds depend on the iteration."""
     own = {s.name for s in statements(loop.body) if isinstance(s, Let)}
     bounds = (e for s in statements(loop.body) if isinstance(s, Loop) for e in (s.begin, s.end))
     return any(isinstance(e, Variable) and e.name in own for bound in bounds for e in walk(bound))
 
 
 def _stores_apart(loop: Loop, axis: str) -> bool:
-    """Tell whether neighbours along an axis around a loop are stored apart from each other within it."""
+    """Whether neighbours along an outer axis are not contiguous inside the loop."""
     found = (s for s in statements((loop,)) if isinstance(s, Store))
     return any(not s.index or stride(s.index[-1], axis) != number(1) for s in found)
 
 
 def _contiguous(body: tuple[Statement, ...], axis: str) -> int:
-    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump."""
+    """Count loads and stores that are contiguous along the axis, minus strided ones."""
     return sum(_neighbours(body, axis))
 
 
 def _neighbours(body: tuple[Statement, ...], axis: str) -> Iterator[int]:
-    """Yield 1 for each load or store whose neighbours along the axis are neighbours in memory, -1 where they jump.
+    """Yield 1 for each load or store that is contiguous along the axis, -1 if it is strided.
 
-    Every other element, as windows two apart read them, counts nothing: lanes pick it from whole vectors.
+    Stride two, as in windows two apart, counts 0: lanes are selected from whole vectors.
     """
     own = _varying(body, axis)
     for index in (tuple(_steady(i, own) for i in index) for index in _accesses(body)):
@@ -161,7 +167,7 @@ def _varying(body: tuple[Statement, ...], axis: str) -> set[str]:
 
 
 def _steady(e: Expression, own: Collection[str]) -> Expression:
-    """Put zero in the place of what is the same in all iterations."""
+    """Replace what is the same in all iterations by zero."""
 
     def by(e: Expression) -> Expression | None:
         outside = isinstance(e, Variable) and e.name not in own

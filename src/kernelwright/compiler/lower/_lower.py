@@ -39,16 +39,16 @@ class NotLowered(Exception):
 def lower(graph: Graph, decisions: Decisions | None = None, arranged: Arranged | None = None) -> Program:
     """Lower a graph to a program.
 
-    Every output is stored, and what native regions read and write. All else is computed where it is used;
-    what would have to be computed again and again there is stored by a kernel before (`NeedsStore`), and
-    what can be stored on the way (a mean beside the normalised rows) is.
+    Every output is stored, and what native regions read and write. The rest is computed where it is used;
+    what would be recomputed there many times is stored by an earlier kernel (`NeedsStore`), and
+    what can be stored along the way (a mean with the normalised rows) is.
 
     Covers: all of the graph form but `Native` and `Random` nodes without a captured operation.
 
     Args:
         graph: What to lower.
-        decisions: How; everything fused by default.
-        arranged: Keeps what is worked out for other schedules of the same graph.
+        decisions: How to lower it; everything fused by default.
+        arranged: Cache shared by schedules of the same graph.
 
     Raises:
         NotLowered: a node can neither be lowered nor run natively.
@@ -104,7 +104,7 @@ class _Lowering:
         self.outputs = self._outputs(graph)
         self.roots = (*self.outputs, *(new for _, new in graph.mutations))
         self.captured = {id(node): name for name, node in reversed(list(graph.values.items()))}
-        """The first operation that gives a node; what follows hands it on."""
+        """The first operation that computes a node; later ones only pass it on."""
         self.operations = {op.name: op for op in graph.operations}
         self.native: dict[Node, str] = {}
         for name in decisions.native:
@@ -216,8 +216,8 @@ class _Lowering:
     def _steps(self, wanted: set[Node]) -> list[Step]:
         """Make the steps from the last stored node to the first.
 
-        Where a step wants another node stored (added to `wanted`), what was made since a step came by that node is
-        made again: whole networks have hundreds of such nodes.
+        If a step needs another node stored (added to `wanted`), the steps since that node was passed are
+        rebuilt: whole networks have hundreds of such nodes.
         """
         made: list[_Made] = []
         late: set[Node] = set()
@@ -249,7 +249,7 @@ class _Lowering:
         return [n for n in self._nodes() if n in nodes]
 
     def _touched(self, root: Node, left: list[Node], done: frozenset[Node]) -> frozenset[Node]:
-        """Return what a step computes or reads, and what it tried to compute beside."""
+        """Return what a step computes or reads, and what else it tried to compute."""
         alone = root in self.native or self.decisions.apart
         inside = {root, *done, *(() if alone else self._siblings(root, left))}
         found: set[Node] = set()
@@ -385,7 +385,7 @@ class _Lowering:
         )  # fmt: skip
 
     def _ahead(self, steps: Sequence[Step]) -> frozenset[str]:
-        """Name the steps that weights alone decide, where some value is wanted ahead."""
+        """Name the steps that depend on weights only, if some value is precomputed."""
         if not self.decisions.ahead:
             return frozenset()
         lasting = {self.names[n] for n in self.graph.lasting if n in self.names and n not in self.outputs}

@@ -1,4 +1,4 @@
-"""Loops of one block that share a pass over memory."""
+"""Loop fusion within a block, so that loops share a pass over memory."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ._rename import rename_axis, rename_variables
 
 
 def fused_passes(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Join loops of one block that have the same extent, where the later does not wait for the earlier."""
+    """Fuse loops of one block that have the same extent, if the later does not depend on the earlier."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
@@ -42,7 +42,7 @@ def fused_passes(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _partner(before: list[Statement], loop: Loop) -> int | None:
-    """Find an earlier loop of the same extent, all of whose later siblings the loop can jump over."""
+    """Find an earlier loop of the same extent that the loop can be moved to, past all siblings in between."""
     needs = _used([loop])
     stores = {s.buffer for s in statements((loop,)) if isinstance(s, Store)}
     for place in range(len(before) - 1, -1, -1):
@@ -138,7 +138,7 @@ def _joined(first: Loop, second: Loop) -> Loop:
 
 
 def _shared(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Name a value once that a joined body names twice; loads of what it stores stay."""
+    """Name a value once that a fused body names twice; loads of what it stores stay."""
     stored = {s.buffer for s in statements(body) if isinstance(s, Store)}
     known: dict[Expression, str] = {}
     again: dict[str, str] = {}

@@ -9,9 +9,9 @@ from ._index import Index, joined
 
 _WIDE = ("sum", "prod")
 _MOST_REPEATED = 32
-"""Elements of a reduction, all repetitions together, that may be folded again: about the cost of storing the result."""
+"""Most elements, over all repetitions, of a reduction that is recomputed: about the cost of storing its result."""
 _MOST_IN_PRODUCT = 400
-"""The same within a product, whose factors are stored whole where that is better."""
+"""The same inside a product, whose factors are stored whole if that is better."""
 
 
 def reduce(b: Lowering, node: Reduce, index: Index, block: Block) -> Expression:
@@ -46,13 +46,13 @@ def reduce(b: Lowering, node: Reduce, index: Index, block: Block) -> Expression:
 
 
 def _kept_in(b: Lowering, node: Reduce | Scan, kind: Kind) -> Kind:
-    """Return what a sum or product of floats is kept in: double precision where nothing else was decided."""
+    """Return the accumulator type of a sum or product of floats: double precision unless decided otherwise."""
     sums = node.monoid in _WIDE and kind == "float32"
     return b.accumulate.get(node.name, "float64") if sums else kind
 
 
 def _check_worth(b: Lowering, node: Reduce, index: Index, block: Block) -> None:
-    """Raise `NeedsStore` where loops around, on which the result does not depend, would repeat it."""
+    """Raise `NeedsStore` if outer loops on which the result does not depend would repeat it."""
     needed = {e.axis for at in index for e in walk(at) if isinstance(e, Position)}
     folded = product([node.source.shape[d] for d in node.dims])
     repeated = product([around.size for around in block.chain() if around.axis and around.axis not in needed])
@@ -117,7 +117,7 @@ def scan(b: Lowering, node: Scan, index: Index, block: Block) -> Expression:
 
 
 def _total(top: Expression, total: Expression, kind: Kind) -> Expression:
-    """Return a sum of powers relative to the largest; not a number where the largest is infinite."""
+    """Return a sum of powers relative to the largest; NaN if the largest is infinite."""
     endless = Call("isinf", (top,), (), "bool")
     return Call("where", (endless, Call("sub", (top, top), (), top.kind), total), (), kind)
 

@@ -1,4 +1,4 @@
-"""Other names for variables and axes in statements and all within them."""
+"""Rename variables and axes in statements and everything inside them."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from ..tile import Expression, Statement, Variable, mapped, renamed, substitute
 
 
 def rename_variables(s: Statement, names: Mapping[str, str]) -> Statement:
-    """Put other variables in the place of some, in a statement and all within it."""
+    """Substitute variables in a statement and everything inside it."""
 
     def by(e: Expression) -> Expression | None:
         return Variable(names[e.name], e.kind) if isinstance(e, Variable) and e.name in names else None
@@ -15,5 +15,5 @@ def rename_variables(s: Statement, names: Mapping[str, str]) -> Statement:
 
 
 def rename_axis(body: tuple[Statement, ...], axis: str, by: Expression) -> tuple[Statement, ...]:
-    """Put an expression in the place of a loop's counter."""
+    """Substitute an expression for a loop's counter."""
     return tuple(mapped(s, lambda e: renamed(e, {axis: by})) for s in body)

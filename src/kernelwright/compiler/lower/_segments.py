@@ -62,7 +62,7 @@ def segment(b: Lowering, node: Segment, index: Index, block: Block) -> Expressio
 
 
 def build_order(node: Order, stored: Mapping[Node, str]) -> tuple[Kernel, Buffer]:
-    """Build the counting sort: one pass over positions, each put where its segment has come to."""
+    """Build the counting sort: one pass over positions, each written at its segment's next free position."""
     name, keys, offsets = (stored[n] for n in (node, node.keys, node.offsets))
     count = node.offsets.shape[0]
     room = Buffer(f"{name}_next", "int64", (count,), "row")

@@ -1,4 +1,4 @@
-"""A typed linear → one kernel: for every type, a dense product of its rows."""
+"""A grouped GEMM → one kernel: for every type, a dense product of its rows."""
 
 from collections.abc import Mapping
 
@@ -23,11 +23,11 @@ from ._builder import Builder
 from ._index import Index, NeedsSplit
 
 _MANY = 16
-"""Types that are worth a thread each; fewer share the threads of each product."""
+"""Types from which each gets a thread; fewer share the threads of each product."""
 
 
 def build_typed(node: TypedLinear, stored: Mapping[Node, str], tiling: Tiling) -> Kernel:
-    """Build the loop over types: rows are found through their order, multiplied, and stored where they came from.
+    """Build the loop over types: rows are read in sorted order, multiplied, and stored at their original positions.
 
     Raises:
         NeedsStore: the order is not stored, or a factor has no form at a computed row.
@@ -57,7 +57,7 @@ def build_typed(node: TypedLinear, stored: Mapping[Node, str], tiling: Tiling) -
 
 
 def _count(node: TypedLinear, name: str) -> Size:
-    """Return the rows of a type, a number that the kernel finds; as many as the rows share evenly are expected."""
+    """Return the rows of a type, a number computed in the kernel; an even share of the rows is expected."""
     types = node.weights.shape[0]
     workloads = max(len(s.values) if isinstance(s, Size) else 1 for s in (*node.shape, *node.weights.shape))
     pairs = zip(values_of(node.shape[0], workloads), values_of(types, workloads), strict=True)

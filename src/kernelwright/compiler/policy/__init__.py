@@ -1,6 +1,6 @@
-"""Graph → Leaves: which schedules are worth measuring, by an estimate of what they move and compute.
+"""Graph → Leaves: schedules worth measuring, chosen by an estimate of their traffic and arithmetic.
 
-The estimate ranks, it does not forecast: leaves become templates, and the search measures them for real.
+The estimate only ranks: leaves become templates, and the search measures them.
 """
 
 from ._beam import CostPolicy, Leaf, Legal, Policy, alone, beam, beginning, explained, leaves, legal

@@ -1,4 +1,4 @@
-"""Graph → States: legal actions enumerated, ordered by a policy, kept in a beam."""
+"""Graph → States: beam search over the legal actions, ranked by a policy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ from ._cost import Cost, estimate
 from ._faults import LOGGED, Faults
 
 _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
-"""What the estimate sees no gain in: it takes back, or is about lanes; for other policies, and for whoever edits."""
+"""Actions without gain by the estimate: undoing others, or about lanes; for other policies and editors."""
 _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
-"""What is worth nothing but the time that it saves."""
+"""Actions that must save time to be kept."""
 _LEAST_GAIN = 0.005
-"""Share of the estimated time that it must save, where it wastes as many bytes as before."""
+"""Share of the estimated time that it must save if it wastes as many bytes as before."""
 _VERSIONS = ("specialise", "whole")
-"""What compiles a kernel twice and changes no loop: a few leaves are tried, these after all other schedules."""
+"""Actions that compile a kernel twice and change no loop: tried on a few leaves, after all other schedules."""
 Legal = tuple[Action, str]
 """An action and a site where it is legal."""
 _FAR = 1 / 2
-"""Share of the library's estimated time below which an own product is tried first: scores through ReLU in cache are
-estimated at 0.44 of it, and took 0.44 of it beside each other."""
+"""Share of the library's estimated time below which a generated product is tried first: ReLU scores in cache are
+estimated at 0.44 of it, and measured at 0.44 of it in the same run."""
 _NETWORK = 64
-"""Operations from which a graph is a whole network: lowering takes long, and plain products are no choice."""
+"""Operations from which a graph counts as a whole network: lowering is slow, plain products are not an option."""
 _START = "the fused start"
 _AT_ONCE = ("library", "store")
-"""What is done to a whole network before anything is weighed: products by the library, residual sums in memory."""
+"""Actions applied to a whole network first: products by the library, residual sums in memory."""
 
 
 class Policy(Protocol):
-    """Scores legal actions in a state: the seam for learned policies."""
+    """Scores legal actions in a state: the extension point for learned policies."""
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
-        """Return one score an action, higher for better; the same for the same state."""
+        """Return one score per action, higher is better; the same for the same state."""
         ...
 
 
 class CostPolicy:
-    """Scores an action by the cost estimated for the program that it leads to; one that fails scores nothing."""
+    """Scores an action by the estimated cost of the resulting program; one that fails gets the lowest score."""
 
     def __init__(self, faults: Faults = LOGGED) -> None:
         self._faults = faults
 
     def score(self, actions: Sequence[Legal], state: State) -> Sequence[float]:
-        """Return minus the estimated time; minus infinity where nothing lowers, or is gained."""
+        """Return minus the estimated time; minus infinity if it does not lower or saves nothing."""
         now = None
         with self._faults.of(_START):
             now = _cost(state)
@@ -70,7 +70,7 @@ class CostPolicy:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A state worth measuring, with what it is estimated to cost."""
+    """A state worth measuring, with its estimated cost."""
 
     state: State
     cost: Cost
@@ -86,12 +86,12 @@ def legal(state: State, actions: Sequence[Action] = ACTIONS, faults: Faults = LO
 
 
 def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> Iterator[Leaf]:
-    """Yield the leaves of a beam, best estimate first; a whole network's start before the rest is looked for.
+    """Yield the leaves of a beam, best estimate first; for a whole network the start, before searching further.
 
-    Where every product is left to the library, and the rest is fused, comes before the best estimate unless that is
-    far better: own products are estimated by orders of magnitude.
+    The schedule with every product in the library and the rest fused comes before the best estimate, unless that is
+    far better: generated products are estimated by orders of magnitude.
 
-    Lowering a network takes seconds: its first kernel can be built and measured before its second is worked out.
+    Lowering a network takes seconds: its first kernel can be built and measured before the second is derived.
     """
     start = beginning(graph, actions, faults)
     early = None
@@ -105,7 +105,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:
-    """Return where the beam starts: everything fused; for a whole network what `_AT_ONCE` names is done."""
+    """Return where the beam starts: everything fused; for a whole network after the actions in `_AT_ONCE`."""
     states = [State(graph, graph)]
     for name in _AT_ONCE if _operations(graph) >= _NETWORK else ():
         for action in (a for a in actions if a.name == name):
@@ -129,16 +129,16 @@ def beam(
     tried on it, and on no single loop.
     Args:
         graph: What to schedule.
-        policy: Orders the actions; by estimated cost where none is given.
+        policy: Orders the actions; by estimated cost by default.
         width: States kept at each depth.
         depth: Most actions in a schedule.
-        most: Legal actions looked at in a state; graphs of whole networks have hundreds.
-        actions: What may be done, in the order of trying.
-        start: Where to start, where that is known already (`beginning`).
-        faults: Told what actions raise; logged by default. It costs the action's step, and ends nothing else.
+        most: Most legal actions considered per state; whole networks have hundreds.
+        actions: Allowed actions, in the order of trying.
+        start: The start, if already known (`beginning`).
+        faults: Receives exceptions of actions; logged by default. They only cost the action's step.
 
     Returns:
-        Leaves, best estimate first, no two with the same steps; empty where nothing lowers.
+        Leaves, best estimate first, no two with the same steps; empty if nothing lowers.
     """
     judge = policy or CostPolicy(faults)
     start = start or beginning(graph, actions, faults)
@@ -173,14 +173,14 @@ def beam(
 
 
 def alone(graph: Graph) -> Cost | None:
-    """Estimate one kernel an operation; none for a whole network, where lowering takes long."""
+    """Estimate one kernel per operation; None for a whole network, where lowering is slow."""
     if _operations(graph) >= _NETWORK:
         return None
     return estimate(lower(graph, Decisions(apart=True, loops=True)))
 
 
 def explained(leaf: Leaf, alone: Cost | None) -> str:
-    """Say what a schedule does beside one kernel an operation, in one line."""
+    """Describe in one line what a schedule does beyond one kernel per operation."""
     now, program = leaf.cost, leaf.state.program
     if alone is None:
         return f"{leaf.state.text}; {_operations(leaf.state.origin)} operations in {now.kernels} kernels"
@@ -199,7 +199,7 @@ def _operations(graph: Graph) -> int:
 
 
 def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return the start with every chain folded: no estimate sees the gain before its product has a form."""
+    """Return the start with every chain folded: the estimate sees no gain before the product has a form."""
     state = start
     for action in actions:
         with faults.of(action.name):
@@ -223,7 +223,7 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 
 def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
-    """Put the best leaf without products of its own before others that are not estimated to be far better."""
+    """Put the best leaf without generated products before others, unless they are estimated to be far better."""
     own = found and any(products(program) if (program := found[0].state.program) else ())
     if not own:
         return found
@@ -239,7 +239,7 @@ def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], f
 
 
 def _varied(found: Sequence[Leaf]) -> list[Leaf]:
-    """Put what differs from an earlier leaf in versions of a kernel alone after all others."""
+    """Put leaves that differ from an earlier one only in versions of a kernel after all others."""
     first: dict[frozenset[Step], Leaf] = {}
     for leaf in found:
         first.setdefault(frozenset(step for step in leaf.state.steps if step[0] not in _VERSIONS), leaf)
@@ -248,7 +248,7 @@ def _varied(found: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _is_plain(leaf: Leaf) -> bool:
-    """Tell whether a leaf leaves its products to the library and has kernels beside them."""
+    """Whether a leaf leaves its products to the library and also has kernels."""
     program = leaf.state.program
     if program is None or not program.natives or any(products(program)):
         return False
@@ -256,7 +256,7 @@ def _is_plain(leaf: Leaf) -> bool:
 
 
 def _mixed(actions: Sequence[Legal]) -> list[Legal]:
-    """Order choices so that every action's first site comes before any action's second; so do the `SEVERAL`."""
+    """Interleave choices: every action's first site comes before any action's second; likewise the `SEVERAL`."""
     seen: dict[str, int] = {}
     rank = {}
     for action, site in actions:
@@ -271,7 +271,7 @@ def _add(found: dict[str, Leaf], state: State) -> None:
 
 
 def _meaning(state: State) -> str:
-    """Name what a state does, whatever steps led to it."""
+    """Return a signature of a state, independent of the steps that led to it."""
     d = state.decisions
     tilings = sorted((name, str(tiling)) for name, tiling in d.tilings.items())
     stored = f"{sorted(d.store)} {sorted(d.before)} {sorted(d.ahead)}"

@@ -1,4 +1,4 @@
-"""Program → Cost: bytes from memory and from caches, operations, kernels; seconds by rough peaks."""
+"""Program → Cost: bytes from memory and caches, operations, kernels; seconds by rough peaks."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ from ._passes import passes_of
 from ._products import contraction_cost, library_operations
 
 CACHED_BYTES = 1 << 20
-"""What a thread finds in its second cache when it comes back to it."""
+"""Bytes that a thread finds again in its L2 cache."""
 MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
 _TAIL = 32
-"""Operations of a part of a vector: its mask, and the lanes that compute for nothing."""
+"""Operations of a tail: its mask, and the wasted lanes."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class Cost:
     """What a program would move and compute on the first workload."""
 
     memory_bytes: int
-    """Bytes of every buffer that a kernel touches, once each kernel."""
+    """Bytes of every buffer that a kernel touches, once per kernel."""
     cache_bytes: int
-    """Bytes of the further passes over buffers whose rows stay in a cache; those that do not count above."""
+    """Bytes of further passes over buffers whose rows stay in a cache; other passes count above."""
     operations: int
-    """Elementwise operations; a product's two count as little as its form computes them faster, and all count
-    more where threads have nothing to do."""
+    """Elementwise operations; a product's are weighted by the speed of its form, and all count
+    more if threads are idle."""
     kernels: int
     lost_bytes: int = 0
-    """Bytes that count though nobody asked for them: lines that a plain store reads before it writes, lines of which
-    one element is used, and what threads without work could have moved meanwhile."""
+    """Wasted bytes: lines that a plain store reads before writing, lines of which
+    one element is used, and what idle threads could have moved."""
     passes: int = 0
     """Loops over the elements of the largest argument or output."""
     panels: int = 0
@@ -107,7 +107,7 @@ def _products(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Con
 
 
 def _bytes_outside(program: Program, name: str) -> int:
-    """Return the bytes of a buffer that may lie in memory: a worker's row and a panel stay in its cache."""
+    """Return the bytes of a buffer that may be in memory: a thread's row and a panel stay in its cache."""
     inside = program.buffer(name).role == "row" or any(call.fed == name for call in program.natives)
     return 0 if inside else _bytes(program, name)
 
@@ -160,7 +160,7 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
 def _tails(
     body: tuple[Statement, ...], times: int, known: Mapping[str, int], whole: Collection[str] = ()
 ) -> int:
-    """Count the vector loops that end in a part of a vector, or are not known to end in a whole one."""
+    """Count the vector loops with a tail, or not known to have none."""
     done = 0
     for s in body:
         if isinstance(s, Loop):

@@ -1,4 +1,4 @@
-"""What actions raise costs the step alone: it is told, once for each action, and the search goes on without it."""
+"""Contain exceptions of actions: each is reported once per action, and the search goes on without the step."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -10,10 +10,10 @@ from ...errors import fault_of
 
 @dataclass(frozen=True)
 class Faults:
-    """Keeps apart what an action does from whoever tries it: where it is legal, what it leads to, what that costs.
+    """Isolates the search from an action's errors: in its sites, its result and the estimate of that.
 
-    Covers: whatever is an `Exception`.
-    Does not cover: time that is up, and a disk that is full (`OSError`): they end more than an action.
+    Covers: every `Exception`.
+    Does not cover: timeouts and a full disk (`OSError`), which end more than an action.
 
     Example:
         >>> faults = Faults(print)
@@ -25,13 +25,13 @@ class Faults:
     """
 
     say: Callable[[str], None]
-    """Told the first fault of each action, in one line."""
+    """Receives the first fault of each action, in one line."""
     told: set[str] = field(default_factory=set)
     """What failed so far."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Do what is inside as a part of what has the name, an action as a rule; what it raises ends nothing else."""
+        """Run the body as part of the named action; its exceptions end nothing else."""
         try:
             yield
         except OSError:
@@ -43,4 +43,4 @@ class Faults:
 
 
 LOGGED = Faults(logging.getLogger(__name__).warning)
-"""Where nobody is there to be told: each action's first fault in the process."""
+"""The default: logs each action's first fault in the process."""

@@ -1,4 +1,4 @@
-"""Kernel → bytes that it wastes: lines read before they are written, lines used in part, threads without work."""
+"""Kernel → wasted bytes: write-allocate reads, partly used cache lines, idle threads."""
 
 from collections.abc import Iterator
 
@@ -24,11 +24,11 @@ from ..tile import (
 
 FIRST_CACHE_BYTES, LINE_BYTES = 1 << 15, 64
 _THREADS = 8
-"""Iterations of parallel loops below which some threads have nothing to do, by order of magnitude."""
+"""Iterations of parallel loops below which some threads are idle, by order of magnitude."""
 _BLOCK = 4096
 """Elements of a loop over threads and lanes that a thread takes at a time."""
 _SERIAL_BYTES = 1 << 20
-"""Bytes below which more threads are not worth starting, by order of magnitude."""
+"""Bytes below which more threads do not pay, by order of magnitude."""
 
 
 def lost_bytes(program: Program, kernel: Kernel) -> int:
@@ -38,14 +38,14 @@ def lost_bytes(program: Program, kernel: Kernel) -> int:
 
 
 def idle(kernel: Kernel, moved_bytes: int) -> float:
-    """Return how many times longer a kernel takes for threads without work; 1 where it is not worth more threads."""
+    """Return the slowdown of a kernel from idle threads; 1 if more threads do not pay."""
     if moved_bytes < _SERIAL_BYTES:
         return 1.0
     return _THREADS / min(_THREADS, max((_shares(p) for p in paths(kernel.body)), default=1))
 
 
 def trips(loop: Loop) -> int:
-    """Return the iterations of a loop on the first workload; one where they are computed from data."""
+    """Return the iterations of a loop on the first workload; 1 if they are computed from data."""
     return loop.expected_extent or max(0, _value(loop.end) - _value(loop.begin))
 
 
@@ -59,7 +59,7 @@ def _shares(path: tuple[Loop, ...]) -> int:
 
 
 def _read_before(program: Program, path: tuple[Loop, ...]) -> int:
-    """Return the bytes of large buffers that plain stores read."""
+    """Return the bytes of large buffers that plain stores read (write-allocate)."""
     found = {s.buffer for s in path[-1].body if isinstance(s, Store) and not s.stream}
     found -= {call.fed for call in program.natives}
     sizes = [4 * int(product(program.buffer(name).shape)) for name in found]
@@ -67,7 +67,7 @@ def _read_before(program: Program, path: tuple[Loop, ...]) -> int:
 
 
 def _used_in_part(program: Program, path: tuple[Loop, ...]) -> int:
-    """Return the bytes of lines that leave the cache before their next element is wanted."""
+    """Return the bytes of lines that are evicted before their next element is needed."""
     inner, times = path[-1], 1
     for loop in path:
         times *= trips(loop)
@@ -77,9 +77,9 @@ def _used_in_part(program: Program, path: tuple[Loop, ...]) -> int:
     for buffer, index in _accesses(path[-1]):
         of = program.buffer(buffer)
         place = offset(index, of.shape)
-        beside = any(stride(place, loop.axis) == number(1) for loop in path if loop.vector)
+        contiguous = any(stride(place, loop.axis) == number(1) for loop in path if loop.vector)
         step = stride(place, inner.axis)
-        if not beside and step is not None and step not in (number(0), number(1)):
+        if not contiguous and step is not None and step not in (number(0), number(1)):
             across += times * (LINE_BYTES - 4) // 4
     return across
 

@@ -1,4 +1,4 @@
-"""Program → how often it goes through its data, as its reader would count."""
+"""Program → the number of passes over its data, as a reader would count."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from ._lost import trips
 def passes_of(program: Program) -> int:
     """Count the loops over as many elements as the largest argument or output has, or half as many and more.
 
-    A product counts once, and so does what torch computes, where it reads or writes that much.
+    A product counts once, and so does a native step if it reads or writes that much.
     """
     sizes = {b.name: int(product(b.shape)) for b in program.buffers}
     least = max((sizes[b.name] for b in program.buffers if b.role in ("argument", "output")), default=0) / 2

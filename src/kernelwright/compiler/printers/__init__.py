@@ -1,4 +1,4 @@
-"""What a printer must do: one folder a language, found by the language's name."""
+"""The printer interface: one folder per language, found by the language's name."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,7 +11,7 @@ from ..tile import Program
 
 
 class Unprintable(Exception):
-    """A language has no form for something in a program; the proposer leaves the language out."""
+    """A language cannot express something in a program; the proposer skips the language."""
 
 
 class Render(Protocol):
@@ -28,7 +28,7 @@ class Render(Protocol):
             graph: What it was lowered from; native regions are printed from its operations.
             title: What it computes, for the head of the file.
             reason: Why it is proposed, in one line.
-            template: Name of the template that asks.
+            template: Name of the requesting template.
             parameters: What is recorded with the candidate, the actions among them.
 
         Raises:
@@ -38,13 +38,13 @@ class Render(Protocol):
 
 
 def choices_of(language: str, program: Program) -> Space | None:
-    """Return what the folder of a language lets a tuner choose for a program; none where it says nothing."""
+    """Return what the folder of a language lets a tuner choose for a program; None if nothing."""
     own = getattr(import_module(f"{__package__}.{language}"), "space", None)
     return None if own is None else cast(Space, own(program))
 
 
 def printer_of(language: str) -> Render | None:
-    """Return the printer of a language, or none where there is none."""
+    """Return the printer of a language, or None if there is none."""
     name = f"{__package__}.{language}"
     if find_spec(name) is None:
         return None
@@ -52,5 +52,5 @@ def printer_of(language: str) -> Render | None:
 
 
 def forms_of(language: str) -> frozenset[str]:
-    """Return `FORMS` of a language: forms of a contraction beside plain loops, `moves`, `ahead`."""
+    """Return `FORMS` of a language: forms of a contraction other than plain loops, `moves`, `ahead`."""
     return frozenset(getattr(import_module(f"{__package__}.{language}"), "FORMS", ()))

@@ -1,7 +1,7 @@
-"""The tile form: how a graph is computed, as loops over tiles; what every printer prints.
+"""The tile form: how a graph is computed, as loops over tiles; the input of every printer.
 
-A `Program` holds buffers (arguments, temporaries, outputs, all row-major) and steps that run one after
-another. A step is one of
+A `Program` holds buffers (arguments, temporaries, outputs, all row-major) and steps that run in sequence.
+A step is one of
 
 - `Kernel` (traversal and reduction): a tree of statements. `Loop` runs an axis; `Let` names a value; `Store`
   writes one; `Begin` and `Update` fold into an accumulator whose monoid is one of `MONOIDS`, and `Result`
@@ -16,7 +16,7 @@ another. A step is one of
   cache tiles as attributes. `as_loops` turns it into a `Kernel` for printers without a form of their own.
 - `NativeCall`: a region that torch computes.
 
-A vector loop may lie around other loops: then every value in it is a vector, accumulators included, and inner
+A vector loop may contain other loops: then every value in it is a vector, accumulators included, and inner
 loops are plain. Or it may be innermost and fold into an accumulator begun outside: then the accumulator is
 kept in lanes and folded at the end (`Monoid.merge`).
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ..graph import Number
 
 Kind: TypeAlias = str
-"""What an expression computes in: `float32`, `float64`, `int64` or `bool`. Half floats are loaded as
+"""The type in which an expression computes: `float32`, `float64`, `int64` or `bool`. Half floats are loaded as
 float32 and rounded when they are stored; all integers compute as int64."""
 
 
@@ -152,7 +152,7 @@ def substitute(expression: Expression, by: Callable[[Expression], Expression | N
 
 
 def arith(sign: str, left: Expression, right: Expression) -> Expression:
-    """Make integer arithmetic, less what changes nothing."""
+    """Make integer arithmetic, without no-ops."""
     zero_left, zero_right = _is(left, 0), _is(right, 0)
     if sign == "+" and (zero_left or zero_right):
         return right if zero_left else left
@@ -183,7 +183,7 @@ def _is(expression: Expression, value: int) -> bool:
 
 
 def stride(expression: Expression, axis: str) -> Expression | None:
-    """Return by how much an index grows per step of an axis; none where that is not constant.
+    """Return by how much an index grows per step of an axis; None if that is not constant.
 
     Example:
         >>> row, column = Position("row"), Position("column")
@@ -208,7 +208,7 @@ def stride(expression: Expression, axis: str) -> Expression | None:
 
 
 def lies_along(expression: Expression, axis: str) -> bool:
-    """Tell whether some buffer that it reads lies side by side along an axis."""
+    """Whether some buffer that it reads is contiguous along an axis."""
     return any(
         isinstance(e, Load) and bool(e.index) and stride(e.index[-1], axis) == number(1)
         for e in walk(expression)
@@ -216,7 +216,7 @@ def lies_along(expression: Expression, axis: str) -> bool:
 
 
 def _unknown(expression: Expression) -> bool:
-    """Tell whether an index is made of values that may themselves depend on any axis."""
+    """Whether an index is made of values that may themselves depend on any axis."""
     return any(isinstance(e, Variable | Result | Load) for e in walk(expression))
 
 
@@ -235,7 +235,7 @@ def offset(index: Sequence[Expression], shape: Sequence[int]) -> Expression:
 
 @dataclass(frozen=True)
 class Monoid:
-    """How a reduction folds: its state by part, and how the state changes."""
+    """How a reduction folds: the parts of its state, and how they change."""
 
     parts: Mapping[str, Number]
     """Name → initial value. `index` and `count` parts are int64 and of the state's kind; others too."""

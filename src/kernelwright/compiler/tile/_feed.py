@@ -1,4 +1,4 @@
-"""A kernel and the library's product that reads what it writes → both in turn, a panel of rows at a time."""
+"""A kernel and the library product that reads its output → both interleaved, a panel of rows at a time."""
 
 import re
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ _PRODUCT = re.compile(r"\(?(\w+)((?: \* \w+)*)\)?")
 
 
 def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
-    """Return the one product of the library that reads what a kernel writes, where both can run row by row.
+    """Return the one library product that reads what a kernel writes, if both can run row by row.
 
-    Legal where nothing else reads or writes that value, each iteration of the kernel's only outer loop takes rows of
-    its own of all that has them, and nothing else depends on how many rows there are.
+    Legal if nothing else reads or writes that value, each iteration of the kernel's only outer loop has its own rows
+    in every buffer with rows, and nothing else depends on the number of rows.
     """
     names = list(written(kernel))
     if len(names) != 1 or kernel.name in program.ahead or program.buffer(names[0]).role != "temporary":
@@ -32,7 +32,7 @@ def fed_by(program: Program, kernel: Kernel) -> NativeCall | None:
 
 
 def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Program:
-    """Return the program in which a product's rows are computed right before it, so many bytes of them at a time."""
+    """Return the program in which a product's rows are computed right before it, at most this many bytes at a time."""
     call = fed_by(program, kernel)
     assert call is not None and buffer in call.reads
     new = replace(call, fed=buffer, panel_bytes=size_bytes)
@@ -40,7 +40,7 @@ def fed(program: Program, kernel: Kernel, buffer: str, size_bytes: int) -> Progr
 
 
 def led_by(size: int) -> tuple[str, str]:
-    """Return the first factor of a size and what it is multiplied by; nothing where the size is no such product.
+    """Return the first factor of a size and what it is multiplied by; nothing if the size is no such product.
 
     Example:
         >>> from kernelwright.compiler.graph import Size
@@ -53,7 +53,7 @@ def led_by(size: int) -> tuple[str, str]:
 
 
 def _multiplies_rows_of(program: Program, call: NativeCall, name: str) -> bool:
-    """Tell whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis.
+    """Whether a call multiplies the rows of a buffer, whose number is a size, by what has no such axis.
 
     The items of a batch are rows here; the other factor has as many. So are items of as many rows each.
     """
@@ -68,7 +68,7 @@ def _multiplies_rows_of(program: Program, call: NativeCall, name: str) -> bool:
 
 
 def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
-    """Tell whether every iteration of a kernel's only outer loop reads and writes rows of its own."""
+    """Whether every iteration of a kernel's only outer loop reads and writes rows of its own."""
     loop = kernel.body[0]
     if len(kernel.body) != 1 or not isinstance(loop, Loop) or loop.ordered or loop.begin != number(0):
         return False
@@ -92,7 +92,7 @@ def _is_row_wise(program: Program, kernel: Kernel, rows: str) -> bool:
 
 
 def _within(loop: Loop) -> Iterator[Expression]:
-    """Yield every expression within a loop, its own bounds aside."""
+    """Yield every expression inside a loop, except its own bounds."""
     return (e for s in statements(loop.body) for x in expressions(s) for e in walk(x))
 
 

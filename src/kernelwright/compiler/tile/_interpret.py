@@ -1,4 +1,4 @@
-"""Program, inputs → outputs, loop by loop in Python: the meaning of the tile form, for small sizes."""
+"""Program, inputs → outputs, loop by loop in Python: the reference interpreter of the tile form, for small sizes."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Kernel → the same kernel with a version of its own for one size: its loops know how far they run."""
+"""Kernel → the same kernel with an extra version for one known size, so that loop bounds are constants."""
 
 import re
 from collections.abc import Mapping
@@ -32,19 +32,19 @@ def sizes_of(program: Program, kernel: Kernel) -> dict[str, int]:
 
 
 def specialised(program: Program, kernel: Kernel, symbol: str) -> Program:
-    """Return the program in which a kernel has a version of its own for the first workload's size."""
+    """Return the program with an extra version of a kernel for the first workload's size."""
     new = replace(kernel, known=(*kernel.known, (symbol, sizes_of(program, kernel)[symbol])))
     return replace(program, steps=tuple(new if step is kernel else step for step in program.steps))
 
 
 def wholly(program: Program, kernel: Kernel, symbol: str) -> Program:
-    """Return the program in which a kernel has a version of its own where a size is a multiple of `LANES`."""
+    """Return the program with an extra version of a kernel for multiples of `LANES`."""
     new = replace(kernel, whole=(*kernel.whole, symbol))
     return replace(program, steps=tuple(new if step is kernel else step for step in program.steps))
 
 
 def factors_of(loop: Loop) -> frozenset[str]:
-    """Name the sizes of which it is enough that one is a multiple of `LANES` for the loop to end with whole vectors.
+    """Name the sizes such that if one is a multiple of `LANES` the loop has no tail.
 
     Covers: loops over a size or a product of sizes, and blocks of them.
     Does not cover: loops over sums of sizes, such as those of convolutions.
@@ -62,7 +62,7 @@ def factors_of(loop: Loop) -> frozenset[str]:
 
 
 def is_known(size: int, known: Mapping[str, int]) -> bool:
-    """Tell whether a size is a number where these symbols are.
+    """Whether a size is constant if these symbols are.
 
     Example:
         >>> from kernelwright.compiler.graph import Size

@@ -1,4 +1,4 @@
-"""Where a move is legal: one question about one loop, store or named value of a kernel."""
+"""Where a move is legal: one predicate per move on a loop, store or named value of a kernel."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -42,16 +42,16 @@ What: TypeAlias = Choice[
     "feed",
 ]
 STREAM_BYTES = 4 << 20
-"""Bytes of an output that a last-level cache may not hold; the tuner tries others."""
+"""Bytes of an output that may exceed a last-level cache; the tuner tries others."""
 SIZES: Mapping[What, int] = {
     "cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES, "strip": 1 << 17, "feed": 1 << 20,
 }  # fmt: skip
-"""What a move is done with at first: elements of a block, vectors in flight, bytes of a buffer, strip or panel."""
+"""Initial sizes of moves: elements of a block, vectors in flight, bytes of a buffer, strip or panel."""
 
 
 @dataclass(frozen=True)
 class Spot:
-    """What a move may be about: a loop by its axis, a store by its buffer, a value or size by its name."""
+    """What a move may apply to: a loop by its axis, a store by its buffer, a value or size by its name."""
 
     name: str
     statement: Loop | Store | Let | Extent
@@ -78,12 +78,12 @@ def paths(body: tuple[Statement, ...], above: tuple[Loop, ...] = ()) -> Iterator
 
 
 def only(loop: Loop) -> Loop | None:
-    """Return the loop that is all of another's body."""
+    """Return the loop that is the whole body of another."""
     return loop.body[0] if len(loop.body) == 1 and isinstance(loop.body[0], Loop) else None
 
 
 def free(s: Statement | None) -> bool:
-    """Tell whether iterations run in any order, from zero to a size."""
+    """Whether iterations run in any order, from zero to a size."""
     return isinstance(s, Loop) and not s.ordered and s.begin == number(0) and _known(s.end)
 
 
@@ -95,18 +95,18 @@ def _known(end: Expression) -> bool:
 
 
 def can_cut(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether a loop can run in blocks."""
+    """Whether a loop can run in blocks."""
     return not isinstance(spot.statement, Extent) and free(spot.statement)
 
 
 def can_nest(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether a loop holds one other loop and nothing else, over a rectangle."""
+    """Whether a loop holds one other loop and nothing else, over a rectangle."""
     loop = spot.statement
     return isinstance(loop, Loop) and not loop.vector and free(loop) and free(only(loop))
 
 
 def can_parallelise(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether threads may take a loop."""
+    """Whether threads may take a loop."""
     loop = spot.statement
     if not isinstance(loop, Loop) or loop.parallel or loop.ordered or loop.begin != number(0):
         return False
@@ -114,7 +114,7 @@ def can_parallelise(_: Program, __: Kernel, spot: Spot) -> bool:
 
 
 def can_vectorise(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether lanes may take a loop."""
+    """Whether lanes may take a loop."""
     loop = spot.statement
     if not isinstance(loop, Loop) or loop.vector or any(s.ordered for s in (*spot.around, loop)):
         return False
@@ -122,7 +122,7 @@ def can_vectorise(_: Program, __: Kernel, spot: Spot) -> bool:
 
 
 def can_unroll(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether a loop folds lanes into an accumulator begun outside."""
+    """Whether a loop folds lanes into an accumulator begun outside."""
     loop = spot.statement
     if not isinstance(loop, Loop) or not loop.vector:
         return False
@@ -131,7 +131,7 @@ def can_unroll(_: Program, __: Kernel, spot: Spot) -> bool:
 
 
 def can_stream(program: Program, _: Kernel, spot: Spot) -> bool:
-    """Tell whether lanes or a scan store a large output side by side, and nothing reads it again."""
+    """Whether lanes or a scan store a large output contiguously, and nothing reads it again."""
     s = spot.statement
     lanes = next((loop for loop in spot.around if loop.vector or loop.ordered), None)
     if not isinstance(s, Store) or s.stream or s.combine or lanes is None:
@@ -139,12 +139,12 @@ def can_stream(program: Program, _: Kernel, spot: Spot) -> bool:
     buffer = program.buffer(s.buffer)
     if buffer.role != "output" or not _large(buffer):
         return False
-    beside = stride(offset(s.index, buffer.shape), lanes.axis) == number(1)
-    return beside and not any(s.buffer in read_by(step) for step in program.steps)
+    contiguous = stride(offset(s.index, buffer.shape), lanes.axis) == number(1)
+    return contiguous and not any(s.buffer in read_by(step) for step in program.steps)
 
 
 def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Tell whether a later pass over the same row computes the same costly value."""
+    """Whether a later pass over the same row computes the same costly value."""
     if not isinstance(spot.statement, Let) or any(loop.vector for loop in spot.around[:-1]):
         return False
     block = spot.around[-2].body if len(spot.around) > 1 else kernel.body
@@ -154,7 +154,7 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
 
 
 def can_stage(_: Program, __: Kernel, spot: Spot) -> bool:
-    """Tell whether windows within a loop read padded values several times, and no loop within holds all of one's."""
+    """Whether windows in a loop read padded values several times, and no inner loop contains all reads of one."""
     loop = spot.statement
     if not isinstance(loop, Loop):
         return False
@@ -165,23 +165,23 @@ def can_stage(_: Program, __: Kernel, spot: Spot) -> bool:
 
 
 def can_strip(program: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Tell whether the rows that a loop reads can be multiplied where they are read."""
+    """Whether the rows that a loop reads can be multiplied where they are read."""
     return isinstance(spot.statement, Loop) and strips_of(program, kernel, spot.statement) is not None
 
 
 def can_feed(program: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Tell whether what a kernel stores is all for one product of the library, and both run row by row."""
+    """Whether everything that a kernel stores feeds one library product, and both run row by row."""
     return isinstance(spot.statement, Store) and fed_by(program, kernel) is not None
 
 
 def can_specialise(program: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Tell whether a kernel that runs in every call depends on a size, and has no version of its own for it yet."""
+    """Whether a kernel that runs in every call depends on a size, and has no version for it yet."""
     known = spot.name in dict(kernel.known) or kernel.name in program.ahead
     return isinstance(spot.statement, Extent) and not known
 
 
 def can_be_whole(program: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Tell whether a size that is a whole number of vectors on the first workload leaves lanes of a kernel a tail."""
+    """Whether a kernel's lanes may have a tail in a size that is a multiple of the vector on the first workload."""
     size = spot.statement.size if isinstance(spot.statement, Extent) else 1
     if size % LANES or kernel.name in program.ahead or spot.name in (*dict(kernel.known), *kernel.whole):
         return False

@@ -1,4 +1,4 @@
-"""Contraction → Contraction with fewer axes: neighbours that every buffer runs through as one become one."""
+"""Contraction → Contraction with fewer axes: neighbouring axes that are contiguous in every buffer become one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ._program import Axis, Contraction, Let, Store, renamed
 
 
 def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:
-    """Join neighbouring axes of a role where no load, store or condition tells them apart.
+    """Merge neighbouring axes of a role if no load, store or condition distinguishes them.
 
     Every index becomes the element's offset in its buffer, in the last dimension.
 
@@ -42,7 +42,7 @@ def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> C
 
 
 def _joined(c: Contraction, axes: tuple[Axis, ...]) -> tuple[Contraction, tuple[Axis, ...]]:
-    """Join the axes of a role; the outer of two goes, the inner one runs through both."""
+    """Merge the axes of a role; the outer of two is removed, the inner one covers both."""
     left = list(axes)
     for place in range(len(axes) - 2, -1, -1):
         outer, inner = left[place : place + 2]
@@ -90,7 +90,7 @@ def _accesses(c: Contraction) -> Iterator[Expression]:
 
 
 def side_by_side(value: Expression, axes: Sequence[Axis]) -> Expression | None:
-    """Return a factor whose last axis runs through all of these; none where it tells them apart."""
+    """Return a factor whose last axis runs through all of these; None if it distinguishes them."""
     size = axes[-1].size
     for outer in reversed(axes[:-1]):
         if not _contiguous([value], outer, Axis(axes[-1].name, size)):
@@ -100,7 +100,7 @@ def side_by_side(value: Expression, axes: Sequence[Axis]) -> Expression | None:
 
 
 def _contiguous(accesses: Sequence[Expression], outer: Axis, inner: Axis) -> bool:
-    """Tell whether a step of the outer axis is as long as the inner one in every buffer, and nothing else uses them."""
+    """Whether a step of the outer axis is as long as the inner one in every buffer, and nothing else uses them."""
     for access in accesses:
         loads = [e for e in walk(access) if isinstance(e, Load) and e.index]
         steps = [(stride(e.index[-1], outer.name), stride(e.index[-1], inner.name)) for e in loads]
@@ -118,7 +118,7 @@ def _fits(outer: Expression | None, inner: Expression | None, size: int) -> bool
 
 
 def known_size(e: Expression | None) -> int | None:
-    """Return a stride as a size; none where it is not made of sizes."""
+    """Return a stride as a size; None if it is not made of sizes."""
     match e:
         case Literal(value):
             return int(value)

@@ -1,4 +1,4 @@
-"""Program, move → Program: one change of the loops of a kernel, explicit, where it keeps the meaning."""
+"""Program, move → Program: one explicit, semantics-preserving change of the loops of a kernel."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -43,9 +43,9 @@ class Move:
     what: What
     kernel: str
     at: str
-    """An axis; a buffer where stores stream; a value that is kept; a size that is known."""
+    """An axis; a buffer for streaming stores; a value to keep; a size to specialise for."""
     size: int = 0
-    """As in `SIZES`, where the move has one."""
+    """As in `SIZES`, if the move has one."""
 
 
 def places(program: Program, what: What) -> Iterator[tuple[str, str]]:
@@ -79,7 +79,7 @@ def _kernels(program: Program, what: What) -> Iterator[Kernel]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of move: where it is legal, and how it is done."""
+    """A kind of move: where it is legal, and how it is applied."""
 
     legal: Callable[[Program, Kernel, Spot], bool]
     done: Callable[[Program, Kernel, str, int], Program]

@@ -1,4 +1,4 @@
-"""What a step does apart from the names in it: steps of one pattern are one function, called with other buffers."""
+"""The pattern of a step without its names: steps with the same pattern share one function with other buffers."""
 
 from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
@@ -10,7 +10,7 @@ _NAMES = ("name", "buffer", "axis", "accumulator")
 
 
 def pattern(step: object, program: Program) -> Hashable:
-    """Return what is equal for two steps that differ in names alone, buffers alike in dtype and shape included.
+    """Return a pattern that is equal for two steps that differ in names only, with buffers of equal dtype and shape.
 
     A step is a kernel, a contraction, or a record of statements that a printer made of one.
 

@@ -31,7 +31,7 @@ class Store:
     value: Expression
     combine: str = ""
     stream: int = 0
-    """Past the caches from this many bytes of the buffer on, where the language can; 0 for never."""
+    """Non-temporal from this many bytes of the buffer on, if the language supports it; 0 for never."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Row:
-    """Make room for a row of values that stays in a worker's cache; it lasts until the end of the block."""
+    """Allocate a row of values that stays in a thread's cache; it lasts until the end of the block."""
 
     buffer: str
     """A buffer of the role `row`, stored and loaded as others are."""
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """Fold an element into an accumulator; `position` counts the element where the monoid asks for it."""
+    """Fold an element into an accumulator; `position` is the element's index, if the monoid needs it."""
 
     name: str
     value: Expression
@@ -64,8 +64,8 @@ class Update:
 class Loop:
     """Run the body for `begin <= axis < end`.
 
-    Iterations are independent, but for `Update` of accumulators begun outside: where the axis is `parallel`
-    or `vector` those may be folded in any order (partial states joined by the monoid's `merge`).
+    Iterations are independent, except for `Update` of accumulators begun outside: if the axis is `parallel`
+    or `vector` those may be folded in any order (partial states merged by the monoid's `merge`).
     """
 
     axis: str
@@ -79,9 +79,9 @@ class Loop:
     unroll: int = 1
     """How many vectors (or iterations) are in flight."""
     expected_extent: int = 0
-    """Iterations to expect where the bounds are computed from data."""
+    """Expected iterations if the bounds are computed from data."""
     ordered: bool = False
-    """A scan: iterations run one after another, and results of accumulators are read within the loop."""
+    """A scan: iterations run sequentially, and results of accumulators are read within the loop."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Contraction:
 
     `left` is a function of batch, rows and inner positions, `right` of batch, columns and inner: what is fused
     before is in them, window and pad indices included, so that packing a panel is the im2col. Several axes of
-    a role run as one, the last fastest. Columns are what lies side by side in the result, where anything does.
+    a role run as one, the last fastest. Columns are the contiguous axis of the result, if there is one.
     A step of a program, or a statement of a kernel that multiplies a strip of rows at a time.
     """
 
@@ -148,7 +148,7 @@ class Kernel:
     comment: str = ""
     """What is computed and what it reads and writes, for the reader of the source."""
     known: tuple[tuple[str, int], ...] = ()
-    """Sizes, by symbol, for which a version of its own is compiled; calls of other sizes take the general one."""
+    """Sizes, by symbol, for which an extra version is compiled; calls of other sizes use the general one."""
     whole: tuple[str, ...] = ()
     """Sizes, by symbol, that are multiples of `LANES` in that version: what runs over them in lanes has no tail."""
 
@@ -162,7 +162,7 @@ class NativeCall:
     name: str
     """Name of the captured operation."""
     reads: tuple[str, ...]
-    """Buffers by the names of the captured operations that they stand for."""
+    """Buffers by the names of the captured operations that they represent."""
     writes: str
     node: Node
     op: str = ""
@@ -186,7 +186,7 @@ class Program:
     symbols: Mapping[str, tuple[int, int]]
     """Name of a size → argument position and dimension that gives it."""
     scalars: tuple[tuple[int, object], ...] = ()
-    """Scalar arguments that are built in; a call with others is unsupported."""
+    """Scalar arguments that are compiled in; a call with others is unsupported."""
     names: Mapping[Node, str] = field(default_factory=dict)
     """Node of the graph → the buffer that holds it."""
     guards: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class Program:
     weights: tuple[str, ...] = ()
     """The arguments that are parameters and buffers, in order."""
     ahead: frozenset[str] = frozenset()
-    """Steps that read weights only: once for the same weights is enough, where a language can hold results."""
+    """Steps that read weights only: run once for the same weights, if the language can keep results."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
@@ -289,7 +289,7 @@ def expressions(statement: Statement) -> Iterator[Expression]:
 
 
 def as_loops(contraction: Contraction) -> Kernel:
-    """Print a contraction as plain loops: for languages without a form of their own for it."""
+    """Print a contraction as plain loops: for languages without a dedicated form."""
     name, kept_in = contraction.accumulator, contraction.tiling.accumulate
     term: Expression = Call("mul", (contraction.left, contraction.right), (), "float32")
     found: Expression = Result(f"{name}_sum", kind=kept_in)
@@ -309,5 +309,5 @@ def as_loops(contraction: Contraction) -> Kernel:
 
 
 def renamed(expression: Expression, axes: Mapping[str, Expression]) -> Expression:
-    """Put other positions in the place of axes."""
+    """Substitute positions for axes."""
     return substitute(expression, lambda e: axes.get(e.axis) if isinstance(e, Position) else None)

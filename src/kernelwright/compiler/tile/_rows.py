@@ -1,4 +1,4 @@
-"""Kernel → Kernel in which a pass finds a row of values that an earlier pass computed."""
+"""Kernel → Kernel in which later passes reuse a row of values that an earlier pass computed."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -17,19 +17,19 @@ from ._program import (
 )
 
 _MOST_BYTES = 1 << 18
-"""Bytes of a row that stays in a worker's second cache beside what else it reads."""
+"""Bytes of a row that stays in a thread's L2 cache next to what else it reads."""
 _COSTLY = frozenset({
     "exp", "log", "sigmoid", "tanh", "erf", "gelu", "silu", "mish", "softplus", "pow", "sin", "cos", "expm1", "log1p",
     "div", "sqrt", "rsqrt",
 })  # fmt: skip
 _MANY = 4
-"""Operations that are worth a row even where none of them is costly."""
+"""Operations that justify a row even if none of them is costly."""
 _HERE = Position("")
 """The element of a row, whatever its loop calls it."""
 
 
 def worth_keeping(passes: tuple[Loop, ...], name: str, stored: Collection[str]) -> bool:
-    """Tell whether the first of passes names a costly value of nothing stored here, and a later one computes it too."""
+    """Whether the first of passes names a costly value of nothing stored here, and a later one computes it too."""
     value = _values(passes[0]).get(name)
     if value is None or not _costs(value):
         return False
@@ -79,7 +79,7 @@ def _size(loop: Loop) -> int:
 
 
 def _values(loop: Loop) -> dict[str, Expression]:
-    """Return what the names of a pass stand for, by the pass's own element."""
+    """Return what the names of a pass mean, in terms of the pass's element."""
     found: dict[str, Expression] = {}
 
     def by(e: Expression) -> Expression | None:

@@ -1,7 +1,7 @@
-"""Kernel → Kernel that copies what its windows read, padding included, into a worker's cache before it folds them.
+"""Kernel → Kernel that copies what its windows read, padding included, into a thread's cache before folding them.
 
-Windows that overlap read each element several times, and padded ones ask every time whether there is one. A copy has
-the padding written around it: the windows ask nothing, and what was fused before them is computed once an element.
+Overlapping windows read each element several times, and padded ones test every time whether it exists. A copy has
+the padding around it: windows need no test, and what was fused before them is computed once per element.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -48,11 +48,11 @@ from ._program import (
 )
 
 _MOST_BYTES = 1 << 18
-"""Bytes of a copy: it stays in a worker's second cache."""
+"""Bytes of a copy: it stays in a thread's L2 cache."""
 _LEAST_READS = 2
 """Times that windows read an element of it, at least, on average."""
 _ROWS = 4
-"""Rows of results side by side: they share what their windows read, and a window's weights."""
+"""Adjacent rows of results: they share what their windows read, and a window's weights."""
 _Steps = tuple[tuple[str, int], ...]
 """By how much a place grows with each axis of the loops within."""
 
@@ -62,7 +62,7 @@ class Stage:
     """The copy of a padded value that windows read."""
 
     inside: Expression
-    """The value by the places of the copy, `_place(0)` the first, where there is one."""
+    """The value by the positions of the copy, `_place(0)` the first, where it exists."""
     outside: Expression
     """What is read elsewhere."""
     bounds: tuple[tuple[int, Expression], ...]
@@ -129,7 +129,7 @@ def staged(program: Program, kernel: Kernel, axis: str, _: int) -> Program:
             stage = stages.get(e) if isinstance(e, Guard) else None
             return None if stage is None else Load(rooms[stage], stage.index)
 
-        body = (_beside(mapped(s, lambda e: substitute(e, by))) for s in loop.body)
+        body = (_jammed(mapped(s, lambda e: substitute(e, by))) for s in loop.body)
         return replace(loop, body=(*copies, *body))
 
     new = replace(kernel, body=tuple(changed(s, ()) if isinstance(s, Loop) else s for s in kernel.body))
@@ -152,7 +152,7 @@ def _within(
 
 
 def _stage(e: Guard, within: tuple[Loop, ...], own: AbstractSet[str]) -> Stage | None:
-    """Return the copy of a guarded value; none where it is no padded value, or not worth a copy.
+    """Return the copy of a guarded value; None if it is not a padded value, or a copy does not pay.
 
     Args:
         e: The value.
@@ -195,7 +195,7 @@ def _stage(e: Guard, within: tuple[Loop, ...], own: AbstractSet[str]) -> Stage |
 
 
 def _steps(e: Expression, axes: Collection[str]) -> _Steps:
-    """Return by how much an integer grows with each of the axes; nothing where not by constants from zero on."""
+    """Return the integer's stride along each of the axes; empty if they are not constants, starting at zero."""
     if e.kind != "int64" or not positions(e) & set(axes):
         return ()
     found = [(axis, stride(e, axis)) for axis in axes]
@@ -222,7 +222,7 @@ def _extent(steps: _Steps, ends: Mapping[str, int]) -> int:
 
 
 def _lasts(steps: _Steps, ends: Mapping[str, int]) -> bool:
-    """Tell whether there are never fewer than no places, a size that differs between calls being zero."""
+    """Whether there are never fewer than no places, a size that differs between calls being zero."""
     nothing = Size("0", (0,))
     return (
         _extent(steps, {axis: nothing if isinstance(end, Size) else end for axis, end in ends.items()}) >= 0
@@ -239,7 +239,7 @@ def _conditions(e: Expression) -> Iterator[Expression]:
 
 
 def _bounds(asked: list[Expression], shape: tuple[int, ...]) -> tuple[tuple[int, Expression], ...] | None:
-    """Return the box in which conditions hold; none where one is no bound of a place."""
+    """Return the box in which conditions hold; None if one is not a bound of a position."""
     begins, ends = [0] * len(shape), [number(size) for size in shape]
     places = {_place(d).axis: d for d in range(len(shape))}
     for e in asked:
@@ -289,7 +289,7 @@ def _copy(stage: Stage, room: str) -> list[Statement]:
     return [Row(room), pad, found]
 
 
-def _beside(s: Statement) -> Statement:
+def _jammed(s: Statement) -> Statement:
     """Return the windows' loops without threads, and several rows of lanes at a time: they share what they read."""
     if not isinstance(s, Loop):
         return s
@@ -297,4 +297,4 @@ def _beside(s: Statement) -> Statement:
         case (Loop(vector=True) as lanes,) if not s.ordered:
             return replace(s, body=(replace(lanes, unroll=1, parallel=False),), parallel=False, unroll=_ROWS)
         case _:
-            return replace(s, body=tuple(map(_beside, s.body)), parallel=False)
+            return replace(s, body=tuple(map(_jammed, s.body)), parallel=False)

@@ -1,4 +1,4 @@
-"""A product and the passes over its rows → one kernel: rows of the product stay in a worker's cache."""
+"""A product and the passes over its rows → one kernel: rows of the product stay in a thread's cache."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class Strips:
     """How a product runs strip by strip within the loop that reads it."""
 
     product: Contraction
-    """With its axes joined, as it is in the program else."""
+    """With its axes merged, otherwise as in the program."""
     step: Contraction
     """The same, as the program has it."""
     buffer: Buffer
@@ -54,14 +54,14 @@ class Strips:
     row: int
     """Elements that one of the axis stores."""
     rows: int
-    """So many of the axis go with so many iterations of the loop; one of both is 1."""
+    """This many of the axis correspond to that many iterations of the loop; one of both is 1."""
     iterations: int
 
 
 def strips_of(program: Program, kernel: Kernel, loop: Loop) -> Strips | None:
     """Return how the one product runs whose rows the iterations of a kernel's only outer loop read, each its own.
 
-    Legal where a tiled product stores nothing but them, in memory that nothing else reads.
+    Legal if a tiled product stores only them, in memory that nothing else reads.
     """
     if kernel.body != (loop,) or loop.vector or loop.ordered or loop.begin != number(0):
         return None
@@ -108,7 +108,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
 
 
 def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) -> Strips | None:
-    """Return how a product runs strip by strip within a kernel; none where it may not."""
+    """Return how a product runs strip by strip within a kernel; None if it may not."""
     if found.tiling.form == "loops" or found.tiling.split > 1 or len(written(found)) != 1:
         return None
     (name,) = written(found)
@@ -138,7 +138,7 @@ def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) ->
 
 
 def own_elements(kernel: Kernel, loop: Loop, buffer: Buffer) -> int | None:
-    """Return how many elements of a buffer each iteration touches; none where some may touch what is another's."""
+    """Return how many elements of a buffer each iteration touches; None if iterations may overlap."""
     ends = {s.axis: s.end for s in statements(kernel.body) if isinstance(s, Loop)}
     every = (e for s in statements(kernel.body) for x in expressions(s) for e in walk(x))
     touched = [(e.buffer, e.index) for e in every if isinstance(e, Load)]
@@ -151,7 +151,7 @@ def own_elements(kernel: Kernel, loop: Loop, buffer: Buffer) -> int | None:
 
 
 def _own(place: Expression, axis: str, ends: Mapping[str, Expression]) -> int | None:
-    """Return how many elements each iteration has to itself; none where its reach goes beyond them."""
+    """Return how many elements each iteration owns; None if it reaches beyond them."""
     step, others = known_size(stride(place, axis)), positions(place) - {axis}
     reach = 1
     for other in others:
@@ -183,7 +183,7 @@ def _cut(found: Contraction, buffer: Buffer) -> tuple[Axis, int] | None:
 
 
 def _shifted(s: Statement, buffer: Buffer, before: Expression) -> Statement:
-    """Return a statement that finds a row where its strip holds it, so many elements earlier."""
+    """Return a statement that reads a row from its strip, offset by this many elements."""
 
     def by(e: Expression) -> Expression | None:
         if not isinstance(e, Load) or e.buffer != buffer.name:
@@ -195,7 +195,7 @@ def _shifted(s: Statement, buffer: Buffer, before: Expression) -> Statement:
 
 
 def _strip(s: Strips, first: Expression, count: Size) -> Contraction:
-    """Return the product of the rows of one strip, stored from the beginning of its room on."""
+    """Return the product of the rows of one strip, stored from the start of the strip's buffer."""
     whole = mapped(s.product, lambda e: renamed(e, {s.axis.name: arith("+", Position(s.axis.name), first)}))
     assert isinstance(whole, Contraction)
     places = {t.buffer: t.index for t in s.product.epilogue if isinstance(t, Store)}

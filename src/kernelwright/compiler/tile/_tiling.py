@@ -1,4 +1,4 @@
-"""How a contraction runs: its form, and the sizes of its tiles."""
+"""The tiling of a contraction: its form, and the sizes of its tiles."""
 
 from dataclasses import dataclass
 from typing import Literal as Choice
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 Form: TypeAlias = Choice["loops", "panels", "direct", "dots", "winograd"]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
-same tiles, the right factor read where it lies. `dots`: lanes along the inner axis, a sum for each element.
+same tiles, the right factor read in place. `dots`: lanes along the inner axis, a sum for each element.
 `winograd`: two by two results of windows of three by three from 16 products."""
 
 
@@ -20,12 +20,12 @@ class Tiling:
     vectors: int = 2
     """Vectors of columns of the register tile."""
     depth: int = 256
-    """Inner elements of a panel: what stays in the first cache."""
+    """Inner elements of a panel, which stays in the L1 cache."""
     block: int = 96
-    """Rows packed at once: what stays in the second cache."""
+    """Rows packed at once, which stay in the L2 cache."""
     split: int = 1
-    """Shares of the inner axes that are summed apart, and then together."""
+    """Parts of the inner axes that are summed separately, then added (split-K)."""
     accumulate: str = "float32"
-    """What sums are kept in, whatever the factors are: `float32`; `float64` in plain loops only."""
+    """Accumulator type, whatever the factors are: `float32`; `float64` in plain loops only."""
     is_spread: bool = False
     """Of `winograd`: the left factor is read from weights that are transformed already."""

@@ -1,6 +1,6 @@
-"""Published peaks of devices: one TOML file a model, every number with its source.
+"""Published peaks of devices: one TOML file per model, every number with its source.
 
-A file gives a number only where its maker's document does; what is missing is not known here.
+A file gives a number only if the vendor's document does; missing numbers are unknown.
 """
 
 import functools
@@ -24,20 +24,20 @@ class Number(Record):
 
 
 class Spec(Record):
-    """What the maker says of a model."""
+    """The published specification of a model."""
 
     name: str
     """The model."""
     matches: tuple[str, ...] = Field(min_length=1)
-    """Words that all stand in the name that the driver gives, lower case."""
+    """Words that the driver's device name must contain, lower case."""
     excludes: tuple[str, ...] = ()
-    """Words that must not."""
+    """Words that it must not contain."""
     memory_bytes: Number | None = None
-    """Of the device."""
+    """Memory of the device."""
     bandwidth: Number
     """Bytes a second to and from DRAM, both ways together."""
     l2_bytes: Number | None = None
-    """Of the last shared cache."""
+    """Size of the last shared cache."""
     cores: Number | None = None
     """SMs or CUs."""
     shared_bytes_per_core: Number | None = None
@@ -50,7 +50,7 @@ class Spec(Record):
     """Operations a second of dense matrix products, by dtype."""
 
     def peaks(self) -> dict[str, Peak]:
-        """Return the numbers as peaks, under the names that measured ones have."""
+        """Return the numbers as peaks, under the same names as measured ones."""
         rates = {dtype: (n, "flop") for dtype, n in self.vector.items()}
         rates |= {f"tensor-{dtype}": (n, "flop") for dtype, n in self.tensor.items()}
         rates |= {
@@ -64,13 +64,13 @@ class Spec(Record):
 
 @functools.cache
 def specs() -> dict[str, Spec]:
-    """Load every specification, by file name; raises `pydantic.ValidationError` where one is malformed."""
+    """Load every specification, by file name; raises `pydantic.ValidationError` if one is malformed."""
     found = sorted((f for f in files(__name__).iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
     return {f.name.removesuffix(".toml"): Spec.model_validate(tomllib.loads(f.read_text())) for f in found}
 
 
 def spec_of(device: Device) -> Spec | None:
-    """Return the specification of a device's model, or none where there is no file for it."""
+    """Return the specification of a device's model, or None if there is no file for it."""
     name = device.name.lower()
     fitting = (
         s for s in specs().values()

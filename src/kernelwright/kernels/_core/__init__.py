@@ -1,4 +1,4 @@
-"""What every family stands on: templates, discovery, the expression printer, vector math, the row engine."""
+"""What every family builds on: templates, discovery, the expression printer, vector math, the row engine."""
 
 from .expression import C_TYPES, FLOATS, STORED, Term, Unprintable, literal, print_pointwise
 from .families import Family, families, match_all

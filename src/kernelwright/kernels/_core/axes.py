@@ -1,4 +1,4 @@
-"""Axes of an iteration space, found by unification: which dimensions of which tensors run together."""
+"""Axes of an iteration space, found by unification: which dimensions of which tensors share a loop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,27 +31,27 @@ class Axes:
         return axis
 
     def find(self, axis: int) -> int:
-        """Return the axis that stands for this one."""
+        """Return the representative of this axis."""
         while self._parent[axis] != axis:
             axis = self._parent[axis]
         return axis
 
     def resolve(self, axes: Sequence[int]) -> tuple[int, ...]:
-        """Replace every axis by what stands for it, split ones by their parts."""
+        """Replace every axis by its representative, split ones by their parts."""
         out: list[int] = []
         for axis in map(self.find, axes):
             out.extend(self.resolve(self._parts[axis]) if axis in self._parts else (axis,))
         return tuple(out)
 
     def split(self, axis: int, parts: tuple[int, ...]) -> None:
-        """Say that an axis is the product of others, the last running fastest."""
+        """Declare an axis as the product of others, the last running fastest."""
         self._parts[self.find(axis)] = parts
 
     def unify(self, left: Sequence[int], right: Sequence[int]) -> None:
-        """Say that two dimensions are the same.
+        """Declare two dimensions as equal.
 
         Raises:
-            Unprintable: where their axes cannot be brought together.
+            Unprintable: their axes cannot be unified.
         """
         a, b = self.resolve(left), self.resolve(right)
         if len(a) == len(b):

@@ -31,7 +31,7 @@ class Unprintable(Exception):
 
 @dataclass(frozen=True)
 class Term:
-    """A C++ expression that stands for one vector."""
+    """A C++ expression for one vector."""
 
     text: str
     kind: Kind = "float"
@@ -68,7 +68,7 @@ def literal(value: Scalar) -> str:
 
 
 def term(value: Term | Scalar) -> Term:
-    """Return a term as it is and a Python number as a literal."""
+    """Return a term unchanged and a Python number as a literal."""
     return value if isinstance(value, Term) else Term(literal(value), "scalar")
 
 
@@ -76,7 +76,7 @@ def print_pointwise(op: str, args: Sequence[Term | Scalar], kwargs: dict[str, Sc
     """Print one operator, named as `aten.add.Tensor`, applied to terms and Python numbers.
 
     Raises:
-        Unprintable: where there is no vector form.
+        Unprintable: there is no vector form.
 
     Example:
         >>> x = Term("x")

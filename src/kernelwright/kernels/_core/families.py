@@ -15,7 +15,7 @@ _DEFAULT_RANK = 50
 
 
 class Match(Protocol):
-    """What a family's `match` does."""
+    """The signature of a family's `match`."""
 
     def __call__(self, graph: Graph, workload: Workload, /) -> Iterable[KernelTemplate]:
         """Yield every template that computes the whole graph, best first."""

@@ -1,4 +1,4 @@
-"""Layout: print how tensors lie in the iteration space: sizes, strides and the checks on shapes."""
+"""Layout: print the sizes and strides of tensors in the iteration space, and the checks on shapes."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ class Layout:
         self.loads = [v for v in plan.values if v.op == "load"]
 
     def has(self, value: Value, groups: Sequence[Group]) -> bool:
-        """Tell whether a tensor varies along any of the groups."""
+        """Whether a tensor varies along any of the groups."""
         return any(a in value.varies for g in groups for a in g.axes)
 
     def on_vector(self, value: Value) -> bool:
-        """Tell whether a tensor varies along the vector loop."""
+        """Whether a tensor varies along the vector loop."""
         return self.has(value, (self.plan.vector,))
 
     def members(self) -> list[str]:

@@ -49,7 +49,7 @@ def row_template(program: Program, family: str, summary: str) -> KernelTemplate:
     """Offer a program as a template.
 
     Raises:
-        Unprintable: where the program does not run over one iteration space.
+        Unprintable: the program does not run over one iteration space.
     """
     fused = online(program)
     plan = Plan(program)
@@ -78,7 +78,7 @@ def row_template(program: Program, family: str, summary: str) -> KernelTemplate:
 
 
 def _columns_in_flight(plan: Plan) -> int:
-    """Return how many vectors of columns registers hold: a best value needs its place as well."""
+    """Return how many vectors of columns fit in registers: a best value needs its position as well."""
     return 8 if any(v.what.startswith("arg") for v in plan.values) else 16
 
 
@@ -96,7 +96,7 @@ def _source(
 
 
 def online(program: Program) -> Program | None:
-    """Fold maximum and sum of exponentials in one pass, where the program has them in two.
+    """Fold maximum and sum of exponentials in one pass, if the program has them in two (online softmax).
 
     Finds `sum(exp(x - m))` with `m` the maximum of `x` along the same axes.
     """
@@ -130,7 +130,7 @@ def online(program: Program) -> Program | None:
 
 
 def _exponentials(value: Value) -> tuple[Value, bool] | None:
-    """Return the maximum behind `sum(exp(x - m))`, and whether it is kept from infinity."""
+    """Return the maximum behind `sum(exp(x - m))`, and whether it is guarded against infinity."""
     if (value.op, value.what) != ("reduce", "sum"):
         return None
     power = value.args[0]

@@ -1,4 +1,4 @@
-"""Chains that a captured graph spells out and that have a name of their own: printed by one function they cost less."""
+"""Recognise operator chains that have a name, such as softplus: printed as one function they cost less."""
 
 from ...records import Scalar
 from .value import Value
@@ -7,7 +7,7 @@ Arguments = tuple[Value | Scalar, ...]
 
 
 def named(what: str, args: Arguments) -> tuple[str, Arguments]:
-    """Return an elementwise operator and its arguments under the name of the whole chain, or as they are.
+    """Return an elementwise operator and its arguments under the name of the whole chain, or unchanged.
 
     `where(x > 20, x, log1p(exp(x)))` is `softplus(x)`, with torch's own threshold, and `x * tanh(softplus(x))` is
     `mish(x)`.

@@ -22,7 +22,7 @@ class PassPrinter:
     """How many segments ahead columns are prefetched; 0 for not at all."""
 
     def row_values(self, number: int) -> list[str]:
-        """Print what is known of a row after a pass: folded values and what follows from them."""
+        """Print what is known about a row after a pass: folded values and what follows from them."""
         plan = self.plan
         folds = plan.pass_values(number)[1] if number else []
         lines = []
@@ -73,7 +73,7 @@ class PassPrinter:
         return Term(text, self.kind(a))
 
     def kind(self, a: Value) -> Kind:
-        """Tell what sort of vector a value is."""
+        """Return the kind of vector of a value."""
         if a.op == "index" or (a.op == "load" and a.dtype.startswith("int")) or a.what.startswith("arg"):
             return "integer"
         return self._point(a).kind if a.op == "point" else "float"
@@ -102,7 +102,7 @@ class PassPrinter:
 
     @staticmethod
     def _rides(fold: Value, folds: list[Value]) -> bool:
-        """Tell whether a maximum comes with a sum of exponentials of the same values."""
+        """Whether a maximum comes with a sum of exponentials of the same values."""
         return fold.what == "max" and any(f.what == "sumexp" and f.args == fold.args for f in folds)
 
     def _loops(
@@ -144,7 +144,7 @@ class PassPrinter:
         ]  # fmt: skip
 
     def _seen_first(self, number: int) -> list[str]:
-        """Print the look at a run's largest values that sums of exponentials begin with."""
+        """Print the scan for a run's largest values that sums of exponentials begin with."""
         folds = self._exponentials(number)
         if not folds:
             return []
@@ -163,7 +163,7 @@ class PassPrinter:
         return [f for f in self.plan.pass_values(number)[1] if f.what == "sumexp"]
 
     def _prefetches(self, values: list[Value], number: int) -> list[str]:
-        """Print requests for what is read next while this is in cache: the next run, the next row, or 2 KiB later."""
+        """Print prefetches of what is read next while this is in cache: the next run, the next row, or 2 KiB later."""
         if self._exponentials(number):
             asked = {v: "kw::kRun" for v in values if v.op == "load" and self._follows(v)}
         elif not self.plan.segments and (self.plan.last_pass == 1 or not self.plan.outer):
@@ -177,13 +177,13 @@ class PassPrinter:
         ]
 
     def prefetched_row(self, v: Value) -> bool:
-        """Tell whether the second pass prefetches the next row of a tensor."""
+        """Whether the second pass prefetches the next row of a tensor."""
         if self.plan.last_pass < 2 or self._exponentials(2):
             return False
         return v.op == "load" and self._follows(v) and v in self.plan.pass_values(2)[0]
 
     def _follows(self, v: Value) -> bool:
-        """Tell whether a tensor has elements of its own in every row."""
+        """Whether a tensor has separate elements in every row."""
         return not self.plan.columns and self.layout.on_vector(v) and self.layout.has(v, self.plan.outer)
 
     def _s(self, used: bool) -> str:
@@ -207,7 +207,7 @@ class PassPrinter:
         return lines
 
     def prefetched(self, v: Value) -> bool:
-        """Tell whether the first pass over columns prefetches a tensor: each segment begins on another page."""
+        """Whether the first pass over columns prefetches a tensor: each segment starts on another page."""
         columns = self.ahead > 0 and self.plan.columns
         return (
             columns and v.op == "load" and self.layout.on_vector(v) and self.layout.has(v, self.plan.segments)

@@ -1,4 +1,4 @@
-"""Plan: how a program runs. Which axes are rows, which are reduced, what each pass computes."""
+"""Plan: the schedule of a row program: which axes are rows, which are reduced, what each pass computes."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Level(IntEnum):
     """How often a value is computed."""
 
     ROW = 0
-    """Once a row (or once a column of a block)."""
+    """Once per row (or per column of a block)."""
     ELEMENT = 1
     """For every element of every row."""
     GRAND = 2
@@ -39,7 +39,7 @@ class Plan:
     """A program's iteration space and schedule.
 
     The last group is the vector loop. `rows`: it is reduced (or there is no reduction); `columns`: it is
-    not, and each lane keeps a result of its own. Other reduced groups are `segments` of a row; the other
+    not, and each lane keeps its own result. Other reduced groups are `segments` of a row; the other
     groups number the rows.
     """
 
@@ -171,7 +171,7 @@ class Plan:
 
     @cached_property
     def _used_in_rows(self) -> set[Value]:
-        """Values that rows need: all but what only the end result is computed from."""
+        """Values that rows need: all except those used only for the end result."""
         used: set[Value] = set()
         waiting = [v for v in self.values if v.op == "reduce"]
         waiting += [o.value for o in self.outputs if self.levels[o.value] is not Level.GRAND]
@@ -183,7 +183,7 @@ class Plan:
         return used
 
     def _closure(self, roots: Iterable[Value], ends: Collection[Value] = ()) -> set[Value]:
-        """Element values that the roots need, themselves included; loads too; not what is behind the ends."""
+        """Element values that the roots need, including themselves and loads, but nothing behind the ends."""
         needed: set[Value] = set()
         waiting = list(roots)
         while waiting:
@@ -195,7 +195,7 @@ class Plan:
         return needed
 
     def _resolve(self) -> None:
-        """Replace every axis by the one that stands for it."""
+        """Replace every axis by its representative."""
         axes = self.program.axes
         new: dict[Value, Value] = {}
         for value in self.program.values:
@@ -210,7 +210,7 @@ class Plan:
         self.outputs = [replace(o, value=new[o.value]) for o in self.program.outputs]
 
     def _drop_single(self) -> None:
-        """Forget axes of size one that a tensor has where the others are longer: it is broadcast there."""
+        """Drop axes of size one along which other tensors are longer: the tensor is broadcast there."""
         sizes, order = self.program.axes.sizes, set(self.order)
         new: dict[Value, Value] = {}
         for value in self.values:
@@ -222,7 +222,7 @@ class Plan:
         self.outputs = [replace(o, value=new[o.value]) for o in self.outputs]
 
     def _nest(self, reduced: set[int]) -> None:
-        """Split a sum over more than the rows into one over the rows and one over what is left."""
+        """Split a sum over more than the rows into one over the rows and one over the rest."""
         new: dict[Value, Value] = {}
         values: list[Value] = []
         for old in self.values:
@@ -246,7 +246,7 @@ class Plan:
         return isinstance(source, Value) and bool(source.varies & reduced)
 
     def _reduces(self, args: Sequence[object]) -> bool:
-        """Tell whether a reduction lies behind the arguments."""
+        """Whether the arguments depend on a reduction."""
         return any(isinstance(a, Value) and (a.op == "reduce" or self._reduces(a.args)) for a in args)
 
     def _place(self, value: Value) -> None:
@@ -307,7 +307,7 @@ class Plan:
 
 
 def _varies(value: Value) -> frozenset[int]:
-    """Return the axes along which a value is not constant, from those of what it is computed from."""
+    """Return the axes along which a value is not constant, from those of its operands."""
     if value.op == "load":
         return frozenset(a for axes in value.dims for a in axes)
     if value.op == "index":
@@ -317,6 +317,6 @@ def _varies(value: Value) -> frozenset[int]:
 
 
 def _ordered(part: Sequence[int], whole: Sequence[int]) -> bool:
-    """Tell whether the axes of `part` that are in `whole` stand there in the same order."""
+    """Whether the axes of `part` that are in `whole` have the same order there."""
     places = [whole.index(a) for a in part if a in whole]
     return places == sorted(places)

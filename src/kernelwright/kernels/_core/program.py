@@ -47,7 +47,7 @@ class Builder:
         return found
 
     def load(self, name: str, position: int, shape: Sequence[int], dtype: str) -> Value:
-        """Add a tensor that comes from outside."""
+        """Add an external tensor."""
         dims = tuple((self.axes.new(size),) for size in shape)
         stem = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
         stem = f"t{stem}" if stem[:1].isdigit() else stem
@@ -129,7 +129,7 @@ def lower(graph: Graph, workload: Workload) -> Program:
     """Lower a captured graph.
 
     Raises:
-        Unprintable: where an operator, a dtype or the flow between axes is not covered.
+        Unprintable: an operator, a dtype or the relation between axes is not covered.
     """
     if graph.mutations:
         raise Unprintable("the reference changes its inputs")

@@ -19,7 +19,7 @@ class RowPrinter:
     unroll: int
     serial_below: int
     stream_from: int
-    """Bytes of output from which stores go past the caches; 0 for never."""
+    """Bytes of output from which stores are non-temporal; 0 for never."""
     ahead: int = 0
     """How many segments ahead columns are prefetched; 0 for not at all."""
 
@@ -171,7 +171,7 @@ class RowPrinter:
         return ", float* kept" if self.plan.kept else ""
 
     def _kept_buffer(self) -> list[str]:
-        """Print the buffer that a thread keeps costly values of its row in."""
+        """Print the buffer in which a thread keeps costly values of its row."""
         size = "call.segment_count * " + ("kBlock" if self.plan.columns else "call.length")
         many = f"{len(self.plan.kept)} * " if len(self.plan.kept) > 1 else ""
         return [f"    const std::unique_ptr<float[]> kept(new float[{many}{size}]);"]
@@ -206,7 +206,7 @@ class RowPrinter:
         return lines
 
     def _row_outputs(self) -> list[str]:
-        """Print stores of one result a row (or a column) and the sums over rows."""
+        """Print stores of one result per row (or column) and the sums over rows."""
         plan = self.plan
         lines = []
         for o in plan.outputs:

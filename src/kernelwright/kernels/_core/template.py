@@ -38,17 +38,17 @@ class KernelTemplate:
     """
 
     name: str
-    """`family/variant`, for people and for the records."""
+    """`family/variant`, for people and for records."""
     language: str
     """Name of the `Language`."""
     space: Space
     """The parameters, their values and constraints."""
     first: Configuration
-    """The configuration to try first; must lie in the space."""
+    """The configuration to try first; must be in the space."""
     source: Callable[[Configuration], Rendered]
     """Returns the kernel file; pure: the same text for the same configuration."""
     reason: str = ""
-    """One line: what the kernel does better."""
+    """One line: why the kernel is faster."""
 
     def __post_init__(self) -> None:
         if not self._holds(self.first):
@@ -92,7 +92,7 @@ def header(name: str) -> str:
 
 
 def headers_of(text: str) -> tuple[SourceFile, ...]:
-    """Return the headers of ours that a text includes, directly or through another header.
+    """Return the project's headers that a text includes, directly or through another header.
 
     Example:
         >>> [header.path for header in headers_of('#include "vector.h"')]

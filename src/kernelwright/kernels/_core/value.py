@@ -17,7 +17,7 @@ class Value:
     dims: Dims
     """Structure, dimension by dimension."""
     args: tuple["Value | Scalar", ...] = ()
-    """What it is computed from."""
+    """Its operands."""
     what: str = ""
     """ATen name of a `point`, kind of a `reduce`."""
     kwargs: tuple[tuple[str, Scalar], ...] = ()

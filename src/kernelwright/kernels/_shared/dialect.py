@@ -1,4 +1,4 @@
-"""How a language writes the pointwise operators that all of them know."""
+"""How a language writes the pointwise operators that all languages support."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from .._core.expression import Unprintable
 
 @dataclass(frozen=True)
 class Dialect:
-    """The texts of one language; `{0}`, `{1}` ... stand for the operands."""
+    """The texts of one language; `{0}`, `{1}` ... are the operands."""
 
     name: str
-    """The language, as a message names it."""
+    """The language's name in messages."""
     infix: Mapping[str, str]
     """Operators of two operands."""
     forms: Mapping[str, str]

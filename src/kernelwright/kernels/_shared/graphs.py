@@ -1,4 +1,4 @@
-"""Small questions that matchers ask of a graph, and the printing of a pointwise tree."""
+"""Graph queries for matchers, and printing of a pointwise tree."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -22,7 +22,7 @@ def slot(graph: Graph, name: str) -> int:
 
 
 def only_output(graph: Graph, dtypes: Sequence[str] = ("float32",)) -> Node | None:
-    """Return the node of the one output, or none where there are several, mutations or another dtype."""
+    """Return the node of the one output, or None if there are several, mutations or another dtype."""
     if len(graph.outputs) != 1 or graph.mutations:
         return None
     node = graph.node(graph.outputs[0])
@@ -30,7 +30,7 @@ def only_output(graph: Graph, dtypes: Sequence[str] = ("float32",)) -> Node | No
 
 
 def reach(graph: Graph, node: Node, index: int = 0) -> Node:
-    """Return the node behind an argument that is a result; raises `KeyError` where it is none."""
+    """Return the node behind an argument that is a result; raises `KeyError` if it is not one."""
     argument = node.args[index]
     if not isinstance(argument, Ref):
         raise KeyError(f"argument {index} of {node} is no result")
@@ -42,7 +42,7 @@ class Tree:
 
     Args:
         graph: Where the nodes are.
-        leaf: Returns the term of a node that ends the tree, or none where it is to be printed.
+        leaf: Returns the term of a node that ends the tree, or None if it is to be printed.
     """
 
     def __init__(self, graph: Graph, leaf: Callable[[Node], Term | None]) -> None:
@@ -53,7 +53,7 @@ class Tree:
         self._names = (f"t{i}" for i in count())
 
     def term(self, name: str) -> Term:
-        """Return the term of a node, with what it needs in `lines`; raises `Unprintable`."""
+        """Return the term of a node, after adding what it needs to `lines`; raises `Unprintable`."""
         if name not in self._terms:
             node = self._graph.node(name)
             self._terms[name] = self._leaf(node) or self._print(node)

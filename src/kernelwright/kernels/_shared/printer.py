@@ -33,7 +33,7 @@ class Printer:
         self._free = (f"t{i}" for i in count())
 
     def name(self, node_name: str) -> str:
-        """Return the variable of a node, with what it needs in `lines`; raises `Unprintable`."""
+        """Return the variable of a node, after adding what it needs to `lines`; raises `Unprintable`."""
         if node_name not in self._names:
             node = self._graph.node(node_name)
             text = self._special(self, node)

@@ -7,11 +7,11 @@ from importlib.resources import files
 from .._core import Rendered
 
 _STREAM_MIB = 12
-"""Outputs above this many MiB are written past the caches."""
+"""Outputs above this many MiB are written with non-temporal stores."""
 
 
 def assemble(path: str, symbol: str, constants: Mapping[str, object]) -> Rendered:
-    """Return the kernel file made of `kernels/<path>` with its constants in front.
+    """Return the kernel file made of `kernels/<path>`, prefixed with its constants.
 
     Args:
         path: File of the family, such as `pool/pool.cpp`.

@@ -36,7 +36,7 @@ class _Part:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the GLU template where the graph is a pointwise function of parts of one input."""
+    """Yield the GLU template if the graph is a pointwise function of parts of one input."""
     try:
         found = _find(graph)
     except (KeyError, Unprintable):
@@ -56,7 +56,7 @@ def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa
 
 
 def part_of(graph: Graph, node: Node) -> _Part | None:
-    """Tell which part of which input a slice or an item of a split is."""
+    """Return which part of which input a slice or an item of a split is."""
     if node.op == "getitem":
         split = reach(graph, node)
         if split.op not in ("aten.split_with_sizes.default", "aten.split.Tensor", "aten.chunk.default"):

@@ -31,7 +31,7 @@ class _Product:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the templates where the graph is one product of two inputs and a pointwise epilogue."""
+    """Yield the templates if the graph is one product of two inputs and a pointwise epilogue."""
     try:
         scaled = _diagonal(graph)
         found = None if scaled else _find(graph)

@@ -13,7 +13,7 @@ _VIEWS = (
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor as it lies in memory."""
+    """A factor and its memory layout."""
 
     slot: int
     """Its position in the call."""
@@ -24,7 +24,7 @@ class Operand:
 
 
 def operand(graph: Graph, node: Node) -> Operand | None:
-    """Return the input behind a factor, or none where it is computed or its axes are in another order."""
+    """Return the input behind a factor, or None if it is computed or its axes are in another order."""
     order, source = _walk(graph, node)
     if order is None or source.op not in ("input", "state") or source.dtype != "float32":
         return None

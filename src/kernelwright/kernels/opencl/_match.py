@@ -1,4 +1,4 @@
-"""Ask every OpenCL kernel in turn."""
+"""Try every OpenCL kernel."""
 
 from collections.abc import Iterator
 

@@ -29,7 +29,7 @@ _POWERS = {2: "({0} * {0})", 3: "({0} * {0} * {0})", 0.5: "sqrt({0})", -0.5: "(1
 
 
 def number(value: object) -> str:
-    """Print a Python number; raises `Unprintable` where it is none.
+    """Print a Python number; raises `Unprintable` if it is not one.
 
     Example:
         >>> number(2), number(float("-inf"))

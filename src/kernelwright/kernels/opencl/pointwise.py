@@ -1,4 +1,4 @@
-"""Pointwise chains: one work-item an element, nothing written in between."""
+"""Pointwise chains: one work-item per element, no intermediates in memory."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from ._print import opencl_printer, parameters
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where the output is pointwise in inputs of its shape, last-axis vectors and scalars."""
+    """Return the template if the output is pointwise in inputs of its shape, last-axis vectors and scalars."""
     root = only_output(graph)
     if root is None or not root.shape:
         return None

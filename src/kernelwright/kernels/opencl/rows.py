@@ -1,4 +1,4 @@
-"""Rows with reductions: a work-group a row; each reduction is a pass over the row, which stays in cache.
+"""Rows with reductions: one work-group per row; each reduction is a pass over the row, which stays in cache.
 
 Softmax, log-softmax, RMSNorm, means, sums and maxima with pointwise operators around them.
 """
@@ -34,7 +34,7 @@ float fold(float value, __local float* shared, int maximum) {
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where outputs are whole rows and something is reduced over the last axis."""
+    """Return the template if outputs are whole rows and something is reduced over the last axis."""
     shapes = {graph.node(name).shape for name in graph.outputs}
     if len(shapes) != 1 or not any(node.op in (*_SUMS, *_SOFTMAX, "aten.amax.default") for node in graph.ops):
         return None

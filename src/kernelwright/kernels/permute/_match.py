@@ -31,7 +31,7 @@ class _Permute:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the permute template where the graph is one contiguous copy of one permuted input."""
+    """Yield the permute template if the graph is one contiguous copy of one permuted input."""
     found = _find(graph)
     if found is None:
         return

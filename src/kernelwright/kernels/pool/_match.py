@@ -36,7 +36,7 @@ class _Pool:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the pooling template where the graph is one pooling of one float32 input."""
+    """Yield the pooling template if the graph is one pooling of one float32 input."""
     found = _find(graph)
     if found is None:
         return

@@ -17,10 +17,10 @@ _MAX_AXES = 6
 
 
 def rows_of(graph: Graph, dialect: Dialect = CPP) -> tuple[list[Row], bool]:
-    """Read every output as rows of two parts; says whether the parts are neighbours.
+    """Read every output as rows of two parts; also returns whether the parts are neighbours.
 
     Raises:
-        Unprintable: where an output has no such form.
+        Unprintable: an output has no such form.
     """
     if graph.mutations or not any(node.op == "aten.cat.default" for node in graph.ops):
         raise Unprintable("nothing is rotated")
@@ -31,7 +31,7 @@ def rows_of(graph: Graph, dialect: Dialect = CPP) -> tuple[list[Row], bool]:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the RoPE template where every output is a pointwise function of the two parts of rows."""
+    """Yield the RoPE template if every output is a pointwise function of the two parts of rows."""
     try:
         rows, neighbours = rows_of(graph)
     except (Unprintable, KeyError):

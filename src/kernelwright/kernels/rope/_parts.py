@@ -63,7 +63,7 @@ class Parts:
         self._places = slots(self.graph)
 
     def term(self, name: str, part: int) -> Term:
-        """Return the term of a node's part; raises `Unprintable` or `KeyError` where there is no such form."""
+        """Return the term of a node's part; raises `Unprintable` or `KeyError` if there is no such form."""
         key = (name, part)
         if key not in self._terms:
             self._terms[key] = self._make(self.graph.node(name), part)
@@ -164,7 +164,7 @@ class Parts:
 
 
 def _moved(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """Say which axis of its source each axis of a view follows, -1 for a new one of size one."""
+    """Return which axis of its source each axis of a view follows, -1 for a new one of size one."""
     if not node.args or not isinstance(node.args[0], Ref):
         return None
     source = reach(graph, node).shape

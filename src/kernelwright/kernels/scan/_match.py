@@ -28,7 +28,7 @@ class _Scan:
 
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
-    """Yield the scan template where the graph is one cumulative sum or product over pointwise values."""
+    """Yield the scan template if the graph is one cumulative sum or product over pointwise values."""
     try:
         found = _find(graph)
     except (KeyError, Unprintable):
@@ -76,7 +76,7 @@ def _find(graph: Graph) -> _Scan | None:
 
 
 def _is_exclusive(graph: Graph, node: Node, axis: int) -> bool:
-    """Tell whether it is `cat([zeros, x], axis)`, perhaps less the last of axis 0 or of the axis."""
+    """Whether it is `cat([zeros, x], axis)`, possibly without the last of axis 0 or of the axis."""
     if node.op == "aten.slice.Tensor":
         given = node.arguments()
         cat = reach(graph, node)

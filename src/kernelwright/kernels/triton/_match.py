@@ -1,4 +1,4 @@
-"""Ask every Triton kernel in turn."""
+"""Try every Triton kernel."""
 
 from collections.abc import Iterator
 

@@ -37,7 +37,7 @@ _POWERS = {
 
 
 def number(value: object) -> str:
-    """Print a Python number; raises `Unprintable` where it is none.
+    """Print a Python number; raises `Unprintable` if it is not one.
 
     Example:
         >>> number(2), number(float("-inf"))

@@ -1,4 +1,4 @@
-"""Gated linear units: the parts are read where they lie."""
+"""Gated linear units: the parts are read in place."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from ._print import FLOATS, POINTERS, block, triton_printer
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where the output is pointwise in the parts of one input along an axis."""
+    """Return the template if the output is pointwise in the parts of one input along an axis."""
     root = only_output(graph, FLOATS)
     if root is None:
         return None

@@ -12,7 +12,7 @@ _MEANS = {0: "none", 1: "mean", 2: "sum"}
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where the graph is `cross_entropy(logits, classes)` of matrix and vector."""
+    """Return the template if the graph is `cross_entropy(logits, classes)` of matrix and vector."""
     root = only_output(graph, FLOATS)
     if root is None or root.op != "getitem" or root.args[1] != 0:
         return None

@@ -14,7 +14,7 @@ _PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten.bmm.default")
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where the graph is one product of two inputs and a pointwise epilogue."""
+    """Return the template if the graph is one product of two inputs and a pointwise epilogue."""
     root = only_output(graph)
     products = [node for node in graph.ops if node.op in _PRODUCTS]
     if root is None or len(products) != 1:

@@ -11,7 +11,7 @@ from ._print import TRITON, block
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where every output is a pointwise function of the two parts of rows."""
+    """Return the template if every output is a pointwise function of the two parts of rows."""
     _, neighbours = rows_of(graph)
     rows, _ = rows_of(graph, _dialect(neighbours))
     width = 1 << max(3, (max(parts.shape[-1] for parts, _, _ in rows) // 2 - 1).bit_length())

@@ -24,7 +24,7 @@ _REDUCTIONS = {
 
 
 def template(graph: Graph) -> KernelTemplate | None:
-    """Return the template where every output is made of whole rows and something is reduced over them."""
+    """Return the template if every output is made of whole rows and something is reduced over them."""
     shapes = {graph.node(name).shape for name in graph.outputs}
     reduces = ("softmax", "layer_norm", "mean", "sum", "amax", "amin")
     if not any(word in node.op for node in graph.ops for word in reduces) or not shapes:
@@ -65,7 +65,7 @@ class _Rows:
         self._places = slots(graph)
 
     def output(self, name: str) -> tuple[str, bool, Node]:
-        """Print one output; says its variable and whether it has one element a row only."""
+        """Print one output; returns its variable and whether it has only one element per row."""
         node = self.graph.node(name)
         if node.dtype not in FLOATS:
             raise Unprintable(f"output {name} is {node.dtype}")

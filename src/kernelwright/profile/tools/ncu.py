@@ -1,7 +1,7 @@
-"""NVIDIA's Nsight Compute: `ncu` stands in front of the worker, inside the walls that close the worker in.
+"""NVIDIA's Nsight Compute: `ncu` wraps the worker, inside the worker's sandbox.
 
-A program that is parent of the worker's process, with what it loads into it, could open the sandbox from outside. So
-it runs within: it sees no more of the machine than the worker's zygote does, and its words are all that comes out.
+A program that is the worker's parent process, and loads a library into it, could open the sandbox from outside. So
+it runs inside: it sees no more of the machine than the worker's zygote does, and only its output leaves.
 
 Source: Nsight Compute CLI, options and CSV output; Profiling Guide, metrics and stall reasons; ERR_NVGPUCTRPERM.
 """
@@ -45,7 +45,7 @@ METRICS = (
     *(name for names in _SUMS.values() for name in names), *_MEANS.values(),
     *map(_LIMIT.format, _LIMITS), *map(_STALLED.format, _STALLS),
 )  # fmt: skip
-"""What is asked for."""
+"""The requested metrics."""
 _UNITS = {
     "ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6,
     "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9,
@@ -60,11 +60,11 @@ Launch = dict[str, float]
 
 
 class Ncu:
-    """What Nsight Compute says of a call's kernels, weighted by their times.
+    """Nsight Compute's metrics for the kernels of a call, weighted by their times.
 
     Covers: utilisation of memory, SMs and tensor cores, occupancy with its limit, registers, spills, stalls.
-    Does not cover: forged figures, because the tool counts by a library in the candidate's process; a GPU that other
-    programs use meanwhile; caches as they are between calls, which the tool empties before each kernel.
+    Does not cover: forged figures, because the tool uses a library in the candidate's process; a GPU that other
+    programs use meanwhile; cache state between calls, because the tool flushes caches before each kernel.
     """
 
     name = "ncu"
@@ -73,7 +73,7 @@ class Ncu:
         self._program, self._parameters = program, parameters
 
     def available(self, device: Device) -> Availability:
-        """Look for the program, and whether the driver lets a process without rights count."""
+        """Look for the program, and whether the driver permits counters without privileges."""
         program = shutil.which(self._program[0])
         if device.kind != "cuda" or program is None:
             what = "counts NVIDIA's GPUs only" if device.kind != "cuda" else "no ncu"
@@ -87,7 +87,7 @@ class Ncu:
         return Availability(True, program)
 
     def count(self, trial: Trial) -> Counters:
-        """Have the kernels of the first call counted."""
+        """Profile the kernels of the first call."""
         program = shutil.which(self._program[0]) or self._program[0]
         line = (
             program, *self._program[1:], "--csv", "--print-units", "base", "--target-processes", "all",
@@ -101,10 +101,10 @@ class Ncu:
 
 
 def read(text: str) -> list[tuple[str, Launch]]:
-    """Read kernels' names and metrics, in order, out of what the tool printed among other things.
+    """Parse kernels' names and metrics, in order, from the tool's output.
 
     Raises:
-        ProfilerError: there is no table in it, or none with a figure.
+        ProfilerError: there is no table in it, or it has no figures.
     """
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -124,7 +124,7 @@ def read(text: str) -> list[tuple[str, Launch]]:
 
 
 def summed(launches: list[tuple[str, Launch]]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return a call's figures and remarks: times and bytes added up, shares weighted by the kernels' times."""
+    """Return a call's figures and remarks: sums of times and bytes, shares weighted by the kernels' times."""
     metrics = [launch for _, launch in launches]
     figures = {
         figure: math.fsum(launch.get(name, 0.0) for launch in metrics for name in names)
@@ -146,7 +146,7 @@ def summed(launches: list[tuple[str, Launch]]) -> tuple[dict[str, float], tuple[
 
 
 def _mean(launches: Iterable[Launch], name: str) -> float | None:
-    """Average a metric over kernels by their times, or plainly where these are not known."""
+    """Average a metric over kernels by their times, or unweighted if these are unknown."""
     found = [(launch[name], launch.get(_TIME, 0.0)) for launch in launches if name in launch]
     whole = math.fsum(weight for _, weight in found)
     if not whole:
@@ -165,7 +165,7 @@ def _plain(name: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Read a number as any locale groups its digits; none where it is none.
+    """Parse a number in any locale's digit grouping; None if it is not a number.
 
     Example:
         >>> [_number(text) for text in ("1,024", "1.215.000", "65,77", "2,848.5", "n/a")]

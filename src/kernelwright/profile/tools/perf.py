@@ -1,8 +1,8 @@
-"""Linux's own counters of a worker's process, read from outside: what `perf stat -p PID` counts.
+"""Linux performance counters of a worker's process, read from outside, like `perf stat -p PID`.
 
-`perf_event_open` is asked itself, so that counting begins and ends between two calls and no other program can hang.
-The worker's own filter refuses that call to the candidate; here the judge makes it, for the worker's threads and all
-that they start. A machine without a performance monitoring unit, as most virtual ones, counts the system's events.
+`perf_event_open` is called directly, so that counting begins and ends between calls and no other program can hang.
+The worker's seccomp filter refuses that call to the candidate; here the judge makes it, for the worker's threads and
+all that they start. A machine without a performance monitoring unit, as most virtual ones, has software events only.
 
 Source: Linux, include/uapi/linux/perf_event.h (layout of `perf_event_attr`, event numbers); man 2 perf_event_open.
 """
@@ -40,17 +40,17 @@ _TIME_ENABLED, _TIME_RUNNING = 1, 2
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _CLOSE_ON_EXEC = 8
 _IN_KERNEL = {_EVENTS["context_switches"], _EVENTS["migrations"]}
-"""What happens in the kernel only, and would count as nothing where its part is left out."""
+"""Events that happen in the kernel only, and would be 0 if the kernel's part is excluded."""
 _NOT_HERE = {errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV}
 
 
 class Perf:
     """Cycles, instructions, misses, faults and switches of the worker's process, all its threads together.
 
-    Covers: counts that the candidate cannot reach; shares of time where there are more events than counters.
-    Does not cover: which line or loop; bytes that a prefetcher brought; what the worker does between two calls,
-    some ten microseconds of Python, which counts too; page faults of large outputs, which are kept from call to
-    call, as in timed ones, and find fresh memory now and then.
+    Covers: counts that the candidate cannot reach; multiplexing if there are more events than counters.
+    Does not cover: which line or loop; bytes that a prefetcher loaded; the worker's own work between calls,
+    some ten microseconds of Python, which is included; page faults of large outputs, which are kept from call to
+    call, as in timed ones, and occasionally get fresh memory.
     """
 
     name = "perf"
@@ -80,10 +80,10 @@ class Perf:
 
 
 class Events(Resource):
-    """Counters of one process's threads, and of all that these start from then on. A context manager."""
+    """Counters of one process's threads, and of all that they start afterwards. A context manager."""
 
     def __init__(self, pid: int) -> None:
-        """Open what the system has of them, counting nothing yet.
+        """Open the available counters, stopped.
 
         Raises:
             ProfilerError: it permits none, or there are too many threads for the descriptors of this process.
@@ -105,7 +105,7 @@ class Events(Resource):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Events that are counted."""
+        """The events counted."""
         return tuple(name for name, descriptors in self._open.items() if descriptors)
 
     def enable(self) -> None:
@@ -113,12 +113,12 @@ class Events(Resource):
         self._each(_ENABLE)
 
     def totals(self) -> dict[str, float]:
-        """Stop counting; return what there was, scaled up where events shared a counter."""
+        """Stop counting; return the counts, scaled up if events shared a counter."""
         self._each(_DISABLE)
         return {name: sum(map(_total, self._open[name])) for name in self.names}
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the counters."""
         for descriptors in self._open.values():
             while descriptors:
                 os.close(descriptors.pop())
@@ -130,7 +130,7 @@ class Events(Resource):
 
 
 def _opened(kind: int, event: int, thread: int) -> int:
-    """Open one event of one thread; without the kernel's part where only that is permitted."""
+    """Open one event of one thread; without the kernel's part if only that is permitted."""
     try:
         return _perf_event_open(kind, event, thread, _DISABLED | _INHERIT)
     except PermissionError:
@@ -159,7 +159,7 @@ def _total(descriptor: int) -> float:
 
 
 def _derived(found: dict[str, float], elements: int) -> dict[str, float]:
-    """Turn counts into what a reader asks for: instructions a cycle, bytes that missed the last cache an element."""
+    """Derive readable figures from counts: instructions per cycle, last-level cache misses in bytes per element."""
     figures = found | ({"task_us": found["task_us"] / 1000} if "task_us" in found else {})
     if found.get("cycles"):
         figures["ipc"] = found["instructions"] / found["cycles"]

@@ -1,4 +1,4 @@
-"""Problem, Workload → Graph: which ATen operators the reference runs, and what flows between them."""
+"""Problem, Workload → Graph: the ATen operators of the reference and the data flow between them."""
 
 from ._capture import Argument, Graph, Node, Ref, capture, record_function, trace
 

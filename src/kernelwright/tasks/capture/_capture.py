@@ -1,6 +1,6 @@
 """Problem, Workload → Graph: which ATen ops the reference runs, on fake tensors where possible.
 
-`capture` goes through torch.export; `trace` writes down what runs on fake tensors, in a twentieth of the time.
+`capture` uses torch.export; `trace` records what runs on fake tensors, in a twentieth of the time.
 """
 
 import functools
@@ -38,10 +38,10 @@ _KEPT = (
     "tril.default",
     "triu.default",
 )
-"""Beyond core ATen (softmax, layer and group norm, convolution, pooling, scans), what stays whole.
+"""Operators kept whole in addition to core ATen (softmax, layer and group norm, convolution, pooling, scans).
 
-RMSNorm does not: `torch.nn.functional.rms_norm` and the many RMSNorms written by hand then have the same
-form, `pow, mean, add, rsqrt, mul, mul`. Activations come in their elementwise parts.
+RMSNorm is not: `torch.nn.functional.rms_norm` and the many RMSNorms written by hand then have the same
+form, `pow, mean, add, rsqrt, mul, mul`. Activations are decomposed into elementwise parts.
 """
 
 _COPIES_OF_SAME = (
@@ -50,7 +50,7 @@ _COPIES_OF_SAME = (
 )  # fmt: skip
 
 _FOUND: WeakKeyDictionary["Problem", dict[str, Graph]] = WeakKeyDictionary()
-"""Of each problem the graphs found so far, by workload: an export takes half a second, and several stages want it."""
+"""The graphs found so far by problem and workload: an export takes half a second, and several stages need it."""
 
 
 def capture(problem: "Problem", workload: Workload) -> Graph:
@@ -58,14 +58,14 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
 
     The reference is exported on fake tensors: nothing is computed, whatever the size. Where it cannot be
     (control flow that depends on values, results whose size does), it runs once on real inputs and is
-    recorded. Of a backward task it is the forward's graph. It is found once for a problem and a workload.
+    recorded. For a backward task it is the forward's graph. It is cached per problem and workload.
 
     Args:
-        problem: Gives the reference, and the inputs where they are needed.
+        problem: Provides the reference, and the inputs if needed.
         workload: Sizes, dtypes and scalars.
 
     Returns:
-        The graph, functional, in core ATen less the decompositions of softmax, norms, losses and attention.
+        The graph, functional, in core ATen without decomposing softmax, norms, losses and attention.
     """
     workload = workload.forward
     known, key = _FOUND.setdefault(problem, {}), workload.model_dump_json()
@@ -86,8 +86,8 @@ def _captured(problem: "Problem", workload: Workload) -> Graph:
 def trace(problem: "Problem", workload: Workload) -> Graph:
     """Find the same graph by running the reference once on fake tensors: some 20 ms instead of 500.
 
-    The operators are those of `capture`, but for attention, which comes as the one that the device runs.
-    Where the reference cannot run on fake tensors, or holds small constants whose values they do not keep, it
+    The operators are those of `capture`, except attention, which appears as the one that the device runs.
+    If the reference cannot run on fake tensors, or has small constants whose values they lose, it
     is captured.
 
     Returns:
@@ -101,7 +101,7 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
             device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
             inputs = [(spec.name, "input", _empty(spec, device)) for spec in tensors]
             found = _record(reference, workload, inputs, mode.from_tensor, "trace")
-    except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` says it properly
+    except Exception:  # noqa: BLE001  whatever a reference raises on fakes, `capture` reports it properly
         return capture(problem, workload)
     lost = [n for n in found.nodes if n.op == "constant" and not n.kwargs and n.elements <= CONSTANT_ELEMENTS]
     return capture(problem, workload) if lost else found
@@ -112,7 +112,7 @@ class _NotExportable(Exception):
 
 
 class _Bound(nn.Module):
-    """The reference with its scalar arguments put in."""
+    """The reference with its scalar arguments bound."""
 
     def __init__(self, reference: Callable[..., object], workload: Workload) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def _exported(reference: Callable[..., object], workload: Workload) -> Graph:
 
 
 def _export(module: nn.Module, fakes: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
-    """Export and decompose; a reference can fail here in as many ways as there is Python."""
+    """Export and decompose; a reference can raise anything here."""
     try:
         exported = torch.export.export(module, fakes, strict=False)
         program: torch.export.ExportedProgram = exported.run_decompositions(dict(_decompositions()))
@@ -240,7 +240,7 @@ def record_function(reference: Callable[..., object], workload: Workload, values
 
 
 def _own_tensors(module: nn.Module) -> None:
-    """Make buffers of tensors that modules hold as plain attributes, so that they may be written to while recorded."""
+    """Register tensors held as plain attributes as buffers, so that they may be written to while recorded."""
     for part in module.modules():
         for name, value in list(vars(part).items()):
             if isinstance(value, torch.Tensor):
@@ -311,7 +311,7 @@ def _graph(
 
 
 def _is_same(node: Node, source: Node) -> bool:
-    """Tell whether a node only hands on its first argument's values, in the same shape and order."""
+    """Whether a node only returns its first argument's values, in the same shape and order."""
     if (node.shape, node.dtype) != (source.shape, source.dtype):
         return False
     if node.op == "aten.permute.default":
@@ -385,7 +385,7 @@ def _scalar(spec: ScalarSpec) -> Value | list[Value]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter warns, logs and prints about its own means from the user."""
+    """Hide the exporter's own warnings, logs and prints from the user."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

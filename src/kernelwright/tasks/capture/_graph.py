@@ -1,4 +1,4 @@
-"""The graph of a reference: which ATen ops it runs on one workload, and what flows between them."""
+"""The graph of a reference: the ATen ops it runs on one workload, and the data flow between them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Node:
-    """One operation, or a tensor that comes from outside."""
+    """One operation, or an external tensor."""
 
     name: str
     """Unique in its graph; inputs have the argument's name, state its key in the state dictionary."""
@@ -35,9 +35,9 @@ class Node:
     kwargs: tuple[tuple[str, Argument], ...] = ()
     """Keyword arguments by name. A constant of at most 16 elements has its `value` here, flattened."""
     shape: tuple[int, ...] = ()
-    """Sizes of the result; `()` where there are several."""
+    """Sizes of the result; `()` if there are several."""
     dtype: str = "tuple"
-    """Torch's name without the prefix; `tuple` where there are several results."""
+    """Torch's name without the prefix; `tuple` if there are several results."""
 
     @property
     def elements(self) -> int:
@@ -49,7 +49,7 @@ class Node:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the result, contiguous; 0 where there are several results."""
+        """Bytes of the result, contiguous; 0 if there are several results."""
         return 0 if self.dtype == "tuple" else self.elements * getattr(torch, self.dtype).itemsize
 
     def refs(self) -> Iterator[str]:
@@ -94,14 +94,14 @@ class Graph:
     nodes: tuple[Node, ...]
     """Every input and state tensor first, then the ops that an output needs."""
     inputs: tuple[str | None, ...]
-    """Nodes of the task's arguments, in order; none for a scalar, which stands in the ops as a literal."""
+    """Nodes of the task's arguments, in order; none for a scalar, which appears in the ops as a literal."""
     state: tuple[str, ...]
     """Nodes of the task's state, in order."""
     outputs: tuple[str, ...]
     """Nodes of the flattened results; an output may be an input itself."""
     how: Literal["export", "dispatch", "trace"]
     """`export`: through torch.export; `trace`: recorded while it ran on fake tensors; `dispatch`: recorded while
-    it ran on values, so that it holds for the branches that those values took."""
+    it ran on values, so it is valid for the branches that those values took."""
     mutations: tuple[tuple[str, str], ...] = ()
     """Inputs and state that the reference changes, each with the node of its new value."""
 
@@ -118,7 +118,7 @@ class Graph:
         return {name: tuple(found) for name, found in users.items()}
 
     def node(self, name: str) -> Node:
-        """Return the node of that name; raises `KeyError` where there is none."""
+        """Return the node of that name; raises `KeyError` if there is none."""
         return self._by_name[name]
 
     def users(self, name: str) -> tuple[Node, ...]:
@@ -131,7 +131,7 @@ class Graph:
         return tuple(n for n in self.nodes if n.op not in ("input", "state", "constant", "getitem"))
 
     def signature(self) -> str:
-        """Name the computation without its sizes: ops in order, who feeds whom, no literals.
+        """Return a signature of the computation without sizes: ops in order and their operands, no literals.
 
         Two workloads of one task have the same signature, unless sizes change what is run.
 
@@ -157,7 +157,7 @@ class Graph:
 
 
 def plain(value: object) -> Argument:
-    """Turn what torch puts in a graph into literals and tuples."""
+    """Convert torch's graph arguments into literals and tuples."""
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in value)
     if isinstance(value, torch.dtype | torch.memory_format | torch.layout):

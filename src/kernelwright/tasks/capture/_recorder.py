@@ -21,7 +21,7 @@ def record(
     tensors: Sequence[tuple[str, str, torch.Tensor]],
     decompositions: Decompositions,
 ) -> tuple[list[Node], list[str], list[tuple[str, str]]]:
-    """Run a function on tensors and write down what it does.
+    """Run a function on tensors and record its operations.
 
     In-place changes are made functional first, so that the record is a pure graph.
 
@@ -30,7 +30,7 @@ def record(
     Args:
         function: Called with the tensors, in order.
         tensors: Name, op (`input`, `state` or `constant`) and value of each.
-        decompositions: What to write down in parts.
+        decompositions: Operators to record in parts.
 
     Returns:
         The nodes, the names of the flattened results, and what changed with its new value.
@@ -47,7 +47,7 @@ def record(
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
-    """Every op that reaches the dispatcher becomes a node; every tensor met keeps alive and has a name."""
+    """Every op that reaches the dispatcher becomes a node; every tensor seen is kept alive and named."""
 
     def __init__(self, decompositions: Decompositions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
@@ -59,13 +59,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
         self._external: dict[int, str] = {}
 
     def know(self, tensor: torch.Tensor, name: str, op: str) -> None:
-        """Take a tensor that comes from outside."""
+        """Add an external tensor."""
         self._external[id(tensor)] = name
         outside = Node(name, op, (), (), tuple(tensor.shape), dtype_name(tensor))
         self._append(constant(name, tensor) if op == "constant" else outside, tensor)
 
     def ref(self, tensor: torch.Tensor) -> Ref:
-        """Name a tensor; one never met is a constant."""
+        """Name a tensor; an unknown one is a constant."""
         if id(tensor) not in self._names:
             self._append(constant(f"constant_{len(self.nodes)}", tensor), tensor)
         return Ref(self._names[id(tensor)])
@@ -73,7 +73,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
     def __torch_dispatch__(  # type: ignore[no-untyped-def]
         self, func, types, args=(), kwargs=None
     ):
-        """Run the op, or its decomposition, and write it down."""
+        """Run the op, or its decomposition, and record it."""
         kwargs = kwargs or {}
         if func in self._decompositions:
             with self:
@@ -98,7 +98,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch do
         return result
 
     def _replaced(self, tensor: torch.Tensor, new: str) -> None:
-        """Note that a tensor from outside has a new value; who reads it from now on reads that."""
+        """Record that an external tensor has a new value; later readers read that."""
         self.mutations[self._external[id(tensor)]] = new
         self._names[id(tensor)] = new
 
@@ -128,7 +128,7 @@ def _batch_norm(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor | None,
     variance: torch.Tensor | None, training: bool, momentum: float, epsilon: float,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """Say by its operator's name what a batch norm does with its statistics, as torch.export does."""
+    """Choose the operator that shows what a batch norm does with its statistics, as torch.export does."""
     found: tuple[torch.Tensor, ...]
     if not training:
         found = _aten._native_batch_norm_legit_no_training(x, weight, bias, mean, variance, momentum, epsilon)
@@ -150,7 +150,7 @@ def getitem(name: str, source: str, index: int, value: torch.Tensor) -> Node:
 
 
 def constant(name: str, value: torch.Tensor) -> Node:
-    """Make the node of a tensor that the reference holds itself, with its values where it is small."""
+    """Make the node of a tensor that the reference owns, with its values if it is small."""
     kwargs: tuple[tuple[str, Argument], ...] = ()
     if value.numel() <= CONSTANT_ELEMENTS and not torch._subclasses.fake_tensor.is_fake(value):
         kwargs = (("value", plain(value.flatten().tolist())),)

@@ -1,4 +1,4 @@
-"""Recurrent layers stay one operation each: unrolled, a few hundred steps are thousands of nodes."""
+"""Keep each recurrent layer as one operation: unrolled, a few hundred steps are thousands of nodes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,14 +12,14 @@ _SPACE = "kernelwright"
 
 
 class Whole(TorchFunctionMode):
-    """Calls layers over whole sequences through operators of our own, which no dispatch takes apart.
+    """Calls layers over whole sequences through custom operators, which dispatch does not decompose.
 
     Covers: `nn.LSTM`, `nn.GRU` and `nn.RNN`, of any number of layers and directions.
-    Does not cover: packed sequences, dropout between layers in training, single cells: these come in parts.
+    Does not cover: packed sequences, dropout between layers in training, single cells: these are decomposed.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # torch does not annotate it
-        """Take the layer's place where it is one."""
+        """Replace the layer if it is recurrent."""
         name = getattr(func, "__name__", "")
         if name in _LAYERS and func is getattr(torch, name) and not kwargs and _is_padded(args):
             func = getattr(getattr(torch.ops, _SPACE), name)
@@ -38,7 +38,7 @@ def bare(overload: str) -> str:
 
 
 def _is_padded(args: Sequence[object]) -> bool:
-    """Tell the arguments of a padded sequence, without random dropout, from those of a packed one."""
+    """Distinguish the arguments of a padded sequence, without random dropout, from those of a packed one."""
     return len(args) == 9 and isinstance(args[3], bool) and not (args[5] and args[6])
 
 

@@ -1,7 +1,7 @@
-"""Shapes alone: what layers give on the meta device, without the steps that torch takes to find it out.
+"""Shape inference on the meta device, without torch's slow decompositions.
 
-On that device torch takes norms apart into elementwise Python and unrolls recurrent layers step by step; a network
-has a hundred of the ones, or thousands of the others.
+On that device torch decomposes norms into elementwise Python and unrolls recurrent layers step by step; a network
+has a hundred norms, or thousands of steps.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ _NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten.native_group_
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """Answer norms and recurrent layers on the meta device by shape.
+    """Infer norms and recurrent layers on the meta device by shape.
 
     Covers: batch, group and instance norms; LSTM, GRU and plain recurrent layers over padded sequences.
-    Does not cover: what torch refuses within these operators; that shows where the reference runs for real.
+    Does not cover: what torch refuses within these operators; that shows when the reference really runs.
 
     Example:
         >>> with torch.device("meta"), shapes_alone():

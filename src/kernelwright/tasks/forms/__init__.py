@@ -1,4 +1,4 @@
-"""The four ways in: one file a form, found by its name."""
+"""The four task forms: one file per form, found by its name."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -10,25 +10,25 @@ FORMS = ("kernelbench", "own", "definition", "existing")
 
 
 class Live(Protocol):
-    """What a form can do with a task of its own, beyond what the record says. Made with the task."""
+    """What a form can do with its task, beyond the record. Constructed from the task."""
 
     def reference(self, workload: Workload) -> Reference:
         """Return the reference with the workload's constants applied."""
         ...
 
     def init_arguments(self, workload: Workload) -> tuple[Any, ...]:
-        """Return what the module's class is made with; empty for a function."""
+        """Return the constructor arguments of the module's class; empty for a function."""
         ...
 
     def given(self, workload: Workload, seed: int) -> Sequence[Any]:
-        """Make all arguments with the task's own generator under the seed."""
+        """Make all arguments with the task's own generator, given the seed."""
         ...
 
     def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
-        """Return the forward workload at other sizes; `TaskError` where it is seen that they do not go together."""
+        """Return the forward workload at other sizes; `TaskError` if they are known to be inconsistent."""
         ...
 
 
 def live(task: Task) -> Live:
-    """Return the live side of the task's form."""
+    """Return the form's runtime object for the task."""
     return cast(Live, import_module(f".{task.form}", __name__).Live(task))

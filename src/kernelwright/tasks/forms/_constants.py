@@ -1,4 +1,4 @@
-"""Integer constants of a KernelBench file: where they are, and the file with other values in their place."""
+"""Integer constants of a KernelBench file: where they are, and the file with other values substituted."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ._source import parse
 
 LEAST_LITERAL = 16
-"""Literals inside a function below this are taken for options (kernel size, dimension), not for sizes."""
+"""Literals inside a function below this count as options (kernel size, dimension), not as sizes."""
 _FUNCTIONS = ("get_inputs", "get_init_inputs")
 _MOST_BITS = 63
 
@@ -58,7 +58,7 @@ def constants(text: str, origin: str = "task.py") -> dict[str, Constant]:
 
 
 def substitute(text: str, values: Mapping[str, int], origin: str = "task.py") -> str:
-    """Return the text with the named constants set to these values; everything else keeps its place.
+    """Return the text with the named constants set to these values; everything else is unchanged.
 
     Example:
         >>> substitute("N = 64  # rows\\n", {"N": 8})
@@ -95,7 +95,7 @@ def used_by_init(text: str, origin: str = "task.py") -> frozenset[str]:
 
 
 def _reads(first: ast.expr, target: ast.expr, value: ast.expr) -> Iterator[tuple[str, set[str]]]:
-    """Pair each name that is bound with those behind it: in its own value, and the first of a chain."""
+    """Pair each bound name with the names it depends on: in its own value, and the first of a chain."""
     parts = (first, target, value)
     if all(isinstance(part, ast.Tuple) for part in parts):
         for each in zip(*(part.elts for part in parts if isinstance(part, ast.Tuple)), strict=False):

@@ -1,4 +1,4 @@
-"""A device that a file names where it makes its inputs is a wish, not a need: the judge moves them itself."""
+"""Ignore the devices that a file names when it makes its inputs: the judge moves them itself."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from torch.overrides import TorchFunctionMode
 
 
 class Anywhere(TorchFunctionMode):
-    """Make tensors where the surroundings say, whatever accelerator the code names.
+    """Make tensors on the ambient device, whatever accelerator the code names.
 
     Covers: `device=` of functions that make tensors, `Tensor.to` and `Tensor.cuda`.
-    Does not cover: what code does with an accelerator beside making tensors: streams, generators, properties.
+    Does not cover: other uses of an accelerator than making tensors: streams, generators, properties.
 
     Example:
         >>> with Anywhere():
@@ -33,7 +33,7 @@ class Anywhere(TorchFunctionMode):
 
 
 def _is_accelerator(value: object) -> bool:
-    """Tell whether the value names a GPU."""
+    """Whether the value names a GPU."""
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and value.partition(":")[0] == "cuda"

@@ -1,4 +1,4 @@
-"""Arithmetic over axes (`2 * dim`, `rows // 4`), and the argument declarations of the own form."""
+"""Arithmetic over axes (`2 * dim`, `rows // 4`), and the argument declarations of `@kw.task`."""
 
 import ast
 import operator
@@ -48,7 +48,7 @@ def evaluate(text: str, names: Names) -> int | float:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Return the names that an expression uses; none where it is no Python.
+    """Return the names that an expression uses; none if it is not Python.
 
     Example:
         >>> sorted(names_in("2 * dim == heads"))
@@ -63,7 +63,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def holds(text: str, names: Names) -> bool:
-    """Tell whether a comparison of arithmetic over named integers is true; raises `TaskError` for anything else.
+    """Whether a comparison of arithmetic over named integers is true; raises `TaskError` for anything else.
 
     Example:
         >>> holds("heads % 2 == 0", {"heads": 6}), holds("1 < heads <= 4", {"heads": 6})

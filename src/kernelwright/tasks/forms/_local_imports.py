@@ -1,4 +1,4 @@
-"""Python files beside a task's file that it imports: part of the task, carried wherever the task goes.
+"""Python files next to a task's file that it imports: part of the task, copied with it.
 
 Covers: modules and packages in the file's own folder that an `import` statement names, and what those import.
 Does not cover: imports by a computed name, data files, modules elsewhere on the path.
@@ -18,7 +18,7 @@ _PLACED = "kernelwright-beside-"
 
 
 def local_imports(path: Path, text: str) -> tuple[SourceFile, ...]:
-    """Return the files beside `path` that `text` imports, directly or through one another."""
+    """Return the files next to `path` that `text` imports, directly or transitively."""
     found: dict[str, SourceFile] = {}
     waiting = [text]
     while waiting:
@@ -33,9 +33,9 @@ def local_imports(path: Path, text: str) -> tuple[SourceFile, ...]:
 
 @contextmanager
 def importable(files: Sequence[SourceFile]) -> Iterator[None]:
-    """Let the files be imported by their bare names, whatever else bears those names in this process.
+    """Let the files be imported by their bare names, whatever else has those names in this process.
 
-    What was imported under these names before is put back afterwards, unless another task had brought it.
+    Modules imported under these names before are restored afterwards, unless they belong to another task.
     """
     names = {Path(f.path).parts[0].removesuffix(".py") for f in files if f.path.endswith(".py")}
     if not names:

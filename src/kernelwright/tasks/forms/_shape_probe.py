@@ -1,4 +1,4 @@
-"""Find a KernelBench file's shapes on the meta device: nothing is allocated, whatever the sizes."""
+"""Infer a KernelBench file's shapes on the meta device: nothing is allocated, whatever the sizes."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ from ._source import run_reference
 
 Spec = TensorSpec | ScalarSpec
 _MOST_REAL = 1 << 24
-"""Elements up to which a file that the meta device cannot run is run for real instead."""
+"""Most elements with which a file that the meta device cannot run is really run."""
 _CHEAPER_REAL = 1 << 16
-"""Elements of inputs and parameters up to which a real run costs less than one on the meta device."""
+"""Most elements of inputs and parameters with which a real run is cheaper than one on the meta device."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Probe:
     state: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     device: str
-    """`meta`, or `cpu` where it was run for real."""
+    """`meta`, or `cpu` if it was really run."""
 
     @property
     def elements(self) -> int:
@@ -42,7 +42,7 @@ class Probe:
 
 
 def probe(reference: Reference, *, meta_alone: bool = False) -> Probe:
-    """Run `get_inputs`, `Model` and its `forward` on the meta device, or for real where meta cannot.
+    """Run `get_inputs`, `Model` and its `forward` on the meta device, or really if meta cannot.
 
     Args:
         reference: The file.
@@ -90,7 +90,7 @@ def inputs_of(module: ModuleType, origin: str) -> list[Any]:
 
 
 def init_of(module: ModuleType, origin: str) -> tuple[Any, ...]:
-    """Call `get_init_inputs` where there is one."""
+    """Call `get_init_inputs` if there is one."""
     if not hasattr(module, "get_init_inputs"):
         return ()
     made = called(module.get_init_inputs, f"{origin}: get_init_inputs()")
@@ -160,7 +160,7 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
 
 
 def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
-    """Run the file on the device; on meta only as far as sizes where a real run costs more than it."""
+    """Run the file on the device; on meta only for sizes, if a real run costs more."""
     origin = reference.origin
     with torch.random.fork_rng(), torch.device(device), torch.no_grad():
         seed_torch(0)

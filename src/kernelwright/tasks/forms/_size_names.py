@@ -1,4 +1,4 @@
-"""Names of sizes for people: `x[2]` for a literal that sizes the third axis of `x`, or the name in the file."""
+"""Readable names of sizes: `x[2]` for a literal that sizes the third axis of `x`, or the name in the file."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,9 +16,9 @@ def labels(
     """Name the literals in groups of sizes after the first argument and axis that they size.
 
     Args:
-        groups: Constants that may change; those in one group move together.
+        groups: Constants that may change; those in one group change together.
         values: The constants' values.
-        arguments: What the arguments are at other values; none where the file does not run.
+        arguments: What the arguments are at other values; None if the file does not run.
 
     Example:
         >>> def arguments(values):

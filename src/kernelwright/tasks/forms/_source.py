@@ -1,4 +1,4 @@
-"""Run a user's Python file once for each text, under a name of its own, leaving no trace in the process."""
+"""Execute a user's Python file once per text, under a unique name, without side effects on the process."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ _MOST_LOADED = 64
 def read_text(
     path: Path, kind: str = "task", expected: str = "a .py or .json file, or a task's folder"
 ) -> str:
-    """Return the text of a file of that kind; raises `TaskError` where there is none or it is not text."""
+    """Return the text of a file of that kind; raises `TaskError` if it is missing or not text."""
     if path.exists() and not path.is_file():
         raise TaskError(f"{str(path)!r} is no file; expected {expected}")
     if not path.exists():
@@ -47,7 +47,7 @@ def parse(text: str, origin: str) -> ast.Module:
 
 
 def run_reference(reference: Reference) -> types.ModuleType:
-    """Execute the reference's first file, with the others beside it, and return it as a module."""
+    """Execute the reference's first file, with the others importable, and return it as a module."""
     first, *local_files = reference.files
     return run_source(first.text, reference.origin or first.path, local_files)
 
@@ -55,7 +55,7 @@ def run_reference(reference: Reference) -> types.ModuleType:
 def run_source(text: str, origin: str, local_files: Sequence[SourceFile] = ()) -> types.ModuleType:
     """Execute the text as a module and return it; the same text is executed once.
 
-    Files `local_files` can be imported by their bare names; by default those that lie in the folder of `origin`.
+    Files `local_files` can be imported by their bare names; by default those in the folder of `origin`.
 
     The working directory, `sys.path` and `sys.argv` stay as they were, and the module is in
     `sys.modules` under a unique name, which `inspect` and `dataclasses` need.

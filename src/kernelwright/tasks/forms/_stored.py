@@ -1,8 +1,8 @@
-"""Tensors of a definition's workloads that lie in safetensors files.
+"""Tensors of a definition's workloads that are stored in safetensors files.
 
-Covers: files beside the definition or by full path, checked against the declared shape and dtype; what was read
-when the task was made is what is used ever after, by the hash of each file.
-Does not cover: addresses (`https://...`), which are not fetched; other values than those stored, so that what is
+Covers: files next to the definition or by full path, checked against the declared shape and dtype; what was read
+when the task was made is used from then on, checked by each file's hash.
+Does not cover: URLs (`https://...`), which are not fetched; values other than those stored, so that what is
 stored stays the same in every call and only the other inputs are fresh.
 """
 
@@ -21,22 +21,22 @@ from ..inputs._draw import dtype_name
 from ._expression import names_in
 
 STORED = "stored.json"
-"""The file among a reference's that says where its stored inputs lie."""
+"""The file in a reference that records where its stored inputs are."""
 Place = Mapping[str, str]
-"""Where one input lies: `path`, `tensor_key`, and the `sha256` of the file."""
+"""Where one input is stored: `path`, `tensor_key`, and the `sha256` of the file."""
 
 
 class Stored:
     """What the workloads of one definition have stored, each under the sizes it was stored at."""
 
     def __init__(self, entries: Sequence[tuple[Mapping[str, int], Mapping[str, Place]]] = ()) -> None:
-        """Take sizes with where each input lies that is stored at these."""
+        """Add sizes and where the inputs stored at these are."""
         self._entries = tuple(entries)
         self._read: dict[str, dict[str, torch.Tensor]] = {}
 
     @classmethod
     def of(cls, files: Sequence[SourceFile]) -> "Stored":
-        """Take up what `files` wrote down."""
+        """Read back what `files` recorded."""
         text = next((f.text for f in files if f.path == STORED), "[]")
         return cls([(entry["axes"], entry["inputs"]) for entry in json.loads(text)])
 
@@ -51,7 +51,7 @@ class Stored:
         return frozenset().union(*(inputs for _, inputs in self._entries))
 
     def files(self) -> tuple[SourceFile, ...]:
-        """Write down where everything lies, for the task's record; nothing where nothing is stored."""
+        """Record where everything is stored, for the task's record; nothing if nothing is stored."""
         found: JsonValue = [
             {"axes": dict(sizes), "inputs": {name: dict(place) for name, place in inputs.items()}}
             for sizes, inputs in self._entries
@@ -59,7 +59,7 @@ class Stored:
         return (SourceFile(path=STORED, text=json.dumps(found, indent=1)),) if found else ()
 
     def at(self, axes: Mapping[str, int]) -> Mapping[str, Place]:
-        """Return where the inputs of a workload of these sizes lie; raises `TaskError` where none were stored."""
+        """Return where the inputs of a workload of these sizes are stored; raises `TaskError` if there are none."""
         for sizes, inputs in self._entries:
             if all(axes.get(name) == size for name, size in sizes.items()):
                 return inputs
@@ -73,7 +73,7 @@ class Stored:
         return {name: self._tensor(name, place).clone() for name, place in self.at(axes).items()}
 
     def check(self, axes: Mapping[str, int], specs: Sequence[TensorSpec | ScalarSpec], origin: str) -> None:
-        """See that what is stored is what the definition declares; raises `TaskError` where it is not."""
+        """Check that stored tensors match the definition; raises `TaskError` if not."""
         declared, place = {s.name: s for s in specs if isinstance(s, TensorSpec)}, self.at(axes)
         for name, tensor in self.read(axes).items():
             want, found = declared[name], (tuple(tensor.shape), dtype_name(tensor.dtype))
@@ -127,10 +127,10 @@ def stored_in(path: Path, definition: Mapping[str, Any], lines: Sequence[Mapping
 
 
 def _place(name: str, given: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return where an input lies that a workload gives as safetensors; a relative path is from the definition's folder.
+    """Return where an input given as safetensors is stored; a relative path is from the definition's folder.
 
     Raises:
-        TaskError: the workload does not say where, or nothing lies there.
+        TaskError: the workload gives no location, or nothing is there.
     """
     path, key = given.get("path"), given.get("tensor_key")
     if not isinstance(path, str) or not isinstance(key, str):
@@ -142,7 +142,7 @@ def _place(name: str, given: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _expression(axes: Mapping[str, Any], text: str) -> str:
-    """Return the expression of a derived axis; other sizes as they are written."""
+    """Return the expression of a derived axis; other sizes unchanged."""
     axis = axes.get(text) or {}
     return str(axis.get("expression", axis.get("expr", text)))
 

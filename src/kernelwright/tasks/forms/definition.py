@@ -49,7 +49,7 @@ def load(
     contract: Contract | None = None,
     fixed: Sequence[str] = (),
 ) -> Task:
-    """Make a task of a definition; its workloads are inside it, or in `workload.jsonl` beside it."""
+    """Make a task of a definition; its workloads are inside it, or in `workload.jsonl` next to it."""
     definition = _parse(text, path)
     lines = _workloads(path, definition)
     maker = _Maker(definition, path, stored_in(path, definition, lines))
@@ -76,7 +76,7 @@ def load(
 
 
 class Live:
-    """Runs `run`, and the definition's own generator where it names one; reads what is stored."""
+    """Runs `run`, and the definition's own generator if it names one; reads what is stored."""
 
     def __init__(self, task: Task) -> None:
         self._reference = task.reference
@@ -85,7 +85,7 @@ class Live:
         self._definition = _parse(text, Path(task.reference.origin))
 
     def reference(self, workload: Workload) -> Reference:  # noqa: ARG002  the same for all
-        """Return the reference's source as it is."""
+        """Return the reference's source unchanged."""
         return self._reference
 
     def init_arguments(self, workload: Workload) -> tuple[Any, ...]:  # noqa: ARG002
@@ -149,7 +149,7 @@ class _Maker:
         return {name: int(line["axes"][name]) for name in self._varying if name in line["axes"]}
 
     def make_like(self, line: Mapping[str, Any]) -> Callable[[dict[str, int]], Workload]:
-        """Return what makes workloads with the scalars of this one at other sizes."""
+        """Return a maker of workloads with this one's scalars at other sizes."""
 
         def make(axes: dict[str, int]) -> Workload:
             missing = [n for n in self._varying if n not in axes]
@@ -228,7 +228,7 @@ def _workloads(path: Path, definition: Mapping[str, Any]) -> list[dict[str, Any]
 
 
 def _of_axes(constraint: str, axes: Mapping[str, Any]) -> bool:
-    """Tell whether a constraint compares sizes of axes and nothing else."""
+    """Whether a constraint compares sizes of axes and nothing else."""
     try:
         holds(constraint, dict.fromkeys(axes, 2))
     except TaskError:

@@ -13,7 +13,7 @@ _DEFINITION = "definition.json"
 
 
 def inside(folder: Path, kernel: str | None) -> tuple[Path, str | None]:
-    """Find the task's file in a folder, and the kernel beside it if there is one.
+    """Find the task's file in a folder, and the kernel next to it, if any.
 
     Raises:
         TaskError: no task file, or several files that could be one.
@@ -37,7 +37,7 @@ def with_kernel(task: Task, path: Path) -> Task:
 
 
 class Live:
-    """Acts for the form that the reference came in."""
+    """Delegates to the form of the reference."""
 
     def __init__(self, task: Task) -> None:
         from . import Live as Protocol
@@ -55,7 +55,7 @@ class Live:
         return self._form.reference(workload)
 
     def init_arguments(self, workload: Workload) -> tuple[Any, ...]:
-        """Return what the module's class is made with."""
+        """Return the constructor arguments of the module's class."""
         return self._form.init_arguments(workload)
 
     def given(self, workload: Workload, seed: int) -> Sequence[Any]:

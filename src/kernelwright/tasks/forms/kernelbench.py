@@ -1,6 +1,6 @@
 """The KernelBench form: a file with `Model`, `get_inputs` and, as a rule, `get_init_inputs`.
 
-Taken as it is; what changes from workload to workload are the integer constants in its text.
+The file is used unchanged, except for the integer constants that differ between workloads.
 """
 
 import functools
@@ -83,13 +83,13 @@ class Live:
             return inputs_of(run_reference(reference), reference.origin)
 
     def at(self, workload: Workload, axes: Mapping[str, int]) -> Workload:
-        """Return what the file's shapes are with these constants."""
+        """Return the file's shapes with these constants."""
         found = probe(with_constants(self._reference, axes), meta_alone=self._on_meta)
         return _workload(workload.axes | dict(axes), found)
 
     @functools.cached_property
     def _on_meta(self) -> bool:
-        """Whether the file runs on the meta device as declared: then sizes that fail there fail."""
+        """Whether the file runs on the meta device as declared: then sizes that fail there are invalid."""
         try:
             return probe(self._reference).device == "meta"
         except TaskError:
@@ -105,7 +105,7 @@ def with_constants(reference: Reference, values: Mapping[str, int]) -> Reference
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch, numpy and random inside; put their states back after."""
+    """Seed torch, numpy and random inside; restore their states afterwards."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         seed_torch(seed)
@@ -150,9 +150,9 @@ class _File:
         return self._probes[key]
 
     def shrunk(self, limit: int) -> tuple[dict[str, int], int]:
-        """Return the constants that change so that everything fits the limit, coupled ones together.
+        """Return the constants to change so that everything fits the limit, coupled ones together.
 
-        State that none of them changes does not count where it alone is too much; the second value is its size.
+        State that none of them changes does not count if it alone is too large; the second value is its size.
         """
         failed: TaskError | None = None
         for joint in (False, True):
@@ -192,7 +192,7 @@ class _File:
         return elements_of([a for a, b in zip(now, then, strict=True) if a.shape == b.shape])
 
     def free(self, shrunk: Mapping[str, int]) -> Groups:
-        """Group the constants that the inputs' shapes depend on; those that must move together are one group."""
+        """Group the constants that the inputs' shapes depend on; those that must change together are one group."""
         values = self.values | dict(shrunk)
         shapes = self._input_shapes(values)
         names = [
@@ -227,7 +227,7 @@ class _File:
         )
 
     def _arguments(self, values: Mapping[str, int]) -> tuple[TensorSpec | ScalarSpec, ...] | None:
-        """Return what is said of the arguments at these values; none where the file does not run."""
+        """Return the description of the arguments at these values; None if the file does not run."""
         try:
             return self.probe(values).arguments
         except TaskError:
@@ -251,7 +251,7 @@ class _File:
         return [tuple(t.shape) if isinstance(t, torch.Tensor) else () for t in made]
 
     def _run_for_real(self, values: Mapping[str, int]) -> None:
-        """Run once where that is cheap: an index out of range does not show on the meta device."""
+        """Run once if that is cheap: an index out of range does not show on the meta device."""
         if self.probe(values).elements > _MOST_CHECKED:
             return
         reference = self.reference(values)

@@ -1,4 +1,4 @@
-"""The own form: a plain function under `@kw.task`, its arguments declared over symbolic axes.
+"""The `@kw.task` form: a plain function whose arguments are declared over symbolic axes.
 
     @kw.task(
         x="float32[rows, dim]",
@@ -11,7 +11,7 @@
 An argument is declared as `dtype[sizes] words`. Sizes are arithmetic over axes. Words are a layout
 (`transposed`, `strided`) and a distribution: `normal(scale)`, `uniform(low, high)`, `integers(low, high)`,
 `index(n)`, `bernoulli(p)`, `constant(v)`, `sorted(low, high)`, `permutation`, `probabilities`,
-`triangular(scale)`. Floats are normal unless told otherwise. Arguments not declared keep their defaults,
+`triangular(scale)`. Floats are normal by default. Arguments not declared keep their defaults,
 or are given workload by workload, as are dtypes: `x="dtype[rows]"` with `{"rows": 8, "dtype": "bfloat16"}`.
 """
 
@@ -48,7 +48,7 @@ _MOST_REAL = 1 << 24
 
 @dataclass(frozen=True)
 class Declaration:
-    """What `@kw.task` was told."""
+    """The arguments of `@kw.task`."""
 
     arguments: Mapping[str, str]
     workloads: tuple[Sizes, ...]
@@ -70,15 +70,15 @@ def task(
     backward: bool = False,
     **arguments: str,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Declare a function to be a task; it stays the function it was.
+    """Declare a function to be a task; the function itself is unchanged.
 
     Args:
         workloads: one mapping of axes to sizes for each search workload.
-        contract: what a kernel must keep to; the default contract if none.
+        contract: the contract for kernels; the default contract if none.
         hidden: sizes of the hidden workloads; derived if none, `[]` forbids them.
-        confirm: sizes of the confirm workloads beside the search ones; derived if none.
+        confirm: sizes of the confirm workloads in addition to the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
-        regimes: value regimes that may be laid over (`tasks.regimes`); all that the reference takes if none.
+        regimes: value regimes that may be applied (`tasks.regimes`); all that the reference accepts if none.
         backward: the task is forward and backward together, the gradients of the outputs given.
         **arguments: a declaration for each tensor, `dtype[sizes] words` (module docstring).
 
@@ -161,11 +161,11 @@ class Live:
         self._task = task
 
     def reference(self, workload: Workload) -> Reference:  # noqa: ARG002  the same for all
-        """Return the file as it is."""
+        """Return the file unchanged."""
         return self._task.reference
 
     def init_arguments(self, workload: Workload) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return nothing: a function is not made."""
+        """Return nothing: a function has no constructor."""
         return ()
 
     def given(self, workload: Workload, seed: int) -> list[Any]:  # noqa: ARG002
@@ -204,7 +204,7 @@ class _Maker:
         return fit_axes(lambda changed: self.make(rest | changed), axes, most)
 
     def plan(self) -> Plan:
-        """Say how other workloads are made."""
+        """Return the plan for other workloads."""
         declaration, base = self._declaration, self._declaration.workloads[0]
         free = tuple((n,) for n in self._axes(base))
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}

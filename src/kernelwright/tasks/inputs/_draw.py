@@ -43,7 +43,7 @@ def draw(spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
 
 
 def lay_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """Return the same values in the layout; `contiguous` tensors pass as they are.
+    """Return the same values in the layout; `contiguous` tensors pass unchanged.
 
     Example:
         >>> lay_out(torch.zeros(3, 4), "transposed").stride()
@@ -62,7 +62,7 @@ def lay_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def layout_of(tensor: torch.Tensor) -> str:
-    """Name the layout that comes nearest to the tensor's strides."""
+    """Name the layout closest to the tensor's strides."""
     if tensor.is_contiguous():
         return "contiguous"
     if tensor.dim() >= 2 and tensor.transpose(-1, -2).is_contiguous():
@@ -71,7 +71,7 @@ def layout_of(tensor: torch.Tensor) -> str:
 
 
 def copy_of(values: Iterable[object]) -> list[object]:
-    """Copy the tensors among the values, keeping their layouts; scalars pass as they are."""
+    """Copy the tensors among the values, keeping their layouts; scalars pass unchanged."""
     return [lay_out(v.clone(), layout_of(v)) if isinstance(v, torch.Tensor) else v for v in values]
 
 
@@ -86,7 +86,7 @@ def elements_of(specs: Iterable[TensorSpec | ScalarSpec]) -> int:
 
 
 def drawn_as(spec: TensorSpec) -> Distribution:
-    """Return how the spec's values are drawn: of booleans and integers, kinds of floats mean their like.
+    """Return how the spec's values are drawn: for booleans and integers, float kinds map to their counterparts.
 
     Example:
         >>> drawn_as(TensorSpec(name="mask", shape=(4,), dtype="bool")).kind

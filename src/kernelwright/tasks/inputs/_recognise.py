@@ -1,4 +1,4 @@
-"""Recognise from the calls that make a tensor how its values are distributed, without looking at values."""
+"""Infer the distribution of a tensor's values from the calls that make it, without reading values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _ELEMENTWISE = frozenset({"normal", "uniform", "integers", "bernoulli", "constan
 
 
 class Recogniser(TorchFunctionMode):
-    """Follow tensors from `torch.rand` and its kin through moves, casts and affine maps.
+    """Follow tensors from `torch.rand` and similar functions through moves, casts and affine maps.
 
     Covers: rand, randn, randint, randperm, zeros, ones, full, their `_like` forms, casts and views of
     those, multiplication and addition of numbers, comparisons with a number, softmax, sort, tril.
@@ -35,7 +35,7 @@ class Recogniser(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run the call and remember what is known of its result."""
+        """Run the call and remember what is known about its result."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = _name(func)
@@ -53,7 +53,7 @@ class Recogniser(TorchFunctionMode):
         return result
 
     def distribution(self, tensor: torch.Tensor) -> Distribution:
-        """Return what is known of the tensor, or `given`."""
+        """Return what is known about the tensor, or `given`."""
         entry = self._known.get(id(tensor))
         return entry[1] if entry is not None and entry[0] is tensor else Distribution(kind="given")
 

@@ -1,4 +1,4 @@
-"""Seed torch: `torch.manual_seed`, which takes milliseconds where it notes the seed for devices that are not here."""
+"""Seed torch: `torch.manual_seed`, without the milliseconds that it spends on seeding absent devices."""
 
 import torch
 

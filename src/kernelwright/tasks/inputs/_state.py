@@ -1,7 +1,7 @@
 """Random parameters and buffers: never all ones or zeros, declared structure kept.
 
 Covers: learnable parameters, running statistics, buffers that differ from one construction to the next.
-Does not cover: tensors outside the state dictionary; those are as the module's own seed makes them.
+Does not cover: tensors outside the state dictionary; those are drawn by the module's own seed.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,19 +14,19 @@ from ._seed import seed_torch
 from .perturbations import alike
 
 _SPREAD = 0.2
-"""Relative spread given to values that the module starts out with alike."""
+"""Relative spread given to values that the module initialises equally."""
 _SEEDS = (0, 1)
 
 
 def construct(make: Callable[[], torch.nn.Module], seed: int = _SEEDS[0]) -> torch.nn.Module:
-    """Make the module under a seed of its own; the process's random state stays as it was."""
+    """Make the module under a given seed; the process's random state is unchanged."""
     with torch.random.fork_rng():
         seed_torch(seed)
         return make()
 
 
 def materialised(module: torch.nn.Module, inputs: Callable[[], Sequence[object]]) -> torch.nn.Module:
-    """Return the module, called once on the inputs where it has lazy layers, which take their sizes from them.
+    """Return the module, called once on the inputs if it has lazy layers, which take their sizes from them.
 
     Example:
         >>> module = materialised(torch.nn.LazyLinear(2), lambda: [torch.ones(1, 3)])
@@ -40,7 +40,7 @@ def materialised(module: torch.nn.Module, inputs: Callable[[], Sequence[object]]
 
 
 class StateModel:
-    """What the state of one module looks like, learnt from two constructions with other seeds."""
+    """The structure of a module's state, learnt from two constructions with different seeds."""
 
     def __init__(self, make: Callable[[], torch.nn.Module]) -> None:
         first, second = (construct(make, seed) for seed in _SEEDS)
@@ -87,7 +87,7 @@ def _like_parameter(
 ) -> torch.Tensor:
     """Draw values of the same scale; exact zeros within a random tensor stay, as padding and masks do.
 
-    A `dense` tensor is one that training changes: if it starts as the identity, that says nothing of what it becomes.
+    A `dense` tensor is one that training changes: an identity at initialisation need not stay one.
     """
     noise = torch.randn(value.shape, generator=random)
     if not fixed:

@@ -1,4 +1,4 @@
-"""Value regimes: other values laid over a workload's free float arguments, never over structured ones."""
+"""Value regimes: other distributions for a workload's free float arguments, never for structured ones."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ._draw import draw, dtype_of, lay_out
 SPECIAL = "special"
 """Name of the regime of NaN and infinities in every argument."""
 LONE = {"nan": math.nan, "infinity": math.inf}
-"""Values of which one may lie in one argument, all else as declared: `nan in x`."""
+"""Values that may appear once in one argument, everything else as declared: `nan in x`."""
 Regime = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 """Makes float32 values of a shape."""
 
@@ -19,7 +19,7 @@ _FREE_KINDS = ("normal", "uniform")
 
 
 def takes_regime(spec: TensorSpec) -> bool:
-    """Tell whether a regime may replace the spec's values: a float tensor, declared normal or uniform.
+    """Whether a regime may replace the spec's values: a float tensor, declared normal or uniform.
 
     Example:
         >>> takes_regime(TensorSpec(name="mask", shape=(4,), dtype="bool"))
@@ -39,7 +39,7 @@ def draw_in(regime: str, spec: TensorSpec, random: torch.Generator) -> torch.Ten
 
 
 def with_lone(value: str, spec: TensorSpec) -> str:
-    """Name the regime in which one value of `LONE` lies somewhere in one argument.
+    """Name the regime in which one value of `LONE` is somewhere in one argument.
 
     Example:
         >>> with_lone("nan", TensorSpec(name="x", shape=(4,), dtype="float32"))
@@ -135,5 +135,5 @@ REGIMES: dict[str, Regime] = {
 
 
 def adds_nothing(regime: str, distributions: list[Distribution]) -> bool:
-    """Tell whether the declared values are of this regime already."""
+    """Whether the declared values are of this regime already."""
     return regime == "normal" and all(d.kind == "normal" and d.scale == 1.0 for d in distributions)

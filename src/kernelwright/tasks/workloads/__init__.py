@@ -1,1 +1,1 @@
-"""Declared workloads → hidden and confirm ones: which sizes may change, and which the reference takes."""
+"""Declared workloads → hidden and confirm ones: which sizes may change, and which the reference accepts."""

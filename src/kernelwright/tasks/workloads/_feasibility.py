@@ -1,4 +1,4 @@
-"""What a reference takes: each derived workload is run before it is kept.
+"""Feasibility: each derived workload is run on the reference before it is kept.
 
 Covers: workloads on which it raises; regimes under which it is not finite, or defined otherwise than in float64.
 Does not cover: workloads above a million elements, which are kept unrun; above 67 million where an argument holds
@@ -16,9 +16,9 @@ from ..inputs.regimes import LONE, SPECIAL, adds_nothing, takes_regime, with_lon
 from ._shrink import workload_elements
 
 MOST_TRIED = 1 << 20
-"""Elements up to which a derived workload is run for real before it is kept."""
+"""Most elements with which a derived workload is run before it is kept."""
 MOST_INDEXED = 1 << 26
-"""The same where an argument holds integers: shapes alone do not show an index out of range."""
+"""The same if an argument holds integers: shapes alone do not show an index out of range."""
 
 
 class Feasibility:
@@ -29,19 +29,19 @@ class Feasibility:
         self._drawn: tuple[dict[str, int], dict[str, torch.Tensor]] | None = None
 
     def runs(self, workload: Workload) -> bool:
-        """Tell whether the reference takes the workload; a large one is believed to."""
+        """Whether the reference accepts the workload; a large one is assumed to be accepted."""
         most = MOST_INDEXED if any(map(_may_index, workload.arguments)) else MOST_TRIED
         return workload_elements(workload) > most or self._outcome(workload) is not None
 
     def takes(self, workload: Workload) -> bool:
-        """Run the workload, whatever its size, and tell whether the reference takes it."""
+        """Run the workload, whatever its size, and return whether the reference accepts it."""
         return self._outcome(workload) is not None
 
     def regimes(self, workload: Workload, among: Sequence[str]) -> list[str]:
         """Name the regimes under which the reference behaves: no error, finite, defined alike in float64.
 
-        Where special values in every argument leave nothing of the answer, as in a mean over all, a NaN and an
-        infinity in one argument at a time take their place: the answer tells of each whether it was swallowed.
+        If special values in every argument leave nothing of the result, as in a mean over all, a NaN and an
+        infinity in one argument at a time replace them: the result shows for each whether it was lost.
         """
         free = [s for s in workload.arguments if isinstance(s, TensorSpec) and takes_regime(s)]
         if not free:
@@ -62,7 +62,7 @@ class Feasibility:
         return outcome is not None and (not strict or _all_finite(outcome.outputs))
 
     def _is_defined(self, workload: Workload, *, partly: bool = False) -> bool:
-        """Tell whether NaN and infinities come out alike in float64; `partly`: and something is finite."""
+        """Whether NaN and infinities agree with float64; `partly`: and something is finite."""
         outcome, oracle = self._outcome(workload), self._outcome(workload, oracle=True)
         if outcome is None or oracle is None:
             return False
@@ -85,7 +85,7 @@ class Feasibility:
 
 
 def _may_index(spec: TensorSpec | ScalarSpec) -> bool:
-    """Tell whether an argument is a tensor of integers."""
+    """Whether an argument is a tensor of integers."""
     if isinstance(spec, ScalarSpec):
         return False
     dtype = dtype_of(spec.dtype)

@@ -5,14 +5,14 @@ from collections.abc import Collection
 from ...errors import TaskError, known_names
 
 Groups = tuple[tuple[str, ...], ...]
-"""Names of sizes; those in one tuple move together."""
+"""Names of sizes; those in one tuple change together."""
 
 
 def left_free(free: Groups, fixed: Collection[str], origin: str) -> Groups:
     """Return the groups that hold none of the `fixed` names.
 
     Raises:
-        TaskError: a name is of no size that could change.
+        TaskError: a name is not a size that could change.
 
     Example:
         >>> left_free((("rows",), ("dim", "inner")), {"inner"}, "task.py")

@@ -10,13 +10,13 @@ from ..inputs._draw import elements_of
 
 Values = dict[str, int]
 _LARGE, _SMALL = 16, 8
-"""Values below the first are left alone unless they must move together with a larger one. Where nothing else is
-left, those that no model is made with move too, and at last all from the second up."""
+"""Values below the first are kept unless they must change together with a larger one. If nothing else is
+left, those that no model is constructed with change too, and finally all from the second up."""
 
 
 @dataclass
 class Shrinker:
-    """Halve constants, one valid step after another.
+    """Halve constants, one valid step at a time.
 
     A step is taken if `measure` accepts it, it makes the measure smaller and it keeps the ratios: where
     one constant in `tied` divides another (groups and channels, heads and width) it still does, with at
@@ -24,11 +24,11 @@ class Shrinker:
     """
 
     measure: Callable[[Values], int]
-    """Elements at these values; raises `TaskError` where they do not go together."""
+    """Elements at these values; raises `TaskError` if they are inconsistent."""
     tied: frozenset[str] = frozenset()
-    """Constants among which ratios have meaning."""
+    """Constants whose ratios have meaning."""
     joint: bool = False
-    """Move equal values only together; for couplings that the measure cannot see."""
+    """Change equal values only together; for couplings that the measure cannot detect."""
     _seen: dict[tuple[tuple[str, int], ...], int | None] = field(default_factory=dict)
 
     def shrink(self, values: Mapping[str, int], limit: int) -> Values:
@@ -85,7 +85,7 @@ class Shrinker:
 def fit_axes(
     make: Callable[[Values], Workload], axes: Mapping[str, int], limit: int | None
 ) -> tuple[Workload, tuple[str, ...]]:
-    """Instantiate a workload, with its axes shrunk where it has more elements than the limit.
+    """Instantiate a workload, with its axes shrunk if it has more elements than the limit.
 
     Returns:
         The workload, and a note for every axis that was shrunk.
@@ -104,7 +104,7 @@ def workload_elements(workload: Workload) -> int:
 
 
 def _moves(now: Values, floor: int, joint: bool) -> Iterable[Values]:
-    """Halve one constant from the floor up, or those equal to it, or a pair of which one is that large."""
+    """Halve one constant from the floor up, or those equal to it, or a pair with one that large."""
     for name in sorted((k for k in now if now[k] >= floor), key=lambda k: -now[k]):
         equal = [k for k in now if now[k] == now[name]]
         if not joint or len(equal) == 1:

@@ -1,6 +1,6 @@
-"""Other sizes of a workload: odd, prime, one, smaller and larger, as far as the reference takes them.
+"""Other sizes of a workload: odd, prime, one, smaller and larger, as far as the reference accepts them.
 
-Covers: axes that move together; sizes that do not go together are passed over.
+Covers: axes that change together; inconsistent sizes are skipped.
 Does not cover: sizes far above the declared ones (their cost).
 """
 
@@ -25,18 +25,18 @@ _MOST_AXES = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What a form says about its sizes."""
+    """A form's description of its sizes."""
 
     make: Callable[[Axes], Workload]
-    """Instantiate a workload; raises `TaskError` where the sizes do not go together."""
+    """Instantiate a workload; raises `TaskError` if the sizes are inconsistent."""
     free: Groups
-    """Axes that may change; those in one tuple are equal and move together."""
+    """Axes that may change; those in one tuple are equal and change together."""
     regimes: tuple[str, ...] = tuple(REGIMES)
-    """Value regimes that may be laid over."""
+    """Value regimes that may be applied."""
     hidden: tuple[Axes, ...] | None = None
-    """Pinned hidden sizes; none: derive them."""
+    """Pinned hidden sizes; None: derive them."""
     confirm: tuple[Axes, ...] | None = None
-    """Pinned confirm sizes; none: derive them."""
+    """Pinned confirm sizes; None: derive them."""
 
 
 class Sizes:
@@ -46,27 +46,27 @@ class Sizes:
         """Prepare.
 
         Args:
-            plan: What the form says about its sizes.
+            plan: The form's description of its sizes.
             base: The workload to start from.
-            runs: Tells whether the reference takes a workload.
+            runs: Whether the reference accepts a workload.
         """
         self._plan, self._base, self._runs = plan, base, runs
         self._limit = int(workload_elements(base) * _MOST_GROWTH)
         self.dropped = 0
-        """How many derived workloads the reference did not take."""
+        """How many derived workloads the reference refused."""
 
     def smallest(self) -> Workload:
         """Reduce the base workload on its free axes as far as it goes.
 
-        Where what no axis changes is too large by itself (the weights of a network), all else becomes small.
+        If what no axis changes is too large by itself (the weights of a network), all else becomes small.
         """
         return self._reduced(self._plan.free)
 
     def smallest_running(self) -> tuple[Workload, Groups]:
-        """Reduce the base workload as far as the reference takes it.
+        """Reduce the base workload as far as the reference accepts it.
 
         Returns:
-            The workload, the base itself where nothing smaller runs, and the groups of axes that may change.
+            The workload, the base itself if nothing smaller runs, and the groups of axes that may change.
         """
         if self._takes(found := self._reduced(self._plan.free)):
             return found, self._plan.free
@@ -105,7 +105,7 @@ class Sizes:
         return self._plan.make(self._base.axes | values)
 
     def shapes(self, smallest: Workload, offset: int) -> list[Workload]:
-        """Derive one shape of each kind; the offset picks other numbers for hidden and confirm.
+        """Derive one shape of each kind; the offset picks different numbers for hidden and confirm.
 
         Only the first of those for hidden is of the declared size: a large workload costs much and takes the
         same path as a smaller one.
@@ -159,7 +159,7 @@ def _odd_near(value: int, offset: int) -> int:
 
 
 def _prime_below(value: int, offset: int) -> int:
-    """Return the prime next below the value, or the one before that; 2 at the least.
+    """Return the largest prime below the value, or the one before that; at least 2.
 
     Example:
         >>> _prime_below(1024, 0), _prime_below(1024, 1)

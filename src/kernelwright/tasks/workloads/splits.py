@@ -22,16 +22,16 @@ from ._sizes import Axes, Plan, Sizes
 __all__ = ["Axes", "Plan", "derive"]
 
 _MOST_SMALL = 1 << 26
-"""Elements of the smallest workload above which nothing is run while loading."""
+"""If the smallest workload has more elements, nothing is run while loading."""
 _SHAPED = ("mixed", "negatives", "large-scale")
-"""Regimes that hidden workloads of other sizes take in turn."""
+"""Regimes that hidden workloads of other sizes cycle through."""
 _CONFIRMED = ("mixed", "negatives", "normal", "sparse", "large-scale")
 
 
 def derive(task: Task, plan: Plan) -> Task:
-    """Return the task with hidden and confirm workloads and with what a run shows in its contract.
+    """Return the task with hidden and confirm workloads, and a contract completed by a run.
 
-    The task comes with its search workloads only.
+    The task has its search workloads only.
 
     Raises:
         TaskError: the reference does not run at its own sizes.
@@ -51,7 +51,7 @@ def derive(task: Task, plan: Plan) -> Task:
 
 
 def _derived(task: Task, plan: Plan, small: Workload, dropped: int) -> Task:
-    """Derive from the smallest workload; so many smaller ones were dropped before."""
+    """Derive from the smallest workload; `dropped` smaller ones were refused before."""
     if task.contract.backward:
         task, plan, small = _with_gradients(task, plan, small)
     base = max(task.workloads, key=workload_elements)
@@ -66,14 +66,14 @@ def _derived(task: Task, plan: Plan, small: Workload, dropped: int) -> Task:
 
 
 def _dropped(count: int) -> tuple[str, ...]:
-    """Say how many derived workloads the reference did not take."""
+    """Note how many derived workloads the reference refused."""
     if not count:
         return ()
     return (f"dropped: {count} derived workload{'s' * (count > 1)} that the reference does not take",)
 
 
 def _with_gradients(task: Task, plan: Plan, small: Workload) -> tuple[Task, Plan, Workload]:
-    """Make forward and backward of every workload that there is or will be."""
+    """Turn every workload, present and future, into forward and backward."""
     wanted = Problem(task).differentiable(small)
     workloads = tuple(with_gradients(w, wanted) for w in task.workloads)
     both = replace(plan, make=lambda axes: with_gradients(plan.make(axes), wanted))
@@ -81,7 +81,7 @@ def _with_gradients(task: Task, plan: Plan, small: Workload) -> tuple[Task, Plan
 
 
 def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
-    """Derive sizes alone, by shape and only cheap ones: a single run would take too long while loading."""
+    """Derive sizes only, by shape and only cheap ones: a single run would take too long while loading."""
     note = (
         f"not run while loading: the smallest workload found has {workload_elements(small):,} elements; "
         "no other value regimes and layouts are hidden"
@@ -97,7 +97,7 @@ def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
 
 
 def _pinned(plan: Plan, base: Workload, split: Split) -> list[Workload] | None:
-    """Return what the task itself declares for the split; none where it is to be derived."""
+    """Return what the task itself declares for the split; None if it is to be derived."""
     sizes = plan.hidden if split is Split.HIDDEN else plan.confirm
     if sizes is None:
         return None
@@ -112,7 +112,7 @@ class _Derivation:
 
     @property
     def dropped(self) -> int:
-        """How many workloads the reference did not take."""
+        """How many workloads the reference refused."""
         return self._sizes.dropped
 
     def hidden(self) -> list[Workload]:

@@ -1,4 +1,4 @@
-"""ATen operators in graph form, one file a family; importing this registers all of them."""
+"""ATen operators in graph form, one file per family; importing this registers all of them."""
 
 from . import contract, index, loss, norm, point, pool, recurrent, reduce, shape
 

@@ -67,7 +67,7 @@ def _as_one(b: Reader, x: Node, dim: int, several: Sequence[Node]) -> tuple[Node
 
 
 def _stretches(one: Sequence[int], shape: Sequence[int]) -> bool:
-    """Tell whether a shape broadcasts to another."""
+    """Whether a shape broadcasts to another."""
     pairs = zip(reversed(one), reversed(shape), strict=False)
     return all(same(a, b) or (not isinstance(a, Size) and a == 1) for a, b in pairs)
 

@@ -22,7 +22,7 @@ def _affine(b: Reader, x: Node, weight: Node | None, bias: Node | None) -> Node:
 
 
 def _folded(b: Reader, x: Node, mean: Node, scale: Node, bias: Node | None) -> Node:
-    """Return x * scale + shift, as torch has it: where a weight is infinite the two are not a number together."""
+    """Return x * scale + shift, as torch does: with an infinite weight the result is NaN."""
     away = b.point("mul", mean, scale)
     shift = b.point("neg", away) if bias is None else b.point("sub", bias, away)
     return b.point("add", b.point("mul", x, scale), shift)
@@ -82,7 +82,7 @@ def _batch_norm(b: Reader, op: Captured) -> Result:
 
 @rule("_native_batch_norm_legit", "_native_batch_norm_legit_functional")
 def _batch_statistics(b: Reader, op: Captured) -> Result:
-    """Normalise by the batch's own statistics; returns the updated running ones where there are some."""
+    """Normalise by the batch's own statistics; also returns the updated running ones, if any."""
     given = op.arguments()
     x = b.node(op.args[0])
     dims = [d for d in range(len(x.shape)) if d != 1]

@@ -15,7 +15,7 @@ def _settings(op: Captured, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def _fitted(b: Reader, x: Node, shape: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...],
             pads: tuple[int, ...], steps: tuple[int, ...], value: float) -> Node:  # fmt: skip
-    """Pad below as asked, above as far as a last window may reach, then cut the windows of the result."""
+    """Pad below as given, above as far as a last window may reach, then cut the windows of the result."""
     rank = len(sizes)
     lead = len(x.shape) - rank
     ends = [

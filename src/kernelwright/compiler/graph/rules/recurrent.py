@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences: torch computes them, the graph form knows what they mean."""
+"""Recurrent layers over whole sequences: torch computes them, the graph form can interpret them."""
 
 from typing import cast
 

@@ -33,7 +33,7 @@ def _expand(b: Reader, op: Captured) -> Node:
 
 @rule("repeat")
 def _repeat(b: Reader, op: Captured) -> Node:
-    """Give each repeated dimension one of its own before it, then join the two."""
+    """Insert a new dimension before each repeated one, then merge the two."""
     x, times = b.node(op.args[0]), ints(op.args[1])
     sizes = (1,) * (len(times) - len(x.shape)) + x.shape
     apart = [s for size in sizes for s in (1, size)]

@@ -1,6 +1,6 @@
 """Program → Candidate in C++: OpenMP over threads, the vectors of `vector.h` over lanes.
 
-The width of a vector is the compiler's affair (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
+The width of a vector is left to the C++ compiler (16 floats with AVX-512, 8 with AVX2, 4 elsewhere), so one
 source serves every machine. A program that torch computes parts of, that changes its arguments in place, or
 that packs weights ahead of the calls, becomes Python around the kernels.
 """
@@ -19,11 +19,11 @@ from ._program import Printer, Style
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
 FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "native", "double")
-"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
+"""Supported forms of a contraction, other than plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
 `double` for sums in float64."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
-"""No vector crosses an ABI, all is inlined; a size that one kernel does not need is given to it all the same."""
+"""Everything is inlined, so no vector crosses an ABI; kernels may receive sizes that they do not use."""
 
 
 def source(program: Program, title: str = "", style: Style | None = None) -> str:
@@ -63,7 +63,7 @@ def render(
 
 
 def _around(program: Program, graph: Graph, printer: Printer) -> str:
-    """Return `run.py`: kernels and torch in turn."""
+    """Return `run.py`: kernels and torch in sequence."""
 
     def launch(step: Kernel | Contraction) -> list[str]:
         reads, writes = printer.touched(step)

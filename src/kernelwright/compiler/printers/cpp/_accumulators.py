@@ -1,4 +1,4 @@
-"""Accumulators as C++: their state, how elements enter it, how states of lanes and threads are joined."""
+"""Accumulators as C++: their state, how elements enter it, how states of lanes and threads are merged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ from ._lanes import VECTORS, Lanes
 from ._scalar import TYPES, Scalar, Scope, bare, literal
 
 _SCANS = {"sum": ("kw::Plus", "0.0f"), "prod": ("kw::Times", "1.0f")}
-"""Monoid → how two states join, and what changes nothing."""
+"""Monoid → how two states merge, and its identity."""
 
 
 @dataclass
 class Accumulators:
-    """Prints how accumulators begin, fold and are joined: scalars, lanes, and the states of threads."""
+    """Prints how accumulators begin, fold and are merged: scalars, lanes, and the states of threads."""
 
     program: Program
     scope: Scope = field(init=False)
     monoids: dict[str, Begin] = field(default_factory=dict)
     scanned: frozenset[str] = frozenset()
-    """Accumulators whose every state along the lanes is wanted, not the last alone."""
+    """Accumulators of which every state along the lanes is needed, not only the last."""
 
     def __post_init__(self) -> None:
         self.scope = Scope(self.program)
@@ -104,11 +104,11 @@ class Accumulators:
         return f"kw::keep(lanes, {bare(fresh)}, {old})" if self._joins(s) else bare(fresh)
 
     def _joins(self, s: Update) -> bool:
-        """Tell whether lanes are joined in the end, so that those beyond a tail must not count."""
+        """Whether lanes are merged in the end, so that those beyond a tail must not count."""
         return any(name == s.name for name, _ in self.scope.parts)
 
     def _scan(self, s: Update, begin: Begin) -> list[str]:
-        """Fold lanes one after another: each lane's state is named, the last is carried on."""
+        """Fold lanes sequentially: each lane's state is named, the last is carried over."""
         value = s.value.args[0] if isinstance(s.value, Call) and s.value.op == "cast" else s.value
         if begin.monoid not in _SCANS or value is None or value.kind != "float32":
             raise Unprintable(f"a scan of {begin.monoid} in lanes")
@@ -154,7 +154,7 @@ class Accumulators:
         return [*lines, pad + "}"]
 
     def _lane_state(self, name: str, unroll: int, pad: str) -> tuple[list[str], list[str]]:
-        """Declare lanes for an accumulator's state; print how they are joined and folded into the scalar one."""
+        """Declare lanes for an accumulator's state; print how they are merged and folded into the scalar one."""
         begin = self.monoids[name]
         monoid = MONOIDS[begin.monoid]
         declared, folds = [], []

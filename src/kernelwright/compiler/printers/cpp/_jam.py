@@ -1,7 +1,7 @@
-"""Body of a vector loop → the same for several vectors side by side, within the same inner loops.
+"""Body of a vector loop → unroll and jam: several vectors side by side in the same inner loops.
 
-A fold over channels takes one vector of each row in turn: a cache line here and one there, every row a page of its
-own. Taken several at a time, the lines of a row are neighbours, and the folds wait for each other's results less.
+A fold over channels reads one vector of each row in turn: scattered cache lines, every row in a page of its
+own. With several at a time, the lines of a row are neighbours, and the folds stall less on each other's results.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ from ...tile import (
 from .. import Unprintable
 
 _MOST, _SHORT = 128, 8
-"""Statements of all vectors together, a short loop's as often as it runs: registers and the compiler bear it."""
+"""Most statements of all vectors together, short loops unrolled: limited by registers and compile time."""
 
 
-def beside(axis: str, vector: int) -> str:
+def vector_offset(axis: str, vector: int) -> str:
     """Name the distance from the first vector to another one of those side by side."""
     return f"{axis}_at{vector}"
 
 
 def vectors(loop: Loop) -> int:
-    """Return how many vectors of a loop to take side by side: fewer where its body is long, 1 without inner loops."""
+    """Return how many vectors of a loop to process side by side: fewer for a long body, 1 without inner loops."""
     if not any(isinstance(s, Loop) for s in loop.body):
         return 1
     fit = _MOST // max(1, _length(loop.body))
@@ -104,7 +104,7 @@ def _copy(s: Statement, axis: str, vector: int, own: frozenset[str]) -> Statemen
     def by(e: Expression) -> Expression | None:
         match e:
             case Position(name) if name == axis and vector:
-                return arith("+", e, Position(beside(axis, vector)))
+                return arith("+", e, Position(vector_offset(axis, vector)))
             case Variable(name, kind) if name in own:
                 return Variable(name_of(name), kind)
             case Result(name, part, kind) if name in own:

@@ -1,4 +1,4 @@
-"""Expressions as C++ over the vectors of `vector.h`: what stands in a vector loop."""
+"""Expressions of a vector loop as C++ over the vectors of `vector.h`."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
 @dataclass
 class Lanes:
-    """Prints expressions as vectors; raises `Unprintable` where there is no vector form."""
+    """Prints expressions as vectors; raises `Unprintable` if there is no vector form."""
 
     scope: Scope
 
@@ -45,7 +45,7 @@ class Lanes:
         return Scalar(self.scope, lane=True)
 
     def varies(self, e: Expression) -> bool:
-        """Tell whether an expression differs between lanes."""
+        """Whether an expression differs between lanes."""
         for part in walk(e):
             if isinstance(part, Position) and part.axis == self.scope.axis:
                 return True
@@ -115,7 +115,7 @@ class Lanes:
         return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"
 
     def step(self, place: Expression) -> Expression | None:
-        """Return by how much an offset grows from lane to lane; none where that is not constant."""
+        """Return by how much an offset grows from lane to lane; None if that is not constant."""
         if self._names_vary(place):
             return None
 
@@ -175,7 +175,7 @@ class Lanes:
         return loaded if e.other.value == 0 else f"kw::select({mask}, {loaded}, {self._full(e.other)})"
 
     def _between(self, e: Expression) -> bool:
-        """Tell whether a condition that holds for the first and the last lane holds for all of them."""
+        """Whether a condition that holds for the first and the last lane holds for all of them."""
         if not self.varies(e):
             return True
         if not isinstance(e, Call):
@@ -215,7 +215,7 @@ class Lanes:
         return self._float(e)
 
     def _small(self, e: Expression) -> bool:
-        """Tell whether an integer is made of positions and constants only: 32 bits hold it."""
+        """Whether an integer is made of positions and constants only: 32 bits hold it."""
         return not any(isinstance(p, Load | Variable | Result) for p in walk(e))
 
     def _float(self, e: Call) -> str:
@@ -258,7 +258,7 @@ class Lanes:
 
 
 def _load_first(e: Guard) -> Guard:
-    """Return a guard that loads elsewhere than where one comparison holds as one that loads where another does."""
+    """Rewrite a guard that loads where a comparison fails as one that loads where the opposite comparison holds."""
     opposite = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
     turned = isinstance(e.value, Literal) and isinstance(e.other, Load) and isinstance(e.condition, Call)
     if not turned or not isinstance(e.condition, Call) or e.condition.op not in opposite:

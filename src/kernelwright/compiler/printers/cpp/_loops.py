@@ -1,4 +1,4 @@
-"""What the printer of statements asks of loops: their extents, whether they are scans, their work."""
+"""Queries of the statement printer about loops: extents, scans, work."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from ...tile import (
 
 
 def is_scan(body: Sequence[Statement], folded: Collection[str]) -> bool:
-    """Tell whether iterations wait for nothing but what they fold once, and read that only after they did."""
+    """Whether iterations wait for nothing but what they fold once, and read that only after they did."""
     stored = {s.buffer for s in body if isinstance(s, Store)}
     updated = set[str]()
     for s in body:
@@ -48,7 +48,7 @@ def unparallel(s: Statement) -> Statement:
 
 
 def shown_size(s: Loop) -> Expression:
-    """Return a loop's extent where it is known outside of it; otherwise a block's size, or what to expect."""
+    """Return a loop's extent if it is known outside of it; otherwise a block's size, or the expected size."""
     if s.expected_extent:
         return Literal(s.expected_extent, "int64")
     if isinstance(s.end, Arith) and s.end.sign == "min" and isinstance(s.end.left, Arith):

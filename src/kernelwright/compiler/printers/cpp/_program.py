@@ -26,12 +26,12 @@ from ._statements import Body
 
 @dataclass(frozen=True)
 class Style:
-    """How the C++ is printed, beyond what the tile form says."""
+    """Options of the C++ printer that the tile form does not cover."""
 
     lanes: bool = True
     """Whether vector loops are printed with vector types."""
     serial_below: int = 1 << 14
-    """Elements that one thread does alone."""
+    """Elements below which one thread runs alone."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Printer:
     style: Style
 
     def text(self, title: str, entries: Sequence[str] = ()) -> str:
-        """Return the file: kernels, then one entry, or one for each step where torch computes some of them."""
+        """Return the file: kernels, then one entry, or one for each step if torch computes some of them."""
         kernels = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         lines = [
             *(f"// {line}" for line in title.splitlines()), *(f'#include "{name}"' for name in self.headers), "",
@@ -62,7 +62,7 @@ class Printer:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The headers that the file stands on, the one that all printed kernels begin with first."""
+        """The headers that the file includes, first the one that all printed kernels begin with."""
         found = list(products(self.program)) if self.style.lanes else []
         if any(product.tiling.form == "winograd" for product in found):
             return "tiles.h", "contraction.h", "winograd.h"
@@ -70,7 +70,7 @@ class Printer:
 
     @cached_property
     def functions(self) -> dict[str, str]:
-        """Kernel → the function that it runs: the first kernel's that differs in names alone."""
+        """Kernel → the function that it runs: that of the first kernel that differs in names only."""
         kernels = [step for step in self.program.steps if not isinstance(step, NativeCall)]
         first = dict[Hashable, str]()
         return {s.name: first.setdefault((pattern(s, self.program), *self.sizes(s)), s.name) for s in kernels}
@@ -83,7 +83,7 @@ class Printer:
         return [self.program.buffer(n) for n in reads], [self.program.buffer(n) for n in writes]
 
     def sizes(self, step: Kernel | Contraction) -> list[str]:
-        """Name the sizes that a kernel is given: all of the program's, or of the weights' where it runs ahead."""
+        """Name the sizes that a kernel receives: all of the program's, or only the weights' if it runs ahead."""
         program = self.program
         return list(program.weight_sizes if step.name in program.ahead else program.symbols)
 
@@ -142,7 +142,7 @@ class Printer:
         return [*lines, "}"]
 
     def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
-        """Print the call of a kernel: of the version for these sizes, where there is one."""
+        """Print the call of a kernel: of the version for these sizes, if there is one."""
         known, whole, arguments = _known(step), _whole(step), ", ".join([*given, *self.sizes(step)])
         function = self.functions[step.name]
         if not known and not whole:
@@ -210,7 +210,7 @@ class Printer:
 
 
 def _paged(written: Sequence[Buffer]) -> list[str]:
-    """Print what large results ask of the system before they are written first."""
+    """Print the request to the system for large results (huge pages) before the first write."""
     return [
         f"  kw::ask_large_pages({b.name}.data(), {b.name}.numel() * int64_t(sizeof({STORED[b.dtype]})));"
         for b in written if is_large(b)
@@ -218,7 +218,7 @@ def _paged(written: Sequence[Buffer]) -> list[str]:
 
 
 def _known(step: Kernel | Contraction) -> dict[str, int]:
-    """Return the sizes that a kernel has a version of its own for."""
+    """Return the sizes that a kernel has an extra version for."""
     return dict(step.known) if isinstance(step, Kernel) else {}
 
 
@@ -228,7 +228,7 @@ def _whole(step: Kernel | Contraction) -> tuple[str, ...]:
 
 
 def _template(known: Mapping[str, int], whole: Sequence[str]) -> list[str]:
-    """Print what makes a function a version for sizes that the compiler knows; 0 is any size."""
+    """Print what makes a function a version for compile-time sizes; 0 is any size."""
     if not known and not whole:
         return []
     shown = [f"{name} = {size}" for name, size in known.items()]

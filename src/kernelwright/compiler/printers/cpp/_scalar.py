@@ -1,4 +1,4 @@
-"""Expressions as scalar C++: one element at a time, every kind; the meaning the lanes must keep."""
+"""Expressions as scalar C++: one element at a time, every kind; the vector form must agree with it."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -23,13 +23,13 @@ from ...tile import (
 from .. import Unprintable
 
 TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "bool": "bool"}
-"""C++ types of what is computed."""
+"""C++ types of computed values."""
 STORED = {
     "float32": "float", "float64": "double", "float16": "kw::float16", "bfloat16": "kw::bfloat16",
     "bool": "bool", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t",
     "uint8": "uint8_t",
 }  # fmt: skip
-"""C++ types of what lies in memory."""
+"""C++ types in memory."""
 
 
 def size_text(size: int) -> str:
@@ -66,7 +66,7 @@ def _wrapped(text: str) -> str:
 
 @dataclass
 class Scope:
-    """What names mean where a statement is printed."""
+    """The meaning of names at a statement."""
 
     program: Program
     lanes: dict[str, Kind] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Scope:
     axis: str = ""
     """The axis that lanes run over; none outside a vector loop."""
     parts: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(accumulator, part) → C++ name, where it is not `accumulator_part`."""
+    """(accumulator, part) → C++ name, if it is not `accumulator_part`."""
     local: Mapping[str, str] = field(default_factory=dict)
     """Buffers that are read through another name."""
 

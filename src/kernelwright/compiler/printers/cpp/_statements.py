@@ -29,7 +29,7 @@ from ...tile import (
 from .. import Unprintable
 from ._accumulators import Accumulators
 from ._ahead import Ahead
-from ._jam import beside, jammed, vectors
+from ._jam import jammed, vector_offset, vectors
 from ._lanes import Lanes
 from ._loops import factor, is_scan, shown_size, unparallel
 from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
@@ -43,16 +43,16 @@ _SERIAL = 1 << 14
 class Body(Accumulators):
     """Prints the body of one kernel.
 
-    A vector loop that has no lanes' form is printed element by element: the same, only slower.
+    A vector loop without a vector form is printed element by element: equivalent, but slower.
     """
 
     contraction: Callable[[Contraction, Program, bool], list[str]] = field(kw_only=True)
-    """Prints a contraction that stands within the kernel."""
+    """Prints a contraction inside the kernel."""
     vector: bool = True
     """Whether vector loops are printed with lanes."""
     serial_below: int = _SERIAL
     ahead: Mapping[str, tuple[Ahead, ...]] = field(default_factory=dict)
-    """What loops over lanes, and those within them, ask memory for, by their axis."""
+    """Prefetches of loops over lanes and those inside them, by axis."""
     whole: tuple[str, ...] = ()
     """Sizes that are whole numbers of vectors in one version of the kernel."""
     wide: int = 1
@@ -135,7 +135,7 @@ class Body(Accumulators):
         return [f"{{ const auto stored = {bare(text)};", f"  {each} }}"]
 
     def _joined(self, s: Store, lanes: Lanes, place: Expression) -> str:
-        """Fold lanes into what lies side by side; no two of them meet."""
+        """Fold lanes into contiguous elements; no two lanes share one."""
         if lanes.step(place) != number(1) or s.value.kind != "float32":
             raise Unprintable("combining stores in lanes")
         at = f"{s.buffer} + {Scalar(self.scope).text(place)}"
@@ -195,7 +195,7 @@ class Body(Accumulators):
         return [*lines, *self.print(s.body, depth + 1), pad + "}"]
 
     def _rows(self, s: Loop, depth: int) -> list[str]:
-        """Print a loop around lanes several iterations at a time, then the rest; nothing where that has no form."""
+        """Print a loop around lanes several iterations at a time, then the rest; nothing if that has no form."""
         pad, count, before = "  " * depth, s.unroll, self._snapshot()
         try:
             inner = self.print(jammed(s.body, s.axis, count), depth + 2)
@@ -205,7 +205,7 @@ class Body(Accumulators):
             self._restore(before)
         begin, end = (bare(Scalar(self.scope).text(e)) for e in (s.begin, s.end))
         rest = self._serial(replace(s, begin=Variable(f"{s.axis}_row", "int64"), unroll=1), depth + 1)
-        places = [f"{beside(s.axis, k)} = {k}" for k in range(1, count)]
+        places = [f"{vector_offset(s.axis, k)} = {k}" for k in range(1, count)]
         return [
             f"{pad}{{", f"{pad}  int64_t {s.axis}_row = {begin};",
             f"{pad}  for (; {s.axis}_row + {count} <= {end}; {s.axis}_row += {count}) {{",
@@ -340,7 +340,7 @@ class Body(Accumulators):
         ]  # fmt: skip
 
     def _several(self, s: Loop, depth: int) -> list[str]:
-        """Print a loop over several vectors side by side, around the loops within; nothing where there are none."""
+        """Print a loop over several vectors side by side, around the loops within; nothing if there are none."""
         pad, before, count = "  " * depth, self._snapshot(), vectors(s)
         if count == 1:
             return []
@@ -354,7 +354,7 @@ class Body(Accumulators):
         finally:
             self._restore(before)
             self.wide = 1
-        places = [f"{beside(s.axis, k)} = {k} * kw::W" for k in range(1, count)]
+        places = [f"{vector_offset(s.axis, k)} = {k} * kw::W" for k in range(1, count)]
         return [
             f"{pad}  for (; at + {count} * kw::W <= end; at += {count} * kw::W) {{",
             f"{pad}    const int64_t {s.axis} = at;", f"{pad}    constexpr int64_t {', '.join(places)};",

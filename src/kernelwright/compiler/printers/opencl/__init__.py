@@ -17,7 +17,7 @@ from ._functions import FUNCTIONS
 __all__ = ["FORMS", "Unprintable", "render"]
 
 FORMS = ("double",)
-"""Sums in float64 are printed, and so may be chosen against."""
+"""Sums in float64 can be printed, so `single` may choose float32 instead."""
 
 
 def render(

@@ -1,4 +1,4 @@
-"""How OpenCL C writes what work-group kernels are made of."""
+"""OpenCL C dialect of work-group kernels."""
 
 import math
 
@@ -11,7 +11,7 @@ STORED = {
     "float32": "float", "float64": "double", "float16": "half", "bfloat16": "ushort", "bool": "uchar",
     "int64": "long", "int32": "int", "int16": "short", "int8": "char", "uint8": "uchar",
 }  # fmt: skip
-"""Types of what lies in memory."""
+"""Types in memory."""
 _OWN = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos",
     "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "fabs", "abs",
@@ -26,7 +26,7 @@ TAKEN = _OWN | {
     "sizeof", "static", "step", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile",
     "while",
 }  # fmt: skip
-"""What a program's names must not be."""
+"""Names that a program must not use."""
 
 
 class OpenClC(Dialect):

@@ -2,12 +2,12 @@
 
 A traversal runs a block of its outermost loops in each program. Where the innermost loops read neighbours, they
 run over the lanes of a row: a row that fits stays in registers between its passes, so that it is read once,
-and a longer one is read in tiles. What is folded over a whole tensor leaves a part a program, joined by
+and a longer one is read in tiles. What is folded over a whole tensor leaves one partial state per program, merged by
 the next launch. Half precision computes in float32. Native regions are torch's, between kernels, and so is
 the last copy into arguments that change in place.
 
 Covers: every traversal, with tails; scans along lanes; atomic scatters; contractions with both ends fused.
-Does not cover: what Triton has no function for, atomic products, scatters of half precision (`Unprintable`).
+Does not cover: functions that Triton lacks, atomic products, scatters of half precision (`Unprintable`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from ._program import Choice, Printer
 __all__ = ["FORMS", "Choice", "Unprintable", "render", "space"]
 
 FORMS = ("native",)
-"""What torch computes runs between the kernels."""
+"""Native regions run between the kernels."""
 
 
 def render(

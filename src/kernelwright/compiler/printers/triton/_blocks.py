@@ -1,4 +1,4 @@
-"""Expressions over blocks: which dimensions a value has, and the masks that loads need.
+"""Block expressions: the dimensions of each value, and the masks that loads need.
 
 A block has up to two dimensions: of `points` one; of `rows` the rows and the lanes; of `single` the lanes. A value
 has the dimensions of the positions that it depends on, and Triton broadcasts the rest.
@@ -47,7 +47,7 @@ class Scope:
     whole: str = ""
     """Which elements of a block of two dimensions exist, by name."""
     guards: list[tuple[str, Dims]] = field(default_factory=list)
-    """Conditions under which what is printed now is wanted."""
+    """Conditions under which the current text applies."""
     alias: dict[str, str] = field(default_factory=dict)
     """Variable → an equal one."""
     scanned: dict[str, tuple[str, Dims]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Scope:
                 return NONE.union(*map(self.dims_of, parts_of(e)))
 
     def mask(self, dims: Dims) -> str:
-        """Print which elements of a block of these dimensions exist; empty where all do."""
+        """Print which elements of a block of these dimensions exist; empty if all do."""
         if len(dims) == 2 and self.whole:
             return self.whole
         return " & ".join(self.masks[d] for d in sorted(dims) if d in self.masks)
@@ -130,7 +130,7 @@ class Scope:
     # Memory --------------------------------------------------------------------------------------------
 
     def pointer(self, buffer: str, index: tuple[Expression, ...], wanted: Dims) -> tuple[str, Dims]:
-        """Print a place in memory that has at least the dimensions wanted."""
+        """Print an address that has at least the required dimensions."""
         place = _plain(offset(index, self.program.buffer(buffer).shape))
         have = self.dims_of(place)
         text = self.text(place)
@@ -173,7 +173,7 @@ class Scope:
         return f"tl.where({bare(condition)}, {bare(value)}, {bare(other)})"
 
     def _is_plain(self, e: Load) -> bool:
-        """Tell whether a load gives what memory holds, so that what lies outside can be given there."""
+        """Whether a load returns memory unchanged, so that it can also give the value outside."""
         return self.dialect.kind(e.kind) == self.program.buffer(e.buffer).dtype and not self.guards
 
 
@@ -183,7 +183,7 @@ def _computed(dtype: str) -> Kind:
 
 
 def is_large(program: Program) -> bool:
-    """Tell whether positions in some buffer need 64 bits."""
+    """Whether positions in some buffer need 64 bits."""
     sizes = (b.elements for b in program.buffers)
     return any(max(s.values if isinstance(s, Size) else (s,)) >= 1 << 31 for s in sizes)
 

@@ -243,7 +243,7 @@ class Body(States):
         return lines
 
     def _tiled(self, s: Loop, scan: bool) -> list[str]:
-        """Print a loop over tiles; lanes fold on their own where the monoid is simple."""
+        """Print a loop over tiles; lanes fold separately if the monoid is simple."""
         scope, axis = self.scope, s.axis
         end, begin = bare(scope.text(s.end)), bare(scope.text(s.begin))
         self.constants["BLOCK"] = (str(self.block), self.block)
@@ -268,7 +268,7 @@ class Body(States):
 
 
 def _unrolled(s: Loop) -> int:
-    """Count the iterations of a short loop, with those of the short ones within; 0 where it is not short."""
+    """Count the iterations of a short loop, with those of the short ones within; 0 if it is not short."""
     if not isinstance(s.end, Literal) or int(s.end.value) > _UNROLLED:
         return 0
     within = [_unrolled(t) for t in s.body if isinstance(t, Loop)]

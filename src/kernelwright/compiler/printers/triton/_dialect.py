@@ -1,4 +1,4 @@
-"""How Triton writes operators on blocks: its own functions, and jitted ones where it has none."""
+"""Triton dialect of operators on blocks: built-in functions, and jitted ones where Triton has none."""
 
 import math
 
@@ -9,7 +9,7 @@ from .. import Unprintable
 from ._functions import FUNCTIONS
 
 TYPES = {"float32": "tl.float32", "float64": "tl.float64", "int64": "tl.int64", "bool": "tl.int1"}
-"""Types of what is computed."""
+"""Types of computed values."""
 POINTERS = {
     "float32": "*fp32", "float64": "*fp64", "float16": "*fp16", "bfloat16": "*bf16", "bool": "*i1",
     "int64": "*i64", "int32": "*i32", "int16": "*i16", "int8": "*i8", "uint8": "*u8",
@@ -113,4 +113,4 @@ OPERATORS: dict[str, Rule] = {
     "logical_not": lambda _, a, __, ___: f"({a[0]} == 0)",
     "pow": _power, "div": _divide,
 }  # fmt: skip
-"""Operator of the graph form → text; where Triton writes it as a work-group language does, its rule."""
+"""Operator of the graph form → text; the work-group rule if Triton writes it the same way."""

@@ -1,4 +1,4 @@
-"""Monoids over an axis of a block: how many states become one."""
+"""Monoids over an axis of a block: how states are merged into one."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,8 +28,8 @@ def folded(monoid: str, name: str, parts: Parts, axis: str) -> list[str]:
     Args:
         monoid: Its name in `MONOIDS`.
         name: The accumulator.
-        parts: States, one an element of a block; of a state that is an element alone (`mean`, `top`) the parts
-            that are the same for all elements may be left out.
+        parts: States, one per element of a block; for a state that is just an element (`mean`, `top`) the parts
+            that are the same for all elements may be omitted.
         axis: The axis, as keyword arguments.
     """
     if monoid in SIMPLE:

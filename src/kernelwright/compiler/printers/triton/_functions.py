@@ -78,7 +78,7 @@ TAKEN = frozenset(FUNCTIONS) | {
     "across", "aten", "column", "float", "group", "here", "high", "index", "inner", "inside", "left", "live", "max",
     "min", "part", "place", "programs", "range", "right", "row", "start", "tile", "tiles", "tl", "torch", "triton",
 }  # fmt: skip
-"""What a program's names must not be."""
+"""Names that a program must not use."""
 
 
 def used(text: str) -> list[str]:

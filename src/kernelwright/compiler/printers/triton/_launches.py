@@ -7,8 +7,8 @@ What lies within runs over the block at once. There are three ways:
 - `rows`: the block is a column of rows, and the innermost loops within run over lanes: a tile of two dimensions.
 - `single`: no nest. One program runs everything, the innermost loops over its lanes.
 
-An accumulator begun around the nest is folded by every program into a part of its own (`folds`), and the
-launches after it begin by joining the parts (`joined`).
+An accumulator begun around the nest is folded by every program into its own partial state (`folds`), and the
+launches after it begin by merging these (`joined`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ from .. import Unprintable
 
 Way = Choice["points", "rows", "single"]
 _SHORT = 8
-"""Iterations that are not worth the lanes of a block."""
+"""Iterations too few for the lanes of a block."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Launch:
     body: tuple[Statement, ...]
     """What a program does with its block."""
     folds: tuple[Begin, ...] = ()
-    """Accumulators of which every program leaves a part."""
+    """Accumulators of which every program leaves a partial state."""
     joined: tuple[Begin, ...] = ()
-    """Accumulators whose parts are joined before the block."""
+    """Accumulators whose partial states are merged before the block."""
     before: tuple[Let, ...] = ()
-    """What follows from the joined ones."""
+    """Values that depend on the merged ones."""
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def launches(step: Kernel | Contraction, lanes: str = "auto") -> Iterator[Launch
 
 
 def _split(kernel: Kernel, lanes: str) -> Iterator[Launch]:
-    """Give each outermost loop a launch of its own; what stands between them is known to the later ones."""
+    """Give each outermost loop its own launch; what is between them is known to the later ones."""
     if any(isinstance(s, Loop) and not _independent(s) for s in kernel.body):
         yield Launch(kernel.name, kernel.comment, "single", (), kernel.body)
         return
@@ -117,7 +117,7 @@ def _split(kernel: Kernel, lanes: str) -> Iterator[Launch]:
 
 
 def _known(launch: Launch, begun: dict[str, Begin], known: list[Let]) -> Launch:
-    """Put what a launch refers to before it."""
+    """Prepend the definitions that a launch refers to."""
     needs = _names(launch.body) - {t.name for t in statements(launch.body) if isinstance(t, Begin)}
     before: list[Let] = []
     for let in reversed(known):
@@ -144,19 +144,19 @@ def _nest(loop: Loop) -> tuple[tuple[Loop, ...], tuple[Statement, ...]]:
 
 
 def _passes(named: Sequence[Statement], loop: Loop) -> bool:
-    """Tell whether what stands before a loop may stand within it: values alone, where it is not the lanes' loop."""
+    """Whether the statements before a loop may move into it: only values, and not into the lanes' loop."""
     deep = any(isinstance(s, Loop) for s in loop.body)
     return not named or (deep and all(isinstance(s, Let) for s in named))
 
 
 def _independent(loop: Loop) -> bool:
-    """Tell whether the iterations may run in any order, over a range that the host knows."""
+    """Whether the iterations may run in any order, over a range that the host knows."""
     plain = isinstance(loop.end, Literal | Extent) and loop.begin == number(0)
     return plain and (not loop.ordered or _atomic(loop))
 
 
 def _atomic(loop: Loop) -> bool:
-    """Tell whether all that an ordered loop does is to fold into elements, which has no order."""
+    """Whether all that an ordered loop does is to fold into elements, which has no order."""
     every = list(statements(loop.body))
     return all(isinstance(s, Let | Store) for s in every) and all(
         s.combine for s in every if isinstance(s, Store)
@@ -189,7 +189,7 @@ def _is_short(loop: Loop) -> bool:
 
 
 def _side_by_side(body: Iterable[Statement], axis: str) -> int:
-    """Count loads and stores whose neighbours along the axis are neighbours in memory, less those that jump."""
+    """Count loads and stores that are contiguous along the axis, minus strided ones."""
     score = 0
     for index in _accesses(body):
         steps = [stride(at, axis) for at in index]

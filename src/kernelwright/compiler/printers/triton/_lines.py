@@ -1,4 +1,4 @@
-"""Lines of Python as a reader wants them: no parentheses that change nothing, long calls an argument a line."""
+"""Readable Python lines: no redundant parentheses, long calls with one argument per line."""
 
 import ast
 

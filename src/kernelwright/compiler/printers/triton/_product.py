@@ -13,7 +13,7 @@ _LEAST = 8
 
 
 def is_product(step: Contraction) -> bool:
-    """Tell whether tiles suit a contraction; where not, it runs as plain loops."""
+    """Whether tiles suit a contraction; if not, it runs as plain loops."""
     return min(largest(step.rows), largest(step.columns), largest(step.inner)) >= _LEAST
 
 
@@ -29,7 +29,7 @@ def extent(axes: Sequence[Axis]) -> str:
 
 
 def _is_zero_beyond(e: Expression) -> bool:
-    """Tell whether a masked load alone gives zero where a tile has no element."""
+    """Whether a masked load by itself gives zero where a tile has no element."""
     if isinstance(e, Guard):
         return isinstance(e.value, Load) and isinstance(e.other, Literal) and e.other.value == 0
     return isinstance(e, Load)
@@ -119,7 +119,7 @@ class Product:
         return text
 
     def _half(self) -> str:
-        """Name the half precision that everything multiplied is stored in; tensor cores take it as it is."""
+        """Name the half precision that everything multiplied is stored in; tensor cores take it directly."""
         read = [e for side in (self.step.left, self.step.right) for e in walk(side) if isinstance(e, Load)]
         dtypes = {self.program.buffer(e.buffer).dtype for e in read if e.kind == "float32"}
         return f"tl.{dtypes.pop()}" if len(dtypes) == 1 and dtypes <= {"float16", "bfloat16"} else ""

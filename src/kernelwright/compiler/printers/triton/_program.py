@@ -1,4 +1,4 @@
-"""Program → one Python file: jitted kernels, what they are compiled for, and the function that launches them."""
+"""Program → one Python file: jitted kernels, their compile-time arguments, and the function that launches them."""
 
 import re
 from collections.abc import Sequence
@@ -27,24 +27,24 @@ _BUSIEST = 48
 
 @dataclass(frozen=True)
 class Choice:
-    """What the tuner chooses."""
+    """The parameters that the tuner chooses."""
 
     lanes: str = "auto"
     """Whether lanes run over the innermost loops (`inner`) or the last of the nest (`outer`)."""
     block: int = 1024
     """Elements that a program has at once."""
     num_warps: int = 0
-    """Warps of a program; 0 for 4, or 8 where a product's tile wants the registers of so many."""
+    """Warps of a program; 0 for 4, or 8 if a product's tile needs that many registers."""
     num_stages: int = 2
     block_m: int = 0
-    """Rows of a tile; 0 for 128 where float32 is multiplied exactly (32 for few rows or busy operands, 16 for the
+    """Rows of a tile; 0 for 128 if float32 is multiplied exactly (32 for few rows or busy operands, 16 for the
     busiest), else 64.
 
     With 64 the compiler of sm_90 aims at 80 registers a thread, so that three tiles run at once, and spills.
     """
     block_n: int = 64
     block_k: int = 0
-    """Inner elements of a tile; 0 for 16 where float32 is multiplied exactly, without tensor cores, and else 32."""
+    """Inner elements of a tile; 0 for 16 if float32 is multiplied exactly, without tensor cores, and else 32."""
     precision: str = "ieee"
     """How float32 is multiplied: `ieee` exactly, `tf32x3` nearly so and on tensor cores."""
 
@@ -205,7 +205,7 @@ class Printer:
         return 8 if "BLOCK_M" in constants else max(4, min(16, max(widths, default=0) // 512))
 
     def _is_aligned(self, name: str) -> bool:
-        """Tell whether a size is a multiple of 16 on the largest workload seen."""
+        """Whether a size is a multiple of 16 on the largest workload seen."""
         position, dim = self.program.symbols[name]
         size = next(b.shape[dim] for b in self.program.buffers if b.position == position)
         values = size.values if isinstance(size, Size) else (int(size),)

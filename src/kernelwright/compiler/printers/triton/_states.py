@@ -1,4 +1,4 @@
-"""Accumulators of a launch: started, folded into by lanes or in turn, scanned, joined across programs."""
+"""Accumulators of a launch: initialised, folded by lanes or sequentially, scanned, merged across programs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -114,7 +114,7 @@ class States:
         return [*start, *head, f"{', '.join(f'{s.name}_{p}' for p in new)} = {', '.join(texts)}"]
 
     def _held(self, name: str, text: str, old: str) -> str:
-        """Keep the old state where a block has no element: what is folded over the block counts them all."""
+        """Keep the old state where a block has no element, since folding over the block includes all lanes."""
         if name not in {b.name for b in self.launch.folds}:
             return text
         return f"tl.where({self.scope.masks[0]}, {text}, {old})"

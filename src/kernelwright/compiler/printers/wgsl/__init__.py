@@ -22,7 +22,7 @@ __all__ = ["Unprintable", "render"]
 
 _MOST_ELEMENTS = 1 << 31
 _MOST_ITERATIONS = 65535
-"""Iterations, all loops together, after which Mesa's software device leaves a shader without a word.
+"""Iterations, all loops together, after which Mesa's software device silently leaves a shader.
 
 Source: Mesa, src/gallium/auxiliary/gallivm/lp_bld_limits.h, LP_MAX_TGSI_LOOP_ITERATIONS."""
 _GROWING = frozenset({"sum", "prod", "mul", "square", "pow"})
@@ -89,7 +89,7 @@ def _refuse_wide(launched: Sequence[Launch]) -> None:
 
 
 def _is_large(e: Call) -> bool:
-    """Tell whether a sum is of multiples, or with a number that leaves no room for another integer."""
+    """Whether a sum is of multiples, or with a number that leaves no room for another integer."""
     alone = dict(e.options).get("alpha", 1) == 1 and len(e.args) == 2
     return not alone or any(isinstance(a, Literal) and abs(a.value) >= LARGEST for a in e.args)
 

@@ -1,4 +1,4 @@
-"""How WGSL writes what work-group kernels are made of.
+"""WGSL dialect of work-group kernels.
 
 Source of the reserved words: W3C, WebGPU Shading Language, keyword and reserved word summary.
 """
@@ -14,11 +14,11 @@ _TYPES = {"float32": "f32", "float64": "f32", "int64": "i32", "bool": "bool"}
 HELD = {
     "float32": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "int32": "i32", "bool": "i32",
 }  # fmt: skip
-"""What lies in memory, by dtype; tensors are converted on their way."""
+"""Types in memory, by dtype; tensors are converted when copied."""
 _OWN = frozenset(
     {"floor", "ceil", "trunc", "round", "sqrt", "atan", "asin", "acos", "cos", "sin", "tan", "abs", "atan2"}
 )
-"""Functions of WGSL that are accurate enough as they are; the rest are `kw_` functions (`_functions.py`)."""
+"""Functions of WGSL that are accurate enough; the rest are `kw_` functions (`_functions.py`)."""
 
 TAKEN = _OWN | {
     "alias", "alignas", "alignof", "array", "asm", "async", "attribute", "auto", "await", "become", "bool",
@@ -39,7 +39,7 @@ TAKEN = _OWN | {
     "using", "var", "varying", "virtual", "volatile", "wgsl", "where", "while", "with", "workgroup",
     "writeonly", "yield",
 }  # fmt: skip
-"""What a program's names must not be: words of WGSL, functions that the text calls, names that it has itself."""
+"""Names that a program must not use: WGSL's keywords, functions that the text calls, its own names."""
 
 
 class Wgsl(Dialect):

@@ -1,4 +1,4 @@
-"""Lowering rules of operators that are not elementwise, one file a family: ATen node → values."""
+"""Lowering rules of operators that are not elementwise, one file per family: ATen node → values."""
 
 from . import loss, norm, reduce, shape, softmax
 

@@ -1,4 +1,4 @@
-"""Negative log-likelihood with index targets; the other losses arrive as elementwise chains and reductions."""
+"""Negative log-likelihood with index targets; other losses are captured as elementwise chains and reductions."""
 
 from ....tasks.capture import Node
 from ..expression import Unprintable
@@ -31,8 +31,8 @@ def _nll(b: Builder, node: Node) -> tuple[Value | None, ...]:
 def _picked(b: Builder, x: Value, chosen: Value, dim: int) -> Value:
     """Return x where a dimension's position is the chosen one, as a masked sum: the row is being read anyway.
 
-    Of what is computed elementwise, what it is computed from is picked: a log-softmax would else be made of the whole
-    row once its sum is known, in a pass of its own.
+    For elementwise values their operands are picked instead: otherwise a log-softmax would be computed for the whole
+    row once its sum is known, in a separate pass.
     """
     own = dim - (len(chosen.dims) - len(x.dims))
     if own < 0:

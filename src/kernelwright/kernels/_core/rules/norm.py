@@ -1,4 +1,4 @@
-"""Layer, group and batch normalisation. RMSNorm arrives as `pow, mean, add, rsqrt, mul` and needs no rule."""
+"""Layer, group and batch normalisation. RMSNorm is captured as `pow, mean, add, rsqrt, mul` and needs no rule."""
 
 from ....tasks.capture import Node, Ref
 from ..expression import Unprintable
@@ -83,7 +83,7 @@ def _batch_norm(b: Builder, node: Node) -> tuple[Value | None, ...]:
 
 @rule("_native_batch_norm_legit")
 def _batch_statistics(b: Builder, node: Node) -> tuple[Value | None, ...]:
-    """Statistics of the batch, none kept: what instance norm becomes."""
+    """Statistics of the batch without running ones: the form of instance norm."""
     if not node.op.endswith("no_stats"):
         raise Unprintable("batch norm that updates its statistics")
     x_ref, weight, bias, _, _, epsilon = node.args

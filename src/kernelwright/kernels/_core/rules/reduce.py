@@ -58,7 +58,7 @@ def _arg(b: Builder, node: Node) -> Value:
 
 @rule("max", "min")
 def _extreme(b: Builder, node: Node) -> Value | tuple[Value | None, ...]:
-    """Either the extreme of all, or along one dimension with where it stands, or elementwise."""
+    """Extreme of all elements, along one dimension with its position, or elementwise."""
     overload = node.op.split(".")[2]
     kind: ReduceKind = "max" if node.op.startswith("aten.max") else "min"
     x = _input(b, node)

@@ -42,7 +42,7 @@ def _squeeze(b: Builder, node: Node) -> Value:
 
 @rule("expand")
 def _expand(b: Builder, node: Node) -> Value:
-    """Broadcast dimensions get axes of their own, along which the value does not vary."""
+    """Broadcast dimensions get new axes, along which the value does not vary."""
     x = b.get(node.args[0])
     lead = len(node.shape) - len(x.dims)
     dims = []
