@@ -19,7 +19,6 @@ from ...records import (
     Bound,
     Build,
     Candidate,
-    CheckStatus,
     Decision,
     DecisionStatus,
     Evaluation,
@@ -35,10 +34,11 @@ from ...records import (
 from ...sandbox import Pool
 from ...tasks import Problem
 from ...verify import Admission, Depth, Oracle, admit, precompute, verify
+from ._join import evaluation_of, joined, together
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 10
+HARNESS_VERSION = 11
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
@@ -58,7 +58,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-10:eager,compile'
+        'kernelwright-11:eager,compile'
     """
 
     def __init__(
@@ -140,14 +140,14 @@ class Acceptance:
             if timing is None:
                 timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
         decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
-        return _evaluation(candidate, build, verdict, timing, decision, "screen", stages)
+        return evaluation_of(candidate, build, verdict, timing, decision, "screen", stages)
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify a candidate in full, including hidden workloads, without timing."""
         stages = Stages(deadline_s)
         verdict = self._verify(candidate, build, "full", stages)
         decision = decide(None, verdict, self._bounds, self._problem.task.contract)
-        return _evaluation(candidate, build, verdict, None, decision, "full", stages)
+        return evaluation_of(candidate, build, verdict, None, decision, "full", stages)
 
     def accept(
         self,
@@ -184,12 +184,12 @@ class Acceptance:
         if decision.status is DecisionStatus.IMPROVED and not stages.over:
             sizes, wrong = self._open_sizes(candidate, build, decision, stages)
             if wrong:
-                verdict = _joined(verdict, wrong)
+                verdict = joined(verdict, wrong)
                 decision = decide(timing, verdict, self._bounds, contract, tried=tried)
         open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
         stage = "screen" if open_still and stages.over else "full"
-        joined = _together(timing, confirmation)
-        found = _evaluation(candidate, build, verdict, joined, decision, stage, stages)
+        both = together(timing, confirmation)
+        found = evaluation_of(candidate, build, verdict, both, decision, stage, stages)
         return found.model_copy(update={"sizes": sizes}) if sizes else found
 
     def _refuted(
@@ -266,7 +266,7 @@ class Acceptance:
             except TimeoutError:
                 stages.over = True
                 return verdict
-        return _joined(verdict, [self._admission.finding])
+        return joined(verdict, [self._admission.finding])
 
     def _raised_bounds(self) -> bool:
         """Remeasure the device's peaks once before an alarm is believed; return whether a bound changed."""
@@ -343,7 +343,7 @@ class Acceptance:
         except BusyError:
             stages.over = True
             return None, verdict
-        return timing, _joined(verdict, findings)
+        return timing, joined(verdict, findings)
 
     def _workloads(self, phase: Phase, verdict: Verdict, asked: Sequence[str]) -> list[Workload]:
         task = self._problem.task
@@ -362,49 +362,6 @@ class Acceptance:
         return found
 
 
-def _together(timing: Timing | None, confirmation: Timing | None) -> Timing | None:
-    """Combine measurement and confirmation; `Block.phase` distinguishes them."""
-    if timing is None or confirmation is None:
-        return timing
-    variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
-    classes = timing.classes | confirmation.classes
-    return timing.model_copy(update={"variants": variants, "blocks": blocks, "classes": classes})
-
-
-def _joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Add findings to a verdict; a later finding of a check replaces an earlier one that passed."""
-    new = {f.check: f for f in findings}
-    kept = tuple(f for f in verdict.findings if f.check not in new or f.status is not CheckStatus.PASS)
-    together = kept + tuple(f for f in findings if f.check not in {k.check for k in kept})
-    failure = verdict.failure or next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
-    return verdict.model_copy(update={"findings": together, "failure": failure})
-
-
 def _elements(workload: Workload) -> int:
     specs = (*workload.arguments, *workload.outputs)
     return sum(math.prod(s.shape) for s in specs if isinstance(s, TensorSpec))
-
-
-def _evaluation(
-    candidate: Candidate,
-    build: Build,
-    verdict: Verdict,
-    timing: Timing | None,
-    decision: Decision,
-    stage: str,
-    stages: Stages,
-) -> Evaluation:
-    timed = sum(
-        stages.seconds.get(s, 0.0) for s in ("prescreen", "screen", "measure", "confirm", "sizes", "refuter")
-    )
-    return Evaluation(
-        candidate=candidate,
-        build=build,
-        verdict=verdict,
-        timing=timing,
-        decision=decision,
-        stage=stage,
-        device_s=timed,
-        time_s=sum(stages.seconds.values()) + build.time_s,
-        stages_s={"build": build.time_s, **stages.seconds},
-    )

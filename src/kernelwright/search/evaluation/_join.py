@@ -1,0 +1,50 @@
+"""Timings, findings and stages of one judgement → the records that are kept of it."""
+
+from collections.abc import Sequence
+
+from ...records import Build, Candidate, CheckStatus, Decision, Evaluation, Finding, Timing, Verdict
+from ._stages import Stages
+
+_TIMED = ("prescreen", "screen", "measure", "confirm", "sizes", "refuter")
+"""Stages that hold the device."""
+
+
+def together(timing: Timing | None, confirmation: Timing | None) -> Timing | None:
+    """Combine measurement and confirmation; `Block.phase` distinguishes them."""
+    if timing is None or confirmation is None:
+        return timing
+    variants, blocks = timing.variants + confirmation.variants, timing.blocks + confirmation.blocks
+    classes = timing.classes | confirmation.classes
+    return timing.model_copy(update={"variants": variants, "blocks": blocks, "classes": classes})
+
+
+def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Add findings to a verdict; a later finding of a check replaces an earlier one that passed."""
+    new = {f.check: f for f in findings}
+    kept = tuple(f for f in verdict.findings if f.check not in new or f.status is not CheckStatus.PASS)
+    every = kept + tuple(f for f in findings if f.check not in {k.check for k in kept})
+    failure = verdict.failure or next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
+    return verdict.model_copy(update={"findings": every, "failure": failure})
+
+
+def evaluation_of(
+    candidate: Candidate,
+    build: Build,
+    verdict: Verdict,
+    timing: Timing | None,
+    decision: Decision,
+    stage: str,
+    stages: Stages,
+) -> Evaluation:
+    """Return the evaluation of a candidate, with the seconds of each stage."""
+    return Evaluation(
+        candidate=candidate,
+        build=build,
+        verdict=verdict,
+        timing=timing,
+        decision=decision,
+        stage=stage,
+        device_s=sum(stages.seconds.get(s, 0.0) for s in _TIMED),
+        time_s=sum(stages.seconds.values()) + build.time_s,
+        stages_s={"build": build.time_s, **stages.seconds},
+    )
