@@ -34,6 +34,7 @@ ALLOWED = {
     "llm": ROOT | {"store"},
     **{stage: ROOT | SERVICES for stage in STAGES},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "executor": {"config", "errors", "languages"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
     "search": (EVERYTHING, {"cli", "report", "flow", "api", "server"}),

@@ -1,0 +1,123 @@
+"""Instructions of sm_90 and later: wgmma, mbarrier, pairs of f32."""
+
+import re
+
+from ._accesses import SCOPES
+from ._arithmetic import ROUNDINGS, Handler, flag
+from ._ir import Address, Immediate, Instruction, Operand, Register, Sink, Vector
+from ._writer import Modifiers, Writer, refused
+
+_DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
+
+
+def warpgroup(w: Writer, i: Instruction) -> None:
+    """wgmma.mma_async, fence, commit_group, wait_group."""
+    if i.modifiers[:1] and i.modifiers[0] in {"fence", "commit_group", "wait_group"}:
+        return
+    if i.modifiers[:3] != ("mma_async", "sync", "aligned") or len(i.modifiers) != 7:
+        raise refused(i)
+    shape, into, ka, kb = i.modifiers[3:]
+    found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
+    if (
+        found is None
+        or into not in {"f32", "f16"}
+        or _DEPTH.get(ka) != int(found[2])
+        or _DEPTH.get(kb) != int(found[2])
+    ):
+        raise refused(i)
+    n = int(found[1])
+    if n % 8 or not 8 <= n <= 256:
+        raise refused(i)
+    dest, a, b, *rest = i.operands
+    numbers = [o.value for o in rest[1:] if isinstance(o, Immediate)]
+    in_registers = isinstance(a, Vector)
+    turns = ka in {"f16", "bf16"}
+    if len(numbers) != len(rest) - 1 or len(numbers) != 2 + (0 if not turns else 1 if in_registers else 2):
+        raise refused(i)
+    turn_a, turn_b = (0, 0) if not turns else (0, numbers[2]) if in_registers else (numbers[2], numbers[3])
+    items = dest.items if isinstance(dest, Vector) else (dest,)
+    if len(items) != (n // 2 if into == "f32" else n // 4):
+        raise refused(i)
+    w.smallest["shared"] = min(w.smallest["shared"], 16)
+    w.emit(f"b32 fd[] = {{{', '.join(w.read(x, 'b32') for x in items)}}};")
+    first, at_a = "nullptr", "0"
+    if isinstance(a, Vector):
+        if len(a.items) != 4:
+            raise refused(i)
+        w.emit(f"const b32 fa[] = {{{', '.join(w.read(x, 'b32') for x in a.items)}}};")
+        first = "fa"
+    else:
+        at_a = f"first<uint64_t>(m, {w.read(a, 'b64')})"
+    given = f"{ka.upper()}, {kb.upper()}, {n}, {found[2]}, {first}, {at_a}, first<uint64_t>(m, {w.read(b, 'b64')})"
+    signs = f"{flag(numbers[0] < 0)}, {flag(numbers[1] < 0)}, {flag(into == 'f16')}"
+    w.emit(
+        f"wgmma(w, {w.site(i)}, {given}, {flag(turn_a)}, {flag(turn_b)}, {w.predicate(rest[0])}, {signs}, fd);"
+    )
+    for number, item in enumerate(items):
+        w.write(item, f"fd[{number}]", "b32")
+
+
+def mbarrier(w: Writer, i: Instruction) -> None:
+    """mbarrier.init, inval, arrive, expect_tx, complete_tx, test_wait, try_wait."""
+    mods = Modifiers(i)
+    if mods.type() != "b64":
+        raise refused(i)
+    what = mods.take("init", "inval", "arrive", "expect_tx", "complete_tx", "test_wait", "try_wait")
+    expects, parity = what == "expect_tx" or bool(mods.take("expect_tx")), mods.take("parity")
+    mods.drop((*SCOPES, "shared", "shared::cta", "release", "acquire", "relaxed"))
+    mods.done()
+    w.smallest["shared"] = min(w.smallest["shared"], 8)
+    operands = list(i.operands)
+    dest: Operand = Sink()
+    if what in {"arrive", "test_wait", "try_wait"} and isinstance(operands[0], Register | Sink):
+        dest = operands.pop(0)
+    address = operands.pop(0)
+    if not isinstance(address, Address):
+        raise refused(i)
+    at = w.address(address)
+    if what == "inval":
+        return
+    if what == "init":
+        return w.emit(f"mbarrier_init(w, {w.mask}, {at}, {w.read(operands[0], 'b32')}, {w.site(i)});")
+    if what in {"test_wait", "try_wait"}:
+        token = (
+            f"convert<uint64_t, uint32_t>({w.read(operands[0], 'b32')})"
+            if parity
+            else w.read(operands[0], "b64")
+        )
+        w.emit(f"const Mask over = mbarrier_test(w, {w.mask}, {at}, {token}, {flag(parity)}, {w.site(i)});")
+        return w.write(dest, "over", "pred")
+    if what == "complete_tx":
+        amount, count = f"(zero<uint32_t>() - {w.read(operands[0], 'b32')})", "zero<uint32_t>()"
+    elif expects:
+        amount, count = w.read(operands[0], "b32"), "splat<uint32_t>(1)"
+    else:
+        amount, count = "zero<uint32_t>()", w.read(operands[0], "b32") if operands else "splat<uint32_t>(1)"
+    arrives = flag(what == "arrive")
+    w.emit(
+        f"const b64 token = mbarrier_arrive(w, {w.mask}, {at}, {count}, {amount}, {arrives}, {w.site(i)});"
+    )
+    w.write(dest, "token", "b64")
+    return None
+
+
+def pairs(w: Writer, i: Instruction) -> None:
+    """add, sub, mul, fma of f32x2."""
+    mods = Modifiers(i)
+    mods.type()
+    rounding, ftz = mods.take("rn", "rz", "rm", "rp"), flag(mods.take("ftz"))
+    mods.done()
+    dest, *sources = i.operands
+    halves = []
+    for shift in (0, 32):
+        values = ", ".join(
+            f"as<float, uint32_t>(convert<uint32_t, uint64_t>({w.read(s, 'b64')} >> {shift}))"
+            for s in sources
+        )
+        halves.append(
+            f"convert<uint64_t, uint32_t>(bits<b32>({i.opcode}<float, {ROUNDINGS[rounding]}, {ftz}, false>({values})))"
+        )
+    w.write(dest, f"{halves[0]} | ({halves[1]} << 32)", "b64")
+
+
+HANDLERS: dict[str, Handler] = {"wgmma": warpgroup, "mbarrier": mbarrier}

@@ -1,0 +1,142 @@
+"""Where variables lie: one arena for global memory, a window each for shared, local and parameter space."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ._errors import NotExecutedError
+from ._ir import Function, ParsedModule, Symbol, Variable
+
+GLOBAL_BASE: Final = 0x700000000000
+SHARED_BASE: Final = 0x7E0000000000
+LOCAL_BASE: Final = 0x7D0000000000
+PARAM_BASE: Final = 0x7C0000000000
+RED_ZONE: Final = 256
+"""Bytes between allocations of global memory that nobody may touch."""
+SHARED_START: Final = 1024
+_SHARED_GAP: Final = 16
+_LOCAL_GAP: Final = 16
+
+THERE, WRITTEN, PENDING, FIXED = 1, 2, 4, 8
+"""Bits of a shadow byte: allocated, initialised, an asynchronous copy is on its way, constant."""
+
+
+def aligned(offset: int, align: int) -> int:
+    """Round up to a multiple.
+
+    Example:
+        >>> aligned(17, 16)
+        32
+    """
+    return -(-offset // align) * align
+
+
+@dataclass
+class Frame:
+    """The local variables of a function and the bytes that each lane needs for them."""
+
+    offsets: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+
+class Layout:
+    """Gives every variable of a module its address."""
+
+    def __init__(self, module: ParsedModule) -> None:
+        self.globals: dict[str, int] = {}
+        """Offset of each `.global` and `.const` variable in the arena."""
+        self.shared: dict[str, int] = {}
+        self.spaces: dict[str, str] = {name: v.space for name, v in module.variables.items()}
+        self.global_size = RED_ZONE
+        self.static_end = SHARED_START
+        self._module = module
+        self._shared_sizes: dict[str, int] = {}
+        dynamic = []
+        for variable in module.variables.values():
+            if variable.space in {"global", "const"}:
+                self.globals[variable.name] = at = aligned(self.global_size, max(variable.align, 16))
+                self.global_size = at + variable.size + RED_ZONE
+            elif variable.dynamic:
+                dynamic.append(variable.name)
+            else:
+                self._place_shared(variable.name, variable)
+        for function in module.functions.values():
+            for name, variable in function.variables.items():
+                if variable.space == "shared":
+                    if variable.dynamic:
+                        dynamic.append(shared_name(function, name))
+                    else:
+                        self._place_shared(shared_name(function, name), variable)
+        self.dynamic_start = aligned(self.static_end, SHARED_START)
+        self.shared |= dict.fromkeys(dynamic, self.dynamic_start)
+        self.has_dynamic = bool(dynamic)
+
+    def _place_shared(self, name: str, variable: Variable) -> None:
+        if variable.contents:
+            raise NotExecutedError(f"not executed: shared variable {name} with contents")
+        self.shared[name] = at = aligned(self.static_end, max(variable.align, 16))
+        self._shared_sizes[name] = variable.size
+        self.static_end = at + variable.size + _SHARED_GAP
+
+    def static_bytes(self) -> int:
+        """Return the bytes of shared memory that the variables take on a device."""
+        return sum(self._shared_sizes.values())
+
+    def shared_shadow(self, dynamic_bytes: int) -> bytes:
+        """Return which bytes of the shared window may be touched."""
+        shadow = bytearray(self.dynamic_start + dynamic_bytes + _SHARED_GAP)
+        for name, size in self._shared_sizes.items():
+            at = self.shared[name]
+            shadow[at : at + size] = bytes([THERE]) * size
+        shadow[self.dynamic_start : self.dynamic_start + dynamic_bytes] = bytes([THERE]) * dynamic_bytes
+        return bytes(shadow)
+
+    def image(self) -> tuple[bytes, bytes]:
+        """Return the first contents of global memory, and its shadow."""
+        data, shadow = bytearray(self.global_size), bytearray(self.global_size)
+        for name, at in self.globals.items():
+            variable = self._module.variables[name]
+            place = at
+            for item in variable.contents:
+                if isinstance(item, Symbol):
+                    data[place : place + 8] = self._address(item, variable).to_bytes(8, "little")
+                    place += 8
+                else:
+                    data[place] = item
+                    place += 1
+            bits = THERE | WRITTEN | (FIXED if variable.space == "const" else 0)
+            shadow[at : at + variable.size] = bytes([bits]) * variable.size
+        return bytes(data), bytes(shadow)
+
+    def _address(self, symbol: Symbol, variable: Variable) -> int:
+        if symbol.name not in self.globals:
+            raise NotExecutedError(
+                f"not executed: address of {symbol.name!r} in the contents of {variable.name!r}"
+            )
+        return GLOBAL_BASE + self.globals[symbol.name] + symbol.offset
+
+
+def shared_name(function: Function, name: str) -> str:
+    """Return the module-wide name of a function's shared variable."""
+    return f"{function.name}/{name}"
+
+
+def frame_of(function: Function) -> Frame:
+    """Place the local variables of a function."""
+    frame = Frame()
+    for name, variable in function.variables.items():
+        if variable.space == "local":
+            at = aligned(frame.size, max(variable.align, 16))
+            frame.offsets[name] = at
+            frame.size = at + variable.size + _LOCAL_GAP
+    frame.size = aligned(frame.size, 16)
+    return frame
+
+
+def parameter_offsets(function: Function) -> tuple[dict[str, int], int]:
+    """Return where each parameter of a kernel lies, and the bytes of all."""
+    offsets, at = {}, 0
+    for parameter in function.parameters:
+        at = aligned(at, parameter.align)
+        offsets[parameter.name] = at
+        at += parameter.size
+    return offsets, at

@@ -1,0 +1,312 @@
+"""Bits, comparisons, selection and moves."""
+
+from ._arithmetic import Handler, flag, unsigned_of
+from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Symbol, Vector
+from ._layout import LOCAL_BASE, PARAM_BASE, SHARED_BASE
+from ._writer import C_TYPES, Modifiers, Writer, both, refused
+
+_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_BITS = {"b16", "b32", "b64"}
+
+
+def logic(w: Writer, i: Instruction) -> None:
+    """and, or, xor, not, cnot."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    mods.done()
+    dest, *sources = i.operands
+    sign = {"and": "&", "or": "|", "xor": "^", "not": "~", "cnot": ""}[i.opcode]
+    if kind == "pred":
+        values = [w.predicate(s) for s in sources]
+        return w.write(
+            dest, f"~({values[0]})" if i.opcode == "not" else f" {sign} ".join(f"({v})" for v in values), kind
+        )
+    if kind not in _BITS:
+        raise refused(i)
+    values = [w.read(s, kind) for s in sources]
+    if i.opcode == "cnot":
+        c = C_TYPES[kind]
+        return w.write(dest, f"map<{c}, {c}>({values[0]}, [](auto x) {{ return {c}(x == 0); }})", kind)
+    w.write(dest, f"~{values[0]}" if i.opcode == "not" else f"{values[0]} {sign} {values[1]}", kind)
+    return None
+
+
+def shift(w: Writer, i: Instruction) -> None:
+    """shl, shr."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    mods.done()
+    if kind not in C_TYPES or kind[0] == "f" or WIDTHS[kind] < 2:
+        raise refused(i)
+    dest, a, n = i.operands
+    w.write(dest, f"{i.opcode}<{C_TYPES[kind]}>({w.read(a, kind)}, {w.read(n, 'b32')})", kind)
+
+
+def funnel(w: Writer, i: Instruction) -> None:
+    """shf."""
+    mods = Modifiers(i)
+    kind, side, mode = mods.type(), mods.take("l", "r"), mods.take("clamp", "wrap")
+    mods.done()
+    if kind != "b32" or not side or not mode:
+        raise refused(i)
+    dest, a, b, n = i.operands
+    amount = "z & 31" if mode == "wrap" else "z"
+    name = "funnel_left" if side == "l" else "funnel_right"
+    values = ", ".join(w.read(s, "b32") for s in (a, b, n))
+    call = f"[](auto x, auto y, auto z) {{ return {name}(x, y, {amount}); }}"
+    w.write(
+        dest,
+        f"map<uint32_t, uint32_t, uint32_t, uint32_t>({values}, {call})",
+        "b32",
+    )
+
+
+def one_word(w: Writer, i: Instruction) -> None:
+    """popc, clz, brev, bfind: one operand, a count or a word."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    shiftamt = flag(mods.take("shiftamt"))
+    mods.done()
+    dest, a = i.operands
+    c = C_TYPES[kind]
+    calls = {
+        "popc": ("uint32_t", "count_bits(x)"), "clz": ("uint32_t", f"leading_zeros<{c}>(x)"),
+        "brev": (c, f"bit_reverse<{c}>(x)"), "bfind": ("uint32_t", f"find_top<{c}>(x, {shiftamt})"),
+    }  # fmt: skip
+    result, call = calls[i.opcode]
+    value = f"map<{result}, {c}>({w.read(a, kind)}, []({c} x) {{ return {result}({call}); }})"
+    w.write(dest, value, kind if i.opcode == "brev" else "b32")
+
+
+def fields(w: Writer, i: Instruction) -> None:
+    """bfe, bfi."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    mods.done()
+    c = C_TYPES[kind]
+    if i.opcode == "bfe":
+        dest, a, at, size = i.operands
+        values = f"{w.read(a, kind)}, {w.read(at, 'b32')}, {w.read(size, 'b32')}"
+        return w.write(dest, f"map<{c}, {c}, uint32_t, uint32_t>({values}, bit_extract<{c}>)", kind)
+    dest, a, b, at, size = i.operands
+    packed = f"({w.read(at, 'b32')} & splat<uint32_t>(255)) | (({w.read(size, 'b32')} & splat<uint32_t>(255)) << 8)"
+    values = f"{w.read(a, kind)}, {w.read(b, kind)}, {packed}"
+    call = f"[](auto x, auto y, uint32_t z) {{ return bit_insert<{c}>(x, y, z & 255, z >> 8); }}"
+    return w.write(dest, f"map<{c}, {c}, {c}, uint32_t>({values}, {call})", kind)
+
+
+def logic3(w: Writer, i: Instruction) -> None:
+    """lop3."""
+    *values, table = i.operands
+    if i.modifiers != ("b32",) or not isinstance(table, Immediate) or len(values) != 4:
+        raise refused(i)
+    dest, *sources = values
+    w.write(dest, f"logic3<b32>({', '.join(w.read(s, 'b32') for s in sources)}, {table.value})", "b32")
+
+
+def permute(w: Writer, i: Instruction) -> None:
+    """prmt."""
+    if i.modifiers != ("b32",):
+        raise refused(i)
+    dest, *sources = i.operands
+    values = ", ".join(w.read(s, "b32") for s in sources)
+    w.write(dest, f"map<uint32_t, uint32_t, uint32_t, uint32_t>({values}, permute_bytes)", "b32")
+
+
+def dot(w: Writer, i: Instruction) -> None:
+    """dp4a."""
+    kinds = i.modifiers
+    if len(kinds) != 2 or not {*kinds} <= {"u32", "s32"}:
+        raise refused(i)
+    a, b = ("uint8_t" if k == "u32" else "int8_t" for k in kinds)
+    dest, *sources = i.operands
+    values = ", ".join(w.read(s, "b32") for s in sources)
+    w.write(dest, f"map<uint32_t, uint32_t, uint32_t, uint32_t>({values}, dot4<{a}, {b}>)", "b32")
+
+
+def compared(
+    w: Writer, i: Instruction, how: str, kind: str, operands: tuple[Operand, Operand], ftz: object
+) -> str:
+    """Return a comparison as a mask."""
+    a, b = (w.read(o, kind) for o in operands)
+    c = C_TYPES[kind]
+    if kind in {"f16", "bf16"}:
+        h = "half" if kind == "f16" else "bfloat"
+        a, b = (
+            f"map<float, uint16_t>({x}, [](uint16_t x) {{ return to_float({'flush' if ftz else ''}({h}{{x}})); }})"
+            for x in (a, b)
+        )
+        c = "float"
+    elif ftz:
+        a, b = f"flushed<{c}>({a})", f"flushed<{c}>({b})"
+    real = kind in {"f32", "f64", "f16", "bf16"}
+    either = f"(is_nan<{c}>({a}) | is_nan<{c}>({b}))"
+    if how in _COMPARISONS:
+        text = f"{how}<{c}>({a}, {b})"
+        return f"({text} & ~{either})" if real and how == "ne" else text
+    if how in _UNSIGNED and kind[0] == "u":
+        return f"{_UNSIGNED[how]}<{c}>({a}, {b})"
+    if real and how == "num":
+        return f"~{either}"
+    if real and how == "nan":
+        return either
+    if real and how[-1] == "u" and how[:-1] in _COMPARISONS:
+        return f"({how[:-1]}<{c}>({a}, {b}) | {either})"
+    raise refused(i)
+
+
+def set_predicate(w: Writer, i: Instruction) -> None:
+    """setp."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    if kind in {"f16x2", "bf16x2"} or not i.modifiers:
+        raise refused(i)
+    how = mods.take(i.modifiers[0])
+    ftz, joined = mods.take("ftz"), mods.take("and", "or", "xor")
+    mods.done()
+    dest, a, b, *rest = i.operands
+    w.emit(f"const Mask is = {compared(w, i, how, kind, (a, b), ftz)};")
+    dest, second = both(dest)
+    if bool(rest) != bool(joined):
+        raise refused(i)
+    if joined:
+        sign = {"and": "&", "or": "|", "xor": "^"}[joined]
+        w.emit(f"const Mask with = {w.predicate(rest[0])};")
+        w.write(dest, f"(is {sign} with)", "pred")
+        w.write(second, f"(~is {sign} with)", "pred")
+    else:
+        w.write(dest, "is", "pred")
+        w.write(second, "~is", "pred")
+
+
+def set_word(w: Writer, i: Instruction) -> None:
+    """set: a comparison as all ones or 1.0."""
+    mods = Modifiers(i)
+    kind, how = mods.type(), mods.take(i.modifiers[0])
+    into, ftz = mods.take("u32", "s32", "f32"), mods.take("ftz")
+    mods.done()
+    if kind in {"f16x2", "bf16x2"} or not into or len(i.operands) != 3:
+        raise refused(i)
+    dest, a, b = i.operands
+    one = "0x3f800000u" if into == "f32" else "0xffffffffu"
+    w.write(
+        dest,
+        f"pick({compared(w, i, how, kind, (a, b), ftz)}, splat<uint32_t>({one}), zero<uint32_t>())",
+        "b32",
+    )
+
+
+def select(w: Writer, i: Instruction) -> None:
+    """selp, slct."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    dest, a, b, which = i.operands
+    if i.opcode == "slct":
+        into = mods.take(*C_TYPES)
+        mods.take("ftz")
+        mods.done()
+        if kind not in {"s32", "f32"} or not into:
+            raise refused(i)
+        c = C_TYPES[kind]
+        mask, kind = f"ge<{c}>({w.read(which, kind)}, zero<{c}>())", into
+    else:
+        mods.done()
+        mask = w.predicate(which)
+    if kind not in C_TYPES:
+        raise refused(i)
+    u = unsigned_of(kind) if kind not in {"f16x2", "bf16x2"} else "b32"
+    w.write(dest, f"pick({mask}, {w.read(a, u)}, {w.read(b, u)})", u)
+
+
+def move(w: Writer, i: Instruction) -> None:
+    """mov: values, addresses, packing and unpacking."""
+    mods = Modifiers(i)
+    kind = mods.type()
+    mods.done()
+    dest, source = i.operands
+    if kind == "pred":
+        return w.write(dest, w.predicate(source), kind)
+    if isinstance(source, Vector):
+        return w.write(dest, _packed(w, i, source, kind), unsigned_of(kind))
+    if isinstance(dest, Vector):
+        return _unpack(w, i, dest, source, kind)
+    if isinstance(source, Address):
+        raise refused(i)
+    if isinstance(source, Symbol) and WIDTHS[kind] < 4:
+        raise refused(i)
+    u = unsigned_of(kind)
+    keeps = (isinstance(source, Immediate) and source.float_bytes) or (
+        kind in {"f32", "f64"} and isinstance(source, Immediate)
+    )
+    return w.write(dest, w.read(source, kind) if keeps else w.read(source, u), kind if keeps else u)
+
+
+def _packed(w: Writer, i: Instruction, source: Vector, kind: str) -> str:
+    width = WIDTHS[kind]
+    each = width // len(source.items)
+    if each * len(source.items) != width or each == 0:
+        raise refused(i)
+    u, part = C_TYPES[unsigned_of(kind)], f"b{8 * each}"
+    pieces = [
+        f"(convert<{u}, {C_TYPES[part]}>({w.read(s, part)}) << {8 * each * n})"
+        for n, s in enumerate(source.items)
+    ]
+    return " | ".join(pieces)
+
+
+def _unpack(w: Writer, i: Instruction, dest: Vector, source: Operand, kind: str) -> None:
+    each = WIDTHS[kind] // len(dest.items)
+    if each * len(dest.items) != WIDTHS[kind] or each == 0:
+        raise refused(i)
+    u, part = unsigned_of(kind), f"b{8 * each}"
+    w.emit(f"const V<{C_TYPES[u]}> whole = {w.read(source, u)};")
+    for n, item in enumerate(dest.items):
+        w.write(item, f"convert<{C_TYPES[part]}, {C_TYPES[u]}>(whole >> {8 * each * n})", part)
+
+
+def to_address(w: Writer, i: Instruction) -> None:
+    """cvta: between generic addresses and those of a space."""
+    mods = Modifiers(i)
+    kind, to = mods.type(), mods.take("to")
+    space = mods.take("global", "const", "shared", "local", "param", "shared::cta")
+    mods.take("entry")
+    mods.done()
+    if kind != "u64" or not space:
+        raise refused(i)
+    dest, source = i.operands
+    base = {"shared": SHARED_BASE, "shared::cta": SHARED_BASE, "local": LOCAL_BASE, "param": PARAM_BASE}.get(
+        space, 0
+    )
+    sign = "-" if to else "+"
+    w.write(dest, f"{w.read(source, 'u64')} {sign} splat<uint64_t>({base}ull)", "u64")
+
+
+def in_space(w: Writer, i: Instruction) -> None:
+    """isspacep."""
+    dest, source = i.operands
+    bases = {"shared": SHARED_BASE, "shared::cta": SHARED_BASE, "local": LOCAL_BASE, "param": PARAM_BASE}
+    space = i.modifiers[0] if len(i.modifiers) == 1 else ""
+    value = w.read(source, "u64")
+    if space in bases:
+        return w.write(
+            dest,
+            f"lt<uint64_t>({value} - splat<uint64_t>({bases[space]}ull), splat<uint64_t>(WINDOW))",
+            "pred",
+        )
+    if space != "global":
+        raise refused(i)
+    return w.write(dest, f"lt<uint64_t>({value}, splat<uint64_t>({PARAM_BASE}ull))", "pred")
+
+
+def is_negated(operand: Operand) -> bool:
+    """Tell whether an operand is `!p`."""
+    return isinstance(operand, Register) and operand.negated
+
+
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(("and", "or", "xor", "not", "cnot"), logic), "shl": shift, "shr": shift, "shf": funnel,
+    **dict.fromkeys(("popc", "clz", "brev", "bfind"), one_word), "bfe": fields, "bfi": fields, "lop3": logic3,
+    "prmt": permute, "dp4a": dot, "setp": set_predicate, "set": set_word, "selp": select, "slct": select,
+    "mov": move, "cvta": to_address, "isspacep": in_space,
+}  # fmt: skip

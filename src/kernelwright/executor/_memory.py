@@ -1,0 +1,206 @@
+"""The launch's global memory: arguments copied into an arena with red zones between them, and back."""
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ._ir import Function, Variable
+from ._layout import FIXED, GLOBAL_BASE, RED_ZONE, THERE, WRITTEN, Layout, aligned
+
+_ALIGN = 512
+
+
+@dataclass(frozen=True)
+class Uninitialised:
+    """An output whose contents the kernel must not read before it has written them.
+
+    Example:
+        >>> import numpy
+        >>> Uninitialised(numpy.empty(4)).array.size
+        4
+    """
+
+    array: Any
+    """A numpy array or a torch tensor on the CPU."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """An allocation: some bytes of the caller's, and where they lie in the arena."""
+
+    name: str
+    host: int
+    size: int
+    offset: int
+    writable: bool
+    initialised: bool
+
+
+@dataclass(frozen=True)
+class _Span:
+    host: int
+    size: int
+    position: int
+    writable: bool
+    initialised: bool
+
+
+def _span(value: Any, position: int) -> _Span | None:
+    initialised = not isinstance(value, Uninitialised)
+    if isinstance(value, Uninitialised):
+        value = value.array
+    if isinstance(value, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(value)
+        return _Span(low, high - low if value.size else 0, position, value.flags.writeable, initialised)
+    if hasattr(value, "data_ptr"):
+        if value.device.type != "cpu":
+            raise InputError(f"argument {position} lies on {value.device}; the executor takes CPU tensors")
+        reach = (
+            sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1
+            if value.numel()
+            else 0
+        )
+        return _Span(value.data_ptr(), reach * value.element_size(), position, True, initialised)
+    return None
+
+
+def _start(value: Any) -> int:
+    if isinstance(value, Uninitialised):
+        value = value.array
+    if isinstance(value, np.ndarray):
+        return int(value.__array_interface__["data"][0])
+    return int(value.data_ptr())
+
+
+class Memory:
+    """The arena of one launch.
+
+    Covers: arguments that overlap (they are one allocation), views, read-only arrays.
+    Does not cover: pointers within structures (give their arrays as arguments of their own).
+    """
+
+    def __init__(
+        self, layout: Layout, function: Function, arguments: Sequence[Any], names: Sequence[str]
+    ) -> None:
+        spans = [s for n, a in enumerate(arguments) if (s := _span(a, n)) is not None]
+        self.regions: list[Region] = []
+        image, shadow = layout.image()
+        at = aligned(len(image) + RED_ZONE, _ALIGN)
+        for group in _overlapping(spans):
+            low, high = min(s.host for s in group), max(s.host + s.size for s in group)
+            offset = at + low % 16 % max(_ALIGN, 1)
+            name = " and ".join(dict.fromkeys(names[s.position] for s in group))
+            region = Region(
+                name,
+                low,
+                high - low,
+                offset,
+                all(s.writable for s in group),
+                all(s.initialised for s in group),
+            )
+            self.regions.append(region)
+            at = aligned(offset + region.size + RED_ZONE, _ALIGN)
+        self.size = at
+        self.data = np.zeros(at, np.uint8)
+        self.shadow = np.zeros(at, np.uint8)
+        self.data[: len(image)] = np.frombuffer(image, np.uint8)
+        self.shadow[: len(shadow)] = np.frombuffer(shadow, np.uint8)
+        for region in self.regions:
+            self._copy_in(region)
+        self.parameters = self._pack(function, arguments, names)
+
+    def _copy_in(self, region: Region) -> None:
+        place = slice(region.offset, region.offset + region.size)
+        if region.initialised:
+            ctypes.memmove(self.data.ctypes.data + region.offset, region.host, region.size)
+        else:
+            self.data[place] = 0xFF
+        self.shadow[place] = (
+            THERE | (WRITTEN if region.initialised else 0) | (0 if region.writable else FIXED)
+        )
+
+    def copy_out(self) -> None:
+        """Put the bytes that the kernel wrote back to the caller's arrays."""
+        for region in self.regions:
+            if region.writable and region.size:
+                ctypes.memmove(region.host, self.data.ctypes.data + region.offset, region.size)
+
+    def address(self, value: Any) -> int:
+        """Return the address at which a kernel sees an array."""
+        host = _start(value)
+        for region in self.regions:
+            if region.host <= host < region.host + max(region.size, 1):
+                return GLOBAL_BASE + region.offset + host - region.host
+        raise InputError("this array is no argument of the launch")
+
+    def describe(self, address: int, size: int) -> str:
+        """Say where an address lies, seen from the nearest argument."""
+        offset = address - GLOBAL_BASE
+        if not 0 <= offset < self.size or not self.regions:
+            return "in no allocation"
+        nearest = min(self.regions, key=lambda r: max(r.offset - offset, offset - r.offset - r.size + 1, 0))
+        inside = offset - nearest.offset
+        if inside + size > nearest.size and inside >= 0:
+            over = inside + size - nearest.size
+            return f"{over} bytes past the end of {nearest.name} ({nearest.size} bytes)"
+        if inside < 0:
+            return f"{-inside} bytes before {nearest.name}"
+        return f"byte {inside} of {nearest.name} ({nearest.size} bytes)"
+
+    def _pack(self, function: Function, arguments: Sequence[Any], names: Sequence[str]) -> bytes:
+        if len(arguments) != len(function.parameters):
+            raise InputError(
+                f"{function.name!r} takes {len(function.parameters)} arguments "
+                f"({', '.join(f'.{p.type}' for p in function.parameters)}); {len(arguments)} were given"
+            )
+        packed = bytearray()
+        for value, parameter, name in zip(arguments, function.parameters, names, strict=True):
+            packed += bytes(aligned(len(packed), parameter.align) - len(packed))
+            if isinstance(value, Uninitialised | np.ndarray) or hasattr(value, "data_ptr"):
+                if parameter.size != 8:
+                    raise InputError(f"{name} is an array; the kernel takes {parameter.size} bytes there")
+                packed += struct.pack("<Q", self.address(value))
+            else:
+                packed += _scalar(value, parameter, name)
+        return bytes(packed)
+
+
+def _overlapping(spans: list[_Span]) -> list[list[_Span]]:
+    """Group spans that share bytes."""
+    groups: list[list[_Span]] = []
+    end = -1
+    for span in sorted(spans, key=lambda s: (s.host, -s.size)):
+        same = bool(groups) and (span.host, span.size) == (groups[-1][0].host, groups[-1][0].size)
+        if same or (groups and span.host < end):
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        end = max(end, span.host + span.size)
+    return groups
+
+
+def _scalar(value: Any, parameter: Variable, name: str) -> bytes:
+    size = parameter.size
+    try:
+        if value is None:
+            return bytes(size)
+        if isinstance(value, bytes | bytearray | np.generic):
+            raw = value.tobytes() if isinstance(value, np.generic) else bytes(value)
+            if len(raw) == size:
+                return raw
+            if isinstance(value, bytes | bytearray):
+                raise InputError(f"{name} has {len(raw)} bytes; the kernel takes {size}")
+            value = value.item()
+        wants_real = parameter.type in {"f32", "f64"}
+        if isinstance(value, float) or (wants_real and isinstance(value, int)):
+            if size in {4, 8}:
+                return struct.pack("<f" if size == 4 else "<d", value)
+            raise InputError(f"{name} is a float; the kernel takes {size} bytes: give a numpy scalar")
+        return (int(value) & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r}; expected an array, a number or bytes") from None

@@ -1,0 +1,165 @@
+"""The compiled engine: built once by the C++ compiler, cached by content, called through ctypes.
+
+The fields of `Launch`, `Finding` and `SiteCount` are those of `native/engine.h`.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from ..config import Settings
+from ..errors import MissingToolError
+from ..languages._process import run_tool
+
+NATIVE: Final = Path(__file__).parent / "native"
+_FLAGS: Final = (
+    "-std=c++17", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+    "-pthread", "-Wno-psabi", "-w",
+)  # fmt: skip
+_ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp")
+_BUILD_S: Final = 300.0
+
+
+class Finding(ctypes.Structure):
+    """What the sanitiser found."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32), ("site", ctypes.c_uint32), ("other_site", ctypes.c_uint32),
+        ("count", ctypes.c_uint32), ("address", ctypes.c_uint64), ("size", ctypes.c_uint32),
+        ("space", ctypes.c_uint32), ("block", ctypes.c_uint32 * 3), ("thread", ctypes.c_uint32),
+        ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32),
+    ]  # fmt: skip
+
+
+class SiteCount(ctypes.Structure):
+    """What one memory instruction asked for."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("requests", "lanes", "bytes", "units")]
+
+
+class Launch(ctypes.Structure):
+    """One launch of a kernel: what it is given and what it gives back."""
+
+    _fields_ = [
+        ("entry", ctypes.c_void_p),
+        ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32), ("shared_dynamic", ctypes.c_uint32),
+        ("param_bytes", ctypes.c_uint32), ("local_bytes", ctypes.c_uint32),
+        ("shared_shadow", ctypes.c_void_p), ("params", ctypes.c_void_p), ("arena", ctypes.c_void_p),
+        ("shadow", ctypes.c_void_p), ("cells", ctypes.c_void_p),
+        ("arena_bytes", ctypes.c_uint64), ("stack_bytes", ctypes.c_uint64),
+        ("global_shift", ctypes.c_uint32), ("shared_shift", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32), ("threads", ctypes.c_uint32),
+        ("seed", ctypes.c_uint64), ("budget", ctypes.c_uint64), ("deadline_s", ctypes.c_double),
+        ("counts", ctypes.c_void_p), ("sites", ctypes.c_void_p),
+        ("basic_blocks", ctypes.c_uint32), ("site_count", ctypes.c_uint32),
+        ("findings", ctypes.c_void_p), ("most_findings", ctypes.c_uint32), ("found", ctypes.c_uint32),
+        ("steps", ctypes.c_uint64), ("all_findings", ctypes.c_uint64),
+        ("status", ctypes.c_uint32), ("status_site", ctypes.c_uint32),
+        ("races_lost", ctypes.c_uint32), ("blocks_done", ctypes.c_uint32),
+        ("state", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+@functools.lru_cache
+def engine() -> ctypes.CDLL:
+    """Return the engine, built if this machine has not built it yet."""
+    sources = {
+        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
+    }
+    key = _key(b"engine", *(name.encode() + text for name, text in sources.items()))
+    library = _cached(key, _build_engine)
+    loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
+    loaded.kw_launch.restype = None
+    return loaded
+
+
+def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
+    """Return the library of a translated kernel and the address of its entry."""
+    engine()
+    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
+    library = _cached(_key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
+    loaded = ctypes.CDLL(str(library))
+    return loaded, ctypes.cast(getattr(loaded, symbol), ctypes.c_void_p).value or 0
+
+
+def _build_engine(folder: Path, into: Path) -> None:
+    def built(name: str) -> str:
+        made = folder / (name + ".o")
+        extra = {"numbers.cpp": ["-frounding-math"], "tensor.cpp": ["-ffp-contract=fast"]}.get(name, [])
+        _compile(["-O3", *extra, "-c", str(NATIVE / name), "-o", str(made)], folder)
+        return str(made)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(built, (*_ENGINE, "numbers.cpp")))
+    _compile([*objects, "-o", str(into)], folder)
+
+
+def _build_kernel(source: str, folder: Path, into: Path) -> None:
+    (folder / "kernel.cpp").write_text(source)
+    _compile(["-O2", f"-I{NATIVE}", str(folder / "kernel.cpp"), "-o", str(into)], folder)
+
+
+def _compile(words: list[str], folder: Path) -> None:
+    command = [compiler(), *_FLAGS, *words]
+    done = run_tool(command, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[NATIVE])
+    if done.timed_out:
+        raise MissingToolError(f"the C++ compiler did not end within {_BUILD_S:g} s")
+    if done.returncode != 0:
+        raise MissingToolError(f"the C++ compiler failed on the executor's code:\n{done.output[:4000]}")
+
+
+@functools.lru_cache
+def compiler() -> str:
+    """Return the C++ compiler.
+
+    Raises:
+        MissingToolError: where there is none.
+    """
+    for name in ("g++", "clang++"):
+        if path := shutil.which(name):
+            return path
+    raise MissingToolError("no C++ compiler (g++ or clang++); install one: `apt-get install g++`")
+
+
+@functools.lru_cache
+def _host() -> bytes:
+    """Name the compiler and the processor that `-march=native` stands for."""
+    version = subprocess.run([compiler(), "--version"], capture_output=True, check=False, timeout=60).stdout
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return (
+        version
+        + "".join(sorted({x for x in lines if x.startswith(("model name", "flags", "Features"))})).encode()
+    )
+
+
+def _key(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in (_host(), " ".join(_FLAGS).encode(), *parts):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()[:32]
+
+
+def _cached(key: str, build: Callable[[Path, Path], None]) -> Path:
+    """Return a library by its key; built in a folder of its own and renamed when it is whole."""
+    path = Settings.from_environment().cache / "executor" / f"{key}.so"
+    if path.is_file():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
+        made = Path(name) / "made.so"
+        build(Path(name), made)
+        made.replace(path)
+    return path

@@ -1,0 +1,78 @@
+"""CUDA C++ → PTX by nvcc → Module. No GPU is needed, nor the CUDA driver.
+
+    module = load_cuda(source, target="sm_80")
+    run = module["scale"](grid=8, block=256, arguments=[x, Uninitialised(y), 2.0, n])
+
+Covers: `__global__` functions of one source, with the headers of the toolkit.
+Does not cover: host code (`<<<>>>`, streams, the driver): launch the kernels from Python.
+"""
+
+import functools
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..config import Settings
+from ..errors import InputError, MissingToolError
+from ..languages._process import run_tool
+from .module import Module
+
+_COMPILE_S = 180.0
+
+
+def compile_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = ()) -> str:
+    """Return the PTX that nvcc makes of a source; kept in the build cache.
+
+    Args:
+        source: Text of a `.cu` file.
+        target: `sm_80`, `sm_90` ...
+        flags: More words for nvcc, for example `-DTILE=16`.
+
+    Raises:
+        InputError: where nvcc refuses the source; the message holds its words.
+        MissingToolError: where there is no nvcc.
+    """
+    nvcc = _nvcc()
+    words = [nvcc, "-ptx", f"-arch={target}", "-lineinfo", "-std=c++17", *flags]
+    key = hashlib.sha256("\0".join([_version(nvcc), *words[1:], source]).encode()).hexdigest()[:32]
+    path = Settings.from_environment().cache / "executor" / f"{key}.ptx"
+    if path.is_file():
+        return path.read_text()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".nvcc-") as name:
+        folder = Path(name)
+        (folder / "kernel.cu").write_text(source)
+        done = run_tool(
+            [*words, "kernel.cu", "-o", "kernel.ptx"], deadline_s=_COMPILE_S, folder=folder, closed=True
+        )
+        if done.timed_out:
+            raise InputError(f"nvcc did not end within {_COMPILE_S:g} s")
+        if done.returncode != 0:
+            raise InputError(f"nvcc refused the source:\n{done.output[:4000]}")
+        text = (folder / "kernel.ptx").read_text().replace(str(folder.resolve()) + "/", "")
+        (folder / "kept").write_text(text)
+        (folder / "kept").replace(path)
+    return text
+
+
+def load_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = ()) -> Module:
+    """Compile a source and return its kernels; see `compile_cuda`."""
+    return Module.load(compile_cuda(source, target=target, flags=flags))
+
+
+def _nvcc() -> str:
+    settings = Settings.from_environment()
+    home = settings.cuda_home
+    names = [settings.nvcc] if settings.nvcc else ["nvcc", *([str(home / "bin" / "nvcc")] if home else [])]
+    if found := next((path for name in names if (path := shutil.which(name))), None):
+        return found
+    raise MissingToolError(
+        "no nvcc; install the CUDA toolkit, put nvcc on the path, or set KERNELWRIGHT_NVCC"
+    )
+
+
+@functools.lru_cache
+def _version(nvcc: str) -> str:
+    return run_tool([nvcc, "--version"], deadline_s=60).output

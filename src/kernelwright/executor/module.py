@@ -1,0 +1,227 @@
+"""PTX → kernels that are called with a grid, a block and arguments.
+
+    module = Module.load(ptx_text)
+    run = module["add"](grid=4, block=256, arguments=[x, y, Uninitialised(out), n])
+    assert run.ok, run.findings
+
+Covers: PTX as docs/executor.md lists; arguments are numpy arrays, torch tensors on the CPU, numbers, bytes.
+Does not cover: launches from within kernels, textures, more than one device.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+
+from ..errors import InputError, NotFoundError, known_names
+from . import _native
+from ._layout import Layout
+from ._memory import Memory
+from ._parser import parse
+from ._translate import Translation, translate
+from .results import Execution, counters_of, finding_of, status_of
+
+_CHECK, _RACES, _COUNT, _SYNCS = 1, 2, 4, 8
+_MOST_SHARED: Final = 227 << 10
+"""Bytes of shared memory that a block may have on the greatest device (sm_90)."""
+_MOST_THREADS: Final = 1024
+_MOST_FINDINGS: Final = 64
+_LOCAL_BYTES: Final = 1 << 14
+_RACE_BLOCKS: Final = (1 << 20) - 2
+_CELL_BYTES: Final = 24
+Shape = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a kernel is executed."""
+
+    check: bool = True
+    """Whether every access is checked: bounds, alignment, initialised bytes, barriers, copies."""
+    races: bool = True
+    """Whether data races are looked for; needs `check`, and 24 bytes for each word of global memory."""
+    count: bool = True
+    """Whether sectors and bank conflicts are counted."""
+    seed: int = 0
+    """Another order of blocks, warps and lanes of atomics for every seed but 0."""
+    threads: int = 0
+    """Threads of the host; 0 for as many as there are processors."""
+    deadline_s: float = 60.0
+    most_steps: int = 1 << 40
+    """Warp-wide instructions after which the kernel is stopped."""
+
+
+class Kernel:
+    """One entry of a module."""
+
+    def __init__(self, layout: Layout, translation: Translation) -> None:
+        self._layout = layout
+        self._translation = translation
+        self._library, self._entry = _native.kernel(translation.source, translation.symbol)
+
+    @property
+    def name(self) -> str:
+        """Return the entry's name in the PTX."""
+        return self._translation.entry.name
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the PTX types of the parameters."""
+        return tuple(p.type for p in self._translation.entry.parameters)
+
+    @property
+    def static_shared_bytes(self) -> int:
+        """Return the bytes of shared memory that the kernel declares."""
+        return self._layout.static_bytes()
+
+    def __call__(self, grid: Shape, block: Shape, arguments: Sequence[Any], *, shared_bytes: int = 0,
+                 options: Options | None = None) -> Execution:  # fmt: skip
+        """Execute the kernel; arrays among the arguments hold its results afterwards.
+
+        Raises:
+            InputError: where grid, block, shared memory or arguments cannot be launched.
+        """
+        options = options or Options()
+        entry = self._translation.entry
+        dims, threads = _shape(grid, "grid"), _shape(block, "block")
+        self._refuse(dims, threads, shared_bytes)
+        names = [f"argument {n}" for n in range(len(arguments))]
+        memory = Memory(self._layout, entry, arguments, names)
+        notes: list[str] = []
+        launch, kept = self._prepare(memory, dims, threads, shared_bytes, options, notes)
+        started = time.monotonic()
+        _native.engine().kw_launch(ctypes.byref(launch))
+        time_s = time.monotonic() - started
+        memory.copy_out()
+        return self._result(launch, kept, memory, time_s, notes)
+
+    def _refuse(self, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int) -> None:
+        entry = self._translation.entry
+        total = block[0] * block[1] * block[2]
+        if total > _MOST_THREADS or block[2] > 64:
+            raise InputError(f"a block of {block} is more than {_MOST_THREADS} threads (64 in z)")
+        if grid[0] >= 1 << 31 or max(grid[1:]) > 65535 or grid[0] * grid[1] * grid[2] >= 1 << 31:
+            raise InputError(f"a grid of {grid} is more than 2^31 - 1 blocks (65535 in y and z)")
+        if shared_bytes < 0 or shared_bytes + self._layout.static_bytes() > _MOST_SHARED:
+            raise InputError(f"{shared_bytes} bytes of shared memory; a block has {_MOST_SHARED} at most")
+        if entry.required_threads and tuple(entry.required_threads) != block:
+            raise InputError(
+                f"{entry.name!r} must be launched with blocks of {entry.required_threads}, not {block}"
+            )
+        if entry.most_threads and total > entry.most_threads:
+            raise InputError(
+                f"{entry.name!r} takes blocks of at most {entry.most_threads} threads, not {total}"
+            )
+
+    def _prepare(self, memory: Memory, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int,
+                 options: Options, notes: list[str]) -> tuple[_native.Launch, dict[str, Any]]:  # fmt: skip
+        t = self._translation
+        shared = self._layout.shared_shadow(shared_bytes)
+        blocks = grid[0] * grid[1] * grid[2]
+        races = options.check and options.races and blocks <= _RACE_BLOCKS
+        if options.check and options.races and not races:
+            notes.append(f"races were not looked for: a grid of {blocks} blocks")
+        global_shift, shared_shift = (g.bit_length() - 1 for g in (t.global_grain, t.shared_grain))
+        kept: dict[str, Any] = {
+            "shared": np.frombuffer(shared, np.uint8).copy(),
+            "params": np.frombuffer(memory.parameters + bytes(8), np.uint8).copy(),
+            "cells": np.zeros(((memory.size >> global_shift) + 2) * 3 if races else 0, np.uint64),
+            "counts": np.zeros(2 * len(t.blocks), np.uint64),
+            "sites": (_native.SiteCount * len(t.sites))(),
+            "findings": (_native.Finding * _MOST_FINDINGS)(),
+        }  # fmt: skip
+        flags = (_CHECK if options.check else 0) | (_RACES if races else 0) | (_COUNT if options.count else 0)
+        flags |= _SYNCS if races and t.has_fences else 0
+        launch = _native.Launch(
+            entry=self._entry, grid=(ctypes.c_uint32 * 3)(*grid), block=(ctypes.c_uint32 * 3)(*block),
+            shared_bytes=len(shared), shared_dynamic=shared_bytes, param_bytes=len(memory.parameters),
+            local_bytes=_LOCAL_BYTES, shared_shadow=kept["shared"].ctypes.data, params=kept["params"].ctypes.data,
+            arena=memory.data.ctypes.data, shadow=memory.shadow.ctypes.data,
+            cells=kept["cells"].ctypes.data if races else None, arena_bytes=memory.size, stack_bytes=t.stack_bytes,
+            global_shift=global_shift, shared_shift=shared_shift, flags=flags,
+            threads=options.threads or os.cpu_count() or 1, seed=options.seed, budget=options.most_steps,
+            deadline_s=options.deadline_s, counts=kept["counts"].ctypes.data,
+            sites=ctypes.addressof(kept["sites"]), basic_blocks=len(t.blocks), site_count=len(t.sites),
+            findings=ctypes.addressof(kept["findings"]), most_findings=_MOST_FINDINGS,
+        )  # fmt: skip
+        return launch, kept
+
+    def _result(self, launch: _native.Launch, kept: dict[str, Any], memory: Memory, time_s: float,
+                notes: list[str]) -> Execution:  # fmt: skip
+        t = self._translation
+        findings = [finding_of(kept["findings"][n], t.sites, memory.describe) for n in range(launch.found)]
+        if launch.races_lost:
+            notes.append("a warp passed more barriers than the race detector counts: races may be missing")
+        if launch.status and launch.status_site < len(t.sites):
+            at = t.sites[launch.status_site]
+            notes.append(f"stopped at PTX line {at.line}" + (f", {at.source}" if at.source else ""))
+        return Execution(
+            status_of(launch.status),
+            tuple(sorted(findings, key=lambda f: (f.line, f.kind, f.other_line))),
+            counters_of(t.blocks, kept["counts"].tolist(), t.sites, kept["sites"]),
+            launch.steps,
+            time_s,
+            tuple(notes),
+        )
+
+
+class Module(Mapping[str, Kernel]):
+    """The kernels of a PTX file, translated when they are first asked for."""
+
+    def __init__(self, ptx: str) -> None:
+        self._parsed = parse(ptx)
+        self._layout = Layout(self._parsed)
+        self._kernels: dict[str, Kernel] = {}
+
+    @classmethod
+    def load(cls, ptx: str) -> Self:
+        """Read PTX.
+
+        Raises:
+            PtxError: where it is no PTX.
+        """
+        return cls(ptx)
+
+    @property
+    def target(self) -> str:
+        """Return the target of the PTX, for example `sm_80`."""
+        return self._parsed.target
+
+    def __getitem__(self, name: str) -> Kernel:
+        """Return a kernel by its name; a C++ name is found by its unmangled beginning where that is unique.
+
+        Raises:
+            NotFoundError: where there is no such kernel.
+            NotExecutedError: where it holds what the executor does not execute.
+        """
+        full = self._full_name(name)
+        if full not in self._kernels:
+            self._kernels[full] = Kernel(self._layout, translate(self._parsed, self._layout, full))
+        return self._kernels[full]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, f in self._parsed.functions.items() if f.is_entry and f.defined)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _full_name(self, name: str) -> str:
+        names = list(self)
+        if name in names:
+            return name
+        alike = [n for n in names if n.startswith(f"_Z{len(name)}{name}")]
+        if len(alike) == 1:
+            return alike[0]
+        raise NotFoundError(f"no kernel {name!r} in the PTX: {known_names(name, names)}")
+
+
+def _shape(value: Shape, what: str) -> tuple[int, int, int]:
+    dims = [value] if isinstance(value, int) else list(value)
+    if not 1 <= len(dims) <= 3 or any(not isinstance(d, int) or d < 1 for d in dims):
+        raise InputError(f"a {what} of {value!r}; expected one to three positive numbers")
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,143 @@
+// The engine's own state: a launch, its blocks, warps as fibres, findings. Shared with Python by ctypes
+// (_native.py): `Launch`, `Finding` and `SiteCount` must have the same fields there.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime.h"
+
+namespace kw {
+
+enum Kind {
+  OUT_OF_BOUNDS = 1, MISALIGNED, UNINITIALISED, RACE, CONFLICT, BARRIER_DIVERGENCE, DEADLOCK, COPY_NOT_WAITED,
+  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP
+};
+enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
+enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8 };
+enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8 };
+
+struct Finding {
+  uint32_t kind, site, other_site, count;
+  uint64_t address;
+  uint32_t size, space;
+  uint32_t block[3], thread, other_block, other_thread;
+};
+struct SiteCount { uint64_t requests, lanes, bytes, units; };
+
+// Who last touched some bytes: clock 19 bits, site 14, strong 1, thread 10, block + 1 20.
+struct Cell { uint64_t written, read[2]; };
+constexpr uint32_t MOST_CLOCK = (1 << 19) - 1;
+
+struct Launch {
+  void (*entry)(Warp*);
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes, shared_dynamic, param_bytes, local_bytes;
+  const uint8_t* shared_shadow;
+  const uint8_t* params;
+  uint8_t* arena;
+  uint8_t* shadow;
+  Cell* cells;
+  uint64_t arena_bytes, stack_bytes;
+  uint32_t global_shift, shared_shift;  // log2 of the bytes of a cell
+  uint32_t flags, threads;
+  uint64_t seed, budget;
+  double deadline_s;
+  uint64_t* counts;
+  SiteCount* sites;
+  uint32_t basic_blocks, site_count;
+  Finding* findings;
+  uint32_t most_findings, found;
+  uint64_t steps, all_findings;
+  uint32_t status, status_site, races_lost, blocks_done;
+  void* state;  // LaunchState
+};
+
+using WarpClock = uint32_t[32];
+struct Knowledge { uint32_t clock[32]; };
+struct SyncVariable { std::unordered_map<uint32_t, Knowledge> known; bool all = false; };
+
+struct LaunchState {
+  std::mutex finding_lock, sync_lock;
+  std::unordered_map<uint64_t, SyncVariable> variables;
+  std::atomic<uint64_t> next{0};
+  std::atomic<uint32_t> stopped{0};
+  std::atomic<uint64_t> steps{0};
+  uint64_t stride = 1, shift = 0;  // of the order of blocks
+  std::chrono::steady_clock::time_point end;
+};
+
+struct Clocks {
+  uint32_t known[32];    // what this warp knows of each warp of its block; its own is its clock
+  uint32_t fenced[32];   // the same at its last fence
+  uint32_t synced = 0;   // clock at which all lanes last met
+  bool has_fence = false;
+  std::vector<uint32_t> lanes;  // 32 x 32, made when lanes first meet in part
+};
+
+struct Copy { uint64_t to; uint32_t bytes, lane, site; int64_t group; uint8_t data[16]; };
+struct Copies {
+  std::vector<Copy> pending;
+  int64_t committed[LANES] = {};
+};
+
+enum State { READY, AT_BARRIER, ENDED };
+struct Fiber {
+  void* sp = nullptr;
+  char* stack = nullptr;
+  State state = READY;
+  bool spun = false;
+};
+
+struct Barrier {
+  uint32_t arrived = 0, expected = 0;  // threads
+  uint32_t site = 0;
+  std::vector<Warp*> waiting, came;
+  Mask or_ = 0, and_ = ~Mask(0);
+  uint32_t popc = 0;
+  uint32_t result_popc = 0;
+  bool result_or = false, result_and = true;
+  bool any = false, all = true;
+};
+
+struct Worker;
+struct Block {
+  Launch* launch;
+  Worker* worker;
+  uint32_t index, id[3], threads, warp_count, ended = 0;
+  uint64_t random;
+  std::vector<uint8_t> shared, shared_shadow, local, local_shadow;
+  std::vector<Cell> cells;
+  std::vector<Warp> warps;
+  std::vector<Fiber> fibers;
+  std::vector<Clocks> clocks;
+  std::vector<Copies> copies;
+  Barrier barriers[16];
+  std::unordered_map<uint32_t, Knowledge> foreign;
+  bool knows_all = false;
+  std::unordered_map<uint32_t, Knowledge> phases;  // what those knew who arrived at each mbarrier
+};
+
+struct Worker {
+  Launch* launch;
+  LaunchState* state;
+  void* sp = nullptr;  // of the scheduler, while a fibre runs
+  std::vector<uint64_t> counts;
+  std::vector<SiteCount> sites;
+  std::vector<char*> stacks;
+};
+
+inline LaunchState* state_of(Launch* l) { return static_cast<LaunchState*>(l->state); }
+inline bool has(const Warp* w, uint32_t flag) { return w->launch->flags & flag; }
+void switch_out(Warp* w);
+void wake_barriers(Block* b);
+void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other);
+inline uint64_t shuffled(uint64_t& x) {
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  return x;
+}
+}  // namespace kw

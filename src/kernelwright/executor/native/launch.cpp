@@ -1,0 +1,333 @@
+// A launch: blocks over threads of the host, the warps of a block as fibres, findings, deadlines.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#include "engine.h"
+
+namespace kw {
+namespace {
+constexpr uint32_t MOST_RESIDENT = 64;  // blocks at once on one thread of the host, where they wait for each other
+thread_local Warp* current = nullptr;
+}  // namespace
+
+#if defined(__x86_64__)
+// Saves what a callee must keep on the old stack, goes on on the new one.
+extern "C" void kw_switch(void** from, void* to);
+asm(R"(
+.text
+.globl kw_switch
+.hidden kw_switch
+.type kw_switch,@function
+kw_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+static void* prepare(char* stack, size_t size, void (*start)()) {
+  uintptr_t top = (reinterpret_cast<uintptr_t>(stack) + size) & ~uintptr_t(63);
+  void** sp = reinterpret_cast<void**>(top);
+  *--sp = nullptr;  // where `start` would return to: it never does
+  *--sp = reinterpret_cast<void*>(start);
+  for (int i = 0; i < 6; i++) *--sp = nullptr;
+  return sp;
+}
+#else
+extern "C" void kw_switch(void** from, void* to) {
+  ucontext_t mine;
+  *from = &mine;
+  swapcontext(&mine, static_cast<ucontext_t*>(to));
+}
+static void* prepare(char* stack, size_t size, void (*start)()) {
+  auto* c = reinterpret_cast<ucontext_t*>(stack + size - sizeof(ucontext_t) - 64);
+  getcontext(c);
+  c->uc_stack.ss_sp = stack;
+  c->uc_stack.ss_size = size - sizeof(ucontext_t) - 64;
+  c->uc_link = nullptr;
+  makecontext(c, start, 0);
+  return c;
+}
+#endif
+
+static void copies_left(Warp* w);
+
+void switch_out(Warp* w) { kw_switch(&w->fiber->sp, w->block->worker->sp); }
+
+static void run_fiber() {
+  Warp* w = current;
+  w->launch->entry(w);
+  copies_left(w);
+  w->alive = 0;
+  w->fiber->state = ENDED;
+  w->block->ended++;
+  wake_barriers(w->block);
+  switch_out(w);
+  __builtin_trap();
+}
+
+void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other) {
+  Launch* l = w->launch;
+  LaunchState* s = state_of(l);
+  uint32_t other_site = other ? uint32_t(other >> 19) & 16383 : ~0u;
+  std::lock_guard<std::mutex> hold(s->finding_lock);
+  l->all_findings++;
+  for (uint32_t i = 0; i < l->found; i++) {
+    Finding& f = l->findings[i];
+    if (f.kind == kind && f.site == site && f.other_site == other_site) { f.count++; return; }
+  }
+  if (l->found == l->most_findings) return;
+  Finding& f = l->findings[l->found++];
+  f = {kind, site, other_site, 1, address, size, space, {w->block->id[0], w->block->id[1], w->block->id[2]},
+       w->index * 32 + uint32_t(lane), other ? uint32_t(other >> 44) - 1 : 0, other ? uint32_t(other >> 34) & 1023 : 0};
+}
+
+void fail(Warp* w, uint32_t kind, uint32_t site, Mask m) { note(w, kind, site, first_lane(m), 0, 0, 0, 0); }
+
+static void copies_left(Warp* w) {
+  if (!has(w, CHECK)) return;
+  for (const Copy& c : w->copies->pending) note(w, COPY_LEFT, c.site, int(c.lane), c.to, c.bytes, SHARED, 0);
+}
+
+static void halt(Launch* l, uint32_t status, uint32_t site) {
+  uint32_t none = 0;
+  if (state_of(l)->stopped.compare_exchange_strong(none, status)) l->status = status, l->status_site = site;
+}
+
+void stop(Warp* w, uint32_t status, uint32_t site) {
+  halt(w->launch, status, site);
+  w->fiber->state = ENDED;
+  switch_out(w);
+  __builtin_trap();
+}
+
+void look(Warp* w, bool spinning) {
+  LaunchState* s = state_of(w->launch);
+  w->fuel = spinning ? 1 : 2048;
+  if (w->launch->seed) w->fuel = 1 + int64_t(shuffled(w->block->random) % 64);
+  uint64_t more = w->steps - w->told, all = s->steps.fetch_add(more) + more;
+  w->told = w->steps;
+  if (all > w->launch->budget) stop(w, BUDGET, ~0u);
+  if (std::chrono::steady_clock::now() > s->end) stop(w, DEADLINE, ~0u);
+  if (s->stopped) stop(w, OK, ~0u);
+  w->fiber->spun = spinning;
+  switch_out(w);
+}
+
+uint32_t enter_local(Warp* w, Mask m, uint32_t bytes, uint32_t site) {
+  uint32_t start = w->local_top;
+  if (reinterpret_cast<char*>(__builtin_frame_address(0)) < w->stack_end) stop(w, STACK, site);
+  if (start + bytes > w->local_size) stop(w, LOCAL_FULL, site);
+  w->local_top = start + bytes;
+  KW_EACH_LANE(i, m) memset(w->local_shadow + uint64_t(i) * w->local_size + start, 0, bytes);
+  return start;
+}
+
+void allow_local(Warp* w, Mask m, uint32_t start, uint32_t bytes) {
+  KW_EACH_LANE(i, m) {
+    memset(w->local_shadow + uint64_t(i) * w->local_size + start, THERE, bytes);
+    memset(w->local + uint64_t(i) * w->local_size + start, 0xff, bytes);
+  }
+}
+
+static char* take_stack(Worker* k) {
+  if (!k->stacks.empty()) {
+    char* s = k->stacks.back();
+    k->stacks.pop_back();
+    return s;
+  }
+  void* p = mmap(nullptr, k->launch->stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  mprotect(p, 4096, PROT_NONE);
+  return static_cast<char*>(p);
+}
+
+static void set_up_warp(Block* b, uint32_t index) {
+  Launch* l = b->launch;
+  Warp* w = &b->warps[index];
+  *w = Warp{};
+  w->launch = l, w->block = b, w->index = index;
+  uint32_t left = b->threads - index * LANES;
+  w->alive = left >= LANES ? ~Mask(0) : (Mask(1) << left) - 1;
+  w->fuel = 1;
+  w->counts = b->worker->counts.data();
+  uint64_t size = uint64_t(l->local_bytes) * LANES;
+  w->local_size = l->local_bytes;
+  w->local = b->local.data() + size * index;
+  w->local_shadow = b->local_shadow.data() + size * index;
+  for (uint32_t i = 0; i < LANES; i++) {
+    uint32_t t = index * LANES + i;
+    w->tid[0].set(i, t % l->block[0]);
+    w->tid[1].set(i, t / l->block[0] % l->block[1]);
+    w->tid[2].set(i, t / (l->block[0] * l->block[1]));
+  }
+  for (int d = 0; d < 3; d++) w->ntid[d] = l->block[d], w->nctaid[d] = l->grid[d], w->ctaid[d] = b->id[d];
+  w->shared_dynamic = l->shared_dynamic, w->shared_total = l->shared_bytes;
+  w->params = l->params;
+  w->clocks = &b->clocks[index];
+  *w->clocks = Clocks{};
+  memset(w->clocks->known, 0, sizeof w->clocks->known);
+  memset(w->clocks->fenced, 0, sizeof w->clocks->fenced);
+  w->clocks->known[index] = 1;
+  w->copies = &b->copies[index];
+  *w->copies = Copies{};
+  w->fiber = &b->fibers[index];
+  char* stack = w->fiber->stack ? w->fiber->stack : take_stack(b->worker);
+  *w->fiber = Fiber{};
+  w->fiber->stack = stack;
+  if (!stack) { halt(l, STACK, ~0u); w->fiber->state = ENDED; return; }
+  w->stack_end = stack + 65536;
+  w->fiber->sp = prepare(stack, l->stack_bytes, run_fiber);
+}
+
+static void set_up(Block* b, Worker* k, uint32_t index) {
+  Launch* l = k->launch;
+  b->launch = l, b->worker = k, b->index = index, b->ended = 0;
+  b->id[0] = index % l->grid[0], b->id[1] = index / l->grid[0] % l->grid[1], b->id[2] = index / l->grid[0] / l->grid[1];
+  b->threads = l->block[0] * l->block[1] * l->block[2];
+  b->warp_count = (b->threads + LANES - 1) / LANES;
+  b->random = (l->seed + 1) * 0x9e3779b97f4a7c15ull + index * 0xbf58476d1ce4e5b9ull + 1;
+  b->shared.assign(l->shared_bytes, 0xff);
+  b->shared_shadow.assign(l->shared_shadow, l->shared_shadow + l->shared_bytes);
+  if ((l->flags & RACES) && b->cells.empty()) b->cells.resize((l->shared_bytes >> l->shared_shift) + 1);
+  uint64_t local = uint64_t(l->local_bytes) * LANES * b->warp_count;
+  b->local.resize(local);
+  b->local_shadow.resize(local);
+  b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
+  for (Barrier& bar : b->barriers) bar = Barrier{};
+  b->foreign.clear();
+  b->phases.clear();
+  b->knows_all = false;
+  for (uint32_t i = 0; i < b->warp_count; i++) set_up_warp(b, i);
+}
+
+// Run each warp that can go on once; true where one did more than spin.
+static bool run_once(Block* b) {
+  bool went_on = false;
+  uint32_t n = b->warp_count, start = b->launch->seed ? uint32_t(shuffled(b->random) % n) : 0;
+  bool backwards = b->launch->seed && (shuffled(b->random) & 1);
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t i = (start + (backwards ? n - 1 - k : k)) % n;
+    Warp* w = &b->warps[i];
+    if (w->fiber->state != READY) continue;
+    w->fiber->spun = false;
+    current = w;
+    kw_switch(&b->worker->sp, w->fiber->sp);
+    went_on |= !w->fiber->spun;
+    if (state_of(b->launch)->stopped) return true;
+  }
+  return went_on;
+}
+
+static bool is_deadlocked(const Block* b) {
+  for (const Fiber& f : b->fibers) if (f.state == READY) return false;
+  return b->ended < b->warp_count;
+}
+
+static void report_deadlock(Block* b) {
+  for (Warp& w : b->warps)
+    if (w.fiber->state == AT_BARRIER)
+      for (Barrier& bar : b->barriers)
+        if (std::find(bar.waiting.begin(), bar.waiting.end(), &w) != bar.waiting.end()) fail(&w, DEADLOCK, bar.site, w.alive);
+}
+
+static void retire(Block* b, Worker* k) {
+  uint64_t steps = 0;
+  for (Warp& w : b->warps) steps += w.steps - w.told;
+  k->state->steps += steps;
+  if (k->state->steps > k->launch->budget) halt(k->launch, BUDGET, ~0u);
+  if (std::chrono::steady_clock::now() > k->state->end) halt(k->launch, DEADLINE, ~0u);
+  __atomic_fetch_add(&k->launch->blocks_done, 1, __ATOMIC_RELAXED);
+}
+
+static void work(Worker* k) {
+  Launch* l = k->launch;
+  LaunchState* s = k->state;
+  uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2];
+  std::vector<Block*> resident, spare;
+  std::vector<Block*> all;
+  auto admit = [&]() {
+    uint64_t next = s->stopped ? total : s->next++;
+    if (next >= total) return false;
+    Block* b;
+    if (spare.empty()) all.push_back(b = new Block());
+    else b = spare.back(), spare.pop_back();
+    set_up(b, k, uint32_t((next * s->stride + s->shift) % total));
+    resident.push_back(b);
+    return true;
+  };
+  while (!s->stopped) {
+    if (resident.empty() && !admit()) break;
+    bool went_on = false;
+    for (size_t i = 0; i < resident.size() && !s->stopped;) {
+      Block* b = resident[i];
+      went_on |= run_once(b);
+      bool dead = is_deadlocked(b);
+      if (dead) report_deadlock(b);
+      if (b->ended == b->warp_count || dead) {
+        retire(b, k);
+        spare.push_back(b);
+        resident.erase(resident.begin() + i);
+        went_on = true;
+      } else i++;
+    }
+    if (!went_on && resident.size() < MOST_RESIDENT) admit();
+  }
+  for (Block* b : all) {
+    for (Fiber& f : b->fibers) if (f.stack) munmap(f.stack, l->stack_bytes);
+    delete b;
+  }
+  for (char* stack : k->stacks) munmap(stack, l->stack_bytes);
+}
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" __attribute__((visibility("default"))) void kw_launch(Launch* l) {
+  LaunchState s;
+  l->state = &s;
+  s.end = std::chrono::steady_clock::now() + std::chrono::microseconds(int64_t(l->deadline_s * 1e6));
+  uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2];
+  if (l->seed) {  // another order of the blocks: a stride without a common divisor with their number
+    uint64_t x = l->seed * 0x9e3779b97f4a7c15ull + 1;
+    s.shift = shuffled(x) % total;
+    do s.stride = 1 + shuffled(x) % total; while (std::gcd(s.stride, total) != 1);
+  }
+  uint32_t n = uint32_t(std::min<uint64_t>(std::max(l->threads, 1u), total));
+  std::vector<Worker> workers(n);
+  std::vector<std::thread> threads;
+  for (Worker& k : workers) {
+    k.launch = l, k.state = &s;
+    k.counts.assign(2 * size_t(l->basic_blocks), 0);
+    k.sites.assign(l->site_count, SiteCount{});
+  }
+  for (uint32_t i = 1; i < n; i++) threads.emplace_back(work, &workers[i]);
+  work(&workers[0]);
+  for (std::thread& t : threads) t.join();
+  for (Worker& k : workers) {
+    for (size_t i = 0; i < k.counts.size(); i++) l->counts[i] += k.counts[i];
+    for (size_t i = 0; i < k.sites.size(); i++) {
+      SiteCount &to = l->sites[i], &from = k.sites[i];
+      to.requests += from.requests, to.lanes += from.lanes, to.bytes += from.bytes, to.units += from.units;
+    }
+  }
+  l->steps = s.steps;
+  l->state = nullptr;
+}

@@ -1,0 +1,142 @@
+// Data races by happens-before: who touched which bytes last, and what each warp knows of the others.
+//
+// A warp has a clock for every warp of its block, joined at barriers (FastTrack: Flanagan and Freund, PLDI
+// 2009, with two readers kept in place of all). Lanes of a warp are ordered by `bar.warp.sync` and barriers
+// only. Blocks are ordered by a fence and an atomic or volatile access that another block sees.
+// A store of the value that already stands there is no race. Never a false finding for what this misses:
+// a third reader, and accesses of fewer bytes than a cell.
+#pragma once
+#include "engine.h"
+
+namespace kw {
+
+struct Touch {
+  uint64_t raw;
+  uint32_t block() const { return uint32_t(raw >> 44) - 1; }
+  uint32_t thread() const { return uint32_t(raw >> 34) & 1023; }
+  bool strong() const { return (raw >> 33) & 1; }
+  uint32_t site() const { return uint32_t(raw >> 19) & 16383; }
+  uint32_t clock() const { return uint32_t(raw) & MOST_CLOCK; }
+};
+
+inline uint64_t touch_of(const Warp* w, int lane, bool strong, uint32_t site) {
+  return uint64_t(w->block->index + 1) << 44 | uint64_t(w->index * 32 + lane) << 34 | uint64_t(strong) << 33 |
+         uint64_t(site & 16383) << 19 | w->clocks->known[w->index];
+}
+
+inline bool is_ordered(const Warp* w, int lane, Touch t, bool shared) {
+  uint32_t warp = t.thread() >> 5, other = t.thread() & 31;
+  if (t.block() != w->block->index) {
+    if (shared || w->block->knows_all) return true;
+    auto found = w->block->foreign.find(t.block());
+    return found != w->block->foreign.end() && t.clock() <= found->second.clock[warp];
+  }
+  const Clocks* c = w->clocks;
+  if (warp != w->index) return t.clock() <= c->known[warp];
+  if (int(other) == lane || t.clock() <= c->synced) return true;
+  return !c->lanes.empty() && t.clock() <= c->lanes[lane * 32 + other];
+}
+
+inline uint64_t read_cell(const uint64_t& c) { return __atomic_load_n(&c, __ATOMIC_RELAXED); }
+inline void write_cell(uint64_t& c, uint64_t v) { __atomic_store_n(&c, v, __ATOMIC_RELAXED); }
+
+struct Access {
+  Warp* w;
+  int lane;
+  bool write, strong, shared;
+  uint32_t site, size;
+  uint64_t address;
+  const uint8_t *before, *fresh;  // what stands there, and what is stored; none for a read
+};
+
+inline void conflict(const Access& a, uint64_t other, uint32_t at, uint32_t bytes) {
+  Touch t{other};
+  if (a.fresh && memcmp(a.before + at, a.fresh + at, bytes) == 0) return;
+  bool same = t.block() == a.w->block->index && (t.thread() >> 5) == a.w->index && t.site() == (a.site & 16383);
+  note(a.w, same && a.write ? CONFLICT : RACE, a.site, a.lane, a.address + at, bytes, a.shared ? SHARED : GLOBAL, other);
+}
+
+inline bool is_clash(const Access& a, uint64_t other) {
+  if (!other) return false;
+  Touch t{other};
+  if (a.strong && t.strong()) return false;
+  return !is_ordered(a.w, a.lane, t, a.shared);
+}
+
+inline void keep_reader(const Access& a, Cell& c, uint64_t me) {
+  for (auto& slot : c.read) {
+    uint64_t old = read_cell(slot);
+    if (!old || (old ^ me) >> 34 == 0 || is_ordered(a.w, a.lane, Touch{old}, a.shared)) {
+      write_cell(slot, me);
+      return;
+    }
+  }
+  auto warp = [](uint64_t t) { return t >> 39; };
+  if (warp(c.read[0]) == warp(c.read[1]) && warp(c.read[0]) != warp(me)) write_cell(c.read[1], me);
+}
+
+inline void touch(const Access& a, Cell* cells, uint32_t shift) {
+  uint64_t me = touch_of(a.w, a.lane, a.strong, a.site);
+  uint32_t bytes = 1u << shift, count = a.size >> shift;
+  for (uint32_t i = 0; i < (count ? count : 1); i++) {
+    Cell& c = cells[i];
+    uint64_t last = read_cell(c.written);
+    if ((last ^ me) >> 34 != 0 && is_clash(a, last)) conflict(a, last, i * bytes, bytes);
+    if (!a.write) {
+      keep_reader(a, c, me);
+      continue;
+    }
+    for (auto& slot : c.read) {
+      uint64_t reader = read_cell(slot);
+      if (!reader) continue;
+      if ((reader ^ me) >> 34 != 0 && is_clash(a, reader)) conflict(a, reader, i * bytes, bytes);
+      write_cell(slot, 0);
+    }
+    write_cell(c.written, me);
+  }
+}
+
+inline void tick(Warp* w) {
+  uint32_t& clock = w->clocks->known[w->index];
+  if (clock < MOST_CLOCK) clock++;
+  else w->launch->races_lost = 1;  // from here on everything seems ordered to its own warp only
+}
+
+// An atomic or volatile access: publishes what the last fence covered, learns what others published here.
+inline void synchronise(Warp* w, int lane, uint64_t address, Order o, bool reads, bool writes) {
+  LaunchState* s = state_of(w->launch);
+  Clocks* c = w->clocks;
+  bool releases = writes && (o == RELEASE || o == BOTH || c->has_fence);
+  std::lock_guard<std::mutex> hold(s->sync_lock);
+  auto found = s->variables.find(address);
+  if (reads && found != s->variables.end()) {
+    if (found->second.all) w->block->knows_all = true;
+    for (auto& [block, k] : found->second.known) {
+      if (block == w->block->index) {
+        for (int i = 0; i < 32; i++)
+          if (i != int(w->index) && k.clock[i] > c->known[i]) c->known[i] = k.clock[i];
+        if (c->lanes.empty()) c->lanes.assign(1024, 0);
+        for (int j = 0; j < LANES; j++) {  // what other lanes of this warp published
+          uint32_t& mine = c->lanes[lane * 32 + j];
+          if (k.clock[w->index] > mine) mine = k.clock[w->index];
+        }
+      } else {
+        Knowledge& mine = w->block->foreign[block];
+        for (int i = 0; i < 32; i++) if (k.clock[i] > mine.clock[i]) mine.clock[i] = k.clock[i];
+      }
+    }
+  }
+  if (!releases) return;
+  SyncVariable& v = s->variables[address];
+  if (v.known.size() > 4096) v.all = true, v.known.clear();
+  const uint32_t* mine = (o == RELEASE || o == BOTH) ? c->known : c->fenced;
+  Knowledge& k = v.known[w->block->index];
+  for (int i = 0; i < 32; i++) if (mine[i] > k.clock[i]) k.clock[i] = mine[i];
+  for (auto& [block, other] : w->block->foreign) {
+    Knowledge& passed = v.known[block];
+    for (int i = 0; i < 32; i++) if (other.clock[i] > passed.clock[i]) passed.clock[i] = other.clock[i];
+  }
+  if (w->block->knows_all) v.all = true;
+  tick(w);
+}
+}  // namespace kw

@@ -1,0 +1,232 @@
+// What translated kernels see of the engine: warps, the flow of their lanes, memory, synchronisation.
+#pragma once
+#include "lanes.h"
+#include "reals.h"
+
+namespace kw {
+
+enum Space { GENERIC, GLOBAL, SHARED, LOCAL, PARAM };
+enum Order { WEAK, RELAXED, ACQUIRE, RELEASE, BOTH };  // everything but WEAK never races with its like
+enum Atomic { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
+enum Vote { ALL, ANY, UNI, BALLOT };
+enum Reduce { RED_NONE, RED_POPC, RED_AND, RED_OR };
+enum Shuffle { UP, DOWN, BFLY, IDX };
+
+constexpr uint64_t GLOBAL_BASE = 0x700000000000, SHARED_BASE = 0x7e0000000000, LOCAL_BASE = 0x7d0000000000,
+                   PARAM_BASE = 0x7c0000000000, WINDOW = uint64_t(1) << 32;
+
+struct Launch;
+struct Block;
+struct Fiber;
+struct Clocks;
+struct Copies;
+
+struct Warp {
+  Launch* launch;
+  Block* block;
+  uint32_t index;       // of the warp within its block
+  Mask alive;           // lanes that have not ended
+  int64_t fuel;         // back edges until the next look at clock and others
+  uint64_t steps;       // instructions executed
+  uint64_t told;        // of these, those that the launch has counted
+  uint64_t* counts;     // executions and lanes of each basic block
+  char* stack_end;      // calls below this are too deep
+  uint32_t local_top;   // bytes of local memory in use, each lane
+  uint32_t local_size;
+  uint8_t* local;       // local_size bytes for each lane
+  uint8_t* local_shadow;
+  b32 tid[3];
+  uint32_t ntid[3], ctaid[3], nctaid[3];
+  uint32_t shared_dynamic, shared_total;
+  const uint8_t* params;
+  Fiber* fiber;
+  Clocks* clocks;
+  Copies* copies;
+};
+
+// ---- the engine ---------------------------------------------------------------------------------------------
+
+void look(Warp* w, bool spinning);             // yields to other warps; ends the launch at its deadline
+void fail(Warp* w, uint32_t kind, uint32_t site, Mask m);  // notes a finding
+[[noreturn]] void stop(Warp* w, uint32_t status, uint32_t site);
+uint32_t enter_local(Warp* w, Mask m, uint32_t bytes, uint32_t site);
+void allow_local(Warp* w, Mask m, uint32_t start, uint32_t bytes);
+
+template <class U, int N>
+void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out);
+template <class U, int N>
+void store(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, const V<U>* in);
+template <class T>
+void atomic(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, Atomic op, const V<T>& a,
+            const V<T>& b, V<T>* old);
+// bfloat and half, one or two: parts of U
+template <class U>
+void atomic_half(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, Atomic op, bool brain,
+                 const V<U>& a, V<U>* old);
+
+void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site);
+Mask barrier_reduce(Warp* w, Mask m, uint32_t id, uint32_t threads, Reduce r, Mask p, uint32_t* count, uint32_t site);
+void sync_lanes(Warp* w, Mask m, Mask named, uint32_t site);
+void fence(Warp* w);
+
+void copy_async(Warp* w, Mask m, const b64& to, const b64& from, uint32_t bytes, const b32& source_bytes, uint32_t site);
+void copy_commit(Warp* w, Mask m);
+void copy_wait(Warp* w, Mask m, uint32_t groups, bool all);
+
+void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, b32* out);
+void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in);
+enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2 };
+// d = a b (+ d): a in registers, or by descriptor where there are none; n / 2 registers of d, n / 4 if narrow (f16)
+void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
+           bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d);
+
+void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site);
+b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, bool arrives, uint32_t site);
+Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site);
+void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
+
+b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid);
+b32 match_any(Mask m, const b64& a);
+b32 match_all(Mask m, const b64& a, Mask* all);
+
+// ---- the flow of a warp's lanes -------------------------------------------------------------------------------
+
+// Lanes of a warp stand at different blocks of the code. The group that stands lowest in the order of blocks
+// goes on, so that loops end and branches join before what follows them; groups that turn in a loop for long
+// while others wait are set aside, so that lanes may wait for each other.
+struct Flow {
+  Warp* w;
+  Mask rest = 0;     // lanes that wait elsewhere
+  Mask done = 0;     // lanes that left the function
+  Mask stuck = 0;    // lanes that wait for other lanes at a warp-wide instruction
+  int low = 1 << 30;  // the lowest block that waiting lanes stand at
+  int patience = 512;
+  bool forced = false;
+  Mask seen_alive = 0;
+  Mask expected = 0;  // lanes that others wait for
+  int16_t at[LANES];
+
+  void put(Mask m, int pc) {
+    KW_EACH_LANE(i, m) at[i] = int16_t(pc);
+    rest |= m;
+    if (pc < low) low = pc;
+  }
+  // Choose the group that goes on; -1 where all lanes have left.
+  int next(Mask* m, bool turn) {
+    rest &= w->alive;
+    stuck &= rest;
+    if (!rest) return -1;
+    Mask ready = rest & ~stuck;
+    if (!ready) {
+      if (seen_alive == w->alive) forced = true;  // nobody else will come: the instruction reports it
+      seen_alive = w->alive;
+      ready = rest;
+    }
+    int best = -1;
+    KW_EACH_LANE(i, ready) if (best < 0 || (turn ? at[i] > best : at[i] < best)) best = at[i];
+    Mask group = 0;
+    int lowest = 1 << 30;
+    KW_EACH_LANE(i, rest) {
+      if (at[i] == best) group |= Mask(1) << i;
+      else if (at[i] < lowest) lowest = at[i];
+    }
+    rest &= ~group;
+    stuck &= ~group;
+    low = rest ? lowest : 1 << 30;
+    *m = group;
+    if (turn || !rest) patience = 512;
+    return best;
+  }
+  // True where the lanes must wait for others that the instruction names.
+  bool must_wait(Mask m, Mask named, int pc) {
+    if (__builtin_expect(((named & w->alive) & ~m) == 0, 1) || forced) { forced = false; return false; }
+    if (!expected) expected = named & w->alive;
+    put(m, pc);
+    stuck |= m;
+    return true;
+  }
+};
+
+#define KW_TO(L, pc) do { if (__builtin_expect(!f.rest || (pc) < f.low, 1)) goto L; f.put(m, pc); goto dispatch; } while (0)
+#define KW_BACK(L, pc, cost, spins)                                    \
+  do {                                                                 \
+    if (__builtin_expect((w->fuel -= (cost)) <= 0, 0)) look(w, spins); \
+    if (f.rest && (f.patience -= (cost)) <= 0) { f.put(m, pc); turn = true; goto dispatch; } \
+    KW_TO(L, pc);                                                      \
+  } while (0)
+#define KW_COUNT(id, n) do { w->counts[2 * (id)]++; w->counts[2 * (id) + 1] += __builtin_popcount(m); w->steps += (n); } while (0)
+#define KW_MEET(named, pc) do { if (m != w->alive && f.must_wait(m, named, pc)) goto dispatch; } while (0)
+// Lanes waited here for others that have ended since: had those gone past this place?
+#define KW_LEFT(kind, site, seen, after)                                          \
+  do {                                                                      \
+    if (__builtin_expect(f.expected != 0, 0)) {                             \
+      if (f.expected & ~m)                                                  \
+        for (int b : after) if (seen[b]) { fail(w, kind, site, m); break; }    \
+      f.expected = 0;                                                       \
+      memset(seen, 0, sizeof seen);                                         \
+    }                                                                       \
+  } while (0)
+#define KW_DISPATCH(cost, spins)                                             \
+  do {                                                                       \
+    if (__builtin_expect((w->fuel -= (cost)) <= 0, 0)) look(w, spins);       \
+    if ((f.patience -= (cost)) <= 0) turn = true;                            \
+  } while (0)
+
+template <class T> KW_INLINE b64 address_of(const V<T>& base, int64_t offset) {
+  if constexpr (sizeof(T) == 8) return bits<b64>(base) + splat<uint64_t>(uint64_t(offset));
+  else return convert<uint64_t, uint32_t>(bits<b32>(base) + splat<uint32_t>(uint32_t(offset)));
+}
+KW_INLINE b64 to_window(const b64& a, uint64_t base) { return a + splat<uint64_t>(base); }
+
+// The value that the first active lane has.
+template <class T> KW_INLINE T first(Mask m, const V<T>& v) { return v.at(first_lane(m)); }
+
+KW_INLINE Mask ballot(Mask m, Mask p) { return m & p; }
+KW_INLINE Mask vote(Vote how, Mask m, Mask p) {
+  switch (how) {
+    case ALL: return (p & m) == m ? ~Mask(0) : 0;
+    case ANY: return (p & m) ? ~Mask(0) : 0;
+    default: return (p & m) == 0 || (p & m) == m ? ~Mask(0) : 0;
+  }
+}
+template <class T, class F> KW_INLINE V<T> reduce(Mask m, const V<T>& a, F f) {
+  T r = first<T>(m, a);
+  bool seen = false;
+  KW_EACH_LANE(i, m) { r = seen ? f(r, a.at(i)) : a.at(i); seen = true; }
+  return splat<T>(r);
+}
+
+// Parameters of device functions: bytes for each lane.
+template <int N> struct Bytes { alignas(16) uint8_t b[LANES][N]; };
+template <class U, int N> KW_INLINE V<U> get(const Bytes<N>& p, int at) {
+  alignas(64) U r[LANES];
+  for (int i = 0; i < LANES; i++) memcpy(&r[i], &p.b[i][at], sizeof(U));
+  return bits<V<U>>(r);
+}
+template <class U, int N> KW_INLINE void put(Bytes<N>& p, int at, Mask m, const V<U>& v) {
+  alignas(64) U r[LANES];
+  memcpy(r, &v, sizeof r);
+  KW_EACH_LANE(i, m) memcpy(&p.b[i][at], &r[i], sizeof(U));
+}
+template <class U> KW_INLINE V<U> parameter(const Warp* w, int at) {
+  U x;
+  memcpy(&x, w->params + at, sizeof x);
+  return splat<U>(x);
+}
+KW_INLINE b32 lanes_from(uint32_t start) {
+  alignas(64) uint32_t r[LANES];
+  for (int i = 0; i < LANES; i++) r[i] = start + i;
+  return bits<b32>(r);
+}
+inline b32 lane_mask(int kind) {  // eq, lt, le, gt, ge
+  alignas(64) uint32_t r[LANES];
+  for (int i = 0; i < LANES; i++) {
+    uint32_t e = 1u << i;
+    r[i] = kind == 0 ? e : kind == 1 ? e - 1 : kind == 2 ? e | (e - 1) : kind == 3 ? ~(e | (e - 1)) : ~(e - 1);
+  }
+  return bits<b32>(r);
+}
+}  // namespace kw

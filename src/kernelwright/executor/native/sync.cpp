@@ -1,0 +1,198 @@
+// Barriers, warps' lanes that meet, fences, asynchronous copies, shuffles.
+#include "races.h"
+
+namespace kw {
+uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
+
+namespace {
+uint32_t alive_threads(const Block* b) {
+  uint32_t n = 0;
+  for (const Warp& w : b->warps) n += __builtin_popcount(w.alive);
+  return n;
+}
+
+void release_all(Barrier& bar) {
+  uint32_t known[32] = {};
+  for (Warp* w : bar.came)
+    for (int i = 0; i < 32; i++) if (w->clocks->known[i] > known[i]) known[i] = w->clocks->known[i];
+  for (Warp* w : bar.waiting) {
+    uint32_t mine = w->clocks->known[w->index];
+    memcpy(w->clocks->known, known, sizeof known);
+    w->clocks->known[w->index] = mine;
+    w->clocks->synced = mine;
+    tick(w);
+    w->fiber->state = READY;
+  }
+  for (Warp* w : bar.came) {  // those that only arrived go on with a new clock
+    bool waits = false;
+    for (Warp* v : bar.waiting) waits |= v == w;
+    if (!waits) tick(w);
+  }
+  bar.result_or = bar.any;
+  bar.result_and = bar.all;
+  bar.result_popc = bar.popc;
+  bar.any = false, bar.all = true, bar.popc = 0, bar.arrived = 0, bar.expected = 0;
+  bar.waiting.clear();
+  bar.came.clear();
+}
+bool is_full(Block* b, const Barrier& bar) {
+  return bar.arrived && bar.arrived >= (bar.expected ? bar.expected : alive_threads(b));
+}
+}  // namespace
+
+void wake_barriers(Block* b) {
+  for (Barrier& bar : b->barriers)
+    if (is_full(b, bar)) release_all(bar);
+}
+
+static Barrier& arrive(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site) {
+  Block* b = w->block;
+  Barrier& bar = b->barriers[id & 15];
+  bar.arrived += threads ? LANES : __builtin_popcount(m);
+  bar.expected = threads;
+  bar.site = site;
+  bar.came.push_back(w);
+  if (waits) {
+    bar.waiting.push_back(w);
+    w->fiber->state = AT_BARRIER;
+  }
+  if (is_full(b, bar)) release_all(bar);
+  if (waits && (w->fiber->state == AT_BARRIER || w->launch->seed)) switch_out(w);
+  return bar;
+}
+
+void barrier(Warp* w, Mask m, uint32_t id, uint32_t threads, bool waits, uint32_t site) {
+  if (m != w->alive) fail(w, BARRIER_DIVERGENCE, site, m);
+  arrive(w, m, id, threads, waits, site);
+}
+
+Mask barrier_reduce(Warp* w, Mask m, uint32_t id, uint32_t threads, Reduce r, Mask p, uint32_t* n, uint32_t site) {
+  if (m != w->alive) fail(w, BARRIER_DIVERGENCE, site, m);
+  Barrier& bar = w->block->barriers[id & 15];
+  bar.any |= (p & m) != 0;
+  bar.all &= (p & m) == m;
+  bar.popc += __builtin_popcount(p & m);
+  arrive(w, m, id, threads, true, site);
+  if (n) *n = bar.result_popc;
+  return (r == RED_AND ? bar.result_and : bar.result_or) ? ~Mask(0) : 0;
+}
+
+void sync_lanes(Warp* w, Mask m, Mask named, uint32_t site) {
+  if (m & ~named) fail(w, MASK_LACKS_LANE, site, m & ~named);
+  if (named & w->alive & ~m) fail(w, LANES_NOT_THERE, site, named & w->alive & ~m);
+  Clocks* c = w->clocks;
+  uint32_t now = c->known[w->index];
+  if ((named & w->alive) == w->alive) {
+    c->synced = now;
+  } else {
+    if (c->lanes.empty()) c->lanes.assign(1024, 0);
+    KW_EACH_LANE(i, m) for (int j = 0; j < LANES; j++) if ((m >> j) & 1) c->lanes[i * 32 + j] = now;
+  }
+  tick(w);
+}
+
+void fence(Warp* w) {
+  memcpy(w->clocks->fenced, w->clocks->known, sizeof w->clocks->known);
+  w->clocks->has_fence = true;
+  tick(w);
+}
+
+// ---- cp.async: the bytes arrive when they are waited for, as late as the PTX memory model lets them ----------
+
+void copy_async(Warp* w, Mask m, const b64& to, const b64& from, uint32_t size, const b32& source, uint32_t site) {
+  KW_EACH_LANE(i, m) {
+    Copy c{to.at(i), size, i, site, -1, {}};
+    uint32_t n = source.at(i) < size ? source.at(i) : size;
+    if (n && (from.at(i) & (size - 1))) {
+      note(w, MISALIGNED, site, i, from.at(i), size, GLOBAL, 0);
+    } else if (n) {
+      uint32_t piece = n & (~n + 1);  // the greatest power of two that n is a multiple of
+      for (uint32_t at = 0; at < n; at += piece) {
+        Access a{w, int(i), false, false, false, site, piece, from.at(i) + at, nullptr, nullptr};
+        if (uint8_t* p = reach(a, GLOBAL, false, nullptr)) memcpy(c.data + at, p, piece);
+      }
+    }
+    if (w->launch->flags & COUNT) {
+      SiteCount& s = w->block->worker->sites[site];
+      s.lanes++, s.bytes += n;
+    }
+    Access a{w, int(i), true, false, true, site, size, c.to, nullptr, c.data};
+    uint8_t* p = reach(a, SHARED, false, nullptr);
+    if (!p) continue;
+    if (has(w, CHECK)) {
+      uint8_t* shadow = w->block->shared_shadow.data() + c.to;
+      for (uint32_t k = 0; k < size; k++) shadow[k] |= PENDING;
+    }
+    w->copies->pending.push_back(c);
+  }
+  if (m && (w->launch->flags & COUNT)) {
+    SiteCount& s = w->block->worker->sites[site];
+    s.requests++;
+    s.units += (__builtin_popcount(m) * size + 31) / 32;
+  }
+}
+
+void copy_commit(Warp* w, Mask m) {
+  for (Copy& c : w->copies->pending)
+    if (c.group < 0 && ((m >> c.lane) & 1)) c.group = w->copies->committed[c.lane];
+  KW_EACH_LANE(i, m) w->copies->committed[i]++;
+}
+
+void copy_wait(Warp* w, Mask m, uint32_t groups, bool all) {
+  auto& pending = w->copies->pending;
+  size_t kept = 0;
+  for (size_t k = 0; k < pending.size(); k++) {
+    Copy& c = pending[k];
+    bool lands = ((m >> c.lane) & 1) && (all || (c.group >= 0 && c.group + int64_t(groups) < w->copies->committed[c.lane]));
+    if (!lands) {
+      if (kept != k) pending[kept] = c;
+      kept++;
+      continue;
+    }
+    if (has(w, CHECK)) {
+      uint8_t* shadow = w->block->shared_shadow.data() + c.to;
+      for (uint32_t i = 0; i < c.bytes; i++) shadow[i] &= uint8_t(~PENDING);
+    }
+    Access a{w, int(c.lane), true, false, true, c.site, c.bytes, c.to, nullptr, c.data};
+    if (uint8_t* p = reach(a, SHARED, false, nullptr)) memcpy(p, c.data, c.bytes);
+  }
+  pending.resize(kept);
+}
+
+// ---- lanes that give each other values ------------------------------------------------------------------------
+
+b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid) {
+  alignas(64) uint32_t r[LANES];
+  Mask ok = 0;
+  for (int i = 0; i < LANES; i++) {
+    int by = b.at(i) & 31, clamp = c.at(i) & 31, segment = (c.at(i) >> 8) & 31;
+    int most = (i & segment) | (clamp & ~segment), least = i & segment, from = i;
+    bool inside = false;
+    switch (how) {
+      case UP: from = i - by; inside = from >= most; break;
+      case DOWN: from = i + by; inside = from <= most; break;
+      case BFLY: from = i ^ by; inside = from <= most; break;
+      case IDX: from = least | (by & ~segment); inside = from <= most; break;
+    }
+    if (!inside) from = i;
+    r[i] = a.at(from & 31);
+    ok |= Mask(inside) << i;
+  }
+  (void)m;
+  if (valid) *valid = ok;
+  return bits<b32>(r);
+}
+b32 match_any(Mask m, const b64& a) {
+  alignas(64) uint32_t r[LANES] = {};
+  KW_EACH_LANE(i, m) for (int j = 0; j < LANES; j++)
+    if (((m >> j) & 1) && a.at(i) == a.at(j)) r[i] |= 1u << j;
+  return bits<b32>(r);
+}
+b32 match_all(Mask m, const b64& a, Mask* all) {
+  bool same = true;
+  uint64_t x = first<uint64_t>(m, a);
+  KW_EACH_LANE(i, m) same &= a.at(i) == x;
+  if (all) *all = same ? ~Mask(0) : 0;
+  return splat<uint32_t>(same ? m : 0);
+}
+}  // namespace kw

@@ -1,0 +1,212 @@
+// mma.sync and ldmatrix. A register of a fragment holds an 8 x 8 tile of 16-bit elements, row by row: lane i
+// holds elements 2 (i % 4) and the next of row i / 4. Source: PTX ISA, "Warp Level Matrix Instructions".
+//
+// Products are exact in float and summed in float in the order of k (the order and the precision of the sum
+// are the device's choice; see docs/executor.md).
+#include "races.h"
+
+namespace kw {
+uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
+
+namespace {
+typedef float f8 __attribute__((vector_size(32)));
+typedef uint16_t tile_half __attribute__((vector_size(64)));
+
+// Eight 16-bit elements as floats.
+inline f8 row_of(Element e, const uint16_t* u) {
+#ifdef __F16C__
+  typedef short s8 __attribute__((vector_size(16)));
+  if (e == F16) {
+    s8 v;
+    memcpy(&v, u, sizeof v);
+    return __builtin_ia32_vcvtph2ps256(v);
+  }
+#endif
+  alignas(32) uint32_t w[8];
+  if (e == BF16) {
+    for (int i = 0; i < 8; i++) w[i] = uint32_t(u[i]) << 16;
+  } else {
+    for (int i = 0; i < 8; i++) w[i] = bits<uint32_t>(to_float(half{u[i]}));
+  }
+  f8 r;
+  memcpy(&r, w, sizeof r);
+  return r;
+}
+
+// The 8 x 8 tile of a register with rows and columns exchanged.
+inline void turn(const void* tile, uint16_t* out) {
+  tile_half low, high, to_low, to_high;
+  memcpy(&low, tile, 64);
+  memcpy(&high, static_cast<const char*>(tile) + 64, 64);
+  for (int i = 0; i < 32; i++) to_low[i] = uint16_t(i % 8 * 8 + i / 8), to_high[i] = uint16_t(i % 8 * 8 + i / 8 + 4);
+  tile_half a = __builtin_shuffle(low, high, to_low), b = __builtin_shuffle(low, high, to_high);
+  memcpy(out, &a, 64);
+  memcpy(out + 32, &b, 64);
+}
+
+// d[16][8] += a[16][k] b[k][8]. Products of 16-bit and tf32 elements are exact, so fused or not is the same.
+template <int K> void multiply(const float (*a)[K], const f8* b, float (*d)[8]) {
+  for (int i = 0; i < 16; i += 4) {
+    f8 s[4];
+    memcpy(s, d[i], sizeof s);
+    for (int k = 0; k < K; k++)
+      for (int r = 0; r < 4; r++) s[r] += a[i + r][k] * b[k];
+    memcpy(d[i], s, sizeof s);
+  }
+}
+
+// Accumulators: register 2 h + p of lane i: row i / 4 + 8 h, column 2 (i % 4) + p.
+template <class T> void gather_accumulator(const b32* c, T (*d)[8]) {
+  alignas(64) uint32_t v[4][LANES];
+  memcpy(v, c, sizeof v);
+  for (int h = 0; h < 2; h++) {
+    T* out = d[8 * h];
+    for (int i = 0; i < LANES; i++) out[2 * i] = bits<T>(v[2 * h][i]), out[2 * i + 1] = bits<T>(v[2 * h + 1][i]);
+  }
+}
+template <class T> void scatter_accumulator(const T (*d)[8], b32* c) {
+  alignas(64) uint32_t v[4][LANES];
+  for (int h = 0; h < 2; h++) {
+    const T* from = d[8 * h];
+    for (int i = 0; i < LANES; i++) v[2 * h][i] = bits<uint32_t>(from[2 * i]), v[2 * h + 1][i] = bits<uint32_t>(from[2 * i + 1]);
+  }
+  memcpy(c, v, sizeof v);
+}
+
+template <int K> void fragments16(Element e, const b32* a, const b32* b, float (*fa)[K], f8* fb) {
+  alignas(64) uint16_t u[64];
+  for (int r = 0; r < K / 4; r++) {
+    memcpy(u, &a[r], sizeof u);
+    for (int row = 0; row < 8; row++) {
+      f8 v = row_of(e, u + 8 * row);
+      memcpy(&fa[8 * (r % 2) + row][8 * (r / 2)], &v, sizeof v);
+    }
+  }
+  for (int r = 0; r < K / 8; r++) {
+    turn(&b[r], u);
+    for (int k = 0; k < 8; k++) fb[8 * r + k] = row_of(e, u + 8 * k);
+  }
+}
+inline float tf32(uint32_t u) { return bits<float>(u & ~0x1fffu); }
+template <int K> void fragments32(const b32* a, const b32* b, float (*fa)[K], f8* fb) {
+  for (int r = 0; r < K / 2; r++)
+    for (int i = 0; i < LANES; i++) fa[i / 4 + 8 * (r % 2)][i % 4 + 4 * (r / 2)] = tf32(a[r].at(i));
+  for (int r = 0; r < K / 4; r++)
+    for (int i = 0; i < LANES; i++) fb[i % 4 + 4 * r][i / 4] = tf32(b[r].at(i));
+}
+template <int K, bool wide> void mma_any(Element e, const b32* a, const b32* b, float (*d)[8]) {
+  alignas(32) float fa[16][K];
+  f8 fb[K];
+  if constexpr (wide) fragments32<K>(a, b, fa, fb);
+  else fragments16<K>(e, a, b, fa, fb);
+  multiply<K>(fa, fb, d);
+}
+}  // namespace
+
+void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d) {
+  alignas(64) float acc[16][8];
+  gather_accumulator<float>(c, acc);
+  if (e == TF32) k == 8 ? mma_any<8, true>(e, a, b, acc) : mma_any<4, true>(e, a, b, acc);
+  else k == 16 ? mma_any<16, false>(e, a, b, acc) : mma_any<8, false>(e, a, b, acc);
+  scatter_accumulator<float>(acc, d);
+}
+
+void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d) {
+  alignas(64) float acc[16][8];
+  for (int h = 0; h < 2; h++) {
+    alignas(64) uint16_t u[64];
+    memcpy(u, &c[h], sizeof u);
+    for (int row = 0; row < 8; row++) {
+      f8 v = row_of(F16, u + 8 * row);
+      memcpy(acc[8 * h + row], &v, sizeof v);
+    }
+  }
+  k == 16 ? mma_any<16, false>(F16, a, b, acc) : mma_any<8, false>(F16, a, b, acc);
+  for (int h = 0; h < 2; h++) {
+    alignas(64) uint16_t u[64];
+    for (int i = 0; i < 64; i++) u[i] = from_double<half>(acc[8 * h + i / 8][i % 8]).u;
+    memcpy(&d[h], u, sizeof u);
+  }
+}
+
+void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d) {
+  int64_t acc[16][8] = {};
+  int halves = m / 8;
+  for (int r = 0; r < 2 * halves; r++)
+    for (int i = 0; i < LANES; i++) acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = int32_t(c[r].at(i));
+  auto value = [](Element e, uint32_t word, int byte) { return e == S8 ? int(int8_t(word >> (8 * byte))) : int(uint8_t(word >> (8 * byte))); };
+  int fa[16][32], fb[32][8];
+  for (int r = 0; r < halves * k / 16; r++)
+    for (int i = 0; i < LANES; i++)
+      for (int x = 0; x < 4; x++) fa[i / 4 + 8 * (r % halves)][4 * (i % 4) + x + 16 * (r / halves)] = value(ea, a[r].at(i), x);
+  for (int r = 0; r < k / 16; r++)
+    for (int i = 0; i < LANES; i++)
+      for (int x = 0; x < 4; x++) fb[4 * (i % 4) + x + 16 * r][i / 4] = value(eb, b[r].at(i), x);
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < 8; j++)
+      for (int x = 0; x < k; x++) acc[i][j] += fa[i][x] * fb[x][j];
+  for (int r = 0; r < 2 * halves; r++) {
+    alignas(64) uint32_t v[LANES];
+    for (int i = 0; i < LANES; i++) {
+      int64_t s = acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2];
+      v[i] = satfinite ? uint32_t(clamp_int<int32_t, int64_t>(s)) : uint32_t(s);
+    }
+    memcpy(&d[r], v, sizeof v);
+  }
+}
+
+void mma_f64(const b64* a, const b64* b, const b64* c, b64* d) {  // m8n8k4
+  alignas(64) double r[2][LANES];
+  for (int p = 0; p < 2; p++)
+    for (int i = 0; i < LANES; i++) {
+      int row = i / 4, col = 2 * (i % 4) + p;
+      double s = bits<double>(c[p].at(i));
+      for (int k = 0; k < 4; k++) s = std::fma(bits<double>(a[0].at(row * 4 + k)), bits<double>(b[0].at(col * 4 + k)), s);
+      r[p][i] = s;
+    }
+  memcpy(d, r, sizeof r);
+}
+
+void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, b32* out) {
+  if (w->launch->flags & COUNT) {
+    SiteCount& s = w->block->worker->sites[site];
+    s.requests++, s.lanes += 8 * count, s.bytes += 128 * count;
+    for (int q = 0; q < count; q++) {  // eight rows of 16 bytes are read at once: conflicts by 16-byte banks
+      uint32_t load_of[8] = {}, most = 1;
+      for (int row = 0; row < 8; row++) {
+        bool again = false;
+        for (int other = 0; other < row; other++) again |= address.at(8 * q + other) == address.at(8 * q + row);
+        uint32_t n = again ? 0 : ++load_of[(address.at(8 * q + row) >> 4) & 7];
+        if (n > most) most = n;
+      }
+      s.units += most;
+    }
+  }
+  for (int q = 0; q < count; q++) {
+    alignas(64) uint16_t tile[8][8] = {};
+    for (int row = 0; row < 8; row++) {
+      int lane = 8 * q + row;
+      if (uint8_t* p = reach({w, lane, false, false, true, site, 16, address.at(lane), nullptr, nullptr}, SHARED, false, nullptr))
+        memcpy(tile[row], p, 16);
+    }
+    if (transposed) turn(tile, reinterpret_cast<uint16_t*>(&out[q]));
+    else memcpy(&out[q], tile, sizeof tile);
+  }
+  (void)m;
+}
+
+void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in) {
+  for (int q = 0; q < count; q++) {
+    alignas(64) uint16_t tile[8][8];
+    if (transposed) turn(&in[q], tile[0]);
+    else memcpy(tile, &in[q], sizeof tile);
+    for (int row = 0; row < 8; row++) {
+      int lane = 8 * q + row;
+      const uint8_t* bytes = reinterpret_cast<uint8_t*>(tile[row]);
+      if (uint8_t* p = reach({w, lane, true, false, true, site, 16, address.at(lane), nullptr, bytes}, SHARED, false, nullptr))
+        memcpy(p, bytes, 16);
+    }
+  }
+  (void)m;
+}
+}  // namespace kw

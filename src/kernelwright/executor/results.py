@@ -1,0 +1,205 @@
+"""What an execution gives back: findings, counters, how it ended."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from . import _native
+from ._ir import Instruction, Source
+
+KINDS: Final = {
+    1: "out-of-bounds", 2: "misaligned", 3: "uninitialised", 4: "race", 5: "conflicting-writes",
+    6: "barrier-divergence", 7: "deadlock", 8: "copy-not-waited", 9: "mask-lacks-lane", 10: "lanes-not-there",
+    11: "read-only", 12: "copy-left", 13: "split-warp",
+}  # fmt: skip
+_SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param"}
+_STATUS: Final = {
+    0: "ok", 1: "deadline", 2: "step-budget", 3: "trap", 4: "stack-overflow", 5: "local-memory-exhausted", 6: "refused",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault, at one pair of instructions; `count` says how often it was seen."""
+
+    kind: str
+    """One of the names in `KINDS`."""
+    message: str
+    """A sentence for people."""
+    line: int
+    """Line of the PTX."""
+    source: Source | None
+    """Line of the program that the PTX was made from, where the compiler kept it (`-lineinfo`)."""
+    instruction: str
+    block: tuple[int, int, int]
+    thread: int
+    """Number of the thread within its block."""
+    address: int
+    size: int
+    space: str
+    count: int
+    other_line: int = 0
+    """Line of the other access of a race."""
+    other_source: Source | None = None
+    other_thread: int = 0
+    other_block: int = 0
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class SiteCounters:
+    """What one memory instruction asked of memory."""
+
+    line: int
+    source: Source | None
+    instruction: str
+    requests: int
+    """Warp-wide executions with a lane active."""
+    lanes: int
+    bytes: int
+    units: int
+    """Sectors of 32 bytes (global), or passes over the banks (shared)."""
+
+    @property
+    def units_per_request(self) -> float:
+        """Return sectors or passes per request."""
+        return self.units / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What was executed."""
+
+    instructions: dict[str, int] = field(default_factory=dict)
+    """Warp-wide executions by instruction."""
+    warp_instructions: int = 0
+    lane_instructions: int = 0
+    """The same, counted once for each active lane."""
+    memory: tuple[SiteCounters, ...] = ()
+    tensor_operations: int = 0
+    """Multiplications and additions of `mma`."""
+
+    @property
+    def active_lanes(self) -> float:
+        """Return the share of lanes active over all instructions: 1.0 without divergence."""
+        return self.lane_instructions / (32 * self.warp_instructions) if self.warp_instructions else 0.0
+
+    def total(self, space: str, field_name: str) -> int:
+        """Sum `requests`, `lanes`, `bytes` or `units` over instructions of a space, `global` or `shared`."""
+        return sum(getattr(s, field_name) for s in self.memory if _is_of(s.instruction, space))
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a launch ended."""
+
+    status: str
+    """`ok`, or why the kernel was stopped."""
+    findings: tuple[Finding, ...]
+    counters: Counters
+    steps: int
+    """Warp-wide instructions executed."""
+    time_s: float
+    """Wall seconds on this host; says nothing about any GPU."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the kernel ran to its end without a finding."""
+        return self.status == "ok" and not self.findings
+
+
+def _is_of(instruction: str, space: str) -> bool:
+    words = instruction.split(".")
+    if words[0] in {"ldmatrix", "stmatrix"}:
+        return space == "shared"
+    if words[0] == "cp":
+        return space == "global"
+    return any(w.split("::")[0] == space for w in words)
+
+
+def finding_of(
+    raw: _native.Finding, sites: Sequence[Instruction], describe: Callable[[int, int], str]
+) -> Finding:
+    """Turn what the engine noted into a finding with names and a sentence."""
+    at = sites[raw.site] if raw.site < len(sites) else None
+    other = sites[raw.other_site] if raw.other_site < len(sites) else None
+    kind, space = KINDS.get(raw.kind, "unknown"), _SPACES.get(raw.space, "")
+    block = (raw.block[0], raw.block[1], raw.block[2])
+    place = f"at {_where(at)}: block {block}, thread {raw.thread}"
+    what = _sentence(kind, space, raw, describe)
+    message = f"{kind} {place}: {at.name if at else '?'} {what}"
+    if other is not None:
+        whose = f"thread {raw.other_thread}" + (
+            f" of block number {raw.other_block}" if space == "global" else ""
+        )
+        message += f"; the other is {whose} {_where(other)} ({other.name})"
+    return Finding(
+        kind, message, at.line if at else 0, at.source if at else None, at.name if at else "", block, raw.thread,
+        raw.address, raw.size, space, raw.count, other.line if other else 0, other.source if other else None,
+        raw.other_thread, raw.other_block,
+    )  # fmt: skip
+
+
+def _where(at: Instruction | None) -> str:
+    if at is None:
+        return "an unknown place"
+    return f"PTX line {at.line}" + (f", {at.source}" if at.source else "")
+
+
+def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[int, int], str]) -> str:
+    where = f"{raw.size} bytes of {space} memory at {raw.address:#x}"
+    if space == "global":
+        where += f", {describe(raw.address, raw.size)}"
+    return {
+        "out-of-bounds": f"touches {where}",
+        "misaligned": f"touches {where}, which is no multiple of its size",
+        "uninitialised": f"reads {where}, which nobody has written",
+        "race": f"and another thread touch {where} without a barrier between them",
+        "conflicting-writes": f"stores different values from several lanes to {where}",
+        "barrier-divergence": "is reached by some lanes of a warp while others are elsewhere",
+        "deadlock": "waits for threads that never come",
+        "copy-not-waited": f"touches {where}, where a cp.async has not been waited for",
+        "mask-lacks-lane": "is executed by a lane that its mask does not name",
+        "lanes-not-there": "names lanes that never come to it",
+        "read-only": f"writes {where}, which is constant",
+        "copy-left": "is still under way when its thread ends",
+    }.get(kind, where)
+
+
+def counters_of(blocks: Sequence[Sequence[Instruction]], counts: Sequence[int], sites: Sequence[Instruction],
+                site_counts: Sequence[_native.SiteCount]) -> Counters:  # fmt: skip
+    """Add up executions of basic blocks and the counts of memory instructions."""
+    mix: Counter[str] = Counter()
+    warps = lanes = tensor = 0
+    for n, block in enumerate(blocks):
+        runs, active = counts[2 * n], counts[2 * n + 1]
+        if not runs:
+            continue
+        for i in block:
+            mix[i.name] += runs
+            if i.opcode == "mma":
+                tensor += runs * _operations(i)
+        warps += runs * len(block)
+        lanes += active * len(block)
+    memory = tuple(
+        SiteCounters(i.line, i.source, i.name, c.requests, c.lanes, c.bytes, c.units)
+        for i, c in zip(sites, site_counts, strict=True)
+        if c.requests
+    )
+    return Counters(dict(mix.most_common()), warps, lanes, memory, tensor)
+
+
+def _operations(i: Instruction) -> int:
+    shape = next((m for m in i.modifiers if m.startswith("m") and "n" in m and "k" in m), "m0n0k0")
+    m, _, rest = shape[1:].partition("n")
+    n, _, k = rest.partition("k")
+    return 2 * int(m) * int(n) * int(k)
+
+
+def status_of(number: int) -> str:
+    """Return the name of the engine's status."""
+    return _STATUS.get(number, "unknown")

@@ -1,0 +1,172 @@
+"""A `@triton.jit` function → PTX by Triton's compiler → an execution. No GPU is needed.
+
+    run = run_triton(add_kernel, grid=lambda meta: (triton.cdiv(n, meta["BLOCK"]),),
+                     arguments=(x, y, out, n), constants={"BLOCK": 1024})
+
+Types and specialisations (divisible by 16, equal to 1) are those that Triton's own launcher gives.
+
+Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
+Does not cover: tensor descriptors, clusters (`num_ctas`), autotuners (choose a configuration), `pre_hook`.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import InputError, MissingToolError
+from ._memory import Uninitialised
+from .module import Module, Options
+from .results import Execution
+
+_TYPES: Final = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int8": "i8", "int16": "i16",
+    "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
+    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
+}  # fmt: skip
+Grid = Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A jitted function for some types and constants."""
+
+    ptx: str
+    name: str
+    shared_bytes: int
+    threads: int
+    scratch_bytes: int
+    kept: tuple[int, ...]
+    """Positions of the arguments that the PTX takes; the others are constants in it."""
+    module: Module
+
+
+def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: Mapping[str, Any] | None = None, *,
+               target: int = 80, options: Options | None = None, **settings: Any) -> Execution:  # fmt: skip
+    """Compile a jitted function for the arguments' types and execute it over a grid.
+
+    Args:
+        function: What `@triton.jit` made.
+        grid: Programs in each dimension, or a function of the constants and arguments by name.
+        arguments: Tensors, arrays, `Uninitialised` outputs, numbers, in the order of the parameters.
+        constants: `tl.constexpr` parameters by name.
+        target: Compute capability, 80 for sm_80.
+        options: How it is executed.
+        settings: `num_warps`, `num_stages` and other options of Triton's compiler.
+
+    Raises:
+        InputError: where the function cannot be compiled for these arguments.
+    """
+    compiled = compile_triton(function, arguments, constants, target=target, **settings)
+    names = _names(function)
+    meta = {**dict(zip(names, arguments, strict=False)), **(constants or {})}
+    shape = tuple(grid(meta)) if callable(grid) else tuple(grid)
+    given = [arguments[n] for n in compiled.kept]
+    programs = int(np.prod(shape))
+    scratch = np.zeros(compiled.scratch_bytes * programs, np.uint8) if compiled.scratch_bytes else None
+    kernel = compiled.module[compiled.name]
+    given += [scratch, None][: len(kernel.parameters) - len(given)]
+    return kernel(shape, compiled.threads, given, shared_bytes=compiled.shared_bytes, options=options)
+
+
+def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[str, Any] | None = None, *,
+                   target: int = 80, **settings: Any) -> Compiled:  # fmt: skip
+    """Return the PTX of a jitted function for the arguments' types; see `run_triton`."""
+    try:
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        raise MissingToolError("no triton; install it: `pip install triton`") from None
+    if not isinstance(function, JITFunction):
+        raise InputError(f"{function!r} is no function of @triton.jit (TRITON_INTERPRET must not be set)")
+    if settings.get("num_ctas", 1) != 1:
+        raise InputError("num_ctas: clusters are not executed")
+    names, fixed = _names(function), dict(constants or {})
+    free = [n for n in names if n not in fixed]
+    if len(arguments) > len(free):
+        raise InputError(f"{len(arguments)} arguments for the parameters {free}")
+    signature: list[tuple[str, str, bool]] = []
+    kept = []
+    by_position = dict(zip(free, arguments, strict=False))
+    for parameter in function.params:
+        kind, value, divisible = _typed(parameter, by_position, fixed)
+        if kind == "constexpr":
+            fixed[parameter.name] = value
+        elif parameter.name in by_position:
+            kept.append(free.index(parameter.name))
+        signature.append((parameter.name, kind, divisible))
+    compiled = _compile(function, tuple(signature), _frozen(fixed), target, tuple(sorted(settings.items())))
+    return replace(compiled, kept=tuple(kept))
+
+
+def _names(function: Any) -> list[str]:
+    return [p.name for p in function.params]
+
+
+def _frozen(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    try:
+        hash(frozen := tuple(sorted(values.items())))
+    except TypeError:
+        raise InputError(f"constants must be hashable: {dict(values)!r}") from None
+    return frozen
+
+
+def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[str, Any, bool]:
+    """Return Triton's type of an argument, its value if constant, whether it is a multiple of 16."""
+    name = parameter.name
+    if name in fixed or parameter.is_constexpr:
+        return "constexpr", fixed[name] if name in fixed else given.get(name, parameter.default), False
+    if name not in given and not parameter.has_default:
+        raise InputError(f"no argument for the parameter {name!r}")
+    value = given.get(name, parameter.default)
+    value = value.array if isinstance(value, Uninitialised) else value
+    if value is None:
+        return "constexpr", None, False
+    if isinstance(value, bool):
+        return "i1", None, False
+    if isinstance(value, int):
+        special = not parameter.do_not_specialize
+        if value == 1 and special:
+            return "constexpr", 1, False
+        kind = "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if value < 1 << 63 else "u64"
+        return kind, None, special and value % 16 == 0
+    if isinstance(value, float):
+        return "fp32", None, False
+    if isinstance(value, np.ndarray):
+        return f"*{_dtype(str(value.dtype))}", None, value.__array_interface__["data"][0] % 16 == 0
+    if hasattr(value, "data_ptr"):
+        return f"*{_dtype(str(value.dtype).removeprefix('torch.'))}", None, value.data_ptr() % 16 == 0
+    raise InputError(f"{name} is {value!r}; expected a tensor, a number or None")
+
+
+def _dtype(name: str) -> str:
+    if name not in _TYPES:
+        raise InputError(f"tensors of {name} are not known; expected {', '.join(_TYPES)}")
+    return _TYPES[name]
+
+
+@functools.lru_cache(maxsize=256)
+def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], constants: tuple[tuple[str, Any], ...],
+             target: int, settings: tuple[tuple[str, Any], ...]) -> Compiled:  # fmt: skip
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    source = ASTSource(
+        function,
+        {name: kind for name, kind, _ in signature},
+        constexprs=dict(constants),
+        attrs={(n,): [["tt.divisibility", 16]] for n, (_, _, divisible) in enumerate(signature) if divisible},
+    )
+    try:
+        made = triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(settings))
+    except Exception as error:  # noqa: BLE001  (Triton raises whatever its passes raise; the kernel is at fault)
+        raise InputError(f"Triton does not compile {function.__name__!r}: {error}") from None
+    facts = made.metadata
+    if getattr(facts, "tensordesc_meta", None):
+        raise InputError("tensor descriptors are not executed")
+    return Compiled(
+        made.asm["ptx"], facts.name, int(facts.shared), int(facts.num_warps) * 32,
+        int(getattr(facts, "global_scratch_size", 0)), (), Module.load(made.asm["ptx"]),
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""Triton kernels of the usual kinds."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def softmax(x, out, n, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + row * stride + at, mask=at < n, other=-float("inf"))
+    e = tl.exp(v.to(tl.float32) - tl.max(v.to(tl.float32), 0))
+    tl.store(out + row * stride + at, e / tl.sum(e, 0), mask=at < n)
+
+
+@triton.jit
+def layer_norm(x, weight, bias, out, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    mean = tl.sum(v, 0) / n
+    d = tl.where(at < n, v - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(d * d, 0) / n + eps)
+    w, b = tl.load(weight + at, mask=at < n), tl.load(bias + at, mask=at < n)
+    tl.store(out + row * n + at, d * scale * w + b, mask=at < n)
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
+           BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        left = (rm[:, None] < M) & ((k + rk)[None, :] < K)
+        right = ((k + rk)[:, None] < K) & (rn[None, :] < N)
+        x = tl.load(a + rm[:, None] * sam + (k + rk)[None, :] * sak, mask=left, other=0.0)
+        y = tl.load(b + (k + rk)[:, None] * sbk + rn[None, :] * sbn, mask=right, other=0.0)
+        acc += tl.dot(x, y)
+    tl.store(c + rm[:, None] * scm + rn[None, :] * scn, acc.to(c.dtype.element_ty),
+             mask=(rm[:, None] < M) & (rn[None, :] < N))  # fmt: skip
+
+
+@triton.jit
+def matmul_int(a, b, c, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    rm, rn, rk = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, K)
+    x = tl.load(a + rm[:, None] * K + rk[None, :])
+    y = tl.load(b + rk[:, None] * BN + rn[None, :])
+    tl.store(c + rm[:, None] * BN + rn[None, :], tl.dot(x, y))
+
+
+@triton.jit
+def attention(q, k, v, out, N, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rd = tl.arange(0, D)
+    x = tl.load(q + rm[:, None] * D + rd[None, :], mask=rm[:, None] < N, other=0.0)
+    top = tl.full((BM,), -float("inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM, D), tl.float32)
+    for start in range(0, N, BN):
+        rn = start + tl.arange(0, BN)
+        y = tl.load(k + rn[None, :] * D + rd[:, None], mask=rn[None, :] < N, other=0.0)
+        s = tl.where(rn[None, :] < N, tl.dot(x, y) * scale, -float("inf"))
+        higher = tl.maximum(top, tl.max(s, 1))
+        p = tl.exp(s - higher[:, None])
+        fade = tl.exp(top - higher)
+        z = tl.load(v + rn[:, None] * D + rd[None, :], mask=rn[:, None] < N, other=0.0)
+        acc = acc * fade[:, None] + tl.dot(p.to(z.dtype), z)
+        total = total * fade + tl.sum(p, 1)
+        top = higher
+    tl.store(
+        out + rm[:, None] * D + rd[None, :],
+        (acc / total[:, None]).to(out.dtype.element_ty),
+        mask=rm[:, None] < N,
+    )
+
+
+@triton.jit
+def cumulative(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(out + at, tl.cumsum(v, 0), mask=at < n)
+
+
+@triton.jit
+def ordered(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.sort(tl.load(x + at)))
+
+
+@triton.jit
+def histogram(x, out, n, BLOCK: tl.constexpr, BINS: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    counts = tl.histogram(tl.load(x + at, mask=at < n, other=0), BINS, mask=at < n)
+    tl.atomic_add(out + tl.arange(0, BINS), counts)
+
+
+@triton.jit
+def split_k(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0), 0))
+
+
+@triton.jit
+def arg_max(x, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    tl.store(out + row, tl.argmax(tl.load(x + row * n + at, mask=at < n, other=-float("inf")), 0))
+
+
+@triton.jit
+def elementwise(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n).to(tl.float32)
+    v = (
+        tl.sigmoid(v) * v
+        + tl.erf(v)
+        + tl.sin(v) * tl.log(tl.abs(v) + 1.0)
+        + tl.rsqrt(v * v + 1.0)
+        + tl.floor(v)
+    )
+    tl.store(out + at, v.to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def unmasked(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at), mask=at < n)
+
+
+@triton.jit
+def racy_total(x, out, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out, tl.load(out) + tl.sum(tl.load(x + at), 0))
