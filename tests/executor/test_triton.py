@@ -10,6 +10,8 @@ from kernelwright.errors import InputError
 from kernelwright.executor import Options, Uninitialised
 
 require("triton")
+import triton  # noqa: E402
+
 from kernelwright.executor.triton import run_triton  # noqa: E402
 
 from . import triton_kernels as kernels  # noqa: E402
