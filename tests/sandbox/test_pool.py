@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -129,6 +130,14 @@ def test_a_trusted_baseline_compiles_with_a_cache_that_candidates_do_not_see(poo
                 number = worker.bind((pool.arena.place(torch.ones(4)),), vector())
                 with pytest.raises(WorkerFailure, match=r"FileNotFoundError|PermissionError"):
                     worker.call([number])
+
+
+@pytest.mark.parametrize("flag", ["--runtime=openvino", "--runtime=onnxruntime"])
+def test_no_candidate_is_converted_for_another_runtime(pool: Pool, flag: str) -> None:
+    given = payload(IDENTITY)
+    asking = replace(given, candidate=given.candidate.model_copy(update={"flags": (flag,)}))
+    with pytest.raises(WorkerFailure, match=f"flag '{flag}' is for baselines"):
+        pool.worker(asking)
 
 
 def test_an_unknown_or_missing_kind_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

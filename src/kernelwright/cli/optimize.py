@@ -59,8 +59,9 @@ def optimize(
         seed: Seed of the search. The judge's seeds are secret.
         baseline: Native form to beat: `eager`, `compile`, `compile-max-autotune`, `start`; repeat for more. By
             default `eager` and `compile`, and the existing kernel if there is one; the fastest counts.
-            `compile-freezing` and `compile-max-autotune-freezing` fold the weights into the code, so they are not
-            an option if weights change; they need another baseline in addition.
+            `compile-freezing`, `compile-max-autotune-freezing`, `openvino` and `onnxruntime` (extras of these
+            names) fold the weights into the code, so they are not an option if weights change; they need
+            another baseline in addition.
         tuner: Explores templates: `gp` by default; `kernelwright tune --help` lists them all.
         strategy: Decides which edit to request next, if there are editors: `evolve` by default; `kernelwright
             strategies` lists them all.

@@ -18,6 +18,10 @@ _TILES = (
     Parameter(name="depth", values=(256, 512, 128)),
     Parameter(name="block", values=(96, 192, 48)),
 )
+_PACKED = (
+    Parameter(name="rows", values=(0, 8, 6)),
+    Parameter(name="held", values=(0, 48, 384)),
+)
 _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
 _UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10, "feed": 1 << 10}
 _MOVES: Mapping[What, Parameter] = {
@@ -34,13 +38,15 @@ def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
     """Return the parameters that change the program; the first values are tried first."""
     moved = {move.what for move in moves}
     tilings = [product.tiling for product in products(program)]
-    plain = any(isinstance(s, Kernel) for s in program.steps) or any(t.form == "loops" for t in tilings)
+    called = [s for s in program.steps if s.name not in program.ahead]
+    plain = any(isinstance(s, Kernel) for s in called) or any(t.form == "loops" for t in tilings)
     tiled = any(t.form in ("panels", "direct") for t in tilings)
     shared = any(t.split > 1 for t in tilings)
     return Space(
         parameters=(
             *(_LOOPS if plain else ()),
             *(_TILES if tiled else ()),
+            *(_PACKED[tiled:] if any(t.form == "packed" for t in tilings) else ()),
             *((_SHARES,) if shared else ()),
             *(p for what, p in _MOVES.items() if what in moved),
         )
@@ -93,6 +99,8 @@ def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
     split = size("shares", tiling.split) if tiling.split > 1 else 1
     if tiling.form == "dots":
         return replace(tiling, split=split)
+    if tiling.form == "packed":
+        return replace(tiling, rows=size("rows", tiling.rows), block=size("held", tiling.block))
     return replace(
         tiling, rows=size("rows", tiling.rows), vectors=size("vectors", tiling.vectors),
         depth=size("depth", tiling.depth), block=size("block", tiling.block), split=split,

@@ -8,7 +8,7 @@ import torch
 
 from ..tasks.capture import Node as Captured
 from ..tasks.capture import Ref
-from .graph import Graph, Node, Real, text_of
+from .graph import Graph, Node, Permute, Real, text_of
 from .printers import Unprintable
 from .tile import (
     Buffer,
@@ -236,9 +236,12 @@ class Calls:
                 raise NotCalled(f"an argument {value!r}")
 
     def _buffer(self, node: Node) -> str:
-        if node not in self.program.names:
+        names = self.program.names
+        if node not in names and isinstance(node, Permute) and node.source in names:
+            return f"{names[node.source]}.permute({', '.join(map(str, node.order))})"
+        if node not in names:
             raise NotCalled(f"{node.name} is not stored")
-        return self.program.names[node]
+        return names[node]
 
 
 _WORDS = frozenset({

@@ -18,6 +18,9 @@ Flags `--compile=default`, `--compile=max-autotune`, `--compile=freezing` and `-
 wrap it in `torch.compile`: a function is returned compiled; a class is returned as a maker whose instances are
 compiled after they are made (state is loaded into the inner module). With `freezing` the weights of the first
 call are compiled in, as constants or packed, and later changes are tracked in part or not at all.
+
+Flags `--runtime=openvino` and `--runtime=onnxruntime` convert the reference for another runtime (`_runtimes.py`): they
+are for the judge's baselines, and the pool refuses a candidate that carries one.
 """
 
 import ast
@@ -43,11 +46,14 @@ from ._cache import cached_build, write_sources
 from ._destination import Destination
 from ._entry import source_of, split_entry
 from ._protocol import Availability, Kernel
+from ._runtimes import RUNTIMES, converted
 
 COMPILE_FLAGS = (
     "--compile=default", "--compile=max-autotune", "--compile=freezing", "--compile=max-autotune-freezing",
 )  # fmt: skip
-"""The flags this language knows; at most one is given."""
+"""The flags that ask torch.compile for something; at most one is given, of these and `RUNTIME_FLAGS`."""
+RUNTIME_FLAGS = tuple(f"--runtime={name}" for name in RUNTIMES)
+"""The flags that ask for another runtime; the judge's own baselines alone may carry them."""
 
 
 class Torch:
@@ -72,7 +78,7 @@ class Torch:
             self._settings.cache,
             candidate,
             self.toolchain(),
-            lambda _: check_python(candidate, COMPILE_FLAGS),
+            lambda _: check_python(candidate, (*COMPILE_FLAGS, *RUNTIME_FLAGS)),
         )
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
@@ -122,9 +128,12 @@ def load_symbol(
 
 def compiled(symbol: Kernel, candidate: Candidate) -> Kernel:
     """Wrap the entry in `torch.compile` if the candidate's flags require it."""
-    asked = [flag for flag in candidate.flags if flag in COMPILE_FLAGS]
+    asked = [flag for flag in candidate.flags if flag in (*COMPILE_FLAGS, *RUNTIME_FLAGS)]
     if not asked:
         return symbol
+    if asked[0] in RUNTIME_FLAGS:
+        is_module = candidate.style == "module"
+        return converted(symbol, asked[0].partition("=")[2], makes_modules=is_module)
     options = _compiling(asked[0].partition("=")[2])
     if candidate.style != "module":
         wrapped: Kernel = torch.compile(symbol, **options)

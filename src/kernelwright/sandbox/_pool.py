@@ -16,7 +16,7 @@ import psutil
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError, WorkerError
-from ..languages.torch import COMPILE_FLAGS
+from ..languages.torch import COMPILE_FLAGS, RUNTIME_FLAGS
 from ..records import Candidate, SourceFile
 from ..system.landlock import landlock_version
 from ..system.resources import Resource
@@ -31,7 +31,7 @@ from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
 from ._process import START_S, Zygote
 from ._promises import promises
-from ._types import Payload, WorkerFailure
+from ._types import FailureKind, Payload, WorkerFailure
 from ._worker import Worker
 
 _PRELOADED = {"triton": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
@@ -152,6 +152,9 @@ class Pool(Resource):
             WorkerFailure: where the candidate does not load; the worker is gone.
             WorkerError: where no worker can be started at all.
         """
+        if not payload.trusted and (asked := set(RUNTIME_FLAGS) & set(payload.candidate.flags)):
+            said = f"flag {min(asked)!r} is for baselines: a candidate is code of its own, and follows its weights"
+            raise WorkerFailure(FailureKind.ERROR, said)
         worker = self._ready(payload, deadline_s)
         try:
             worker.load(payload, self.threads, deadline_s)

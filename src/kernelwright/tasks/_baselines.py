@@ -8,23 +8,29 @@ FLAGS = {
     "compile-max-autotune": ("--compile=max-autotune",),
     "compile-freezing": ("--compile=freezing",),
     "compile-max-autotune-freezing": ("--compile=max-autotune-freezing",),
+    "openvino": ("--runtime=openvino",),
+    "onnxruntime": ("--runtime=onnxruntime",),
 }
 """Baseline → the flags of language `torch` under which the reference is that baseline."""
 _FREEZING = "-freezing"
+_RUNTIMES = ("openvino", "onnxruntime")
+"""Baselines that another runtime than torch's computes, from the weights of the conversion."""
 
 
 def keeps_weights(baseline: str) -> bool:
     """Whether a baseline compiles in the first weights that it receives, and keeps using them.
 
     Example:
-        >>> keeps_weights("compile-freezing"), keeps_weights("compile")
-        (True, False)
+        >>> keeps_weights("compile-freezing"), keeps_weights("openvino"), keeps_weights("compile")
+        (True, True, False)
     """
-    return baseline.endswith(_FREEZING)
+    return baseline in _RUNTIMES or baseline.endswith(_FREEZING)
 
 
 def superfluous(baseline: str, workload: Workload) -> str:
     """Return why a baseline adds nothing on a workload; empty if it does."""
+    if baseline in _RUNTIMES:
+        return f"{baseline} answers no gradients" if workload.cotangents else ""
     if not keeps_weights(baseline):
         return ""
     like = baseline.removesuffix(_FREEZING)

@@ -21,6 +21,7 @@
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
 | `split` | product | split-K: a long sum in parts, added at the end |
 | `fold` | folding | fold scales, biases and running statistics into the weights of the preceding product |
+| `dual` | dual | multiply two products of one input at once, as in a gated MLP |
 | `pack` | weights | pack the weights of a product once, in the order its tiles read |
 | `ahead` | weights | compute what depends on weights only once |
 | `drop` | dead | remove no-ops, and the parts of a product that are not read |
@@ -52,6 +53,7 @@ from .activated import Activated
 from .algebra import Diagonal
 from .commute import Commute
 from .dead import Drop
+from .dual import Dual
 from .folding import Fold
 from .hoist import Hoist
 from .loops import LOOPING, MOVES, PLACING, OnLoops
@@ -86,6 +88,7 @@ ACTIONS: tuple[Action, ...] = (
     Winograd(),
     Phases(),
     Split(),
+    Dual(),
     Pack(),
     Ahead(),
     Turn(),
@@ -110,8 +113,8 @@ def _needs(action: Action) -> set[str]:
             return {action.tiling.form}
         case Phases():
             return {"panels", "ahead"}
-        case Pack():
-            return {"direct", "ahead"}
+        case Pack() | Dual():
+            return {"packed", "ahead"}
         case Single() | Double():
             return {"double"}
         case Ahead() | Fold():
@@ -141,6 +144,7 @@ __all__ = [
     "Dots",
     "Double",
     "Drop",
+    "Dual",
     "Fold",
     "Fuse",
     "Hoist",

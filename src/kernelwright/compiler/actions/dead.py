@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from string import ascii_lowercase
 
 from ..graph import Contract, Graph, Node, Point, Reduce, Reshape, Size, Slice, product, same, text_of
@@ -81,7 +82,34 @@ def _unchanged(node: Point) -> Node | None:
             return None
 
 
-def _cut(graph: Graph, source: Node, cut: Slice, name: str, lead: int = 1) -> Node | None:
+def in_parts(graph: Graph, source: Node) -> dict[Node, Node]:
+    """Return the parts that a product, or what is elementwise behind one, is read in, each a product of its own.
+
+    Nothing where anything reads all of it, or two read the same: the parts together then multiply more.
+    """
+    parts = [user for user in graph.users.get(source, ()) if isinstance(user, Slice)]
+    along = len(source.shape) - 1
+    if len(parts) < 2 or len(parts) < len(graph.users[source]) or source in graph.roots:
+        return {}
+    if not all(p.steps[along] == 1 and all(_is_whole(p, d) for d in range(along)) for p in parts):
+        return {}
+    ends = sorted((p.starts[along], p.starts[along] + p.shape[along]) for p in parts)
+    if any(isinstance(e, Size) for pair in ends for e in pair):
+        return {}
+    if any(one[1] > two[0] for one, two in pairwise(ends)):
+        return {}
+    new: dict[Node, Node] = {}
+    for part in parts:
+        made = _cut(graph, source, part, part.name, parts=True)
+        if made is None:
+            return {}
+        new[part] = made
+    return new
+
+
+def _cut(
+    graph: Graph, source: Node, cut: Slice, name: str, lead: int = 1, *, parts: bool = False
+) -> Node | None:
     """Return a slice of a product, or of what is elementwise behind one, as an operation on slices.
 
     Args:
@@ -90,8 +118,9 @@ def _cut(graph: Graph, source: Node, cut: Slice, name: str, lead: int = 1) -> No
         cut: The slice.
         name: What to call the result.
         lead: Into how many dimensions the first one is split.
+        parts: Whether other readers use other parts.
     """
-    if not graph.read_once(source):
+    if not parts and not graph.read_once(source):
         return None
     match source:
         case Contract():

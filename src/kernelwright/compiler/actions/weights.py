@@ -1,10 +1,10 @@
 """Weights: values that depend on weights only are computed once, in the layout that the loops read."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
-from ..graph import Contract, Expand, Graph, Input, Node, Permute, Reshape, Size, Slice, sources_of
+from ..graph import Contract, Expand, Graph, Input, Node, Permute, Point, Reshape, Size, Slice, sources_of
 from ..tile import Tiling
 from ._state import State
 from .product import plain_products, tiled
@@ -12,6 +12,14 @@ from .product import plain_products, tiled
 _VIEWS = (Reshape, Permute, Expand, Slice)
 _PANELS = (32, 16)
 """Contiguous columns of a panel: whole register tiles."""
+_UNEVEN = range(24, 257)
+"""Columns of a panel where neither divides them."""
+_FILLED = 0.75
+"""Share of the lanes of such a panel's tiles that must hold columns."""
+
+
+PACKED = Tiling("packed", block=0)
+"""The form that multiplies weights in panels."""
 
 
 @dataclass(frozen=True)
@@ -47,30 +55,76 @@ class Pack:
     """Lay the weights of a product out as its register tiles read them, once, and multiply without packing.
 
     Columns of the result are contiguous: in panels of 32 or 16 if that divides them, so that a tile reads
-    memory sequentially; in whole rows otherwise. Legal if the factor depends on weights only and holds the last
-    axis of the result. The weights of a convolution hold its rows, and have the right layout already.
+    memory sequentially; otherwise in panels of another width that fills lanes, or in whole rows. Legal if the factor
+    depends on weights only and holds the last axis of the result. The weights of a convolution hold its rows, and have
+    the right layout already.
     """
 
     name = "pack"
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield products whose weights have another layout."""
-        yield from (p.name for p in plain_products(state) if _packed(state.graph, p) is not None)
+        """Yield products whose weights have another layout, and `all` if there are several."""
+        found = [p.name for p in plain_products(state) if _packed(state.graph, p) is not None]
+        yield from found
+        if len(found) > 1:
+            yield "all"
 
     def apply(self, state: State, site: str) -> State:
         """Pack, and read the packed factor."""
+        if site == "all":
+            for name in [name for name in self.sites(state) if name != site]:
+                state = self.apply(state, name)
+            return state
         found = next(p for p in plain_products(state) if p.name == site)
         new = _packed(state.graph, found)
         assert new is not None
         weights, multiplied = new
         result = Reshape(name=site, shape=found.shape, dtype=found.dtype, source=multiplied)
         packed = replace(state, graph=state.graph.rewritten({found: result}))
-        return tiled(ahead(packed, weights.name), {multiplied.name: Tiling("direct")})
+        return finished(tiled(ahead(packed, weights.name), {multiplied.name: PACKED}), multiplied.name)
 
 
 def ahead(state: State, *names: str) -> State:
     """Return the state in which values are computed ahead."""
     return replace(state, decisions=replace(state.decisions, ahead=state.decisions.ahead.union(names)))
+
+
+def finished(state: State, product: str) -> State:
+    """Return the state in which what is elementwise after a product of panels is stored by the product's kernel.
+
+    A network's products would reach memory one by one else, and what follows them run where it is read.
+    """
+    graph, made = state.graph, state.decisions
+    start = next(n for n in graph.nodes if n.name == product)
+    held = {n for n in graph.nodes if n.name in made.before | made.store}
+    held |= {graph.values[name] for name in made.native if name in graph.values}
+    after, end = {start: {start}}, start
+    for node in graph.nodes:
+        within = [s for s in sources_of(node) if s in after]
+        if not within or not isinstance(node, Point | Reshape | Slice) or _products(node, held) != {start}:
+            continue
+        after[node] = {node}.union(*(after[s] for s in within))
+        passed = after[node] - {node}
+        leaves = any(user not in after[node] for n in passed for user in graph.users.get(n, ()))
+        stored = isinstance(node, Point) or node in graph.roots
+        if stored and not leaves and passed.isdisjoint(graph.roots):
+            end = node
+    if end is start or end in graph.roots:
+        return state
+    return replace(state, decisions=replace(made, before=made.before | {end.name}))
+
+
+def _products(node: Node, held: Collection[Node]) -> set[Node]:
+    """Return the products that a node is computed from, but for what is stored on the way."""
+    found, seen, waiting = set[Node](), set[Node](), [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Contract):
+            found.add(one)
+        elif one not in seen and one not in held:
+            seen.add(one)
+            waiting.extend(sources_of(one))
+    return found
 
 
 def _computed(graph: Graph) -> list[str]:
@@ -96,7 +150,7 @@ def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
     if last not in labels:
         return None
     size = weights.shape[labels.index(last)]
-    width = next((w for w in _PANELS if not isinstance(size, Size) and size % w == 0), 0)
+    width = 0 if isinstance(size, Size) else _width(size)
     panel = next(c for c in ascii_lowercase if c not in one + two) if width else ""
     order = [c for c in labels if c in out and c != last] + list(panel) + [c for c in labels if c not in out]
     if [*order, last] == list(labels) and isinstance(weights, Input):
@@ -108,6 +162,16 @@ def _packed(graph: Graph, found: Contract) -> tuple[Node, Contract] | None:
         left=packed if on_left else found.left, right=found.right if on_left else packed,
         labels=(wanted if on_left else one, two if on_left else wanted, out[:-1] + panel + last),
     )  # fmt: skip
+
+
+def _width(columns: int) -> int:
+    """Return the columns of a panel; 0 for whole rows."""
+    for width in _PANELS:
+        if columns % width == 0:
+            return width
+    filled = {w: w / (-(-w // _PANELS[-1]) * _PANELS[-1]) for w in _UNEVEN if columns % w == 0}
+    best = max(filled, key=lambda w: filled[w], default=0)
+    return best if best and filled[best] >= _FILLED else 0
 
 
 def _turned(weights: Node, labels: str, wanted: str, panel: str, width: int, name: str) -> Node:

@@ -8,6 +8,8 @@ from ..tile import (
     Contraction,
     Expression,
     Let,
+    Literal,
+    Member,
     Position,
     Store,
     Tiling,
@@ -35,14 +37,21 @@ class _Epilogue(Builder):
 
     product_of: Contract
     at: Index | None = None
+    members: dict[Index, str]
+    """Where the product is read → the variable of its sum; the places differ in numbers alone."""
 
     def _computed(self, node: Node, index: Index, block: Block) -> Expression:
         if node is self.product_of:
-            if self.at is not None and self.at != index:
+            if self.at is not None and _but_numbers(self.at) != _but_numbers(index):
                 raise NotContraction("the product is read in two orders")
-            self.at = index
-            return Variable(f"{node.name}_sum", "float32")
+            self.at = self.at or index
+            place = f"{len(self.members)}" if self.members else ""
+            return Variable(self.members.setdefault(index, f"{node.name}_sum{place}"), "float32")
         return super()._computed(node, index, block)
+
+
+def _but_numbers(index: Index) -> list[Expression | None]:
+    return [None if isinstance(at, Literal) else at for at in index]
 
 
 def build_contraction(
@@ -105,7 +114,7 @@ def _attempt(
     tiling: Tiling,
 ) -> tuple[Contraction, frozenset[Node]]:
     builder = _Epilogue(stored, splits, frozenset([root, found]))
-    builder.product_of = found
+    builder.product_of, builder.members = found, {}
     top = Block()
     positions, sizes = list[Expression](), dict[str, int]()
     for d, size in enumerate(root.shape):
@@ -121,12 +130,19 @@ def _attempt(
         block.body.append(Store(stored[root], tuple(positions), value))
     done = frozenset(n for n in (root, found) if n is root or n in builder.done)
     one, two, out = found.labels
-    groups = [_axes(at, size, sizes) for at, size in zip(builder.at, found.shape, strict=True)]
+    first, *others = builder.members
+    chosen = {c: at for c, at in zip(out, first, strict=True) if others and isinstance(at, Literal)}
+    if any(c in one for c in chosen):
+        raise NotContraction("members of another left factor")
+    groups = [
+        [] if c in chosen else _axes(at, size, sizes)
+        for c, at, size in zip(out, first, found.shape, strict=True)
+    ]  # fmt: skip
     if sorted(a for g in groups for a in g) != sorted(sizes):
         raise NotContraction("the result is broadcast")
     named = dict(zip(out, groups, strict=True))
     summed = [c for c in dict.fromkeys(one + two) if c not in out]
-    index = {c: joined([(Position(a), sizes[a]) for a in axes]) for c, axes in named.items()}
+    index = {c: joined([(Position(a), sizes[a]) for a in axes]) for c, axes in named.items()} | chosen
     shape = dict(zip(one, found.left.shape, strict=True)) | dict(zip(two, found.right.shape, strict=True))
     inner_axes = []
     for c in summed:
@@ -135,7 +151,11 @@ def _attempt(
         index[c] = Position(axis)
         inner_axes.append(Axis(axis, shape[c]))
     left = flat.operand(found.left, tuple(index[c] for c in one), inner_axes)
-    right = flat.operand(found.right, tuple(index[c] for c in two), inner_axes)
+    rights = []
+    for member in (first, *others):
+        index |= {c: at for c, at in zip(out, member, strict=True) if c in chosen}
+        rights.append(flat.operand(found.right, tuple(index[c] for c in two), inner_axes))
+    right = rights[0]
     role = {c: (c in one) + 2 * (c in two) for c in out}
 
     def picked(kind: int) -> tuple[Axis, ...]:
@@ -149,10 +169,13 @@ def _attempt(
     if (along in rows and not _is_short(along, columns, right)) or (
         along in columns and _is_short(along, rows, left)
     ):
+        if others:
+            raise NotContraction("members along the rows")
         rows, columns, left, right = columns, rows, right, left
     return Contraction(
         name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
         left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment, tiling=tiling,
+        others=tuple(Member(builder.members[at], r) for at, r in zip(others, rights[1:], strict=True)),
     ), done  # fmt: skip
 
 

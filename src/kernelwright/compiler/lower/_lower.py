@@ -12,6 +12,7 @@ from ..graph import (
     Native,
     Node,
     Order,
+    Permute,
     Random,
     Reshape,
     Scatter,
@@ -30,6 +31,8 @@ from ._segments import build_order
 from ._typed import build_typed
 
 _MOST_ROUNDS = 200
+_TURNED = ("aten.mm.default", "aten.addmm.default")
+"""Native operations that read a factor in either order of its axes."""
 
 
 class NotLowered(Exception):
@@ -181,7 +184,15 @@ class _Lowering:
         for node in self._nodes():
             if node in self.native:
                 self.barriers.add(node)
-                self.barriers |= {r for r in self._reads(node) if not isinstance(r, Input)}
+                stored = {r for r in self._reads(node) if self._source(node, r) is r}
+                self.barriers |= {r for r in stored if not isinstance(r, Input)}
+
+    def _source(self, native: Node, read: Node) -> Node:
+        """Return what is stored of what a native node reads: the library multiplies by a turned weight as it lies."""
+        d, op = self.decisions, self.operations[self.native[native]].op
+        turned = isinstance(read, Permute) and isinstance(read.source, Weight) and op in _TURNED
+        kept = d.apart or read.name in d.store | d.ahead | d.before
+        return sources_of(read)[0] if turned and not kept else read
 
     def _operation(self, node: Node) -> str:
         name = self.captured.get(id(node))
@@ -275,10 +286,9 @@ class _Lowering:
     ) -> tuple[list[Step], frozenset[Node]]:
         if root in self.native:
             name = self.native[root]
-            reads = tuple(self.names[self.graph.values[ref]] for ref in self._refs(name))
-            return [NativeCall(name, reads, self.names[root], root, self.operations[name].op)], frozenset(
-                [root]
-            )
+            reads = tuple(self.names[self._source(root, self.graph.values[ref])] for ref in self._refs(name))
+            call = NativeCall(name, reads, self.names[root], root, self.operations[name].op)
+            return [call], frozenset([root])
         if isinstance(root, Order):
             if not {root.keys, root.offsets} <= stored.keys():
                 raise NeedsStore(next(n for n in (root.keys, root.offsets) if n not in stored))
@@ -289,9 +299,8 @@ class _Lowering:
             return [build_typed(root, stored, tiling)], frozenset([root])
         if isinstance(root, Scatter):
             return [self._scheduled(k) for k in build_scatter(root, stored)], frozenset([root])
-        fusable = (
-            [] if self.decisions.apart else [n for n in left if n is not root and n not in self.barriers]
-        )
+        others = [] if self.decisions.apart else left
+        fusable = [n for n in others if n is not root and n not in self.barriers]
         if not self.decisions.loops and self._has_product(root, stored, fusable):
             try:
                 contraction, done = build_contraction(
@@ -348,26 +357,17 @@ class _Lowering:
         ]  # fmt: skip
 
     def _has_product(self, root: Node, stored: dict[Node, str], fusable: list[Node]) -> bool:
-        ends = {id(n) for n in stored if n is not root and n not in fusable}
-        waiting, seen = [root], set[int]()
-        while waiting:
-            node = waiting.pop()
-            if id(node) in seen or id(node) in ends:
-                continue
-            seen.add(id(node))
-            if isinstance(node, Contract):
-                return True
-            waiting.extend(sources_of(node))
-        return False
+        ends = {n for n in stored if n is not root and n not in fusable}
+        behind = ordered([root], lambda n: () if n in ends else sources_of(n))
+        return any(isinstance(n, Contract) and n not in ends for n in behind)
 
     def _comment(self, root: Node) -> str:
         sizes = ", ".join(map(str, root.shape))
         return f"{self.names[root]}: {root.dtype}[{sizes}]"
 
     def _program(self, steps: list[Step], wanted: set[Node]) -> Program:
-        first = 1 + max(
-            [n.position for n in self.graph.inputs] + [p for p, _ in self.graph.scalars], default=-1
-        )
+        given = [*(n.position for n in self.graph.inputs), *(p for p, _ in self.graph.scalars)]
+        first = 1 + max(given, default=-1)
         buffers = [Buffer(self.names[n], n.dtype, n.shape, "argument", n.position) for n in self.graph.inputs]
         for node in (n for n in self._nodes() if n in wanted):
             kind_of(node.dtype) if node not in self.native else None

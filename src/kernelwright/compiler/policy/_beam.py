@@ -89,7 +89,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
     """Yield the leaves of a beam, best estimate first; for a whole network the start, before searching further.
 
     The schedule with every product in the library and the rest fused comes before the best estimate, unless that is
-    far better: generated products are estimated by orders of magnitude.
+    far better: generated products are estimated by orders of magnitude, but packed ones run like the library's.
 
     Lowering a network takes seconds: its first kernel can be built and measured before the second is derived.
     """
@@ -146,8 +146,10 @@ def beam(
         width, depth, most = min(width, 2), min(depth, 1), min(most, 3)
         actions = [action for action in actions if action not in MOVES]
     found: dict[str, Leaf] = {}
-    apart = _staged(start, actions, faults)
-    states = [start, *_folded(start, actions, faults), *apart]
+    folded, staged = _folded(start, actions, faults), _staged(start, actions, faults)
+    packed = [_in_panels(state, actions, faults) for state in (State(graph, graph), *folded)]
+    apart = [*staged, *(state for state in packed if state.steps)]
+    states = [start, *folded, *apart]
     for state in (start, *apart):
         with faults.of(_START):
             _add(found, state)
@@ -208,6 +210,18 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
     return [state] if state.steps else []
 
 
+def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
+    """Return the state with the weights of all products in panels that can be; in a whole network the rest as ever."""
+    rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
+    for name in ("dual", "pack", *rest):
+        for action in (a for a in actions if a.name == name):
+            with faults.of(name):
+                sites = list(action.sites(state))
+                for site in ["all"] if "all" in sites else sites[:1] if name not in rest else []:
+                    state = taken(state, action, site)
+    return state
+
+
 def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
     """Return starts whose depthwise convolutions read copies, the other products in the library or in panels.
 
@@ -224,7 +238,8 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
     """Put the best leaf without generated products before others, unless they are estimated to be far better."""
-    own = found and any(products(program) if (program := found[0].state.program) else ())
+    program = found[0].state.program if found else None
+    own = any(p.tiling.form != "packed" for p in products(program)) if program else False
     if not own:
         return found
     plain = [leaf for leaf in found if _is_plain(leaf)]

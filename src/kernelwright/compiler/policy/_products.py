@@ -12,11 +12,12 @@ from ..tile import (
     Store,
     number,
     positions,
+    rights,
     stride,
     walk,
 )
 
-_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "dots": 4.0, "winograd": 7.0}
+_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
@@ -25,6 +26,8 @@ _REUSED = 4
 """Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
 _ADDRESS = 2
 """Operations an element for the position on each axis beyond the first, of a vector whose axes are taken apart."""
+_HELD_BYTES = 1 << 19
+"""Of rows that are multiplied by panel after panel of weights."""
 _THREADS_FED = 8
 """Tasks below which some threads have nothing to do, by order of magnitude."""
 
@@ -37,10 +40,11 @@ def contraction_cost(
         max(1, int(product([a.size for a in axes])))
         for axes in (step.batch, step.rows, step.columns, step.inner)
     )
-    reads = {e.buffer for x in (step.left, step.right) for e in walk(x) if isinstance(e, Load)}
+    reads = {e.buffer for x in (step.left, *rights(step)) for e in walk(x) if isinstance(e, Load)}
     touched = reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
     memory = sum(map(size_bytes, touched))
-    left, right = 4 * batch * rows * inner, 4 * batch * columns * inner
+    members = 1 + len(step.others)
+    left, right = 4 * batch * rows * inner, 4 * batch * columns * inner * members
     t = step.tiling
     side = max(1, int(step.columns[-1].size)) if step.columns else 1
     wide = side / (-(-side // _VECTOR) * _VECTOR)
@@ -54,6 +58,8 @@ def contraction_cost(
         case "direct":
             full, again = wide, right * (-(-rows // _TILE_ROWS) - 1)
             times_read = -(-rows // _TILE_ROWS)
+        case "packed":
+            full, again = wide, right * (-(-rows * inner * 4 // _HELD_BYTES) - 1)
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
             times_read = -(-rows // 4)
@@ -64,12 +70,14 @@ def contraction_cost(
         1.0, times * max(t.split, 1) * batch * -(-columns // _VECTOR) * -(-rows // _TILE_ROWS) / _THREADS_FED
     )
     again += 8 * (t.split > 1) * t.split * batch * rows * columns
-    done = 2 * batch * rows * columns * inner
+    done = 2 * batch * rows * columns * inner * members
     again = times * again + (times - 1) * right
-    if t.form in ("panels", "direct"):
+    if t.form in ("panels", "direct", "packed"):
         full *= min(1.0, rows / _REUSED)
     slower = 1 if t.accumulate == "float32" else 2
     reading = times_read * batch * columns * inner * _reading(step) / fed
+    if t.form == "packed":
+        reading = batch * rows * inner * _fused(step.left)
     if t.form == "loops":
         reading = batch * rows * columns * inner * (_fused(step.left) + _fused(step.right))
     return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))

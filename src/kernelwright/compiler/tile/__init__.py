@@ -68,6 +68,7 @@ from ._program import (
     Kernel,
     Let,
     Loop,
+    Member,
     NativeCall,
     Program,
     Row,
@@ -81,6 +82,7 @@ from ._program import (
     products,
     read_by,
     renamed,
+    rights,
     statements,
     written,
 )  # fmt: skip
@@ -89,9 +91,9 @@ from ._tiling import Form, Tiling
 __all__ = [
     "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
     "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
-    "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
+    "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "What", "arith", "as_loops", "expressions", "factors_of", "is_known",
     "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of",
-    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "run_program", "side_by_side",
-    "statements", "stride", "substitute", "walk", "written",
+    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "rights", "run_program",
+    "side_by_side", "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip

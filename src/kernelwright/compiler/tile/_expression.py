@@ -166,11 +166,21 @@ def arith(sign: str, left: Expression, right: Expression) -> Expression:
         return left
     if sign == "%" and _is(right, 1):
         return number(0)
+    if sign == "+" and _is_taken_apart(left, right):
+        return right.left  # type: ignore[union-attr]  # a quotient and the remainder are what was divided
     if isinstance(left, Literal) and isinstance(right, Literal):
         a, b = int(left.value), int(right.value)
         return number({"+": a + b, "-": a - b, "*": a * b, "//": a // b if b else 0, "%": a % b if b else 0,
                        "min": min(a, b), "max": max(a, b)}[sign])  # fmt: skip
     return Arith(sign, left, right)
+
+
+def _is_taken_apart(high: Expression, low: Expression) -> bool:
+    """Tell whether a sum is `a // n * n + a % n`."""
+    return (
+        isinstance(high, Arith) and isinstance(low, Arith) and (high.sign, low.sign) == ("*", "%")
+        and high == Arith("*", Arith("//", low.left, low.right), low.right)
+    )  # fmt: skip
 
 
 def number(value: int) -> Expression:

@@ -18,7 +18,7 @@ from ._expression import (
     substitute,
     walk,
 )  # fmt: skip
-from ._program import Axis, Contraction, Let, Store, renamed
+from ._program import Axis, Contraction, Let, Store, factors_mapped, renamed, rights
 
 
 def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:
@@ -77,12 +77,12 @@ def _mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contr
             at = change(Load(s.buffer, s.index))
             assert isinstance(at, Load)
             epilogue.append(replace(s, index=at.index, value=change(s.value)))
-    return replace(c, left=change(c.left), right=change(c.right), epilogue=tuple(epilogue))
+    return replace(factors_mapped(c, change), epilogue=tuple(epilogue))
 
 
 def _accesses(c: Contraction) -> Iterator[Expression]:
     """Yield what is computed, with every store as the load of its place."""
-    yield from (c.left, c.right)
+    yield from (c.left, *rights(c))
     for s in c.epilogue:
         yield s.value
         if isinstance(s, Store):

@@ -93,6 +93,14 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A further product of a contraction: its right factor, and the variable that holds its sum in the epilogue."""
+
+    accumulator: str
+    right: Expression
+
+
+@dataclass(frozen=True)
 class Contraction:
     """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
 
@@ -114,6 +122,8 @@ class Contraction:
     epilogue: tuple[Let | Store, ...]
     comment: str = ""
     tiling: Tiling = field(default_factory=Tiling)
+    others: tuple["Member", ...] = ()
+    """Further products of the same left factor, multiplied at once: the epilogue reads the sums of all."""
 
     family = "contraction"
 
@@ -266,9 +276,9 @@ def mapped(s: Statement, change: Callable[[Expression], Expression]) -> Statemen
             body = tuple(mapped(inner, change) for inner in s.body)
             return replace(s, body=body, begin=change(s.begin), end=change(s.end))
         case Contraction():
-            left, right = change(s.left), change(s.right)
             epilogue = tuple(mapped(inner, change) for inner in s.epilogue)
-            return replace(s, left=left, right=right, epilogue=epilogue)  # type: ignore[arg-type]  # the kinds stay
+            new = factors_mapped(s, change)
+            return replace(new, epilogue=epilogue)  # type: ignore[arg-type]  # the kinds stay
         case _:
             return s
 
@@ -285,22 +295,37 @@ def expressions(statement: Statement) -> Iterator[Expression]:
         case Loop(_, end, _, begin):
             yield from (begin, end)
         case Contraction():
-            yield from (statement.left, statement.right)
+            yield from (statement.left, *rights(statement))
+
+
+def rights(contraction: Contraction) -> tuple[Expression, ...]:
+    """Return the right factors of a contraction: its own and those of the other members."""
+    return (contraction.right, *(other.right for other in contraction.others))
+
+
+def factors_mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contraction:
+    """Change the factors of a contraction."""
+    others = tuple(replace(other, right=change(other.right)) for other in c.others)
+    return replace(c, left=change(c.left), right=change(c.right), others=others)
 
 
 def as_loops(contraction: Contraction) -> Kernel:
     """Print a contraction as plain loops: for languages without a dedicated form."""
-    name, kept_in = contraction.accumulator, contraction.tiling.accumulate
-    term: Expression = Call("mul", (contraction.left, contraction.right), (), "float32")
-    found: Expression = Result(f"{name}_sum", kind=kept_in)
-    if kept_in != "float32":
-        term, found = Call("cast", (term,), (), kept_in), Call("cast", (found,), (), "float32")
-    inner: tuple[Statement, ...] = (Update(f"{name}_sum", term),)
+    kept_in = contraction.tiling.accumulate
+    members = (Member(contraction.accumulator, contraction.right), *contraction.others)
+    inner: tuple[Statement, ...] = ()
+    results = list[Let]()
+    for member in members:
+        term: Expression = Call("mul", (contraction.left, member.right), (), "float32")
+        found: Expression = Result(f"{member.accumulator}_sum", kind=kept_in)
+        if kept_in != "float32":
+            term, found = Call("cast", (term,), (), kept_in), Call("cast", (found,), (), "float32")
+        inner = (*inner, Update(f"{member.accumulator}_sum", term))
+        results.append(Let(member.accumulator, found))
     for axis in reversed(contraction.inner):
         inner = (Loop(axis.name, number(axis.size), inner),)
-    body: tuple[Statement, ...] = (
-        Begin(f"{name}_sum", "sum", kept_in), *inner, Let(name, found), *contraction.epilogue,
-    )  # fmt: skip
+    begun = [Begin(f"{member.accumulator}_sum", "sum", kept_in) for member in members]
+    body: tuple[Statement, ...] = (*begun, *inner, *results, *contraction.epilogue)
     axes = (*contraction.batch, *contraction.rows, *contraction.columns)
     for place, axis in reversed(list(enumerate(axes))):
         last = place == len(axes) - 1 and len(axes) > 1

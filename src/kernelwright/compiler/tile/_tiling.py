@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 from typing import TypeAlias
 
-Form: TypeAlias = Choice["loops", "panels", "direct", "dots", "winograd"]
+Form: TypeAlias = Choice["loops", "panels", "direct", "packed", "dots", "winograd"]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
-same tiles, the right factor read in place. `dots`: lanes along the inner axis, a sum for each element.
+same tiles, the right factor read in place. `packed`: the same with weights packed in panels ahead of the
+calls: panel after panel for rows that stay in the L2 cache. `dots`: lanes along the inner axis, a sum for each
+element.
 `winograd`: two by two results of windows of three by three from 16 products."""
 
 
@@ -22,7 +24,7 @@ class Tiling:
     depth: int = 256
     """Inner elements of a panel, which stays in the L1 cache."""
     block: int = 96
-    """Rows packed at once, which stay in the L2 cache."""
+    """Rows packed at once, which stay in the L2 cache; for `packed`, 0 means as many as fit."""
     split: int = 1
     """Parts of the inner axes that are summed separately, then added (split-K)."""
     accumulate: str = "float32"

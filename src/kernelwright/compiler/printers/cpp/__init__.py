@@ -18,8 +18,20 @@ from ._program import Printer, Style
 
 __all__ = ["FORMS", "NotCalled", "Style", "Unprintable", "render", "source"]
 
-FORMS = ("panels", "direct", "dots", "winograd", "moves", "segments", "ahead", "onednn", "native", "double")
-"""Supported forms of a contraction, other than plain loops; `moves` for changes of single loops, `segments` for
+FORMS = (
+    "panels",
+    "direct",
+    "packed",
+    "dots",
+    "winograd",
+    "moves",
+    "segments",
+    "ahead",
+    "onednn",
+    "native",
+    "double",
+)
+"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
 `double` for sums in float64."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")

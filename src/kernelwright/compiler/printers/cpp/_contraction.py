@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ...graph import Size, product, same
 from ...tile import (
+    LANES,
     Axis,
     Call,
     Contraction,
@@ -11,6 +12,7 @@ from ...tile import (
     Load,
     Position,
     Program,
+    Tiling,
     as_loops,
     expressions,
     lies_along,
@@ -20,6 +22,7 @@ from ...tile import (
 )  # fmt: skip
 from .. import Unprintable
 from ._lanes import Lanes
+from ._panels import in_place, panels_of
 from ._scalar import Scalar, Scope, bare, size_text
 from ._statements import Body
 
@@ -39,7 +42,8 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
     """
     if step.tiling.form == "loops" or not lanes:
         return Body(program, contraction=print_contraction, vector=lanes).print(as_loops(step).body)
-    return _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program).lines()
+    tiled = _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program)
+    return tiled.packed() or tiled.lines()
 
 
 def _is_short(step: Contraction) -> bool:
@@ -73,16 +77,47 @@ class _Tiled:
             return "inner"
         return "column"
 
+    def packed(self) -> list[str]:
+        """Print a product of weights that lie in panels; nothing where they do not.
+
+        Raises:
+            Unprintable: several products are multiplied at once, and their weights do not lie in shared panels.
+        """
+        c, t = self.step, self.tiling
+        panels = panels_of(c, self.program) if t.form == "packed" else None
+        if panels is None:
+            if c.others:
+                raise Unprintable("several products at once whose weights lie in no shared panels")
+            return []
+        rows = in_place(c, self.program)
+        left = (
+            [f"  const kw::InPlace left{{{rows}}};  // from one item, and one row, to the next"]
+            if rows
+            else []
+        )
+        vectors = 1 if panels.run <= LANES else t.vectors
+        return [
+            "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
+            f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",
+            *(left or self._left()), *self._finish(),
+            self._sizes(panels.run),
+            f"  kw::multiply<Tiles>(sizes, left, {panels.buffer}, finish);",
+        ]  # fmt: skip
+
+    def _sizes(self, run: int) -> str:
+        c = self.step
+        sizes = [product([a.size for a in axes]) for axes in (c.batch, c.rows, c.columns, c.inner)]
+        listed = ", ".join(bare(size_text(size)) for size in (*sizes, run))
+        return f"  const kw::Shape sizes{{{listed}}};  // batch, rows, columns, inner; columns side by side"
+
     def lines(self) -> list[str]:
         c, t = self.step, self.tiling
-        form = {"panels": "kPanels", "direct": "kDirect", "dots": "kDots", "winograd": "kDirect"}[t.form]
+        form = {"panels": "kPanels", "dots": "kDots"}.get(t.form, "kDirect")
         along = {"column": "kColumns", "inner": "kInner"}[self.along]
-        sizes = [size_text(product([a.size for a in axes])) for axes in (c.batch, c.rows, c.columns, c.inner)]
-        run = size_text(c.columns[-1].size) if c.columns else "1"
-        sizes_of = "{" + ", ".join([*map(bare, sizes), bare(run)]) + "}"
         at_once = "true" if _is_short(c) else "false"
         split = f", {t.split}" if t.split > 1 else ""
-        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {t.block}, {at_once}{split}"
+        block = t.block or Tiling().block  # of weights in panels that what follows reads in another order
+        numbers = f"{t.rows}, {t.vectors}, {t.depth}, {block}, {at_once}{split}"
         return [
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
@@ -91,7 +126,7 @@ class _Tiled:
                 "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along, c.right
             ),
             *self._finish(),
-            f"  const kw::Shape sizes{sizes_of};  // batch, rows, columns, inner; columns side by side",
+            self._sizes(c.columns[-1].size if c.columns else 1),
             *self._call(),
         ]  # fmt: skip
 
@@ -113,12 +148,13 @@ class _Tiled:
         t = self.tiling
         if t.form == "winograd":
             return [f"Tiles of {t.vectors} vectors, all channels; their sums for {t.block} rows at a time."]
-        first = f"Rows of left are packed, {t.block} at a time, once for every {8 * t.vectors} vectors of columns;"
+        first = (
+            f"Rows of left are packed, a block at a time, once for every {8 * t.vectors} vectors of columns;"
+        )
         reading = {
             "panels": f"right once for every {t.block} rows, in panels of {t.depth} by {t.vectors} vectors.",
-            "direct": "right is read where it lies, once for every tile of rows.",
             "dots": "right is read where it lies, four columns at a time, once for every four rows.",
-        }[t.form]
+        }.get(t.form, "right is read where it lies, once for every tile of rows.")
         shares = [f"The inner elements are summed in {t.split} shares, and those at the end."]
         return [first, reading, *(shares if t.split > 1 else [])]
 
@@ -184,8 +220,9 @@ class _Tiled:
         body = Body(self.program, contraction=print_contraction)
         if c.columns:
             body.scope.axis = c.columns[-1].name
-            body.scope.lanes[c.accumulator] = "float32"
-            head = f"kw::F {c.accumulator}"
+            sums = [c.accumulator, *(other.accumulator for other in c.others)]
+            body.scope.lanes |= dict.fromkeys(sums, "float32")
+            head = ", ".join(f"kw::F {name}" for name in sums)
         else:
             head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
         return [

@@ -64,9 +64,9 @@ class Printer:
     def headers(self) -> tuple[str, ...]:
         """The headers that the file includes, first the one that all printed kernels begin with."""
         found = list(products(self.program)) if self.style.lanes else []
-        if any(product.tiling.form == "winograd" for product in found):
-            return "tiles.h", "contraction.h", "winograd.h"
-        return ("tiles.h", "contraction.h") if any(map(is_tiled, found)) else ("tiles.h",)
+        forms = {"winograd": "winograd.h", "packed": "gemm.h"}
+        further = [name for form, name in forms.items() if any(p.tiling.form == form for p in found)]
+        return ("tiles.h", "contraction.h", *further) if any(map(is_tiled, found)) else ("tiles.h",)
 
     @cached_property
     def functions(self) -> dict[str, str]:

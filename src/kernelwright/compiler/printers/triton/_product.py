@@ -14,7 +14,7 @@ _LEAST = 8
 
 def is_product(step: Contraction) -> bool:
     """Whether tiles suit a contraction; if not, it runs as plain loops."""
-    return min(largest(step.rows), largest(step.columns), largest(step.inner)) >= _LEAST
+    return not step.others and min(largest(step.rows), largest(step.columns), largest(step.inner)) >= _LEAST
 
 
 def largest(axes: Sequence[Axis]) -> int:

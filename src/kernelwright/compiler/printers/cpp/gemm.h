@@ -1,0 +1,219 @@
+// out[b, m, n] = finish(sum over k of left[b, m, k] * right[b, k, n]), the right factor packed ahead of the call: panels of
+// columns that lie side by side, each read from memory once, from end to end, for every block of rows.
+//
+// Rows of the left factor are read where they lie, or after they were computed once (what is fused before the product).
+// A tile of sums stays in registers for some hundred inner elements and in the first cache from there on; it is finished
+// and stored from there, as nothing after it: neither the left nor the right factor wants panels of some depth, since
+// both stream through the second cache at less than what it delivers.
+#pragma once
+#include "contraction.h"
+
+namespace kw {
+
+// The left factor as it lies in memory, its inner elements side by side.
+struct InPlace {
+  const float* data;
+  int64_t item, row;  // elements from one to the next
+};
+
+constexpr int64_t kChain = 512;                // inner elements that one register sums; a whole number of lines
+constexpr int64_t kRowsBytes = int64_t(1) << 19;  // of the left factor that are multiplied by panel after panel
+// Bytes of a panel between what is read and what is asked for, where many rows are multiplied meanwhile; the machine's own
+// prefetching is faster where few are (a row in the last cache: 112 GB/s alone, 75 to 89 with any distance).
+constexpr int64_t kAhead = 4096;
+constexpr int kManyRows = 12;                  // vectors of sums above which it is asked
+constexpr int64_t kTasks = 6;                  // tasks a thread, where there are as many: those that are late end together
+
+// rows: of a register tile, 0 for as many as the registers hold. vectors: of columns. members: products of the same left
+// factor that are multiplied at once; a panel holds a share of each, side by side. block: rows that are multiplied by
+// panel after panel, 0 for as many as the second cache holds.
+template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct Packed {
+  static constexpr int members = members_;
+  static constexpr int vectors = members_ > 1 ? 1 : vectors_;  // of each member
+  static constexpr int all = vectors * members;
+  static constexpr int rows = rows_ ? rows_ : all > 2 ? (kTileRows + 1) / 2 : kTileRows;
+  static constexpr int64_t columns = vectors * W;  // of the result
+  static constexpr int64_t block = block_;
+};
+
+// sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next.
+template <int R, int V, class T, class Lanes>
+__attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
+                                           int64_t depth, float* sums, bool add, Lanes lanes) {
+  constexpr int kChains = R * V < 4 ? 4 / (R * V) : 1;  // a multiplication takes as long as four begin
+  F acc[kChains][R][V];
+#pragma GCC unroll 4
+  for (int i = 0; i < kChains; ++i)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[i][r][v] = F{};
+  // A pointer for four rows, which lie one, two and three steps from it; told apart from sums of others at each element,
+  // so that no register holds a row of its own: there are not as many.
+  constexpr int kGroups = (R + 3) / 4;
+  const int64_t a_rows = 3 * a_row;
+  const float* rows[kGroups];
+#pragma GCC unroll 4
+  for (int i = 0; i < kGroups; ++i) rows[i] = a + 4 * i * a_row;
+  const auto step = [&](int i) KW_INLINED {
+    F y[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      y[v] = load(b + v * apart, lanes);
+      if constexpr (R * V > kManyRows) prefetch(b + v * apart + kAhead / int64_t(sizeof(T)));
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const F x = splat(rows[r / 4][r % 4 == 3 ? a_rows : r % 4 * a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[i][r][v] = fma(x, y[v], acc[i][r][v]);
+    }
+    b += b_row;
+#if defined(__GNUC__)
+    asm("" : "+r"(b));
+#endif
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) {
+      ++rows[g];
+#if defined(__GNUC__)
+      asm("" : "+r"(rows[g]));
+#endif
+    }
+  };
+  int64_t k = 0;
+  for (; k + kChains <= depth; k += kChains)
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) step(i);
+  if constexpr (kChains > 1)
+    for (; k < depth; ++k) step(0);
+#pragma GCC unroll 4
+  for (int i = 1; i < kChains; ++i)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[0][r][v] += acc[i][r][v];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      float* to = sums + (r * V + v) * W;
+      store(to, add ? load(to, Full{}) + acc[0][r][v] : acc[0][r][v], Full{});
+    }
+}
+
+// A tile of `rows` rows, 1 to R: each height is compiled, so that no row is multiplied alone.
+template <int R, int V, class T, class Lanes>
+KW_INLINE void packed_rows(int64_t rows, const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
+                           int64_t depth, float* sums, bool add, Lanes lanes) {
+  if constexpr (R > 1)
+    if (rows < R) return packed_rows<R - 1, V>(rows, a, a_row, b, b_row, apart, depth, sums, add, lanes);
+  packed_tile<R, V>(a, a_row, b, b_row, apart, depth, sums, add, lanes);
+}
+
+// A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
+template <class P, class T> struct PackedProduct {
+  const Shape& s;
+  const T* right;
+
+  int64_t tiles_of_run() const { return (s.run + P::columns - 1) / P::columns; }
+  int64_t tiles() const { return tiles_of_run() * (s.columns / std::max<int64_t>(1, s.run)); }
+
+  // Some rows by one tile of columns: sums come to put(row, column, lanes, sums...).
+  template <class Put>
+  void tile(const float* a, int64_t a_row, int64_t rows, int64_t b, int64_t tile, Put put) const {
+    const int64_t panel = tile / tiles_of_run(), at = tile % tiles_of_run() * P::columns;
+    const int64_t b_row = P::members * s.run, width = std::min(P::columns, s.run - at);
+    const T* from = right + (b * s.columns + panel * s.run) * P::members * s.inner + at;
+    alignas(64) float sums[P::rows * P::all * W];
+    const auto multiplied = [&](auto vectors, int64_t within, auto lanes) KW_INLINED {
+      constexpr int V = vectors.value;
+      const int64_t apart = P::members > 1 ? s.run : W;
+      for (int64_t k = 0; k < s.inner || k == 0; k += kChain)
+        packed_rows<P::rows, V>(rows, a + k, a_row, from + within + k * b_row, b_row, apart,
+                                std::min(kChain, s.inner - k), sums, k != 0, lanes);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t v = 0; v < V / P::members; ++v) {
+          const auto sum = [&](int64_t member) KW_INLINED {
+            return load(sums + (r * V + member * (V / P::members) + v) * W, Full{});
+          };
+          const int64_t n = panel * s.run + at + within + v * W;
+          if constexpr (P::members > 1) put(r, n, lanes, sum(0), sum(1));
+          else put(r, n, lanes, sum(0));
+        }
+    };
+    if (width == P::columns) return multiplied(std::integral_constant<int, P::all>{}, 0, Full{});
+    constexpr std::integral_constant<int, P::members> one{};
+    int64_t within = 0;
+    for (; within + W <= width; within += W) multiplied(one, within, Full{});
+    if (within < width) multiplied(one, within, Part{static_cast<int>(width - within)});
+  }
+
+  // Rows m to m + count by tiles of columns, panel after panel, the rows in tiles that are as high as each other.
+  template <class Finish>
+  void block(const InPlace& left, int64_t b, int64_t m, int64_t count, int64_t first, int64_t last,
+             Finish finish) const {
+    const int64_t high = (count + P::rows - 1) / P::rows, each = count / high, more = count % high;
+    const float* rows = left.data + b * left.item + m * left.row;
+    for (int64_t j = first; j < last; ++j)
+      for (int64_t i = 0; i < high; ++i) {
+        const int64_t row = i * each + std::min(i, more);
+        tile(rows + row * left.row, left.row, each + (i < more), b, j,
+             [&](int64_t r, int64_t n, auto lanes, auto... sums) KW_INLINED {
+               finish(sums..., b, m + row + r, n, lanes);
+             });
+      }
+  }
+};
+
+// Where rows of the left factor lie: as they are, or computed by all threads and stored a line more than a power of two
+// apart, so that a tile's do not share their places in the cache. To be called by all threads of a team.
+template <class Left> InPlace rows_of(const Shape& s, const Left& left, float* room) {
+  if constexpr (std::is_same_v<Left, InPlace>) {
+    if (!room) return left;
+  }
+  const int64_t apart = (s.inner + W - 1) / W * W + W;
+#pragma omp for schedule(static)
+  for (int64_t i = 0; i < s.batch * s.rows; ++i) {
+    const int64_t b = i / s.rows, m = i % s.rows;
+    const auto copied = [&](int64_t k, auto lanes) KW_INLINED {
+      if constexpr (std::is_same_v<Left, InPlace>)
+        store(room + i * apart + k, load(left.data + b * left.item + m * left.row + k, lanes), lanes);
+      else store(room + i * apart + k, left(b, m, k, lanes), lanes);
+    };
+    int64_t k = 0;
+    for (; k + W <= s.inner; k += W) copied(k, Full{});
+    if (k < s.inner) copied(k, Part{static_cast<int>(s.inner - k)});
+  }
+  return {room, s.rows * apart, apart};
+}
+
+template <class Left> bool wants_room(const Shape& s, const Left& left) {
+  if constexpr (std::is_same_v<Left, InPlace>) return s.rows > 4 && left.row * int64_t(sizeof(float)) % 4096 == 0;
+  return true;
+}
+
+template <class P, class Left, class T, class Finish>
+void multiply(const Shape& s, Left left, const T* right, Finish finish) {
+  const PackedProduct<P, T> product{s, right};
+  if (s.batch * s.rows * s.columns == 0) return;
+  const bool alone = s.batch * s.rows * s.columns * s.inner * P::members < kSerialProducts;
+  const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
+  const int64_t held = P::block ? P::block : kRowsBytes / int64_t(sizeof(float)) / std::max<int64_t>(1, s.inner);
+  const int64_t high = std::max<int64_t>(held, P::rows), blocks = (s.rows + high - 1) / high;
+  const int64_t wanted = threads > 1 ? std::max<int64_t>(1, kTasks * threads / (blocks * s.batch)) : 1;
+  const int64_t tiles = product.tiles(), groups = std::min(tiles, wanted);
+  const bool moved = wants_room(s, left);
+  const Temporary<float> room(moved ? s.batch * s.rows * ((s.inner + W - 1) / W * W + W) : 0);
+#pragma omp parallel num_threads(threads)
+  {
+    const InPlace rows = rows_of(s, left, moved ? room.data : nullptr);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s.batch * groups * blocks; ++i) {
+      const int64_t at = i % blocks, group = i / blocks % groups, b = i / blocks / groups;
+      const int64_t m = s.rows * at / blocks, end = s.rows * (at + 1) / blocks;
+      product.block(rows, b, m, end - m, tiles * group / groups, tiles * (group + 1) / groups, finish);
+    }
+  }
+}
+
+}  // namespace kw
