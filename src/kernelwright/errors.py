@@ -26,8 +26,8 @@ def known_names(name: str, known: Iterable[str]) -> str:
     """Return a sentence that lists the known names, and suggests the one nearest to the given name.
 
     Example:
-        >>> known_names("librery", ["compiler", "library"])
-        "did you mean 'library'? There are compiler, library"
+        >>> known_names("librery", ["inductor", "library"])
+        "did you mean 'library'? There are inductor, library"
         >>> known_names("nosuch", [])
         'there are none'
     """

@@ -390,7 +390,7 @@ def test_robust_kbench_three_verifiers_drop_what_one_of_them_finds_wrong_before_
 
 def test_default_the_model_plans_and_goes_on_from_what_the_library_found(play):
     recipe = load_recipe("default")
-    assert recipe.proposers == ("start", "library", "schedule", "compiler") and recipe.lessons
+    assert recipe.proposers == ("start", "library", "schedule", "inductor") and recipe.lessons
     session = play("default", evaluations=5, lessons=("rows: a lesson",))
     assert any(m.parents and m.parents[0].candidate.key == START.key for m in session.walked.moves)
     assert all("rows: a lesson" in a.text for a in session.of("coder"))

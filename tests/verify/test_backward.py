@@ -8,7 +8,7 @@ from kernelwright.errors import InputError, TaskError
 from kernelwright.languages import get_language
 from kernelwright.measure import Bench
 from kernelwright.propose import Request
-from kernelwright.propose.inductor import CompilerProposer
+from kernelwright.propose.inductor import InductorProposer
 from kernelwright.propose.library import LibraryProposer
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.tasks import Problem, load_task
@@ -187,7 +187,7 @@ def test_what_has_no_gradient_is_no_backward_task(folder):
 
 def test_forward_kernels_are_not_proposed_for_it(oracle):
     request = Request(oracle.problem, detect("cpu"), (), ("cpp",))
-    for proposer in (LibraryProposer(), CompilerProposer()):
+    for proposer in (LibraryProposer(), InductorProposer()):
         with pytest.raises(InputError, match="asks for gradients"):
             next(iter(proposer.propose(request)))
 

@@ -48,7 +48,7 @@ def optimize(
         target: `file.py` or `file.py:symbol`, a definition's JSON file, or a folder.
         language: Language to write kernels in; repeat for more. By default all that are available; OpenCL only
             if nothing else compiles.
-        proposer: Proposer of kernels: `start`, `library`, `schedule`, `compiler`, `llm`; repeat for more. By default
+        proposer: Proposer of kernels: `start`, `library`, `schedule`, `inductor`, `llm`; repeat for more. By default
             all, `llm` only if a model is named.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         evaluations: Stop after this many candidates; known ones are not counted.

@@ -21,10 +21,10 @@ from ._protocol import Request
 _LOG = logging.getLogger(__name__)
 
 
-class CompilerProposer:
+class InductorProposer:
     """One candidate per mode; equal sources are yielded once."""
 
-    name = "compiler"
+    name = "inductor"
     modes = ("default", "max-autotune")
 
     def propose(self, request: Request) -> Iterator[Candidate]:

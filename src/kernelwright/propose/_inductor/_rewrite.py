@@ -88,7 +88,7 @@ def rewrite(generated: Sequence[Generated], task: str, mode: str) -> Candidate:
         entry="run.py:run",
         style="function",
         flags=generated[0].flags if has_kernels else (),
-        proposer="compiler",
+        proposer="inductor",
         reason=f"TorchInductor's own code, mode {mode}",
     )
 
@@ -197,6 +197,6 @@ def _triton(generated: Sequence[Generated], mode: str) -> Candidate:
         language="triton",
         entry="run.py:run",
         style="function",
-        proposer="compiler",
+        proposer="inductor",
         reason=f"TorchInductor's own code, mode {mode}",
     )

@@ -14,7 +14,7 @@ from ...tasks import Problem
 from ..run._run import Search
 from ._concurrent import proposed
 
-PROPOSERS = ("start", "library", "schedule", "compiler")
+PROPOSERS = ("start", "library", "schedule", "inductor")
 """The default proposers; none of them needs a model."""
 _PROPOSERS = Registry("proposers", "proposer")
 
