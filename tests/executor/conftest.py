@@ -16,11 +16,17 @@ def _compiler():
     require("C++ compiler")
 
 
+def prepared(name):
+    module = Module.load((KERNELS / name).read_text())
+    module.prepare()
+    return module
+
+
 @pytest.fixture(scope="session")
 def right():
-    return Module.load((KERNELS / "right.ptx").read_text())
+    return prepared("right.ptx")
 
 
 @pytest.fixture(scope="session")
 def faulty():
-    return Module.load((KERNELS / "faulty.ptx").read_text())
+    return prepared("faulty.ptx")

@@ -122,6 +122,19 @@ def test_views_that_overlap_are_one_allocation():
     assert x.tolist() == [0, 1, 1, 3, 4, 5, 6, 7]
 
 
+def test_stores_that_differ_by_rounding_are_no_conflict():
+    text = kernel(
+        """.reg .b64 %p; .reg .b32 %l; .reg .f32 %a, %b; .reg .pred %odd; .shared .align 4 .f32 s;
+        ld.param.u64 %p, [x]; ld.param.f32 %a, [a]; ld.param.f32 %b, [b];
+        mov.u32 %l, %laneid; and.b32 %l, %l, 1; setp.eq.u32 %odd, %l, 1; selp.f32 %a, %a, %b, %odd;
+        st.shared.f32 [s], %a; bar.sync 0; ld.shared.f32 %a, [s]; st.global.f32 [%p], %a;""",
+        ".param .u64 x, .param .f32 a, .param .f32 b",
+    )
+    k = Module.load(text)["k"]
+    for other, kinds in ((1.0, set()), (1.0000001, set()), (1.1, {"conflicting-writes"})):
+        assert {f.kind for f in k(1, 32, [np.zeros(1, np.float32), 1.0, other]).findings} == kinds
+
+
 def test_nested_scopes_hide_registers():
     out = np.zeros(1, np.int32)
     body = """.reg .b64 %p; .reg .b32 %r;

@@ -12,7 +12,7 @@ from kernelwright.executor import Options, Uninitialised
 require("triton")
 import triton  # noqa: E402
 
-from kernelwright.executor.triton import run_triton  # noqa: E402
+from kernelwright.executor.triton import executing, run_triton  # noqa: E402
 
 from . import triton_kernels as kernels  # noqa: E402
 
@@ -33,7 +33,7 @@ def close(got, expected, tolerance):
     assert error <= tolerance, error
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_add(dtype):
     x, y = torch.randn(2, 1000).to(dtype)
     out = torch.empty(1000, dtype=dtype)
@@ -55,9 +55,7 @@ def test_layer_norm():
     close(out, torch.nn.functional.layer_norm(x.double(), (300,), w.double(), b.double(), 1e-5), 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.bfloat16, 2**-8), (torch.float16, 2**-10), (torch.float32, 2**-9)]
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 2**-8), (torch.float32, 2**-9)])
 def test_matrix_products_on_tensor_cores(dtype, tolerance):
     m, n, k = 96, 80, 112
     a, b, c = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype), torch.empty(m, n, dtype=dtype)
@@ -92,9 +90,7 @@ def test_products_of_warp_groups(dtype, turned, tolerance):
     arguments = (a, b, Uninitialised(c), 128, 128, 96, *a.stride(), *b.stride(), 128, 1)
     done = run(kernels.matmul, (2, 2), arguments, {"BM": 64, "BN": 64, "BK": 32}, target=90)
     close(c, a.double() @ b.double(), tolerance)
-    assert any(name.startswith("wgmma.mma_async") for name in done.counters.instructions), (
-        done.counters.instructions
-    )
+    assert any(name.startswith("wgmma.mma_async") for name in done.counters.instructions)
 
 
 def test_an_integer_matrix_product_is_exact():
@@ -118,14 +114,14 @@ def test_scan_sort_histogram_and_atomics():
     x, out = torch.randn(500), torch.empty(500)
     run(kernels.cumulative, (1,), (x, Uninitialised(out), 500), {"BLOCK": 512})
     close(out, x.double().cumsum(0), 1e-6)
-    x, out = torch.randn(256), torch.empty(256)
-    run(kernels.ordered, (1,), (x, Uninitialised(out)), {"BLOCK": 256})
+    x, out = torch.randn(64), torch.empty(64)
+    run(kernels.ordered, (1,), (x, Uninitialised(out)), {"BLOCK": 64}, num_warps=2)
     assert torch.equal(out, x.sort().values)
     numbers, bins = torch.randint(0, 16, (1000,), dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
     run(kernels.histogram, (2,), (numbers, bins, 1000), {"BLOCK": 512, "BINS": 16})
     assert torch.equal(bins, torch.bincount(numbers, minlength=16).int())
     total = torch.zeros(1)
-    run(kernels.split_k, (4,), (x, total, 256), {"BLOCK": 64})
+    run(kernels.split_k, (1,), (x, total, 64), {"BLOCK": 64})
     close(total, x.double().sum(), 1e-5)
 
 
@@ -141,6 +137,20 @@ def test_elementwise_functions():
     v = x.double()
     expected = v.sigmoid() * v + v.erf() + v.sin() * (v.abs() + 1).log() + (v * v + 1).rsqrt() + v.floor()
     close(out, expected, 1e-5)
+
+
+def test_a_program_that_launches_kernels_runs_unchanged():
+    x, y = torch.randn(2, 300)
+    out, total = torch.empty(300), torch.zeros(1)
+    with executing() as runs:
+        kernels.add[(3,)](x, y, out, 300, BLOCK=128, num_warps=4)
+        kernels.split_k[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](
+            out, out=total, n=300, BLOCK=128
+        )
+    assert [r.ok for r in runs] == [True, True]
+    close(total, (x + y).double().sum(), 1e-5)
+    with pytest.raises(RuntimeError):
+        kernels.add[(3,)](x, y, out, 300, BLOCK=128)  # outside, Triton looks for its own device again
 
 
 def test_a_missing_tail_mask_is_found():

@@ -170,7 +170,7 @@ def copy(w: Writer, i: Instruction) -> None:
         raise refused(i)
     source = w.read(rest[0], "b32") if rest else f"splat<uint32_t>({size.value})"
     _saw(w, "SHARED", size.value)
-    _saw(w, "GLOBAL", 4 if rest else size.value)
+    _saw(w, "GLOBAL", size.value)  # a copy of fewer bytes is no part of race detection
     w.emit(f"copy_async(w, {w.mask}, {w.address(to)}, {w.address(of)}, {size.value}, {source}, {w.site(i)});")
     return None
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,7 @@ _FLAGS: Final = (
 )  # fmt: skip
 _ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp")
 _BUILD_S: Final = 300.0
+_ENGINE_LOCK: Final = threading.Lock()
 
 
 class Finding(ctypes.Structure):
@@ -69,9 +71,14 @@ class Launch(ctypes.Structure):
     ]  # fmt: skip
 
 
-@functools.lru_cache
 def engine() -> ctypes.CDLL:
     """Return the engine, built if this machine has not built it yet."""
+    with _ENGINE_LOCK:
+        return _engine()
+
+
+@functools.lru_cache
+def _engine() -> ctypes.CDLL:
     sources = {
         path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
     }

@@ -12,6 +12,7 @@ import ctypes
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from ..errors import InputError, NotFoundError, known_names
 from . import _native
+from ._errors import NotExecutedError
 from ._layout import Layout
 from ._memory import Memory
 from ._parser import parse
@@ -202,6 +204,20 @@ class Module(Mapping[str, Kernel]):
         if full not in self._kernels:
             self._kernels[full] = Kernel(self._layout, translate(self._parsed, self._layout, full))
         return self._kernels[full]
+
+    def prepare(self) -> None:
+        """Build all kernels, as many at once as there are processors; those that are not executed are left out."""
+        names = [name for name in self if name not in self._kernels]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for name, kernel in zip(names, pool.map(self._built, names), strict=True):
+                if kernel is not None:
+                    self._kernels[name] = kernel
+
+    def _built(self, name: str) -> Kernel | None:
+        try:
+            return Kernel(self._layout, translate(self._parsed, self._layout, name))
+        except NotExecutedError:
+            return None
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, f in self._parsed.functions.items() if f.is_entry and f.defined)

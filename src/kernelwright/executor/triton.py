@@ -9,8 +9,9 @@ Covers: jitted functions with tensors, numbers and constants, called by position
 Does not cover: tensor descriptors, clusters (`num_ctas`), autotuners (choose a configuration), `pre_hook`.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -60,8 +61,8 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
         InputError: where the function cannot be compiled for these arguments.
     """
     compiled = compile_triton(function, arguments, constants, target=target, **settings)
-    names = _names(function)
-    meta = {**dict(zip(names, arguments, strict=False)), **(constants or {})}
+    free = [n for n in _names(function) if n not in (constants or {})]
+    meta = {**dict(zip(free, arguments, strict=False)), **(constants or {})}
     shape = tuple(grid(meta)) if callable(grid) else tuple(grid)
     given = [arguments[n] for n in compiled.kept]
     programs = int(np.prod(shape))
@@ -69,6 +70,43 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     kernel = compiled.module[compiled.name]
     given += [scratch, None][: len(kernel.parameters) - len(given)]
     return kernel(shape, compiled.threads, given, shared_bytes=compiled.shared_bytes, options=options)
+
+
+@contextlib.contextmanager
+def executing(*, target: int = 80, options: Options | None = None) -> Iterator[list[Execution]]:
+    """Have every launch `kernel[grid](...)` of a jitted function executed here, on tensors of the CPU.
+
+    Programs that launch Triton kernels then run unchanged, but for where their tensors lie. Yields the list that
+    every launch is added to. Holds for the whole process, so for one thread at a time.
+
+    Raises:
+        MissingToolError: where there is no Triton.
+    """
+    try:
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        raise MissingToolError("no triton; install it: `pip install triton`") from None
+    runs: list[Execution] = []
+
+    def run(self: Any, *arguments: Any, grid: Grid, warmup: bool = False, **named: Any) -> None:
+        if warmup:
+            return
+        names = _names(self)
+        given = {
+            **dict(zip(names, arguments, strict=False)),
+            **{n: v for n, v in named.items() if n in names},
+        }
+        settings = {n: v for n, v in named.items() if n not in names}
+        constants = {p.name: given[p.name] for p in self.params if p.is_constexpr and p.name in given}
+        values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
+        runs.append(run_triton(self, grid, values, constants, target=target, options=options, **settings))
+
+    before = JITFunction.run
+    JITFunction.run = run
+    try:
+        yield runs
+    finally:
+        JITFunction.run = before
 
 
 def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[str, Any] | None = None, *,

@@ -95,7 +95,7 @@ Place checked(const Access& a, Space s, bool is_atomic) {
     return p;
   }
   if (a.write) mark(p.shadow, a.size);
-  if (p.cells) {
+  if (p.cells && a.size >> p.shift) {
     Access b = a;
     b.shared = p.space == SHARED;
     b.before = p.data;

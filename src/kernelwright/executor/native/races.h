@@ -4,7 +4,7 @@
 // 2009, with two readers kept in place of all). Lanes of a warp are ordered by `bar.warp.sync` and barriers
 // only. Blocks are ordered by a fence and an atomic or volatile access that another block sees.
 // A store of the value that already stands there is no race. Never a false finding for what this misses:
-// a third reader, and accesses of fewer bytes than a cell.
+// a third reader, and accesses of fewer bytes than a cell, which only parts of a copy are.
 #pragma once
 #include "engine.h"
 
@@ -49,10 +49,23 @@ struct Access {
   const uint8_t *before, *fresh;  // what stands there, and what is stored; none for a read
 };
 
+// Floats that differ by rounding only: compilers let lanes that hold the same sum, each added up in its own order,
+// all store it to one place of their scratch memory.
+inline bool differ_by_rounding(const uint8_t* x, const uint8_t* y, uint32_t bytes) {
+  for (uint32_t i = 0; i + 4 <= bytes; i += 4) {
+    float a, b;
+    memcpy(&a, x + i, 4), memcpy(&b, y + i, 4);
+    if (memcmp(&a, &b, 4) == 0) continue;
+    if (!std::isnormal(a) || !std::isnormal(b) || std::fabs(a - b) > 1e-5f * std::fabs(a)) return false;
+  }
+  return bytes % 4 == 0;
+}
+
 inline void conflict(const Access& a, uint64_t other, uint32_t at, uint32_t bytes) {
   Touch t{other};
   if (a.fresh && memcmp(a.before + at, a.fresh + at, bytes) == 0) return;
   bool same = t.block() == a.w->block->index && (t.thread() >> 5) == a.w->index && t.site() == (a.site & 16383);
+  if (same && a.fresh && a.shared && differ_by_rounding(a.before + at, a.fresh + at, bytes)) return;
   note(a.w, same && a.write ? CONFLICT : RACE, a.site, a.lane, a.address + at, bytes, a.shared ? SHARED : GLOBAL, other);
 }
 
@@ -78,7 +91,7 @@ inline void keep_reader(const Access& a, Cell& c, uint64_t me) {
 inline void touch(const Access& a, Cell* cells, uint32_t shift) {
   uint64_t me = touch_of(a.w, a.lane, a.strong, a.site);
   uint32_t bytes = 1u << shift, count = a.size >> shift;
-  for (uint32_t i = 0; i < (count ? count : 1); i++) {
+  for (uint32_t i = 0; i < count; i++) {
     Cell& c = cells[i];
     uint64_t last = read_cell(c.written);
     if ((last ^ me) >> 34 != 0 && is_clash(a, last)) conflict(a, last, i * bytes, bytes);
