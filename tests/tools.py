@@ -156,6 +156,8 @@ TOOLS = {
     "GPU": Tool(_gpu, "no GPU that torch can use", "everything on a GPU: the device path, GPU exploits"),
     "no GPU": Tool(lambda: not _gpu(), "there is a GPU here", "what is done where there is no GPU"),
     "triton": Tool(_package("triton"), "no triton package", "Triton kernels, interpreted and cross-compiled"),
+    "openvino": Tool(_package("openvino"), "no openvino package", "OpenVINO as a baseline"),
+    "onnxruntime": Tool(_package("onnxruntime"), "no onnxruntime package", "ONNX Runtime as a baseline"),
     "pyopencl": Tool(_package("pyopencl"), "no pyopencl package", "what is said of an OpenCL driver"),
     "OpenCL": Tool(_language("opencl"), "no pyopencl with a driver that builds", "OpenCL kernels"),
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),

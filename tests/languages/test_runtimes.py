@@ -1,7 +1,6 @@
 """References converted for other runtimes: right where they are installed, told where they are not."""
 
 import builtins
-import importlib.util
 
 import pytest
 import torch
@@ -23,11 +22,9 @@ def several(x, y):
     return x @ y, torch.softmax(x, -1)
 
 
-needs = {
-    name: pytest.mark.skipif(not importlib.util.find_spec(name), reason=f"{name} is not installed")
-    for name in RUNTIMES
-}
-installed = pytest.mark.parametrize("runtime", [pytest.param(n, marks=needs[n]) for n in RUNTIMES])
+installed = pytest.mark.parametrize(
+    "runtime", [pytest.param(name, marks=pytest.mark.needs(name)) for name in RUNTIMES]
+)
 quiet = pytest.mark.filterwarnings("ignore")  # what the runtimes and torch's exporter warn of themselves
 
 
