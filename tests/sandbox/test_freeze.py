@@ -38,32 +38,32 @@ PROCESS = HEAD + (
     "    return out\n"
 )
 PATCHED = HEAD + (
-    "from kernelwright.sandbox import _holder, _inside\n"
+    "from kernelwright.sandbox import _worker_state, _worker_main\n"
     "due = []\n"
     "def run(x):\n"
     "    out = torch.zeros(4)\n"
     "    due.append((out, x))\n"
     "    return out\n"
-    "send = _inside.Worker._send\n"
+    "send = _worker_main.Worker._send\n"
     "def late(self, message):\n"
     "    send(self, message)\n"
     "    while due and due[0][1][0] == 1: time.sleep(0.001)\n"
     "    for out, x in due:\n"
     "        out.copy_(x + 1)\n"
     "    due.clear()\n"
-    "_inside.Worker._send = late\n"
+    "_worker_main.Worker._send = late\n"
 )
 AT_FETCH = HEAD + (
-    "from kernelwright.sandbox import _holder\n"
+    "from kernelwright.sandbox import _worker_state\n"
     "def run(x):\n"
     "    global out, source\n"
     "    out, source = torch.zeros(4), x\n"
     "    return out\n"
     "for name in ('facts', 'fetch'):\n"
-    "    def wrapped(self, *a, _old=getattr(_holder.WorkerState, name)):\n"
+    "    def wrapped(self, *a, _old=getattr(_worker_state.WorkerState, name)):\n"
     "        out.copy_(source + 1)\n"
     "        return _old(self, *a)\n"
-    "    setattr(_holder.WorkerState, name, wrapped)\n"
+    "    setattr(_worker_state.WorkerState, name, wrapped)\n"
 )
 
 
@@ -160,10 +160,10 @@ def test_an_output_of_another_shape_is_copied_for_the_judge_to_see(pool: Pool) -
 )
 def test_places_that_are_not_there_are_a_failure(pool: Pool, places: str) -> None:
     text = HEAD + (
-        "from kernelwright.sandbox import _holder\n"
-        "run_ = _holder.WorkerState.run\n"
+        "from kernelwright.sandbox import _worker_state\n"
+        "run_ = _worker_state.WorkerState.run\n"
         f"def lie(self, plan):\n    run_(self, plan)\n    return {places}\n"
-        "_holder.WorkerState.run = lie\n"
+        "_worker_state.WorkerState.run = lie\n"
         "def run(x): return x + 1\n"
     )
     with pool.worker(payload(text)) as worker:

@@ -130,7 +130,7 @@ def test_places_and_facts_end_in_tensors_or_failures(
 
 REPLIES = """
 import json, os, random, torch
-from kernelwright.sandbox import _inside
+from kernelwright.sandbox import _worker_main
 chance = random.Random({seed})
 def nonsense(depth=0):
     kind = chance.randrange(7 if depth < 3 else 5)
@@ -142,14 +142,14 @@ def nonsense(depth=0):
     if kind == 5: return [nonsense(depth + 1) for _ in range(chance.randrange(4))]
     return {{chance.choice("abc"): nonsense(depth + 1) for _ in range(chance.randrange(4))}}
 loaded = False
-def lie(self, message, send=_inside.Worker._send):
+def lie(self, message, send=_worker_main.Worker._send):
     global loaded
     keys = [k for k in message if k != "id"]
     if loaded and keys and chance.random() < 0.6:
         message[chance.choice(keys)] = nonsense()
     loaded = True
     send(self, message)
-_inside.Worker._send = lie
+_worker_main.Worker._send = lie
 def run(x): return x + 1
 """
 

@@ -62,7 +62,7 @@ def test_loading_that_waits_for_nothing_is_given_up_too(pool: Pool) -> None:
 
 
 def test_who_waits_for_a_process_at_work_is_waited_for(pool: Pool) -> None:
-    spin = "import time; end = time.time() + 4\\nwhile time.time() < end: pass"
+    spin = "import time; end = time.time() + 4\nwhile time.time() < end: pass"
     wait = f"subprocess.run([sys.executable, '-c', {spin!r}], check=True)"
     found = call_once(pool, f"{HEAD}def run(x):\n    {wait}\n    return x + 1\n", 100.0)
     assert found[0].eq(2).all()

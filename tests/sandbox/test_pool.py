@@ -165,7 +165,7 @@ def test_layers_that_claim_to_hold_and_do_not_are_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from kernelwright.sandbox import _closing as c\n"
+        "import sys; from kernelwright.sandbox import _lockdown as c\n"
         "c.close_system_calls = c.close_files = c.drop_privileges = lambda *_, **__: True\n"
         "from kernelwright.sandbox._zygote import main; main(sys.argv[3:])"
     )

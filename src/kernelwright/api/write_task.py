@@ -122,7 +122,7 @@ def _read(completion: Completion) -> str:
 def _messages(words: str) -> list[Message]:
     from ..tasks.forms import own
 
-    rules = files("kernelwright").joinpath("wording.md").read_text(encoding="utf-8")
+    rules = files("kernelwright.api").joinpath("write_task.md").read_text(encoding="utf-8")
     form = f"{getdoc(own)}\n\n{getdoc(own.task)}"
     return [Message("system", rules.replace("{form}", form), stable=True), Message("user", words)]
 

@@ -5,7 +5,7 @@ Installed by the worker before any of the candidate is loaded, in workers that a
 Covers: operators dispatched on any Python thread, with the elements that they touch; launches through TVM FFI
 (C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches can be refused.
 Does not cover: native code reached in another way (`ctypes`, numpy), which counts as no kernel of its own; a
-candidate that looks for the watch and takes it off; `_alone` is what stands then.
+candidate that looks for the watch and takes it off; `_operator_isolation` covers that case.
 """
 
 import importlib
