@@ -40,7 +40,7 @@ class Symbols:
         >>> problem = Problem(load_task("examples/rmsnorm_residual.py"))
         >>> found = Symbols(problem, problem.task.workloads[0])
         >>> [symbol.name for symbol in found.free]
-        ['rows', 'dim']
+        ['tokens', 'hidden']
     """
 
     def __init__(self, problem: Problem, workload: Workload) -> None:
