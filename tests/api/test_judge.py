@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.api.judge import given
-from kernelwright.deploy import Claim, Variant, package
+from kernelwright.deploy import Claim, Specialisation, package
 from kernelwright.errors import NotFoundError, TaskError
 from kernelwright.records import Budget, Candidate, Contract, SourceFile
 from kernelwright.store import EvaluationKey, Store
@@ -35,14 +35,14 @@ def exported(folder, *candidates):
         task="planted", task_key=TASK.key, run="r", reproduce="", decisions=(), contract=Contract(), environment={},
         verified=(), not_tested=(),
     )  # fmt: skip
-    package(TASK, [Variant(e, TASK.workloads) for e in found], claim, folder / "out")
+    package(TASK, [Specialisation(e, TASK.workloads) for e in found], claim, folder / "out")
     return folder / "out"
 
 
 @pytest.mark.parametrize("candidate", [CPP, PYTHON], ids=["cpp", "python"])
 def test_an_exported_package_is_the_candidate_it_was_made_of(tmp_path, candidate):
     out = exported(tmp_path, candidate)
-    for folder in (out, out / "planted", next((out / "planted" / "variants").iterdir())):
+    for folder in (out, out / "planted", next((out / "planted" / "specialisations").iterdir())):
         found = load_candidate(folder, TASK)
         assert found.key == candidate.key, "headers that the language lends are left out"
         assert (found.entry, found.style, found.flags) == (candidate.entry, candidate.style, candidate.flags)
@@ -52,12 +52,12 @@ def test_a_package_of_several_kernels_names_their_folders(tmp_path):
     out = exported(tmp_path, CPP, PYTHON)
     with pytest.raises(TaskError, match=f"name the folder of one: .*cpp-{CPP.key}.*torch-{PYTHON.key}"):
         load_candidate(out, TASK)
-    assert load_candidate(out / "planted" / "variants" / f"torch-{PYTHON.key}", TASK).key == PYTHON.key
+    assert load_candidate(out / "planted" / "specialisations" / f"torch-{PYTHON.key}", TASK).key == PYTHON.key
 
 
 def test_a_package_that_is_not_whole_says_so(tmp_path):
     out = exported(tmp_path, PYTHON)
-    (out / "planted" / "variants.json").write_text("[{}]")
+    (out / "planted" / "specialisations.json").write_text("[{}]")
     with pytest.raises(TaskError, match="export the kernel again"):
         load_candidate(out, TASK)
 

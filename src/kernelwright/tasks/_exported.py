@@ -7,11 +7,11 @@ from typing import Any
 from ..errors import TaskError
 from ..records import Candidate, SourceFile
 
-_TABLE, _VARIANTS = "variants.json", "variants"
+_TABLE, _FOLDER = "specialisations.json", "specialisations"
 
 
 def exported(folder: Path) -> Candidate | None:
-    """Return the kernel of an exported package, of its inner folder, or of one folder under `variants`.
+    """Return the kernel of an exported package, of its inner folder, or of one folder under `specialisations`.
 
     None where the folder is none of these.
 
@@ -25,16 +25,16 @@ def exported(folder: Path) -> Candidate | None:
         rows: dict[str, dict[str, Any]] = {r["name"]: r for r in json.loads((home / _TABLE).read_text())}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TaskError(f"{home / _TABLE} cannot be read ({error}); export the kernel again") from None
-    names = [folder.name] if folder.parent == home / _VARIANTS else list(rows)
+    names = [folder.name] if folder.parent == home / _FOLDER else list(rows)
     if len(names) != 1 or names[0] not in rows:
-        folders = ", ".join(str(home / _VARIANTS / name) for name in rows) or "none"
+        folders = ", ".join(str(home / _FOLDER / name) for name in rows) or "none"
         raise TaskError(f"{folder} should hold one kernel; name the folder of one: {folders}")
-    return _candidate(home / _VARIANTS / names[0], rows[names[0]])
+    return _candidate(home / _FOLDER / names[0], rows[names[0]])
 
 
 def _home(folder: Path) -> Path | None:
     """Return the folder that holds the table of kernels."""
-    places = [folder, folder.parent.parent] if folder.parent.name == _VARIANTS else [folder]
+    places = [folder, folder.parent.parent] if folder.parent.name == _FOLDER else [folder]
     found = [place for place in places if (place / _TABLE).is_file()]
     if not found and (folder / "claim.json").is_file():
         found = [table.parent for table in sorted(folder.glob(f"*/{_TABLE}"))]

@@ -20,7 +20,7 @@ from kernelwright.propose import Request
 from kernelwright.records import Budget
 from kernelwright.search.run._budget import Meter
 from kernelwright.search.proposals._builder import Builder
-from kernelwright.search.editing._edits import Desk, Edits
+from kernelwright.search.editing._edits import EditServices, Edits
 from kernelwright.search.evaluation._evaluation import Evaluator
 from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.session._session import Session

@@ -105,6 +105,22 @@ def _product(root: Node, ends: Collection[Node]) -> Contract:
     return found[0]
 
 
+def _axes_by_label(
+    found: Contract, first: Sequence[Expression], chosen: Mapping[str, Expression], sizes: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """Return the loop axes that each label of the result runs over; none for a label fixed to one member."""
+    one, _, out = found.labels
+    if any(c in one for c in chosen):
+        raise NotContraction("members of another left factor")
+    groups = [
+        [] if c in chosen else _axes(at, size, sizes)
+        for c, at, size in zip(out, first, found.shape, strict=True)
+    ]  # fmt: skip
+    if sorted(a for g in groups for a in g) != sorted(sizes):
+        raise NotContraction("the result is broadcast")
+    return dict(zip(out, groups, strict=True))
+
+
 def _attempt(
     root: Node,
     found: Contract,
@@ -132,15 +148,7 @@ def _attempt(
     one, two, out = found.labels
     first, *others = builder.members
     chosen = {c: at for c, at in zip(out, first, strict=True) if others and isinstance(at, Literal)}
-    if any(c in one for c in chosen):
-        raise NotContraction("members of another left factor")
-    groups = [
-        [] if c in chosen else _axes(at, size, sizes)
-        for c, at, size in zip(out, first, found.shape, strict=True)
-    ]  # fmt: skip
-    if sorted(a for g in groups for a in g) != sorted(sizes):
-        raise NotContraction("the result is broadcast")
-    named = dict(zip(out, groups, strict=True))
+    named = _axes_by_label(found, first, chosen, sizes)
     summed = [c for c in dict.fromkeys(one + two) if c not in out]
     index = {c: joined([(Position(a), sizes[a]) for a in axes]) for c, axes in named.items()} | chosen
     shape = dict(zip(one, found.left.shape, strict=True)) | dict(zip(two, found.right.shape, strict=True))
