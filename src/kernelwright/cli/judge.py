@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _EXIT = {"accepted": 0, "rejected": 1, "unknown": 3}
 _ON_INPUT = "-"
-_OF_RUN = "run:"
 
 
 class _Asked(Record):
@@ -96,10 +95,12 @@ def judge(
 
 def _target(task: str, common: Common) -> "str | Task":
     """Return what the task argument refers to: a path, or the task of a run in the store."""
-    if not task.startswith(_OF_RUN):
+    from ..api.judge import OF_RUN
+
+    if not task.startswith(OF_RUN):
         return task
     with Store(common.folder) as store:
-        return store.task(store.run(task.removeprefix(_OF_RUN)).task)
+        return store.task(store.run(task.removeprefix(OF_RUN)).task)
 
 
 def _serve(ask: "Ask", *, verbose: bool) -> int:

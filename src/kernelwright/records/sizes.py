@@ -1,4 +1,4 @@
-"""ServedSizes: the sizes that an accepted kernel may serve beside those it was accepted on, and the evidence."""
+"""ServedSizes: sizes that an accepted kernel may serve besides those it was accepted on, and the evidence."""
 
 from enum import StrEnum
 
