@@ -10,7 +10,7 @@ import psutil
 import pytest
 import torch
 
-from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _pool
+from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _zygotes
 
 from .conftest import call_once, payload, vector
 
@@ -199,7 +199,7 @@ def test_files_of_the_judge_cannot_be_read(closed_pool: Pool, tmp_path: Path) ->
     secret = tmp_path / "task.py"
     secret.write_text("expected")
     secret.chmod(0o644)
-    for path in (secret, Path(__file__), closed_pool._settings.store, Path("/etc/shadow")):
+    for path in (secret, Path(__file__), closed_pool._zygotes._settings.store, Path("/etc/shadow")):
         attempt = "os.listdir" if path.is_dir() else "open"
         assert answer_of(closed_pool, f"{attempt}({str(path)!r})") == -1, path
     assert answer_of(closed_pool, "open(torch.__file__)") == 1
@@ -226,11 +226,11 @@ def test_only_the_private_folder_can_be_written(closed_pool: Pool) -> None:
 
 def test_the_temporary_folder_starts_empty_and_goes_away(any_pool: Pool) -> None:
     text = f"{HEAD}open('left', 'w').close()\ndef run(x): return x + len([n for n in os.listdir() if n == 'left'])\n"
-    folders = list(any_pool._staging.iterdir())
+    folders = list(any_pool._zygotes.staging.iterdir())
     assert call_once(any_pool, text).tolist() == [2.0] * 4
     look = f"{HEAD}def run(x): return x + len([n for n in os.listdir() if n == 'left'])\n"
     assert call_once(any_pool, look).tolist() == [1.0] * 4
-    assert list(any_pool._staging.iterdir()) == folders
+    assert list(any_pool._zygotes.staging.iterdir()) == folders
 
 
 @pytest.mark.needs("system call filter")
@@ -334,12 +334,12 @@ def test_a_judge_that_was_killed_leaves_its_staged_files_for_a_minute_only(tmp_p
     gone.wait()
     old, fresh, mine, other = (
         tmp_path / name
-        for name in (f"{_pool._STAGING}{gone.pid}-a", f"{_pool._STAGING}{gone.pid}-b",
-                     f"{_pool._STAGING}{os.getpid()}-a", "kept")
+        for name in (f"{_zygotes.STAGING}{gone.pid}-a", f"{_zygotes.STAGING}{gone.pid}-b",
+                     f"{_zygotes.STAGING}{os.getpid()}-a", "kept")
     )  # fmt: skip
     for folder in (old, fresh, mine, other):
         (folder / "build").mkdir(parents=True)
     for folder in (old, mine, other):
         os.utime(folder, (0, 0))
-    _pool._sweep(tmp_path)
+    _zygotes.sweep(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {fresh.name, mine.name, other.name}

@@ -18,7 +18,7 @@ import torch
 
 from kernelwright.config import Settings
 from kernelwright.errors import InputError, MissingToolError
-from kernelwright.sandbox import LAYERS, Arena, Pool, WorkerFailure, _pool, _process
+from kernelwright.sandbox import LAYERS, Arena, Pool, WorkerFailure, _process, _zygotes
 from kernelwright.sandbox._layers import active_layers
 from kernelwright.system.landlock import readable_paths
 
@@ -60,7 +60,7 @@ def test_many_workers_leave_nothing(kind: str, pools: object) -> None:
         except WorkerFailure:
             assert number % 10 == 9
     assert _belongings() == before
-    assert list(pool._staging.iterdir()) == []
+    assert list(pool._zygotes.staging.iterdir()) == []
 
 
 def test_a_dead_zygote_is_replaced(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_killing_the_judge_kills_its_workers(kind: str, tmp_path: Path) -> None:
 
 def test_a_trusted_baseline_compiles_with_a_cache_that_candidates_do_not_see(pools: object) -> None:
     pool = pools(KINDS[0])  # type: ignore[operator]
-    cache = pool._settings.cache / "baselines"
+    cache = pool._zygotes.baselines
     text = (
         "import os\n"
         "def run(x):\n"
@@ -143,8 +143,8 @@ def test_no_candidate_is_converted_for_another_runtime(pool: Pool, flag: str) ->
 def test_an_unknown_or_missing_kind_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="expected auto, bubblewrap, landlock, none"):
         Pool(Settings.from_environment({"KERNELWRIGHT_SANDBOX": "jail"}))
-    monkeypatch.setattr(_pool, "bubblewrap", lambda: None)
-    monkeypatch.setattr(_pool, "landlock_version", lambda: 0)
+    monkeypatch.setattr(_zygotes, "bubblewrap", lambda: None)
+    monkeypatch.setattr(_zygotes, "landlock_version", lambda: 0)
     for kind in ("bubblewrap", "landlock"):
         with pytest.raises(MissingToolError, match=kind):
             Pool(Settings.from_environment({"KERNELWRIGHT_SANDBOX": kind}))
@@ -153,7 +153,7 @@ def test_an_unknown_or_missing_kind_is_explained(monkeypatch: pytest.MonkeyPatch
 
 def test_automatic_choice_falls_back_where_bubblewrap_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernelwright.sandbox._bubblewrap.bubblewrap", lambda: "/bin/false")
-    monkeypatch.setattr(_pool, "bubblewrap", lambda: "/bin/false")
+    monkeypatch.setattr(_zygotes, "bubblewrap", lambda: "/bin/false")
     with Pool(Settings.from_environment({})) as pool:
         with pool.worker(payload(IDENTITY)) as worker:
             worker.audit()
@@ -242,16 +242,18 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
     own_pool.prepare([eager.candidate, compiled], ["torch"])
     own_pool.prepare([compiled], ["cpp"])
     own_pool.prepare()
-    assert list(own_pool._zygotes) == [(False, ()), own_pool._key(eager)], "what candidates need comes first"
+    assert list(own_pool._zygotes.keys) == [(False, ()), own_pool._key(eager)], (
+        "what candidates need comes first"
+    )
     with own_pool.worker(eager, deadline_s=600) as worker:
         reply = worker.call([worker.bind((own_pool.arena.place(torch.ones(4)),), vector())])
         assert worker.fetch(reply.first).outputs[0].tolist() == [2.0] * 4
-    assert len(own_pool._zygotes) == 2
+    assert len(own_pool._zygotes.keys) == 2
     assert own_pool._key(payload(text)) == (False, ())
 
 
 def test_a_zygote_ends_with_its_judge_though_it_still_imports(own_pool: Pool) -> None:
     own_pool.prepare([payload("def run(x): return x\n").candidate])
-    (zygote,) = own_pool._zygotes.values()
+    (zygote,) = own_pool._zygotes._running.values()
     zygote._control.shutdown(socket.SHUT_RDWR)  # what the kernel does for a judge that is killed
     assert zygote._process.wait(300) == -signal.SIGIO

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..config import Settings
 from ..devices import Device, detect
 from ..errors import InputError
 from ..flow import Options, bounded
 from ..learn import learn_from
 from ..records import Budget, Candidate, RunStatus, Task
-from ..sandbox import Pool
+from ..sandbox import Zygotes
 from ..search import (
     Judgement,
     OnEvent,
@@ -27,7 +26,7 @@ from ..search import (
 from ..store import Store
 from ..tasks import Problem, Target, load_candidate, load_task
 
-__all__ = ["Ask", "Judgement", "given", "judge", "judging", "judging_options", "warmed"]
+__all__ = ["Ask", "Judgement", "given", "judge", "judging", "judging_options"]
 
 OF_RUN = "run:"
 """What begins the name of a run where a candidate, or a task, is asked for."""
@@ -64,7 +63,7 @@ def judge(
     run: str = "",
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
-    pool: Pool | None = None,
+    zygotes: Zygotes | None = None,
 ) -> Judgement:
     """Verify one candidate and measure it against the native op.
 
@@ -79,7 +78,7 @@ def judge(
         run: An earlier run of judgements to continue, so that the number of candidates tried is known.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
-        pool: Source of workers, from `warmed`.
+        zygotes: What workers are forked from, from `warmed`.
 
     Raises:
         TaskError: the target is not a task, or the candidate not a candidate.
@@ -90,20 +89,9 @@ def judge(
     usable_languages((one.language,), detect(device))  # reports at once if there is none
     with judging(
         task, device=device, baselines=baselines, max_elements=max_elements, run=run, store=store, on_event=on_event,
-        pool=pool,
+        zygotes=zygotes,
     ) as ask:  # fmt: skip
         return ask(one, screen)
-
-
-@contextmanager
-def warmed(device: str | None = None) -> Iterator[Pool]:
-    """Start what workers are forked from, so that it imports torch while a task is loaded."""
-    pool = Pool(Settings.from_environment(), device=detect(device).torch_device)
-    try:
-        pool.prepare(languages=("torch",))
-        yield pool
-    finally:
-        pool.close()
 
 
 def judging_options(
@@ -126,7 +114,7 @@ def judging(
     run: str = "",
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
-    pool: Pool | None = None,
+    zygotes: Zygotes | None = None,
 ) -> Iterator[Ask]:
     """Open the judge of a task for a sequence of candidates.
 
@@ -152,7 +140,7 @@ def judging(
         problem = Problem(task)
         with (
             setting.supervised(),
-            open_judge(setting, problem, lambda: bounded(setting, problem), pool) as judge_of,
+            open_judge(setting, problem, lambda: bounded(setting, problem), zygotes) as judge_of,
         ):
 
             def ask(candidate: str | Path | Candidate, screen: bool) -> Judgement:

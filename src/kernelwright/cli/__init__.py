@@ -1,5 +1,5 @@
 """The command line. One file per command, imported when the command is called."""
 
-from ._app import main
+from ._app import main, program
 
-__all__ = ["main"]
+__all__ = ["main", "program"]

@@ -1,16 +1,18 @@
 """The program: command names, exit codes, one-sentence errors."""
 
+import atexit
 import errno
 import gc
 import json
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from cyclopts import (
     App,
@@ -142,6 +144,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _crash(error, given)
 
 
+def program() -> NoReturn:
+    """Run the program and end the process.
+
+    Modules are not taken apart, which takes torch 0.4 s, unless a thread is still at work.
+    """
+    code = main()
+    if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        _silence()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _in_words(error: CycloptsError) -> str:
     """Describe in one sentence what is wrong with the command line."""
     tokens = error.unused_tokens or [""]
@@ -180,7 +195,7 @@ def _fail(message: str, code: int, given: Sequence[str]) -> int:
 
 
 def _silence() -> None:
-    """Redirect output to nowhere, so that Python reports no errors while exiting."""
+    """Write what is left of the output, or redirect it to nowhere, so that no error is reported while exiting."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not _works(stream):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

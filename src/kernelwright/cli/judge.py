@@ -66,25 +66,27 @@ def judge(
         taken: How the task is loaded.
         common: Flags of every command.
     """
-    from ..api.judge import given, judging, warmed
-    from ..api.judge import judge as judge_once
+    from ..api.warmed import warmed
     from ..records import Budget
     from ._console import reporting
 
     common, taken = common or Common(), taken or Taken()
-    with warmed(device) as pool, reporting(common, Budget(), resumes=False) as on_event:
+    with warmed() as zygotes, reporting(common, Budget(), resumes=False) as on_event:
+        from ..api.judge import given, judging
+        from ..api.judge import judge as judge_once
+
         target = taken.task(_target(task, common), calls=calls)
         if candidate == _ON_INPUT:
             with judging(
                 target, device=device, baselines=baseline or (), max_elements=taken.max_elements, run=run,
-                store=common.folder, on_event=on_event, pool=pool,
+                store=common.folder, on_event=on_event, zygotes=zygotes,
             ) as ask:  # fmt: skip
                 return _serve(ask, verbose=verbose)
         with Store(common.folder) as store:
             one = given(candidate, target, store, language)
         judgement = judge_once(
             target, one, screen=screen, device=device, baselines=baseline or (),
-            max_elements=taken.max_elements, run=run, store=common.folder, on_event=on_event, pool=pool,
+            max_elements=taken.max_elements, run=run, store=common.folder, on_event=on_event, zygotes=zygotes,
         )  # fmt: skip
     if common.json:
         print(judgement.line(verbose=verbose), flush=True)

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from ..system.dispatch_mode import DispatchMode
 
 
-class _Clock(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped
+class _Clock(DispatchMode):
     """Sums each operator's time, synchronising the device before and after."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # untyped
+        super().__init__()
         self._wait = wait
         self.spent_us: dict[str, float] = {}
         self.calls: dict[str, int] = {}

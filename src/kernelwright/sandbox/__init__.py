@@ -13,28 +13,48 @@ Every operation of a worker raises `WorkerFailure`, which is data for the judge;
 worker and everything it started are gone.
 """
 
-from ._arena import Arena
-from ._inspection import settle
-from ._layers import LAYERS
-from ._pool import Pool
-from ._promises import PROMISES, promises
-from ._types import (
-    Argument,
-    Audit,
-    FailureKind,
-    Fetched,
-    Gradient,
-    Loaded,
-    OperatorIsolation,
-    OutputFact,
-    Payload,
-    Reply,
-    Seen,
-    Slot,
-    WatchMode,
-    WorkerFailure,
-)
-from ._worker import Worker
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._arena import Arena
+    from ._inspection import settle
+    from ._layers import LAYERS
+    from ._pool import Pool
+    from ._promises import PROMISES, promises
+    from ._types import (
+        Argument,
+        Audit,
+        FailureKind,
+        Fetched,
+        Gradient,
+        Loaded,
+        OperatorIsolation,
+        OutputFact,
+        Payload,
+        Reply,
+        Seen,
+        Slot,
+        WatchMode,
+        WorkerFailure,
+    )
+    from ._worker import Worker
+    from ._zygotes import Zygotes
+
+_HOMES = {
+    "_arena": ("Arena",),
+    "_inspection": ("settle",),
+    "_layers": ("LAYERS",),
+    "_pool": ("Pool",),
+    "_promises": ("PROMISES", "promises"),
+    "_types": (
+        "Argument", "Audit", "FailureKind", "Fetched", "Gradient", "Loaded", "OperatorIsolation", "OutputFact",
+        "Payload", "Reply", "Seen", "Slot", "WatchMode", "WorkerFailure",
+    ),
+    "_worker": ("Worker",),
+    "_zygotes": ("Zygotes",),
+}  # fmt: skip
+"""Names are imported from their homes when first used: `Zygotes` alone needs no torch."""
 
 __all__ = [
     "LAYERS",
@@ -56,6 +76,16 @@ __all__ = [
     "WatchMode",
     "Worker",
     "WorkerFailure",
+    "Zygotes",
     "promises",
     "settle",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home when it is first used."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f".{home}", __name__), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

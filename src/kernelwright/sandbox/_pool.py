@@ -1,4 +1,4 @@
-"""Make workers: choose the isolation, keep zygotes, stage artefacts, say which layers are active."""
+"""Make workers: stage what they load, fork them from zygotes, say which layers are active."""
 
 import contextlib
 import itertools
@@ -6,8 +6,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
-import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,33 +13,26 @@ from pathlib import Path
 import psutil
 
 from ..config import Settings
-from ..errors import InputError, MissingToolError, WorkerError
+from ..errors import InputError, WorkerError
 from ..languages.torch import COMPILE_FLAGS, RUNTIME_FLAGS
 from ..records import Candidate, SourceFile
-from ..system.landlock import landlock_version
 from ..system.resources import Resource
 from . import _cuda
 from ._arena import Arena
-from ._bubblewrap import CACHE_FOLDER, bubblewrap
 from ._channel import Channel
 from ._confinement import Confinement, Isolation
 from ._connection import Connection
-from ._environment import environment, physical_cores
 from ._layers import active_layers
 from ._namespaces import STAGING_FOLDER
-from ._process import START_S, Zygote
+from ._process import START_S
 from ._promises import promises
 from ._types import FailureKind, Payload, WorkerFailure
 from ._worker import Worker
+from ._zygotes import PRELOADED, Key, Zygotes
 
-_PRELOADED = {"triton": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
-"""Modules that a language's own zygote imports beyond what all do."""
 _COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache")
 """What the zygote of compiled baselines imports beyond that: seconds of every worker's first call."""
-_LEFT_AFTER_S = 60.0
-_STAGING = "kernelwright-pool-"
 _FIRST_UID, _UIDS = 200_000, 50_000
-_KINDS: tuple[Isolation, ...] = ("bubblewrap", "landlock", "none")
 
 
 class Pool(Resource):
@@ -69,6 +60,7 @@ class Pool(Resource):
         device: str = "cpu",
         under: Sequence[str] = (),
         start_s: float = START_S,
+        zygotes: Zygotes | None = None,
     ) -> None:
         """Prepare; zygotes start with the first worker that needs them.
 
@@ -82,24 +74,22 @@ class Pool(Resource):
             device: where the kernels run: `cpu` or `cuda:N`.
             under: a command of ours that starts each zygote, inside of its isolation: a profiler.
             start_s: seconds that a zygote may take to start.
+            zygotes: some that were started ahead, to be closed with this; `settings`, `threads`, `under` and `start_s`
+                were said to them.
         """
         self.device = device
         """Where the kernels run."""
-        self.threads = threads or physical_cores()
+        self._zygotes = zygotes or Zygotes(settings, threads=threads, under=under, start_s=start_s)
+        self.threads = self._zygotes.threads
         """Threads of a kernel, the same in every worker."""
-        self._settings, self._under, self._start_s = settings, tuple(under), start_s
         self._arena_bytes = arena_bytes
         self._memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
         self._temporary_bytes, self._processes = temporary_bytes, processes
-        self._kind = _choose(settings.sandbox)
-        _sweep(Path(tempfile.gettempdir()))
-        self._staging = Path(tempfile.mkdtemp(prefix=f"{_STAGING}{os.getpid()}-"))
         self._numbers = itertools.count()
-        self._zygotes: dict[tuple[bool, tuple[str, ...]], Zygote] = {}
         self._arenas: weakref.WeakValueDictionary[int, Arena] = weakref.WeakValueDictionary()
         self._first_arena: Arena | None = None
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
-        self._layers: tuple[str, ...] | None = None
+        self._layers: dict[Isolation, tuple[str, ...]] = {}
 
     @property
     def arena(self) -> Arena:
@@ -109,22 +99,22 @@ class Pool(Resource):
         return self._first_arena
 
     @property
-    def isolation(self) -> str:
+    def isolation(self) -> Isolation:
         """The kind of file isolation in use: `bubblewrap`, `landlock` or `none`."""
-        return self._kind
+        return self._zygotes.kind
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Name the isolation layers that a probe worker found to hold, once for the pool."""
-        if self._layers is None:
+        """Name the isolation layers that a probe worker found to hold, once for a kind of isolation."""
+        if self.isolation not in self._layers:
             candidate = Candidate(
                 sources=(SourceFile(path="probe.py", text="def nothing(): ...\n"),),
                 language="torch",
                 entry="probe.py:nothing",
             )
             with self.worker(Payload(candidate)) as worker:
-                self._layers = active_layers(worker, self._kind)
-        return self._layers
+                self._layers[self.isolation] = active_layers(worker, self.isolation)
+        return self._layers[self.isolation]
 
     @property
     def promises(self) -> tuple[str, ...]:
@@ -141,9 +131,8 @@ class Pool(Resource):
         """Let zygotes import what is needed, beside other work: those of candidates, then that of our own baselines."""
         needs = [_needs(c, trusted=True) for c in baselines]
         ours = [(True, max(needs, key=len))] if needs else []
-        for key in dict.fromkeys([*((False, _PRELOADED.get(name, ())) for name in languages), *ours]):
-            if key not in self._zygotes:
-                self._begin(key)
+        for key in dict.fromkeys([*((False, PRELOADED.get(name, ())) for name in languages), *ours]):
+            self._zygotes.begin(key)
 
     def worker(self, payload: Payload, deadline_s: float = 60.0) -> Worker:
         """Start a fresh worker and load the payload.
@@ -168,12 +157,9 @@ class Pool(Resource):
         """Kill every worker and zygote and remove what was staged."""
         for worker in list(self._workers):
             worker.kill()
-        for zygote in self._zygotes.values():
-            zygote.close()
-        self._zygotes.clear()
+        self._zygotes.close()
         for arena in list(self._arenas.values()):
             arena.close()
-        shutil.rmtree(self._staging, ignore_errors=True)
 
     def finish(self, deadline_s: float) -> str:
         """Kill every worker, let zygotes and what they are under end, and return what these printed.
@@ -183,9 +169,7 @@ class Pool(Resource):
         """
         for worker in list(self._workers):
             worker.kill()
-        said = [zygote.finish(deadline_s) for zygote in self._zygotes.values()]
-        self._zygotes.clear()
-        return "".join(said)
+        return self._zygotes.finish(deadline_s)
 
     def _ready(self, payload: Payload, deadline_s: float) -> Worker:
         """Start a worker whose layers are closed and which has seen nothing of the candidate yet."""
@@ -193,25 +177,14 @@ class Pool(Resource):
         try:
             worker.make_ready(deadline_s)
         except WorkerFailure as failure:
-            if self._degrade():
+            if self._zygotes.degrade():
                 return self._ready(payload, deadline_s)
             said = (failure.output.strip().splitlines() or ["it said nothing"])[-1]
             raise WorkerError(
-                f"a worker did not close itself in by {self._kind!r}: {failure.message}; {said[:200]}; "
+                f"a worker did not close itself in by {self.isolation!r}: {failure.message}; {said[:200]}; "
                 "set KERNELWRIGHT_SANDBOX to another kind"
             ) from None
         return worker
-
-    def _degrade(self) -> bool:
-        """Go on with the next weaker kind where the choice is ours; `layers` tells which it is."""
-        if self._settings.sandbox != "auto" or self._kind == "none":
-            return False
-        self._kind = "landlock" if self._kind == "bubblewrap" and landlock_version() else "none"
-        for zygote in self._zygotes.values():
-            zygote.close()
-        self._zygotes.clear()
-        self._layers = None
-        return True
 
     def _start(self, payload: Payload) -> Worker:
         staged = self._stage(payload)
@@ -224,7 +197,7 @@ class Pool(Resource):
             raise
 
     def _fork(self, payload: Payload, staged: Path) -> Worker:
-        zygote = self._zygote(payload)
+        zygote = self._zygotes.ready(self._key(payload))
         confinement = self._confinement(payload, staged)
         ours, theirs = socket.socketpair()
         read, write = os.pipe()
@@ -240,42 +213,16 @@ class Pool(Resource):
         connection = Connection(zygote, Channel(ours, read, pidfd), child, pidfd, staged)
         return Worker(connection, self._arena_numbered)
 
-    def _zygote(self, payload: Payload) -> Zygote:
-        """Return a zygote that is up; a weaker kind of isolation where this one does not start, if that is ours."""
-        key = self._key(payload)
-        if key not in self._zygotes or not self._zygotes[key].alive:
-            self._begin(key)
-        zygote = self._zygotes[key]
-        try:
-            zygote.wait(self._start_s)
-        except WorkerError:
-            if not self._degrade():
-                raise
-            return self._zygote(payload)
-        return zygote
-
-    def _key(self, payload: Payload) -> tuple[bool, tuple[str, ...]]:
+    def _key(self, payload: Payload) -> Key:
         """Say by whom a worker is forked: what we trust, by the zygote that has imported most already."""
         needs = _needs(payload.candidate, trusted=payload.trusted)
-        wider = [key for key in self._zygotes if key[0] and payload.trusted and set(needs) <= set(key[1])]
+        wider = [
+            key for key in self._zygotes.keys if key[0] and payload.trusted and set(needs) <= set(key[1])
+        ]
         return max(wider, key=lambda key: len(key[1]), default=(payload.trusted, needs))
 
-    def _begin(self, key: tuple[bool, tuple[str, ...]]) -> None:
-        """Start a zygote in the place of the one that was; it is not waited for."""
-        trusted, preload = key
-        if key in self._zygotes:
-            self._zygotes.pop(key).close()
-        cache = self._settings.cache / "baselines" if trusted else None
-        if cache is not None:
-            cache.mkdir(parents=True, exist_ok=True)
-        seen = CACHE_FOLDER if self._kind == "bubblewrap" else str(cache)
-        surroundings = environment(self.threads, seen if cache else None)
-        self._zygotes[key] = Zygote(
-            self._kind, self._staging, surroundings, cache, preload, under=self._under
-        )
-
     def _stage(self, payload: Payload) -> Path:
-        staged = self._staging / f"{next(self._numbers)}-{os.urandom(8).hex()}"
+        staged = self._zygotes.staging / f"{next(self._numbers)}-{os.urandom(8).hex()}"
         (staged / "tmp").mkdir(parents=True)
         if payload.artefact is None:
             (staged / "build").mkdir()
@@ -288,11 +235,10 @@ class Pool(Resource):
         return staged
 
     def _confinement(self, payload: Payload, staged: Path) -> Confinement:
-        inside = Path(STAGING_FOLDER) / staged.name if self._kind == "bubblewrap" else staged
-        own_user = self._kind == "bubblewrap" and os.geteuid() == 0 and not payload.trusted
-        cache = self._settings.cache / "baselines"
+        inside = Path(STAGING_FOLDER) / staged.name if self.isolation == "bubblewrap" else staged
+        own_user = self.isolation == "bubblewrap" and os.geteuid() == 0 and not payload.trusted
         return Confinement(
-            isolation=self._kind,
+            isolation=self._zygotes.kind,
             staged=str(inside),
             trusted=payload.trusted,
             gpu=_cuda.is_gpu(payload.device) or payload.candidate.language in ("opencl", "wgsl"),
@@ -300,7 +246,7 @@ class Pool(Resource):
             temporary_bytes=self._temporary_bytes,
             processes=self._processes,
             uid=_FIRST_UID + next(self._numbers) % _UIDS if own_user and _others_may_read() else None,
-            writable=(str(cache),) if payload.trusted else (),
+            writable=(str(self._zygotes.baselines),) if payload.trusted else (),
         )
 
     def _arena_numbered(self, number: int) -> Arena:
@@ -314,30 +260,7 @@ def _needs(candidate: Candidate, *, trusted: bool) -> tuple[str, ...]:
     """Name what is imported before the fork; of what we do not trust as little as is certain to be used."""
     if trusted and set(COMPILE_FLAGS) & set(candidate.flags):
         return _COMPILER
-    return _PRELOADED.get(candidate.language, ())
-
-
-def _choose(wanted: str) -> Isolation:
-    if wanted == "bubblewrap" and bubblewrap() is None:
-        raise MissingToolError("sandbox 'bubblewrap' needs `bwrap`; install the package bubblewrap")
-    if wanted == "landlock" and not landlock_version():
-        raise MissingToolError("sandbox 'landlock' needs Linux 5.13 or later with Landlock switched on")
-    if wanted == "auto":
-        return "bubblewrap" if bubblewrap() else "landlock" if landlock_version() else "none"
-    for kind in _KINDS:
-        if kind == wanted:
-            return kind
-    raise InputError(f"sandbox {wanted!r} is not known; expected auto, {', '.join(_KINDS)}")
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what was staged by judges that were killed: older than a minute, and their process is gone."""
-    for left in folder.glob(f"{_STAGING}*"):
-        owner = left.name.removeprefix(_STAGING).partition("-")[0]
-        with contextlib.suppress(OSError):
-            old = time.time() - left.stat().st_mtime > _LEFT_AFTER_S
-            if old and owner.isdigit() and not psutil.pid_exists(int(owner)):
-                shutil.rmtree(left, ignore_errors=True)
+    return PRELOADED.get(candidate.language, ())
 
 
 def _others_may_read() -> bool:

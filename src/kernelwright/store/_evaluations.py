@@ -11,6 +11,11 @@ from ._database import Database
 
 _FURTHEST = "CASE e.stage WHEN 'full' THEN 3 WHEN 'screen' THEN 2 WHEN 'verify' THEN 1 ELSE 0 END"
 _NAME = "(candidate, task, device, toolchain, harness, stage)"
+_WIDENED = (
+    "json_extract(excluded.record, '$.stages_s.sizes') IS NOT NULL "
+    "AND json_extract(evaluations.record, '$.stages_s.sizes') IS NULL"
+)
+"""The new one has looked at other sizes, and the old one has not."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +72,14 @@ def _save_candidate(connection: sqlite3.Connection, candidate: Candidate, blob: 
 def _save_evaluation(
     connection: sqlite3.Connection, key: EvaluationKey, evaluation: Evaluation, timing: str | None
 ) -> tuple[str, ...]:
-    """Store an evaluation, unless one is known already, and return its key."""
+    """Store an evaluation, unless one is known already that went as far, and return its key."""
     record = evaluation.model_dump(mode="json", exclude={"candidate", "timing", "cached"})
     name = (key.candidate, key.task, key.device, key.toolchain, key.harness, evaluation.stage)
     connection.execute(
         "INSERT INTO evaluations (candidate, task, device, toolchain, harness, stage, status, time_us, "
         f"record, timing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT {_NAME} DO UPDATE SET "
         "status = excluded.status, time_us = excluded.time_us, record = excluded.record, "
-        "timing = excluded.timing WHERE status = 'unknown'",
+        f"timing = excluded.timing WHERE status = 'unknown' OR ({_WIDENED})",
         (*name, evaluation.decision.status, evaluation.decision.time_us, json.dumps(record), timing),
     )
     return name

@@ -1,1 +1,1 @@
-"""Operating system services: deadlines, Landlock, resources closed by a `with` block."""
+"""What the system underneath gives: deadlines, Landlock, resources closed by a `with` block, dispatch modes."""

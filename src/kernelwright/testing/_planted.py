@@ -126,6 +126,7 @@ class PlantedJudge:
         self.screened: list[str] = []
         self.vetted: list[str] = []
         self.accepted: list[str] = []
+        self.widened: list[str] = []
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
         """Key, workloads and `tried` of every acceptance."""
 
@@ -160,6 +161,12 @@ class PlantedJudge:
         self.accepted.append(candidate.key)
         self.asked.append((candidate.key, tuple(workloads), tried))
         return self._evaluation(candidate, build, "full", workloads)
+
+    def widen(self, accepted: Evaluation, *, deadline_s: float = math.inf) -> Evaluation:
+        """Return it as it is, and count the call: no other sizes are planted."""
+        del deadline_s
+        self.widened.append(accepted.candidate.key)
+        return accepted
 
     def _evaluation(
         self, candidate: Candidate, build: Build, stage: str, workloads: Sequence[str] = ()

@@ -16,7 +16,10 @@ from kernelwright.records import (
     Bound,
     BoundTerm,
     Candidate,
+    CheckStatus,
     Evaluation,
+    Finding,
+    ServedSizes,
     SourceFile,
     Split,
     Timing,
@@ -88,6 +91,24 @@ def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
     assert again == found.decision
     variants = {variant.name: variant.content for variant in found.timing.variants}
     assert variants["candidate"] == FAST[0].key
+
+
+def test_sizes_around_an_accepted_kernel_are_opened_in_a_step_of_their_own(judge, monkeypatch):
+    name = judge.problem.task.workloads[0].name
+    found = judge.accept(*FAST)
+    assert found.sizes == () and "sizes" not in found.stages_s
+    asked, wrong = [], Finding(check="sizes", status=CheckStatus.FAIL, message="wrong at dim 3")
+    served = ServedSizes(workload=name, arguments=())
+    answers = [((served,), ()), ((), (wrong,))]
+    monkeypatch.setattr(
+        judge._elsewhere, "open", lambda *given: asked.append(given) or answers[len(asked) - 1]
+    )
+    widened = judge.widen(found)
+    assert widened.sizes == (served,) and widened.decision == found.decision and "sizes" in widened.stages_s
+    assert asked[0][0] == FAST[0] and [w.name for w in asked[0][2]] == [name]
+    refused = judge.widen(found)
+    assert refused.decision.status == "rejected" and refused.verdict.failure == "sizes"
+    assert judge.widen(refused) is refused and len(asked) == 2, "nobody looks at what was not accepted"
 
 
 def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch):
@@ -312,7 +333,6 @@ def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain
 def test_a_slow_regime_that_keeps_half_the_speed_is_a_caveat_on_the_sheet(judge, monkeypatch):
     regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
     monkeypatch.setattr(judge, "_measure", Planted(judge, {regime.name: 0.6}))
-    monkeypatch.setattr(judge, "_open_sizes", lambda *_: ((), ()))
     found = judge.accept(*FAST)
     assert found.decision.status == "improved"
     (words,) = found.decision.caveats

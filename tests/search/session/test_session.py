@@ -152,6 +152,26 @@ def test_next_best_is_accepted_where_the_best_fails(store):
     assert outcome.best.candidate == honest and outcome.accepted
 
 
+def test_one_that_is_wrong_at_other_sizes_makes_room_for_the_next_best(store):
+    class Widening(PlantedJudge):
+        def widen(self, accepted, **limits):
+            super().widen(accepted, **limits)
+            if accepted.candidate != odd:
+                return accepted
+            refused = accepted.decision.model_copy(update={"status": DecisionStatus.REJECTED})
+            stages = accepted.stages_s | {"sizes": 2.0}
+            return accepted.model_copy(update={"decision": refused, "stages_s": stages})
+
+    odd, right = planted_candidate(20.0), planted_candidate(60.0)
+    rig = Rig(store, [odd, right], judge=Widening())
+    outcome = rig.go()
+    assert rig.judge.accepted == rig.judge.widened == [odd.key, right.key]
+    assert outcome.best.candidate == right and outcome.accepted
+    assert rig.meter.stages_s["sizes"] == 2.0
+    stored = {e.candidate.key: e.decision.status for e in store.evaluations(rig.run.id)}
+    assert stored[odd.key] == "rejected"
+
+
 def test_nothing_better_is_a_result(store):
     rig = Rig(store, [planted_candidate(150.0), planted_candidate(120.0)])
     outcome = rig.go()

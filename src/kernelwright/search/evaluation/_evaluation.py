@@ -107,6 +107,19 @@ class Evaluator:
         counters = known.counters if known is not None else ()
         return self._keep(accepted.model_copy(update={"stage": "full", "tried": tried, "counters": counters}))
 
+    def widen(self, accepted: Evaluation) -> Evaluation:
+        """Look at sizes around those of an accepted candidate, unless that was done; it may be refused there."""
+        if "sizes" in accepted.stages_s or accepted.decision.status is not DecisionStatus.IMPROVED:
+            return accepted
+        widened = self._judge.widen(accepted, deadline_s=self._meter.left_s())
+        if widened is accepted:
+            return accepted
+        self._record(widened)
+        own = {stage: widened.stages_s[stage] for stage in widened.stages_s.keys() - accepted.stages_s.keys()}
+        spent = {"device_s": widened.device_s - accepted.device_s, "stages_s": own}
+        self._meter.charge(widened.model_copy(update=spent), again=True)
+        return widened
+
     def _observed(self, evaluation: Evaluation) -> Evaluation:
         """Add profiler counters if it is the best so far."""
         if self._observe is None or not self._leads(evaluation):
@@ -121,14 +134,15 @@ class Evaluator:
         return _merit(evaluation, self.workloads) > max(merits, default=0.0)
 
     def _keep(self, evaluation: Evaluation) -> Evaluation:
-        candidate = evaluation.candidate
-        again = candidate.key in self.evaluations
-        self._store.save_evaluation(
-            self._run.id, self._key(candidate), evaluation, elapsed_s=self._meter.elapsed_s
-        )
-        self.evaluations[candidate.key] = evaluation
+        again = evaluation.candidate.key in self.evaluations
+        self._record(evaluation)
         self._meter.charge(evaluation, again=again)
         return evaluation
+
+    def _record(self, evaluation: Evaluation) -> None:
+        key = self._key(evaluation.candidate)
+        self._store.save_evaluation(self._run.id, key, evaluation, elapsed_s=self._meter.elapsed_s)
+        self.evaluations[evaluation.candidate.key] = evaluation
 
     def _key(self, candidate: Candidate) -> EvaluationKey:
         return EvaluationKey(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from ...measure import decide
 from ...records import Bound, BoundTerm, Contract, Decision, Evaluation
-from ...sandbox import Pool
+from ...sandbox import Zygotes
 from ...tasks import Problem
 from ..run._run import Search
 from ._protocol import Judge
@@ -17,12 +17,12 @@ def open_judge(
     setting: Search,
     problem: Problem,
     bounds: Sequence[Bound] | Callable[[], Sequence[Bound]],
-    pool: Pool | None = None,
+    zygotes: Zygotes | None = None,
 ) -> Iterator[Judge]:
-    """Yield the judge of a run and close its workers, including those of `pool`, at the end."""
+    """Yield the judge of a run and close its workers, including `zygotes`, at the end."""
     with Acceptance(
         problem, setting.device, bounds, setting.names("baselines"), setting.timing,
-        languages=setting.names("languages"), emit=setting.emit, pool=pool,
+        languages=setting.names("languages"), emit=setting.emit, zygotes=zygotes,
     ) as judge:  # fmt: skip
         yield judge
         for note in judge.notes:

@@ -42,3 +42,7 @@ class Judge(Protocol):
         it was decided, the evaluation's stage is `screen`: more time may decide it.
         """
         ...
+
+    def widen(self, accepted: Evaluation, *, deadline_s: float = math.inf) -> Evaluation:
+        """Look at sizes around those that it was accepted on, for what will serve them; it may be refused there."""
+        ...

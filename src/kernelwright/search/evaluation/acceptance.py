@@ -19,11 +19,8 @@ from ...records import (
     Bound,
     Build,
     Candidate,
-    Decision,
     DecisionStatus,
     Evaluation,
-    Finding,
-    ServedSizes,
     Split,
     TensorSpec,
     Timing,
@@ -31,7 +28,7 @@ from ...records import (
     VerdictStatus,
     Workload,
 )  # fmt: skip
-from ...sandbox import Pool
+from ...sandbox import Pool, Zygotes
 from ...tasks import Problem
 from ...verify import Admission, Depth, Oracle, admit, precompute, verify
 from ._join import evaluation_of, joined, together
@@ -71,7 +68,7 @@ class Acceptance:
         settings: Settings | None = None,
         languages: Sequence[str] = (),
         emit: Callable[..., None] = lambda *_, **__: None,
-        pool: Pool | None = None,
+        zygotes: Zygotes | None = None,
     ) -> None:
         """Prepare without starting workers; they start when needed.
 
@@ -85,7 +82,7 @@ class Acceptance:
             settings: Sandbox and caches; from the environment by default.
             languages: Languages of the candidates, so that their workers' zygotes start in parallel with other work.
             emit: Receives events, also before the first evaluation is done.
-            pool: A source of workers that was started ahead; it is closed with this.
+            zygotes: What workers are forked from, started ahead; closed with this.
         """
         self._baselines = names = baselines or BASELINES
         self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
@@ -98,7 +95,7 @@ class Acceptance:
         """The confirm workload on which the last candidate lost its gain: the next is confirmed there first."""
         self._peaks_again = self._isolation_said = self._verified_said = False
         self._natives = [problem.baseline(name, problem.task.workloads[0]) for name in names]
-        self._pool = pool or Pool(self._settings, device=device.torch_device)
+        self._pool = Pool(self._settings, device=device.torch_device, zygotes=zygotes)
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
         self._elsewhere = Elsewhere(problem, self._pool, self._bench, timing)
@@ -180,17 +177,33 @@ class Acceptance:
         if "faster-than-physics" in decision.alarms and self._raised_bounds():
             decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
         self._refuter = self._known(decision.lost_on) or self._refuter
-        sizes: tuple[ServedSizes, ...] = ()
-        if decision.status is DecisionStatus.IMPROVED and not stages.over:
-            sizes, wrong = self._open_sizes(candidate, build, decision, stages)
-            if wrong:
-                verdict = joined(verdict, wrong)
-                decision = decide(timing, verdict, self._bounds, contract, tried=tried)
         open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
         stage = "screen" if open_still and stages.over else "full"
         both = together(timing, confirmation)
-        found = evaluation_of(candidate, build, verdict, both, decision, stage, stages)
-        return found.model_copy(update={"sizes": sizes}) if sizes else found
+        return evaluation_of(candidate, build, verdict, both, decision, stage, stages)
+
+    def widen(self, accepted: Evaluation, *, deadline_s: float = math.inf) -> Evaluation:
+        """Look at sizes around those that a candidate was accepted on; it is refused if it is wrong at one of them."""
+        if accepted.decision.status is not DecisionStatus.IMPROVED or accepted.verdict is None:
+            return accepted
+        stages = Stages(deadline_s)
+        faster = {w.workload for w in accepted.decision.workloads if w.speedup.median > 1}
+        mine = [w for w in self._problem.task.split(Split.SEARCH) if w.name in faster]
+        with stages("sizes"):
+            sizes, wrong = self._elsewhere.open(
+                accepted.candidate, accepted.build, mine, stages.within(_SIZES_S)
+            )
+        verdict, decision = accepted.verdict, accepted.decision
+        if wrong:
+            verdict = joined(verdict, wrong)
+            decision = decide(accepted.timing, verdict, self._bounds, self._problem.task.contract)
+        spent_s = stages.seconds["sizes"]
+        return accepted.model_copy(
+            update={
+                "sizes": sizes, "verdict": verdict, "decision": decision, "time_s": accepted.time_s + spent_s,
+                "device_s": accepted.device_s + spent_s, "stages_s": accepted.stages_s | stages.seconds,
+            }
+        )  # fmt: skip
 
     def _refuted(
         self, candidate: Candidate, build: Build, verdict: Verdict, stages: Stages
@@ -206,15 +219,6 @@ class Acceptance:
 
     def _known(self, name: str) -> Workload | None:
         return next((w for w in self._problem.task.split(Split.CONFIRM) if w.name == name), None)
-
-    def _open_sizes(
-        self, candidate: Candidate, build: Build, decision: Decision, stages: Stages
-    ) -> tuple[tuple[ServedSizes, ...], tuple[Finding, ...]]:
-        """Look at sizes around those that it was accepted on; return also what spoke against it there."""
-        faster = {w.workload for w in decision.workloads if w.speedup.median > 1}
-        mine = [w for w in self._problem.task.split(Split.SEARCH) if w.name in faster]
-        with stages("sizes"):
-            return self._elsewhere.open(candidate, build, mine, stages.within(_SIZES_S))
 
     def _bound(self, verdict: Verdict) -> None:
         """Work out the bounds where they were left for later and are needed now."""

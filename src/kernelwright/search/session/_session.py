@@ -197,6 +197,8 @@ class Session:
         place = {"candidate": candidate.key, "rank": rank, "of": of, "workloads": list(workloads)}
         self._say("accept", **place, speedup=speedup_of(finalist.evaluation))
         final = self._evaluator.accept(candidate, self._builder.build(candidate), workloads)
+        if final.stage == "full":
+            final = self._evaluator.widen(final)
         decision = final.decision
         outcome = {"decision": decision.status, "reason": decision.reason, "speedup": speedup_of(final)}
         if final.stage == "full":

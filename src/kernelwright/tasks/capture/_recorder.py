@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from ...system.dispatch_mode import DispatchMode
 from ._graph import Argument, Node, Ref, plain
 from ._recurrent import bare
 
@@ -46,11 +46,11 @@ def record(
     return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], list(recorder.mutations.items())
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
+class _Recorder(DispatchMode):
     """Every op that reaches the dispatcher becomes a node; every tensor seen is kept alive and named."""
 
     def __init__(self, decompositions: Decompositions) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
+        super().__init__()
         self.nodes: list[Node] = []
         self.mutations: dict[str, str] = {}
         self._decompositions = {_aten.native_batch_norm.default: _batch_norm, **decompositions}

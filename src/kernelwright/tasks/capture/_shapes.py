@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...system.dispatch_mode import DispatchMode
 from ._recurrent import Whole
 
 _NORMS = (torch.ops.aten.native_batch_norm.default, torch.ops.aten.native_group_norm.default)
@@ -32,7 +32,7 @@ def shapes_alone() -> Iterator[None]:
         yield
 
 
-class _Norms(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class _Norms(DispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

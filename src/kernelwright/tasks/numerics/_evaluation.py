@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from ...system.dispatch_mode import DispatchMode
 from ._rounding import in_steps
 from ._summation_error import MATRICES
 
@@ -212,7 +212,7 @@ def in_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
     return rounded if torch.equal(rounded.isfinite(), x.isfinite()) else x
 
 
-class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Evaluation(DispatchMode):
     """Compute in float32 by an arithmetic, and what is asked for in half precision in float32 too.
 
     Example:
@@ -223,7 +223,7 @@ class Evaluation(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch d
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        super().__init__()
         self.arithmetic = arithmetic
         self.used = False
         """Whether the arithmetic had anything to compute."""

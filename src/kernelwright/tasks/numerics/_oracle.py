@@ -5,16 +5,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...system.dispatch_mode import DispatchMode
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
-class Widen(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Widen(DispatchMode):
     """Turn every narrower float dtype that an operator is asked for into float64."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        super().__init__()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

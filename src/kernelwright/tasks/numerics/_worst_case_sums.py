@@ -11,8 +11,9 @@ Does not cover: reductions that a reference writes as a loop of elementwise oper
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from ...system.dispatch_mode import DispatchMode
 
 _SUMS = frozenset([
     "sum", "mean", "nansum", "prod", "var", "var_mean", "std", "std_mean", "norm", "linalg_vector_norm",
@@ -29,7 +30,7 @@ _SCANS = frozenset(["cumsum", "cumprod"])
 _KEPT_BY_NORMS = ("running_mean", "running_var")
 
 
-class WorstCaseSums(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class WorstCaseSums(DispatchMode):
     """Turn the infinities that a sum returns, or writes into what it keeps, into NaN.
 
     Example:
