@@ -25,11 +25,11 @@ def decide(run: str, *, recheck: bool = False, common: Common | None = None) -> 
         )
     again: dict[str, str] = {}
     if recheck:
-        from ..search import recheck as decided_again
+        from ..search import decides_alike
 
         bounds = bounds_of(events)
         for evaluation in evaluations:
-            same = decided_again(evaluation, bounds, task.contract)
+            same = decides_alike(evaluation, bounds, task.contract)
             again[evaluation.candidate.key] = "same" if same else "differs"
     rows = [
         {

@@ -141,11 +141,11 @@ def _import(store: Store, common: Common, file: Path) -> int:
 
 def _audit(store: Store, common: Common) -> int:
     from ..learn import audit
-    from ..search import recheck
+    from ..search import decides_alike
 
     def same(run: str, evaluation: "Evaluation") -> bool:
         record = store.run(run)
-        return recheck(evaluation, bounds_of(store.events(record.id)), store.task(record.task).contract)
+        return decides_alike(evaluation, bounds_of(store.events(record.id)), store.task(record.task).contract)
 
     audited = audit(store, same)
     counts = {finding: sum(a.finding == finding for a in audited) for finding in {a.finding for a in audited}}

@@ -2,7 +2,7 @@
 
 from .editing._editing import make_editors
 from .evaluation._evaluation import unbuilt
-from .evaluation._judge import open_judge, recheck
+from .evaluation._judge import decides_alike, open_judge
 from .evaluation._protocol import Judge
 from .proposals._proposals import PROPOSERS, make_proposers, proposals_of, request_of
 from .run._budget import Meter
@@ -18,9 +18,36 @@ from .session._session import Outcome
 from .tuners import DEFAULT_TUNER, Tuner
 
 __all__ = [
-    "DEFAULT_TUNER", "PROPOSERS", "Event", "Judge", "Judgement", "Log", "Meter", "OnEvent", "Outcome", "Result",
-    "Search", "Standing", "Tuner",
-    "accepted_of", "check_choices", "check_resumable", "conclude", "ended_in_words", "environment_of", "found_by",
-    "judge_one", "make_editors", "make_proposers", "open_judge", "package_accepted", "proposals_of", "recheck",
-    "request_of", "search", "so_far", "unbuilt", "usable_languages",
+    "DEFAULT_TUNER",
+    "PROPOSERS",
+    "Event",
+    "Judge",
+    "Judgement",
+    "Log",
+    "Meter",
+    "OnEvent",
+    "Outcome",
+    "Result",
+    "Search",
+    "Standing",
+    "Tuner",
+    "accepted_of",
+    "check_choices",
+    "check_resumable",
+    "conclude",
+    "decides_alike",
+    "ended_in_words",
+    "environment_of",
+    "found_by",
+    "judge_one",
+    "make_editors",
+    "make_proposers",
+    "open_judge",
+    "package_accepted",
+    "proposals_of",
+    "request_of",
+    "search",
+    "so_far",
+    "unbuilt",
+    "usable_languages",
 ]  # fmt: skip

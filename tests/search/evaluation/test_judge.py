@@ -13,7 +13,7 @@ from kernelwright.records import (
     Timing,
     Verdict,
 )
-from kernelwright.search import recheck
+from kernelwright.search import decides_alike
 from kernelwright.testing import planted_candidate
 
 ACCEPTED = Verdict(candidate="c", findings=(Finding(check="correct", status=CheckStatus.PASS),))
@@ -52,10 +52,10 @@ def test_bounds_count_as_they_were_in_the_decision():
     """The run began with a bound that would raise the alarm; peaks measured again had lowered it."""
     found = evaluation([bound(50.0)])
     assert found.decision.status == "improved"
-    assert recheck(found, [bound(5000.0)], Contract())
+    assert decides_alike(found, [bound(5000.0)], Contract())
 
 
 def test_another_decision_on_the_same_blocks_is_noticed():
     found = evaluation([bound(50.0)])
     other = found.decision.model_copy(update={"status": "equal"})
-    assert not recheck(found.model_copy(update={"decision": other}), [bound(50.0)], Contract())
+    assert not decides_alike(found.model_copy(update={"decision": other}), [bound(50.0)], Contract())

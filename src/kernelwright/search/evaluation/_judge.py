@@ -29,7 +29,7 @@ def open_judge(
             setting.emit("baseline", message=f"not measured: {note}")
 
 
-def recheck(evaluation: Evaluation, bounds: Sequence[Bound], contract: Contract) -> bool:
+def decides_alike(evaluation: Evaluation, bounds: Sequence[Bound], contract: Contract) -> bool:
     """Decide again from the stored blocks and return whether the decision is the same.
 
     Bounds are taken from the decision, because an alarm may have remeasured the peaks since the run began. A
