@@ -28,6 +28,10 @@ WRONG = "import torch\n\ndef run(x):\n    return torch.zeros_like(x)\n"
 SERVE = ("-m", "kernelwright", "mcp", "--store")
 
 
+CHARACTERS = 3 * 800
+"""An agent pays for both answers: at least three characters make a token of such text."""
+
+
 def told(result):
     assert not result.is_error, result.content[0].text
     return json.loads(result.content[0].text)
@@ -42,13 +46,11 @@ def test_an_agent_is_told_the_task_and_what_is_wrong(tmp_path):
     async def main():
         with anyio.fail_after(300):
             async with Client(stdio_client(program)) as client:
-                described = told(await client.call_tool("describe_task", {"task": "softmax.py"}))
-                judged = told(
-                    await client.call_tool(
-                        "judge", {"task": "softmax.py", "source": WRONG, "file": "wrong.py"}
-                    )
-                )
-                return described, judged, told(await client.call_tool("status", {}))
+                wrong = {"task": "softmax.py", "source": WRONG, "file": "wrong.py"}
+                described = await client.call_tool("describe_task", {"task": "softmax.py"})
+                judged = await client.call_tool("judge", wrong)
+                assert len(described.content[0].text) + len(judged.content[0].text) <= CHARACTERS
+                return told(described), told(judged), told(await client.call_tool("status", {}))
 
     described, judged, standing = anyio.run(main)
     assert {w["split"] for w in described["workloads"]} == {"search"} and described["hidden_workloads"] > 0
