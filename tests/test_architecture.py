@@ -33,6 +33,7 @@ ALLOWED = {
     "store": ROOT,
     "llm": ROOT | {"store"},
     **{stage: ROOT | SERVICES for stage in STAGES},
+    "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "executor": {"config", "errors", "languages"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},

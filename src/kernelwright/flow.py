@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .bound import bound
+from .bound import bound, rates_of
 from .devices import detect, peaks_of
 from .errors import BusyError
 from .learn import hints_of, learn_from
@@ -137,10 +137,11 @@ def bounded(setting: Search, problem: Problem) -> list[Bound]:
     """Profile a task and bound its search workloads."""
     device, searched = setting.device, problem.task.split(Split.SEARCH)
     with setting.timing(), setting.in_time("before anything was tried"):
-        peaks, profiled = peaks_of(device), profile(problem, searched[0], device)
+        peaks, rates = peaks_of(device), rates_of(device)
+        profiled = profile(problem, searched[0], device)
     setting.emit("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
         setting.emit("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
-        bounds = [bound(problem, workload, device, peaks) for workload in searched]
+        bounds = [bound(problem, workload, device, peaks, rates) for workload in searched]
     setting.emit("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     return bounds

@@ -19,7 +19,9 @@ NOTHING = "def run(x):\n    return x\n"
 def under(pools, script, mark="tool", **limits):
     """A pool like the fixture's, whose zygote a script starts."""
     line = [sys.executable, "-c", script, mark]
-    return Pool(pools(KINDS[0])._zygotes._settings, arena_bytes=1 << 20, memory_bytes=1 << 30, under=line, **limits)
+    return Pool(
+        pools(KINDS[0])._zygotes._settings, arena_bytes=1 << 20, memory_bytes=1 << 30, under=line, **limits
+    )
 
 
 def alive(mark):

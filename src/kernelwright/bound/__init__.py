@@ -1,14 +1,17 @@
 """Problem, Workload, Device → Bound: the least time possible on the device (roofline)."""
 
+from ._rates import Rates, rates_of
 from ._roofline import bound
 from ._score import headroom, slack_of, sol_score
 from ._traffic import Traffic, traffic
 from ._work import work
 
 __all__ = [
+    "Rates",
     "Traffic",
     "bound",
     "headroom",
+    "rates_of",
     "slack_of",
     "sol_score",
     "traffic",

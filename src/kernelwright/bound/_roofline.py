@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from ..devices import Device, Peak, Peaks
 from ..records import Bound, BoundTerm, Contract, Workload
 from ..tasks.capture import capture
+from ._attainable import attainable_terms
+from ._rates import Rates
 from ._score import slack_of
 from ._traffic import Traffic, traffic
 from ._work import work
@@ -18,11 +20,14 @@ _READ_SHARE = {"read": 1.0, "copy": 1 / 2, "add": 2 / 3, "write": 0.0}
 """Share of the bytes of each measured pattern that are read."""
 
 
-def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) -> Bound:
-    """Find the least time in which the device can do the workload.
+def bound(
+    problem: "Problem", workload: Workload, device: Device, peaks: Peaks, rates: Rates | None = None
+) -> Bound:
+    """Find the least time in which the device can do the workload, and what the best code known could attain.
 
     Covers: bytes that must be read and written at the level where they stay between calls (the
-    contract's cache mode), floating-point operations by unit, one launch.
+    contract's cache mode), floating-point operations by unit, one launch; with `rates` functions, products as the
+    usual algorithms do them, and the page faults of large outputs.
     Does not cover: latency, conflicts, the granularity of cache lines, load imbalance.
 
     Args:
@@ -30,6 +35,7 @@ def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) 
         workload: Sizes, dtypes and distributions.
         device: The device whose caches hold the call's bytes.
         peaks: Its measured peaks; a resource without a peak has no term.
+        rates: Its measured rates of functions and fresh memory; none if only the floor is wanted.
     """
     graph, contract = capture(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
@@ -37,6 +43,7 @@ def bound(problem: "Problem", workload: Workload, device: Device, peaks: Peaks) 
         *_memory_terms(moved, device, peaks, contract),
         *_work_terms(work(graph, workload), peaks),
         *_launch_terms(peaks),
+        *(attainable_terms(graph, peaks, rates) if rates is not None else ()),
     ]
     return Bound(
         workload=workload.name, device=device.fingerprint, terms=tuple(terms), slack=slack_of(device)

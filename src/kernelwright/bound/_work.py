@@ -63,6 +63,33 @@ def work(graph: Graph, workload: Workload) -> dict[str, float]:
     return counts
 
 
+def products(graph: Graph) -> dict[str, float]:
+    """Count the operations of products as the usual algorithms do them, by unit; a fast convolution saves nothing.
+
+    Covers: products of matrices, convolutions, attention, recurrent layers; half of what is causal.
+    Does not cover: what a fast algorithm or known structure would save; what is attainable counts them in full.
+    """
+    counts: dict[str, float] = {}
+    for node in graph.ops:
+        if node.op in _MATRIX:
+            dtype, flop = (
+                node.dtype,
+                2.0 * node.elements * graph.node(_name(node, _MATRIX[node.op][0])).shape[-1],
+            )
+        elif node.op == "aten.convolution.default":
+            weight = graph.node(_name(node, 1))
+            base = graph.node(_name(node, 0)) if node.arguments()["transposed"] else node
+            dtype, flop = node.dtype, 2.0 * base.elements * math.prod(weight.shape[1:])
+        elif node.op in _ATTENTION:
+            dtype, flop = graph.node(_name(node, 0)).dtype, _attention(graph, node)
+        elif node.op.removeprefix("aten.").split(".")[0] in _RECURRENT:
+            dtype, flop = graph.node(_name(node, 0)).dtype, _recurrent(graph, node)
+        else:
+            continue
+        counts[f"tensor-{dtype}"] = counts.get(f"tensor-{dtype}", 0.0) + flop
+    return counts
+
+
 def _node_work(graph: Graph, node: Node, triangular: set[str]) -> Iterator[tuple[str, float]]:
     stem = node.op.removeprefix("aten.").split(".")[0]
     if node.op in _MATRIX:

@@ -152,7 +152,7 @@ def _headline(result: "Result") -> str:
 
 def bound_text(bound: Bound) -> str:
     """Format a bound with its binding resource."""
-    return f"{time_text(bound.time_us)} by {bound.binding} on {bound.workload}"
+    return f"{time_text(bound.attainable_us)} by {bound.limit} on {bound.workload}"
 
 
 def standing_text(standing: "Standing") -> str:

@@ -20,7 +20,7 @@ def bound(
         common: Flags of every command.
     """
     from ..bound import bound as bound_of
-    from ..bound import headroom, sol_score
+    from ..bound import headroom, rates_of, sol_score
     from ..devices import detect
     from ..devices.peaks import peaks_of
     from ..profile import profile
@@ -29,20 +29,22 @@ def bound(
     common = common or Common()
     problem = Problem((taken or Taken()).task(task))
     used = detect(device)
-    peaks = peaks_of(used)
+    peaks, rates = peaks_of(used), rates_of(used)
     searched = problem.task.split(Split.SEARCH)
-    found = [bound_of(problem, workload, used, peaks) for workload in searched]
+    found = [bound_of(problem, workload, used, peaks, rates) for workload in searched]
     eager_us = {workload.name: profile(problem, workload, used).time_us for workload in searched}
     if common.json:
         for one in found:
             print_json(
                 "bound",
-                time_us=one.time_us,
+                time_us=one.attainable_us,
+                limit=one.limit,
+                floor_us=one.time_us,
                 binding=one.binding,
                 eager_us=eager_us[one.workload],
                 **one.model_dump(mode="json"),
             )
-        print_json("result", task=task, bounds={one.workload: one.time_us for one in found})
+        print_json("result", task=task, bounds={one.workload: one.attainable_us for one in found})
         return 0
     rows = [
         {
@@ -51,7 +53,7 @@ def bound(
             "amount": f"{term.amount:.4g} {term.unit}",
             "peak": f"{term.peak:.4g} {term.unit}/s",
             "time": time_text(term.time_us),
-            "binds": "binds" if term.name == one.binding else "",
+            "kind": term.kind + (", binds" if term.name in (one.binding, one.limit) else ""),
             "source": term.source,
         }
         for one in found
@@ -61,7 +63,8 @@ def bound(
     for one in found:
         eager, twice = eager_us[one.workload], eager_us[one.workload] / 2
         print(
-            f"{one.workload}: eager takes {time_text(eager)}, {headroom(eager, one.time_us):.1f} times the bound; "
-            f"twice as fast would be a SOL score of {sol_score(twice, eager, one.time_us):.2f}"
+            f"{one.workload}: at least {time_text(one.time_us)}; attainable {time_text(one.attainable_us)}, by "
+            f"{one.limit}; eager takes {time_text(eager)}, {headroom(eager, one.attainable_us):.1f} times that; "
+            f"twice as fast would be a SOL score of {sol_score(twice, eager, one.attainable_us):.2f}"
         )
     return 0

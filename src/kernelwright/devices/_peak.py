@@ -10,7 +10,7 @@ class Peak(Record):
 
     value: float
     """Units a second."""
-    unit: Literal["bytes", "flop", "launches"]
+    unit: Literal["bytes", "flop", "launches", "elements"]
     """What is counted."""
     source: str
     """A document with its table, or how it was measured."""

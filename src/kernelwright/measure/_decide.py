@@ -308,7 +308,7 @@ def _alarms(timing: Timing, bounds: Sequence[Bound]) -> tuple[str, ...]:
 
 
 def _bound_us(names: dict[str, list[Block]], bounds: Sequence[Bound]) -> float:
-    """Return the geometric mean of the bounds, or 0 if one is missing."""
-    least = {b.workload: b.time_us for b in bounds}
+    """Return the geometric mean of what is attainable, or 0 if a bound is missing."""
+    least = {b.workload: b.attainable_us for b in bounds}
     known = [least.get(name, 0.0) for name in names]
     return geometric_mean(known) if all(t > 0 for t in known) else 0.0

@@ -69,7 +69,7 @@ def estimate(
     ratios = {name: _log_ratios(blocks, baseline) for name, blocks in by_workload.items()}
     rounds = min(len(r) for r in ratios.values())
     means = [sum(r[i] for r in ratios.values()) / len(ratios) for i in range(rounds)]
-    least = {b.workload: b.time_us for b in bounds}
+    known = {b.workload: b for b in bounds}
     return Estimate(
         baseline=baseline,
         overall=limits(means, level_low=level_low, level_high=level_high),
@@ -81,7 +81,8 @@ def estimate(
                 time_us=median_us(blocks, CANDIDATE),
                 baseline_us=median_us(blocks, baseline),
                 baseline=baseline,
-                bound_us=least.get(name, 0.0),
+                bound_us=known[name].attainable_us if name in known else 0.0,
+                floor_us=known[name].time_us if name in known else 0.0,
             )
             for name, blocks in by_workload.items()
         ),

@@ -146,9 +146,9 @@ def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple
         if busy := _cores(evaluation, timed.workload):
             line += f"; {busy}"
         bound = bound_of.get(timed.workload)
-        if bound is not None and bound.time_us and timed.time_us:
-            share = bound.time_us / timed.time_us
-            line += f"; {share:.0%} of what {bound.binding} allows ({bound.time_us:.1f} us)"
+        if bound is not None and bound.attainable_us and timed.time_us:
+            share = bound.attainable_us / timed.time_us
+            line += f"; {share:.0%} of what {bound.limit} allows ({bound.attainable_us:.1f} us)"
         lines.append(line)
     return tuple(lines)
 

@@ -1,5 +1,7 @@
 """Bound: the least time a device needs for a workload (roofline)."""
 
+from typing import Literal
+
 from ._record import Record
 
 
@@ -16,6 +18,9 @@ class BoundTerm(Record):
     """The device's peak rate, in units a second."""
     source: str
     """Where the peak comes from: a document, or the measurement's command."""
+    kind: Literal["floor", "ports", "after"] = "floor"
+    """`floor`: no kernel can do without. The others count in what is attainable alone. `ports`: time on the vector
+    units, in which all work takes turns. `after`: what runs beside nothing else, such as page faults."""
 
     @property
     def time_us(self) -> float:
@@ -24,10 +29,21 @@ class BoundTerm(Record):
 
 
 class Bound(Record):
-    """The least time for one workload; the largest term binds, resources overlapping perfectly.
+    """The least time for one workload, twice: the floor, and what the best code known could attain.
 
-    Covers: unavoidable bytes (inputs read once, outputs written once), operations by unit.
-    Does not cover: latency, conflicts, tails; the true least time is never below the bound.
+    The floor is the largest of the `floor` terms, resources overlapping perfectly; a time well below it is an alarm.
+    What is attainable counts functions and products by what they take here, and what overlaps with nothing: it says
+    how much is left to gain, and never decides.
+
+    Covers: unavoidable bytes (inputs read once, outputs written once), operations by unit, functions, page faults.
+    Does not cover: latency, conflicts, tails.
+
+    Example:
+        >>> read = BoundTerm(name="dram", amount=4e6, unit="bytes", peak=1e10, source="planted")
+        >>> erf = BoundTerm(name="erf", amount=1e6, unit="elements", peak=1e9, source="planted", kind="ports")
+        >>> bound = Bound(workload="w", device="d", terms=(read, erf))
+        >>> bound.time_us, bound.binding, bound.attainable_us, bound.limit
+        (400.0, 'dram', 1000.0, 'erf')
     """
 
     workload: str
@@ -41,10 +57,28 @@ class Bound(Record):
 
     @property
     def time_us(self) -> float:
-        """Microseconds of the binding term."""
-        return max((t.time_us for t in self.terms), default=0.0)
+        """Microseconds of the floor: of the binding term."""
+        return max((t.time_us for t in self._of("floor")), default=0.0)
 
     @property
     def binding(self) -> str:
-        """Name of the term that binds."""
-        return max(self.terms, key=lambda t: t.time_us).name if self.terms else "none"
+        """Name of the term of the floor that binds."""
+        return max(self._of("floor"), key=lambda t: t.time_us).name if self._of("floor") else "none"
+
+    @property
+    def attainable_us(self) -> float:
+        """Microseconds that the best code known could attain: memory beside the vector units, and what comes after."""
+        ports = sum(t.time_us for t in self._of("ports"))
+        return max(self.time_us, ports) + sum(t.time_us for t in self._of("after"))
+
+    @property
+    def limit(self) -> str:
+        """Name of what limits the attainable: the binding term, or the function or unit with the most work."""
+        ports, after = self._of("ports"), self._of("after")
+        if sum(t.time_us for t in ports) <= self.time_us:
+            ports = ()
+        most = max((*ports, *after), key=lambda t: t.time_us, default=None)
+        return most.name if most is not None and (ports or most.time_us > self.time_us) else self.binding
+
+    def _of(self, kind: str) -> tuple[BoundTerm, ...]:
+        return tuple(t for t in self.terms if t.kind == kind)

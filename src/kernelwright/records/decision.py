@@ -60,7 +60,9 @@ class WorkloadDecision(Record):
     baseline: str
     """Name of the faster baseline on this workload."""
     bound_us: float = 0.0
-    """The bound's microseconds; 0 if there is none."""
+    """Microseconds that the best code known could attain; 0 if there is no bound."""
+    floor_us: float = 0.0
+    """Microseconds below which no kernel can be; 0 if there is no bound."""
     warm_speedup: float | None = None
     """Median ratio with warm caches, where the decision is on cold ones; None if that was not timed."""
 
@@ -117,7 +119,7 @@ class Decision(Record):
     time_us: float = 0.0
     """Geometric mean of the candidate's medians."""
     bound_us: float = 0.0
-    """Geometric mean of the bounds."""
+    """Geometric mean of what is attainable."""
     blocks: int = 0
     """Number of blocks used."""
     confirmed: bool = False

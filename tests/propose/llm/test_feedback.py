@@ -113,7 +113,7 @@ def test_times_intervals_and_the_bound_are_told(request_of):
     )
     assert "0.80 (0.75 to 0.85) times the speed of eager: slower" in text
     assert "spills = 3" in text
-    assert "bound by dram" in text and KERNEL.strip() in text
+    assert "limited by dram" in text and KERNEL.strip() in text
 
 
 def test_how_many_cores_each_variant_kept_busy_is_told_on_a_cpu_alone(request_of):

@@ -129,7 +129,9 @@ def _start(move: Move, task: Task) -> Sequence[SourceFile]:
 
 
 def _task_page(task: Task, move: Move, request: Request, told: Sequence[str]) -> str:
-    bounds = [f"{b.workload}: at least {b.time_us:.4g} us, bound by {b.binding}" for b in request.bounds]
+    bounds = [
+        f"{b.workload}: attainable {b.attainable_us:.4g} us, limited by {b.limit}" for b in request.bounds
+    ]
     known: dict[str, JsonValue] = {
         k: v for k, v in description_of(task).items() if k not in {"reference", "start"}
     }

@@ -143,4 +143,4 @@ def _bounds(request: Request) -> Iterator[str]:
         terms = ", ".join(
             f"{t.name} {t.time_us:.1f} us" for t in sorted(bound.terms, key=lambda t: -t.time_us)
         )
-        yield f"{bound.workload}: at least {bound.time_us:.1f} us, bound by {bound.binding} ({terms})"
+        yield f"{bound.workload}: attainable {bound.attainable_us:.1f} us, limited by {bound.limit} ({terms})"

@@ -37,7 +37,7 @@ def decides_alike(evaluation: Evaluation, bounds: Sequence[Bound], contract: Con
     """
     if evaluation.verdict is None:
         return True
-    known = {w.workload: w.bound_us for w in evaluation.decision.workloads if w.bound_us}
+    known = {w.workload: w.floor_us or w.bound_us for w in evaluation.decision.workloads if w.bound_us}
     held = [_bound_at(b, known.get(b.workload, b.time_us)) for b in bounds]
     again = decide(evaluation.timing, evaluation.verdict, held, contract, tried=evaluation.tried)
     return _essence(again) == _essence(evaluation.decision)
@@ -51,5 +51,5 @@ def _bound_at(bound: Bound, time_us: float) -> Bound:
 
 def _essence(decision: Decision) -> Decision:
     """Drop the bound's own figures, which are inputs of the decision."""
-    workloads = tuple(w.model_copy(update={"bound_us": 0.0}) for w in decision.workloads)
+    workloads = tuple(w.model_copy(update={"bound_us": 0.0, "floor_us": 0.0}) for w in decision.workloads)
     return decision.model_copy(update={"bound_us": 0.0, "workloads": workloads})

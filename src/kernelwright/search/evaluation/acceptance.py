@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
-from ...bound import bound
+from ...bound import bound, rates_of
 from ...config import Settings
 from ...devices import Device, peaks_of
 from ...errors import BusyError
@@ -283,7 +283,12 @@ class Acceptance:
         except BusyError:
             return False
         known = {w.name: w for w in self._problem.task.workloads}
-        new = tuple(bound(self._problem, known[b.workload], self._device, peaks) for b in self._bounds)
+        new = tuple(
+            bound(
+                self._problem, known[b.workload], self._device, peaks, rates_of(self._device, self._settings)
+            )
+            for b in self._bounds
+        )
         moved = new != self._bounds
         self._bounds = new
         return moved

@@ -1,0 +1,52 @@
+"""Graph, peaks, rates → the terms of what is attainable: the vector units in turn, and what nothing runs beside."""
+
+from collections.abc import Iterator
+
+from ..devices import Peak, Peaks
+from ..records import BoundTerm
+from ..tasks.capture import Graph
+from ._functions import SIMPLE, functions
+from ._rates import FRESH, Rates
+from ._work import products
+
+_FMA_FLOP = 2
+_FRESH_FROM_BYTES = 32 << 20
+"""Size from which glibc's `malloc` always maps memory afresh (`DEFAULT_MMAP_THRESHOLD_MAX` of 64-bit machines, see
+mallopt(3)): an output that large costs a page fault for each of its pages at every call."""
+
+
+def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates) -> Iterator[BoundTerm]:
+    """Yield what the vector units take for functions and products, then fresh memory and a parallel region."""
+    vector = peaks.get("float32")
+    for name, elements in sorted(functions(graph).items()):
+        peak = rates.values.get(name)
+        if name == SIMPLE and vector is not None:
+            per_s = vector.value / _FMA_FLOP
+            peak = Peak(value=per_s, unit="elements", source=f"half of the multiply-adds; {vector.source}")
+        if peak is not None and elements:
+            yield _term(name, elements, "elements", peak, "ports")
+    for unit, flop in sorted(products(graph).items()):
+        peak = peaks.get(unit) or peaks.best("tensor-")
+        if peak is not None and flop:
+            yield _term(unit, flop, "flop", peak, "ports")
+    fresh = rates.values.get(FRESH)
+    sizes = (graph.node(name).size_bytes for name in dict.fromkeys(graph.outputs))
+    mapped = sum(size for size in sizes if size >= _FRESH_FROM_BYTES)
+    if fresh is not None and mapped:
+        yield _term("page-faults", mapped, "bytes", fresh, "after")
+    region = peaks.get("fork_join")
+    if region is not None:
+        yield _term("parallel-region", 1.0, "launches", region, "after")
+
+
+def _term(name: str, amount: float, unit: str, peak: Peak, kind: str) -> BoundTerm:
+    return BoundTerm.model_validate(
+        {
+            "name": name,
+            "amount": amount,
+            "unit": unit,
+            "peak": peak.value,
+            "source": peak.source,
+            "kind": kind,
+        }
+    )

@@ -1,0 +1,70 @@
+"""Graph → elements by function: what the vector units must compute, fused into one pass."""
+
+from ..tasks.capture import Graph, Node, Ref
+
+SIMPLE = "simple"
+"""One vector instruction an element: an addition, a comparison, a conversion."""
+_AS_THEY_ARE = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "sigmoid", "silu", "softplus", "mish",
+    "sqrt", "sin", "cos",
+})  # fmt: skip
+_WRITTEN_OUT = {
+    "rsqrt": {"sqrt": 1.0, "div": 1.0}, "reciprocal": {"div": 1.0},
+    "_softmax": {"exp": 1.0, SIMPLE: 4.0}, "_log_softmax": {"exp": 1.0, SIMPLE: 4.0},
+    "logsumexp": {"exp": 1.0, SIMPLE: 3.0}, "native_layer_norm": {SIMPLE: 6.0}, "native_group_norm": {SIMPLE: 6.0},
+    "_native_batch_norm_legit": {SIMPLE: 6.0}, "_native_batch_norm_legit_functional": {SIMPLE: 6.0},
+    "_native_batch_norm_legit_no_training": {SIMPLE: 2.0}, "var": {SIMPLE: 3.0}, "elu": {"expm1": 1.0, SIMPLE: 1.0},
+    "leaky_relu": {SIMPLE: 2.0}, "hardtanh": {SIMPLE: 2.0}, "clamp": {SIMPLE: 2.0},
+    "linalg_vector_norm": {SIMPLE: 1.0},
+}  # fmt: skip
+"""What others are made of, for each element that goes in."""
+_ONE = frozenset({
+    "add", "sub", "mul", "maximum", "minimum", "relu", "abs", "neg", "sum", "mean", "amax", "amin", "max", "min",
+    "argmax", "argmin", "cumsum", "cumprod", "prod", "where", "eq", "ne", "lt", "le", "gt", "ge",
+})  # fmt: skip
+_ROOT, _SQUARE = 0.5, 2.0
+
+
+def functions(graph: Graph) -> dict[str, float]:
+    """Count elements by function, over all elementwise operations, reductions and norms of narrow floats.
+
+    Covers: what is written out of simpler ones (`rsqrt` is a root and a division); a division by a number or by what
+    is smaller than the result, which a kernel turns into products; roots and squares that are written as powers.
+    Does not cover: float64 and integers; operations that a kernel saves by algebra.
+    """
+    counts: dict[str, float] = {}
+    for node in graph.ops:
+        elements, dtype = _most(graph, node)
+        if dtype not in ("float32", "float16", "bfloat16"):
+            continue
+        for name, each in _parts(graph, node).items():
+            counts[name] = counts.get(name, 0.0) + each * elements
+    return counts
+
+
+def _parts(graph: Graph, node: Node) -> dict[str, float]:
+    stem = node.op.removeprefix("aten.").split(".")[0]
+    if stem in _AS_THEY_ARE:
+        return {stem: 1.0}
+    if stem == "gelu":
+        return {"gelu" if node.arguments().get("approximate") == "none" else "gelu_tanh": 1.0}
+    if stem == "div":
+        return {"div" if _divides_each(graph, node) else SIMPLE: 1.0}
+    if stem == "pow":
+        power = node.args[1]
+        if isinstance(power, int | float) and float(power) in (_SQUARE, _ROOT, -_ROOT):
+            return {SIMPLE: 1.0} if power == _SQUARE else {"sqrt": 1.0}
+        return {"pow": 1.0}
+    return _WRITTEN_OUT.get(stem) or ({SIMPLE: 1.0} if stem in _ONE else {})
+
+
+def _divides_each(graph: Graph, node: Node) -> bool:
+    by = node.args[1]
+    return isinstance(by, Ref) and graph.node(by.name).elements >= node.elements
+
+
+def _most(graph: Graph, node: Node) -> tuple[int, str]:
+    """Elements and dtype of the largest operand or result."""
+    nodes = [n for n in (node, *(graph.node(name) for name in node.refs())) if n.dtype != "tuple"]
+    chosen = max(nodes, key=lambda n: n.elements, default=node)
+    return chosen.elements, chosen.dtype

@@ -1,0 +1,105 @@
+"""What is attainable, held against counts worked out by hand and against a processor that really computes."""
+
+import math
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.bound import Rates, bound, rates_of
+from kernelwright.bound._functions import functions
+from kernelwright.bound._work import products
+from kernelwright.config import Settings
+from kernelwright.devices import Peak, detect
+from kernelwright.records import Contract
+
+from .test_bound import DEVICE, PEAKS, FakeProblem, graph_of, tensor, workload_of
+
+N = 1 << 10
+
+
+def rate(value, unit="elements"):
+    return Peak(value=value, unit=unit, source="planted")
+
+
+@pytest.mark.parametrize(
+    ("reference", "counted"),
+    [
+        (lambda x: torch.exp(x) + 1, {"exp": N, "simple": N}),
+        (F.gelu, {"gelu": N}),
+        (lambda x: F.gelu(x, approximate="tanh"), {"gelu_tanh": N}),
+        (lambda x: torch.rsqrt(x), {"sqrt": N, "div": N}),
+        (lambda x: x**2, {"simple": N}),
+        (lambda x: x**0.5, {"sqrt": N}),
+        (lambda x: x**1.7, {"pow": N}),
+        (lambda x: x / 3.0, {"simple": N}),
+        (lambda x: x / (x + 1), {"simple": N, "div": N}),
+    ],
+)
+def test_functions_are_counted_by_what_they_are_made_of(reference, counted):
+    assert functions(graph_of(reference, tensor("x", N))) == counted
+
+
+def test_a_division_by_something_smaller_is_a_product():
+    graph = graph_of(lambda x, s: x / s, tensor("x", 8, 16), tensor("s", 8, 1))
+    assert functions(graph) == {"simple": 128}
+
+
+def test_float64_and_integers_have_no_rates():
+    assert functions(graph_of(torch.exp, tensor("x", N, dtype="float64"))) == {}
+
+
+def test_products_are_counted_in_full():
+    x, w = tensor("x", 2, 3, 8, 8), tensor("w", 4, 3, 3, 3)
+    assert products(graph_of(F.conv2d, x, w)) == {"tensor-float32": 2 * 2 * 4 * 36 * 27}
+    a, b = tensor("a", 5, 7), tensor("b", 7, 11)
+    assert products(graph_of(torch.mm, a, b)) == {"tensor-float32": 2 * 5 * 7 * 11}
+    up = graph_of(F.conv_transpose2d, x, tensor("w", 3, 4, 2, 2))
+    assert products(up) == {"tensor-float32": 2 * x.shape[0] * 3 * 64 * 16}
+
+
+def attainable(reference, *arguments, **rates):
+    planted = Rates(device=DEVICE.fingerprint, values={n: rate(v) for n, v in rates.items()})
+    return bound(
+        FakeProblem(reference, Contract(cache="cold")), workload_of(*arguments), DEVICE, PEAKS, planted
+    )
+
+
+def test_what_takes_longer_than_memory_limits_and_the_floor_stays():
+    n = 1 << 20
+    slow = attainable(torch.erf, tensor("x", n), erf=1e8)
+    assert slow.limit == "erf" and slow.attainable_us == pytest.approx(n / 1e8 * 1e6)
+    floor = bound(FakeProblem(torch.erf, Contract(cache="cold")), workload_of(tensor("x", n)), DEVICE, PEAKS)
+    assert (slow.binding, slow.time_us) == (floor.binding, floor.time_us), "an alarm asks for physics alone"
+    quick = attainable(torch.erf, tensor("x", n), erf=1e12)
+    assert quick.limit == floor.binding and quick.attainable_us == quick.time_us
+
+
+def test_functions_take_turns_on_the_vector_units():
+    one = attainable(lambda x: torch.exp(x), tensor("x", N), exp=1e6, log=1e6)
+    both = attainable(lambda x: torch.log(torch.exp(x)), tensor("x", N), exp=1e6, log=1e6)
+    assert both.attainable_us == pytest.approx(2 * one.attainable_us)
+
+
+def test_outputs_that_are_mapped_afresh_cost_page_faults_after_all_else():
+    small, large = tensor("x", (32 << 18) - 1), tensor("x", 32 << 18)
+    rates = Rates(device="d", values={"fresh": rate(1e9, "bytes")})
+    terms = {}
+    for x in (small, large):
+        found = bound(FakeProblem(torch.neg, Contract()), workload_of(x), DEVICE, PEAKS, rates)
+        terms[x.shape] = {term.name: term for term in found.terms}
+    assert "page-faults" not in terms[small.shape]
+    assert terms[large.shape]["page-faults"].time_us == pytest.approx((32 << 20) / 1e9 * 1e6)
+
+
+@pytest.mark.needs("C++ compiler")
+def test_rates_are_measured_once_and_lie_near_what_a_kernel_reaches(tmp_path):
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
+    device = detect("cpu")
+    rates = rates_of(device, settings)
+    assert {"exp", "erf", "div", "fresh"} <= rates.values.keys()
+    assert all(math.isfinite(r.value) and r.value > 0 for r in rates.values.values())
+    assert rates.values["pow"].value < rates.values["erf"].value < rates.values["exp"].value
+    begun = time.monotonic()
+    assert rates_of(device, settings) == rates and time.monotonic() - begun < 1, "from the cache"
