@@ -57,6 +57,7 @@ QUICK = {
 """What `--quick` runs."""
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
+    "benign": ["pytest", "tests/benign", "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],
