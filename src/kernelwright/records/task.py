@@ -131,7 +131,7 @@ class Contract(Record):
     nan: Literal["match", "forbid"] = "match"
     """`match`: NaN and infinity are exactly where the reference has them; `forbid`: nowhere."""
     mode: Literal["eval", "train"] = "train"
-    """Mode in which the reference module is called."""
+    """Mode in which the reference module is called; that in which a file builds it, unless named."""
     stochastic: bool = False
     """Whether the reference draws random numbers."""
     backward: bool = False

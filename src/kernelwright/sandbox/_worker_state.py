@@ -79,7 +79,8 @@ class WorkerState:
             kernel = self.watch.around(kernel, candidate.language)
         if self._style == "module":
             kernel = kernel(*request["init"]).to(self._device)
-            kernel.train(request["mode"] == "train")
+            if kernel.training != (request["mode"] == "train"):
+                kernel.train(request["mode"] == "train")
         self._kernel = kernel
         self._prepared = None if self._style == "destination" else prepared(kernel)
         if request["gradient"] is not None and self._style != "destination":

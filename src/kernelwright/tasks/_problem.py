@@ -106,14 +106,18 @@ class Problem:
     def reference(
         self, workload: Workload, state: Mapping[str, torch.Tensor] | None = None
     ) -> Callable[..., Any]:
-        """Return a fresh function or module, in the contract's mode, with the state loaded if given."""
+        """Return a fresh function or module, in the contract's mode, with the state loaded if given.
+
+        A module that is built in that mode stays as it was built, with parts that its constructor put in the other.
+        """
         entry = resolve(self.sources(workload))
         if self.task.reference.style == "function":
             return entry
         module = construct(lambda: self._made(entry, workload))
         if state is not None:
             module.load_state_dict(dict(state))
-        return module.train(self.task.contract.mode == "train")
+        training = self.task.contract.mode == "train"
+        return module if module.training == training else module.train(training)
 
     def run_reference(
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]

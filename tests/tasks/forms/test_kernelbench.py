@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernelwright.errors import TaskError
-from kernelwright.records import ScalarSpec, Split, Task, TensorSpec
+from kernelwright.records import Contract, ScalarSpec, Split, Task, TensorSpec
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.workloads._shrink import workload_elements
 
@@ -350,3 +350,43 @@ def test_lazy_layers_take_their_sizes_from_the_inputs(tmp_path: Path) -> None:
     inputs, state = problem.inputs(search, 1), problem.state(search, 1)
     (output,) = problem.run_reference(search, inputs, state).outputs
     assert torch.allclose(output, inputs[0] @ state["layer.weight"].T + state["layer.bias"], atol=1e-4)
+
+
+EVALUATED = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+        self.frozen = nn.BatchNorm1d(8).eval()
+        PUT
+
+    def forward(self, x):
+        return self.norm(x) + self.frozen(x)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(("put", "mode", "parts"), [
+    ("self.eval()", "eval", (False, False)), ("pass", "train", (True, False)),
+])  # fmt: skip
+def test_a_module_runs_in_the_mode_in_which_its_file_builds_it(tmp_path, put, mode, parts):
+    path = tmp_path / "norms.py"
+    path.write_text(EVALUATED.replace("PUT", put))
+    problem = Problem(load_task(path))
+    assert problem.task.contract.mode == mode
+    module = problem.reference(problem.task.workloads[0])
+    assert (module.norm.training, module.frozen.training) == parts
+    assert load_task(path, contract=Contract(mode="train")).contract.mode == "train", (
+        "a mode that is named is kept"
+    )

@@ -34,6 +34,8 @@ class Probe:
     outputs: tuple[TensorSpec, ...]
     device: str
     """`meta`, or `cpu` if it was really run."""
+    training: bool = True
+    """The mode in which the constructor left the module."""
 
     @property
     def elements(self) -> int:
@@ -179,7 +181,13 @@ def _probe(module: ModuleType, reference: Reference, device: str) -> Probe:
             return _probe(module, reference, "cpu")
         with shapes_alone():
             result = called(model, f"{origin}: Model.forward()", *values)
-    return Probe(arguments=arguments, state=states, outputs=output_specs(result), device=device)
+    return Probe(
+        arguments=arguments,
+        state=states,
+        outputs=output_specs(result),
+        device=device,
+        training=model.training,
+    )
 
 
 def _state_specs(state: Mapping[str, torch.Tensor], learnt: set[str]) -> tuple[TensorSpec, ...]:

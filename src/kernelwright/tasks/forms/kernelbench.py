@@ -47,7 +47,7 @@ def load(
         form="kernelbench",
         reference=file.reference({}),
         workloads=(_workload(axes, found),),
-        contract=contract or Contract(),
+        contract=_as_built(contract or Contract(), training=found.training),
         notes=(
             *(f"shrunk {n}: {file.values[n]:,} → {v:,}" for n, v in shrunk.items()),
             *(
@@ -116,6 +116,13 @@ def seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(python)
             np.random.set_state(numpy)
+
+
+def _as_built(contract: Contract, *, training: bool) -> Contract:
+    """Return the contract in the mode of the module that the file builds, unless it names one."""
+    if "mode" in contract.model_fields_set:
+        return contract
+    return contract.model_copy(update={"mode": "train" if training else "eval"})
 
 
 def _workload(axes: Mapping[str, int], found: Probe) -> Workload:

@@ -1,0 +1,323 @@
+"""The engine's kernels beside torch, torch.compile, OpenVINO and ONNX Runtime, in one process and unverified.
+
+    python -m benchmarks.peers_cpu [--only attention] [--group conv] [--dtype bfloat16] [--threads 1] [--clock cpu]
+                                   [--tries 4] [--seconds 2] [--out rows.jsonl]
+    python -m benchmarks.peers_cpu --table rows.jsonl
+
+A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
+`own` is the quickest of the first schedules that the policy offers (`--tries`), as a search would begin; `own-kept`
+writes its results to the same memory at each call, as OpenVINO and ONNX Runtime do, while torch and `own` allocate
+them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are compared
+with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is what a busy
+machine leaves to compare. With `--out`, problems that the file holds are not measured again. What is accepted, and by
+how much it is faster, says the judge alone.
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelwright.bound import bound, rates_of
+from kernelwright.compiler import schedules
+from kernelwright.devices import detect, peaks_of
+from kernelwright.languages import get_language
+from kernelwright.languages.prepared import prepared
+from kernelwright.records import BuildStatus, Split
+from kernelwright.tasks import Problem, load_task
+
+from .peer_problems import PROBLEMS, Example
+
+Call = Callable[[], object]
+PEERS = ("eager", "compile", "max-autotune", "openvino", "onnxruntime")
+CORES = detect("cpu").cores
+
+
+class Kept:
+    """Torch for a kernel whose results go to the same tensors at each call."""
+
+    def __init__(self) -> None:
+        self._made: list[torch.Tensor] = []
+        self._at = 0
+
+    def begin(self) -> None:
+        """Start over with the first tensor."""
+        self._at = 0
+
+    def empty(self, *shape: object, **options: object) -> torch.Tensor:
+        """Return the tensor that was made at this place in the first call."""
+        if self._at == len(self._made):
+            self._made.append(torch.empty(*shape, **options))  # type: ignore[call-overload]  # handed on
+        self._at += 1
+        return self._made[self._at - 1]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(torch, name)
+
+
+def flat(result: object) -> list[torch.Tensor]:
+    """Return a result's tensors."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [t for part in result for t in flat(part)] if isinstance(result, tuple | list) else []
+
+
+def own(example: Example, path: Path, tries: int, right: list[torch.Tensor]) -> tuple[dict[str, Call], str]:
+    """Build the first schedules, keep the quickest that is right, and say which it is."""
+    problem = Problem(load_task(path))
+    workload = problem.task.split(Split.SEARCH)[0]
+    state = dict(example.model.state_dict())
+    given = [*example.inputs, *(state[s.name] for s in workload.state)]
+    best: tuple[float, Any, str] | None = None
+    for schedule in islice(schedules(problem, ("cpp",)), tries):
+        candidate = schedule.render(schedule.default())
+        language = get_language("cpp")
+        build = language.build(candidate, deadline_s=400)
+        if build.status is not BuildStatus.OK:
+            continue
+        kernel: Any = language.load(candidate, Path(str(build.artefact)), workload.outputs)
+        call = prepared(kernel, [s.name for s in workload.state]) or kernel
+        if not alike(flat(call(*given)), right):
+            print(f"{example.name}: {schedule.name} is wrong", file=sys.stderr)
+            continue
+        took = min(seconds(partial(call, *given)) for _ in range(5))
+        if best is None or took < best[0]:
+            best = took, (call, kernel), schedule.name
+    if best is None:
+        raise RuntimeError("no schedule that is right")
+    call, kernel = best[1]
+    calls: dict[str, Call] = {"own": lambda: call(*given)}
+    space = getattr(kernel, "__globals__", None)
+    if space is not None:
+        calls["own-kept"] = keeping(lambda: call(*given), space)
+    return calls, best[2]
+
+
+def keeping(call: Call, space: dict[str, Any]) -> Call:
+    """Call a kernel with memory that it gets once; its file sees another torch meanwhile."""
+    kept, native = Kept(), space["torch"]
+
+    def kept_call() -> object:
+        kept.begin()
+        space["torch"] = kept
+        try:
+            return call()
+        finally:
+            space["torch"] = native
+
+    return kept_call
+
+
+def openvino(example: Example, threads: int) -> Call:
+    """Convert with OpenVINO's own reader of torch."""
+    import openvino as ov
+
+    settings: dict[str, Any] = {
+        "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "bf16" if example.inputs[0].dtype == torch.bfloat16 else "f32",
+    }  # fmt: skip
+    model = ov.convert_model(example.model, example_input=tuple(example.inputs))
+    request = ov.Core().compile_model(model, "CPU", settings).create_infer_request()
+    for i, x in enumerate(example.inputs):
+        request.set_input_tensor(i, ov.Tensor(x.numpy(), shared_memory=True))
+    return lambda: [request.infer() and request.get_output_tensor(0).data][0]
+
+
+def onnxruntime(example: Example, threads: int) -> Call:
+    """Export with torch's own exporter, and bind inputs where they lie."""
+    import onnxruntime as ort
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.onnx")
+        torch.onnx.export(example.model, tuple(example.inputs), path, dynamo=True, verbose=False)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    kinds = {torch.float32: "float32", torch.int64: "int64"}
+    for node, x in zip(session.get_inputs(), example.inputs, strict=True):
+        binding.bind_input(node.name, "cpu", 0, kinds[x.dtype], list(x.shape), x.data_ptr())
+    for node in session.get_outputs():
+        binding.bind_output(node.name, "cpu")
+
+    def call() -> object:
+        session.run_with_iobinding(binding)
+        return binding.copy_outputs_to_cpu() if call.checks else None  # type: ignore[attr-defined]
+
+    call.checks = True  # type: ignore[attr-defined]
+    return call
+
+
+def peer(name: str, example: Example, threads: int) -> Call:
+    """Make one peer ready."""
+    model, inputs = example.model, example.inputs
+    if name == "eager":
+        return lambda: model(*inputs)
+    if name in ("openvino", "onnxruntime"):
+        return (openvino if name == "openvino" else onnxruntime)(example, threads)
+    torch._dynamo.reset()
+    tuned = {"max_autotune": True, "freezing": True} if name == "max-autotune" else None
+    made = torch.compile(model, options=tuned)
+    return lambda: made(*inputs)
+
+
+def alike(found: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> bool:
+    """Whether results are the same but for rounding, by the size of what is right."""
+    loose = 3e-2 if right[0].dtype == torch.bfloat16 else 1e-3
+    if len(found) < len(right):
+        return False
+    for a, b in zip(found, right, strict=False):
+        allowed = loose * float(b.float().abs().max())
+        if a.shape != b.shape or not torch.allclose(a.float(), b.float(), rtol=loose, atol=allowed):
+            return False
+    return True
+
+
+def seconds(call: Call, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time one call."""
+    begun = clock()
+    call()
+    return clock() - begun
+
+
+def as_tensors(result: object) -> list[torch.Tensor]:
+    """Return a peer's result as tensors."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    return [p if isinstance(p, torch.Tensor) else torch.as_tensor(p) for p in parts]
+
+
+def measured(example: Example, path: Path, options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """Yield a row for each variant of one problem, or why it is left out."""
+    right = flat(example.model(*example.inputs))
+    calls, notes, schedule = dict[str, Call](), dict[str, str](), ""
+    for name in PEERS:
+        try:
+            call = peer(name, example, options.threads)
+            if not alike(as_tensors(call()), right):
+                raise RuntimeError("another result than eager's")
+            if hasattr(call, "checks"):
+                call.checks = False
+            calls[name] = call
+        except Exception as error:  # noqa: BLE001 - whatever a peer raises is its row
+            notes[name] = (
+                f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
+            )
+    try:
+        made, schedule = own(example, path, options.tries, right)
+        calls |= made
+    except Exception as error:  # noqa: BLE001 - so is ours
+        notes["own"] = f"{type(error).__name__}: {str(error).strip()[:200]}"
+    clock = time.process_time if options.clock == "cpu" else time.perf_counter
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    order, end = list(calls), time.perf_counter() + options.seconds
+    while time.perf_counter() < end or len(found["eager"]) < 5:
+        random.shuffle(order)
+        for name in order:
+            found[name].append(seconds(calls[name], clock))
+    limit = attainable(path)
+    head = {
+        "problem": example.name, "group": example.group, "dtype": options.dtype, "threads": options.threads,
+        "clock": options.clock, "attainable_us": limit[0], "limit": limit[1],
+    }  # fmt: skip
+    for name, times in found.items():
+        row = {**head, "variant": name, "calls": len(times), "least_us": min(times) * 1e6}
+        yield {**row, "median_us": statistics.median(times) * 1e6} | (
+            {"schedule": schedule} if name == "own" else {}
+        )
+    for name, why in notes.items():
+        yield {**head, "variant": name, "note": why}
+
+
+def attainable(path: Path) -> tuple[float, str]:
+    """Return what the bound says of a problem with all cores, in microseconds, and what limits it."""
+    problem, device = Problem(load_task(path)), detect("cpu")
+    found = bound(problem, problem.task.split(Split.SEARCH)[0], device, peaks_of(device), rates_of(device))
+    return found.attainable_us, found.limit
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each problem: the variants' times over our own, the best peer, the share of the bound."""
+    by_problem: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_problem.setdefault(str(row["problem"]), {})[str(row["variant"])] = row
+    lines = [
+        f"{'problem':34}" + "".join(f"{p:>13}" for p in PEERS) + f"{'own us':>10}{'bound':>7}{'best/own':>10}"
+    ]
+    groups: dict[str, list[float]] = {}
+    for name, variants in by_problem.items():
+        mine = variants.get("own", {}).get("median_us")
+        peers = {p: variants[p]["median_us"] for p in PEERS if "median_us" in variants.get(p, {})}
+        best = min(peers.values())
+        ratio = best / mine if mine else 1.0  # nothing of ours: the native op stays
+        groups.setdefault(str(next(iter(variants.values()))["group"]), []).append(ratio)
+        cells = "".join(f"{peers[p] / mine:13.2f}" if mine and p in peers else f"{'-':>13}" for p in PEERS)
+        any_row = next(iter(variants.values()))
+        whole = any_row["threads"] == CORES and any_row["clock"] == "wall"  # the bound is of all cores
+        share = (
+            f"{any_row['attainable_us'] / min([best, *([mine] if mine else [])]):7.2f}"
+            if whole
+            else f"{'-':>7}"
+        )
+        lines.append(f"{name:34}{cells}{mine or 0:10.0f}{share}{ratio:10.2f}")
+    for group, ratios in groups.items():
+        lines.append(f"{group}: geomean {geomean(ratios):.2f} over the best peer, {len(ratios)} problems, "
+                     f"slowest {min(ratios):.2f}")  # fmt: skip
+    return "\n".join(lines)
+
+
+def geomean(values: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def main() -> None:
+    """Measure every problem that was asked for, print the table, and save the rows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="")
+    parser.add_argument("--group", default="")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--tries", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    if options.table:
+        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
+        return
+    torch.set_num_threads(options.threads)
+    known = options.out.read_text().splitlines() if options.out and options.out.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in known]
+    done = {row["problem"] for row in rows}
+    chosen = [
+        p for p in PROBLEMS if options.only in p.name and options.group in p.group and p.name not in done
+    ]
+    with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
+        for number, problem in enumerate(chosen, 1):
+            path = Path(folder) / f"{problem.file_name}.py"
+            path.write_text(problem.text(options.dtype))
+            print(f"{number}/{len(chosen)} {problem.name}", file=sys.stderr, flush=True)
+            for row in measured(problem.example(path), path, options):
+                rows.append(row)
+                if options.out:
+                    with options.out.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
