@@ -121,7 +121,8 @@ def _chosen(
         return values, indices
     if name in _OF_TWO or (len(args) > 1 and isinstance(args[1], Tensor)):
         ahead = _OF_TWO[{"max": "maximum", "min": "minimum"}.get(name, name)]
-        return torch.where(x.isnan() | args[1].isnan(), exact, torch.where(ahead(*off[:2]), *args[:2]))
+        chosen = torch.where(ahead(off[0], off[1]), x, args[1])
+        return torch.where(x.isnan() | args[1].isnan(), exact, chosen)
     if name in _VALUES:
         return _extreme(name, exact, args, off, call())
     return exact
