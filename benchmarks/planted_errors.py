@@ -36,6 +36,7 @@ CLASSES = {
     "convolution": ("conv_2d", "conv_3d", "conv_1d_dilated"),
     "elementwise": ("gelu_tanh", "elu_scaled", "softplus_threshold"),
     "fused": ("conv_group_norm_silu", "linear_gelu_softmax", "swiglu"),
+    "extremes": ("conv_3d_softmax_pool", "conv_hardswish_max_pool", "max_pool_1d"),
     "network": ("transformer_block", "residual_block", "gru_sequence"),
 }
 """Problems by class."""

@@ -9,6 +9,7 @@ from kernelwright.records import Contract
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.numerics._worst_case_sums import WorstCaseSums
 from kernelwright.verify import Oracle, error_against, output_tolerance
+from kernelwright.verify._nonfinite import overflow
 from kernelwright.verify.checks.layout import is_dense
 
 INF, NAN = math.inf, math.nan
@@ -250,3 +251,75 @@ def test_an_infinite_gradient_behind_a_comparison_with_nan_may_take_either_branc
         answer = stopped.clone()
         answer[place] = wrong
         assert not error_against(answer, tolerance).ok, (place, wrong)
+
+
+def at_the_edge(truth, noise=0.0):
+    """Make the tolerance of float16 outputs; the native op rounds the truth."""
+    y = torch.tensor(truth, dtype=torch.float64)
+    return output_tolerance(y, y.half(), Contract(), sensitivity=torch.full_like(y, noise))
+
+
+@pytest.mark.parametrize(
+    ("truth", "right"), [(65_500.0, True), (65_100.0, True), (64_900.0, False), (6_550.0, False)]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_may_be_off_as_far_as_the_least_that_rounds_to_infinity_may_be_infinite(truth, right, sign):
+    tolerance = at_the_edge([sign * truth] * 4)
+    assert overflow(torch.float16) == 65_520
+    answer = tolerance.native.clone()
+    answer[2] = sign * INF
+    assert error_against(answer, tolerance).ok is right
+    answer[2] = -sign * INF
+    assert error_against(answer, tolerance).kind == "nonfinite"
+    answer[2] = NAN
+    assert error_against(answer, tolerance).kind == "nonfinite"
+
+
+def test_how_far_it_may_be_off_decides():
+    for truth, noise, right in (
+        (60_000.0, 2_000.0, True),
+        (60_000.0, 1_000.0, False),
+        (100.0, 2_000.0, False),
+    ):
+        tolerance = at_the_edge([truth] * 4, noise)
+        answer = tolerance.native.clone()
+        answer[0] = INF
+        assert error_against(answer, tolerance).ok is right
+
+
+def test_where_the_native_op_overflows_what_is_as_near_as_allowed_need_not():
+    tolerance = at_the_edge([70_000.0, 100.0, 200.0, 300.0], 5_000.0)
+    assert tolerance.native.isinf().tolist() == [True, False, False, False]
+    for value, right in (
+        (INF, True),
+        (65_504.0, True),
+        (60_000.0, True),
+        (40_000.0, False),
+        (NAN, False),
+        (-INF, False),
+    ):
+        answer = tolerance.native.clone()
+        answer[0] = value
+        assert error_against(answer, tolerance).ok is right
+
+
+def test_many_infinities_at_the_edge_are_too_many():
+    y = torch.full((64,), 64_900.0, dtype=torch.float64)
+    noise = torch.zeros_like(y)
+    noise[5] = 1e4
+    tolerance = output_tolerance(y, y.half(), Contract(), sensitivity=noise)
+    one = tolerance.native.clone()
+    one[9] = INF
+    assert error_against(one, tolerance).ok
+    assert error_against(torch.full_like(one, INF), tolerance).kind == "norm"
+
+
+def test_exact_answers_and_forbidden_infinities_have_no_such_edge():
+    y = torch.full((4,), 65_504.0, dtype=torch.float64)
+    answer = torch.tensor([65_504.0, 65_504.0, 65_504.0, INF]).half()
+    assert error_against(answer, output_tolerance(y, y.half(), Contract())).ok
+    for tolerance in (
+        output_tolerance(y, y.half(), Contract(), exact=True),
+        output_tolerance(y, y.half(), Contract(nan="forbid")),
+    ):
+        assert error_against(answer, tolerance).kind == "nonfinite"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from benchmarks.flash import Flash
 from benchmarks.honest import judge, load
-from benchmarks.planted_errors import smallest_refused
+from benchmarks.planted_errors import refused, smallest_refused
 from benchmarks.problems import problems
 from benchmarks.rewritings import REWRITINGS
 from benchmarks.summation import MOMENTS, SUMS, fused, split_k, tensor_core
@@ -72,8 +72,25 @@ def test_factors_rounded_to_half_precision_are_allowed(name, dtype, workload, se
     oracle = problem(name, dtype=dtype, backward=True)
     chosen = [w for w in oracle.task.workloads if w.name == workload]
     assert not judge(oracle, (seed,), ("half-factors", "flash"), chosen).refused
-    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: MEASURED)
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: MEASURED)
     assert judge(oracle, (seed,), ("half-factors",), chosen).refused
+
+
+OVERFLOWING = "BATCH=5,HEADS=9,LENGTH=9,WIDTH=17,regime=large-scale"
+"""Gradients in float16 that overflow in one evaluation and not in another; they may be off by more than they are."""
+
+
+@pytest.mark.parametrize("seed", [11, 24])
+def test_one_evaluation_may_overflow_where_another_does_not(seed):
+    oracle = problem("attention_half", dtype="float16", backward=True)
+    workload = next(w for w in oracle.task.workloads if w.name == OVERFLOWING)
+    assert not judge(oracle, (seed,), ("half-factors", "flash"), [workload]).refused
+    case = oracle.case(workload, seed)
+    for i, tolerance in enumerate(case.outputs):
+        for wrong in (torch.inf, torch.nan):
+            spoilt = [t.native for t in case.outputs]
+            spoilt[i] = torch.full_like(tolerance.native, wrong)
+            assert refused(spoilt, case)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -149,12 +166,12 @@ def test_a_convolution_by_products_is_one(transposed, groups):
 @pytest.mark.parametrize("name", ["instance_norm", "mean_squared_error"])
 def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
     monkeypatch.setattr("kernelwright.tasks.numerics._rounding.drift", lambda *args: None)
-    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: ())
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: ())
     assert judge(problem(name), (1, 2)).refused
 
 
 def test_but_for_what_plain_evaluations_are_off_by_one_pass_would_be_refused(monkeypatch):
-    monkeypatch.setattr("kernelwright.verify._case.measured_in", lambda _: ())
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: ())
     assert judge(problem("layer_norm"), (1, 2), ("shifted",)).refused
 
 

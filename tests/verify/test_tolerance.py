@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.records import CheckStatus, Contract, Split
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _case, error_against, output_tolerance
+from kernelwright.verify import Oracle, _case, _sensitivity, error_against, output_tolerance
 from kernelwright.verify._tolerance import _row_rms, loosened
 from kernelwright.verify.checks.correct import compare_outputs
 
@@ -113,7 +113,7 @@ def test_exploits_are_not(name, spoil, oracles):
         assert rejected(name, case, [spoil(o.native) for o in case.outputs]), case.seed
 
 
-class _NoRounding(_case.Rounding):
+class _NoRounding(_sensitivity.Rounding):
     """Moves no intermediate value."""
 
     def _round(self, tensor):
@@ -125,7 +125,7 @@ class _NoRounding(_case.Rounding):
 
 @pytest.mark.parametrize("name", ["batch norm far from zero", "tanh near saturation"])
 def test_without_intermediate_rounding_honest_kernels_would_be_refused(name, oracles, monkeypatch):
-    monkeypatch.setattr(_case, "Rounding", _NoRounding)
+    monkeypatch.setattr(_sensitivity, "Rounding", _NoRounding)
     assert any(rejected(name, case) for case in cases(Oracle(oracles[name].problem), SEEDS))
 
 

@@ -9,18 +9,22 @@ from ._problem import Outcome, Problem
 from ._target import Target, load_task, one_thread
 from .forms.own import task
 from .inputs._draw import dtype_name
+from .numerics._choices import CHOICES, Recorded, Turned
 from .numerics._evaluation import Evaluation, measured_in
 from .numerics._rounding import Decomposed, Rounding
 from .numerics._skipped_zeros import SkippedZeros
 
 __all__ = [
+    "CHOICES",
     "Decomposed",
     "Evaluation",
     "Outcome",
     "Problem",
+    "Recorded",
     "Rounding",
     "SkippedZeros",
     "Target",
+    "Turned",
     "Workload",
     "aliases",
     "candidate_of",

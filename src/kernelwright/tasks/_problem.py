@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import InputError, known_names
-from ..records import Candidate, Reference, ScalarSpec, Task, TensorSpec, Workload
+from ..records import Candidate, Contract, Reference, ScalarSpec, Task, TensorSpec, Workload
 from ._baselines import FLAGS
 from ._candidate import start_of
 from ._gradient import differentiate, targets_of
@@ -64,6 +64,12 @@ class Problem:
         self.task = task
         self._live = live(task)
         self._states: dict[str, StateModel] = {}
+
+    def under(self, contract: Contract) -> "Problem":
+        """Return the same problem under another contract, with what is known of its state."""
+        other = Problem(self.task.model_copy(update={"contract": contract}))
+        other._states = self._states
+        return other
 
     def inputs(self, workload: Workload, seed: int) -> list[Argument]:
         """Draw the arguments, in order, in their layouts; the same for the same workload and seed."""

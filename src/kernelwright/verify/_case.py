@@ -6,24 +6,16 @@ The oracle runs in the judge's process. Nothing of a case but its inputs and sta
 import functools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from ..records import Split, Task, Workload
-from ..tasks import (
-    Decomposed,
-    Evaluation,
-    Outcome,
-    Problem,
-    Rounding,
-    SkippedZeros,
-    in_other_mode,
-    measured_in,
-)
+from ..tasks import Decomposed, Problem, SkippedZeros, in_other_mode
 from ._error import Comparison, error_against
 from ._relations import Relation, discover
+from ._sensitivity import Called, Sensitivity, named, sensitivity
 from ._tolerance import OutputTolerance, loosened, output_tolerance
 from ._two_sample import LEARNT, SampledOutput, calls_for, learn
 
@@ -33,8 +25,6 @@ _PERTURBATIONS = ((1 << 18, 8), (1 << 20, 4), (4 << 20, 2))
 """Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
 estimate that is far too low for one element in some thousands: `Case.closer` is for who fails there by a little."""
 _MOST_PERTURBATIONS = 8
-_STEPS = (1 << 16) + 1
-"""Random steps of a perturbation; a larger tensor meets them again."""
 _INTEGER_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 
 
@@ -56,6 +46,9 @@ class Case:
     """What is expected of each state tensor that the reference changes, if only on other values, by name."""
     own: tuple[Comparison, ...]
     """Where the native op itself does not meet the tolerances."""
+    chooses: bool = False
+    """Whether the reference chooses between computed values, so that an honest answer may be another one here and
+    there."""
     closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
     """Makes, once, the same case with its sensitivity averaged over more perturbations, and at least what plain honest
     evaluations of these inputs are off by; none where it is that case already."""
@@ -188,7 +181,8 @@ class Oracle:
             state: Parameters and buffers.
             near: A case that differs in a few elements only, whose sensitivity then serves here too.
             times: How many perturbations the sensitivity is averaged over; by the size of the inputs if none.
-            measured: Whether plain evaluations in float32 are tried too, and how far they are off is allowed for.
+            measured: Whether plain evaluations in float32 are tried too, and choices between values that rounding does
+                not tell apart, and how far they are off is allowed for.
         """
         times = times or _perturbations(inputs)
         native = self.problem.run_reference(workload, inputs, state)
@@ -200,11 +194,12 @@ class Oracle:
         ]  # fmt: skip
         given = {s.name: a for s, a in zip(workload.arguments, inputs, strict=True)}
         unmoved = {k: a for k in contract.mutates if isinstance(a := given.get(k), torch.Tensor)}
-        noise: Mapping[str, torch.Tensor | None] = (
-            self._sensitivity(workload, inputs, state, _named(truth, changed), seed, times, measured=measured)
-            if near is None
-            else {name: tolerance.sensitivity for name, tolerance in near.tolerances.items()}
-        )
+        if near is None:
+            called = Called(self.problem, workload, inputs, state, named(truth, changed), seed)
+            moved = sensitivity(called, times, measured=measured)
+        else:
+            kept = {k: t.sensitivity for k, t in near.tolerances.items() if t.sensitivity is not None}
+            moved = Sensitivity(kept, {}, near.chooses)
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         finite = all(map(_finite, (*tensors, *native.outputs, *native.state.values())))
         worst_case = () if finite else self.problem.run_worst_case(workload, inputs, state)
@@ -212,14 +207,16 @@ class Oracle:
         others = [self.problem.run_oracle(workload, inputs, state, reading) for reading in readings]
         outputs = tuple(
             output_tolerance(
-                t, n, contract, sensitivity=noise.get(f"output {i}"), exact=exact,
+                t, n, contract, sensitivity=moved.rounding.get(f"output {i}"),
+                jumps=moved.jumps.get(f"output {i}"), exact=exact,
                 doubts=[w.outputs[i] for w in worst_case], others=[o.outputs[i] for o in others],
             )
             for i, (t, n) in enumerate(zip(truth.outputs, native.outputs, strict=True))
         )  # fmt: skip
         state_after = {
             k: output_tolerance(
-                truth.state[k], native.state[k], contract, sensitivity=noise.get(f"state {k}"),
+                truth.state[k], native.state[k], contract, sensitivity=moved.rounding.get(f"state {k}"),
+                jumps=moved.jumps.get(f"state {k}"),
                 doubts=[w.state[k] for w in worst_case],
             )
             for k in changed
@@ -236,6 +233,7 @@ class Oracle:
             },
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
+            chooses=moved.chooses,
             closer=None
             if near is not None or measured
             else functools.cache(
@@ -269,70 +267,9 @@ class Oracle:
         outputs = tuple(loosened(o, r) for o, r in zip(native.outputs, case.outputs, strict=True))
         return Case(case.workload, seed, tuple(inputs), state, outputs, {}, {}, ())
 
-    def _sensitivity(
-        self,
-        workload: Workload,
-        inputs: Sequence[object],
-        state: dict[str, torch.Tensor],
-        truth: Mapping[str, torch.Tensor],
-        seed: int,
-        times: int,
-        *,
-        measured: bool,
-    ) -> dict[str, torch.Tensor]:
-        """Measure how far what is true moves when inputs and intermediate values move by their rounding error.
-
-        Inputs by that of their dtype; what comes between by float32's where that is finer, as kernels compute.
-        """
-        floats = [
-            t.dtype
-            for t in (*inputs, *state.values())
-            if isinstance(t, torch.Tensor) and t.is_floating_point()
-        ]
-        if not floats:
-            return {}
-        eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
-        squares: dict[str, torch.Tensor] = {}
-        random = torch.Generator().manual_seed(seed % (1 << 63))
-        for _ in range(times):
-            moved = [_nudge(a, random) for a in inputs]
-            rounded = Rounding(eps, int(torch.randint(1 << 62, (), generator=random)))
-            outcome = self.problem.run_oracle(workload, moved, state, rounded)
-            for name, found in _named(outcome, outcome.state).items():
-                if name in truth and found.is_floating_point() and found.shape == truth[name].shape:
-                    step = (found.double() - truth[name].double()).nan_to_num_(0.0, 0.0, 0.0).square_()
-                    squares[name] = squares[name] + step if name in squares else step
-        noise = {name: s.div_(times).sqrt_() for name, s in squares.items()}
-        for outcome in self._evaluated(workload, inputs, state, floats) if measured else ():
-            for name, found in _named(outcome, outcome.state).items():
-                if name in noise and found.is_floating_point() and found.shape == noise[name].shape:
-                    off = (found.double() - truth[name].double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
-                    noise[name] = torch.maximum(noise[name], off)
-        return noise
-
-    def _evaluated(
-        self,
-        workload: Workload,
-        inputs: Sequence[object],
-        state: dict[str, torch.Tensor],
-        dtypes: Sequence[torch.dtype],
-    ) -> Iterator[Outcome]:
-        """Yield what plain evaluations in float32 give; one that torch cannot run so tells nothing."""
-        for arithmetic in measured_in(dtypes):
-            try:
-                yield self.problem.run_evaluated(workload, inputs, state, Evaluation(arithmetic))
-            except (RuntimeError, NotImplementedError, TypeError):
-                continue
-
     def _forget(self) -> None:
         while len(self._cases) > 1 and sum(c.nbytes for c in self._cases.values()) > _KEPT_BYTES:
             self._cases.popitem(last=False)
-
-
-def _named(found: Outcome, state: Iterable[str]) -> dict[str, torch.Tensor]:
-    """Name the outputs of a call and these tensors of its state."""
-    outputs = {f"output {i}": tensor for i, tensor in enumerate(found.outputs)}
-    return outputs | {f"state {name}": found.state[name] for name in state}
 
 
 def _perturbations(inputs: Sequence[object]) -> int:
@@ -365,15 +302,3 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
         return same_bits(torch.view_as_real(a), torch.view_as_real(b))
     kind = _INTEGER_OF[a.dtype.itemsize]
     return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
-
-
-def _nudge(value: object, random: torch.Generator) -> object:
-    """Move a float tensor by half an epsilon of its dtype times a standard normal number, in float64."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return value
-    steps = torch.randn(min(value.numel(), _STEPS), generator=random, dtype=torch.float64)
-    steps.mul_(torch.finfo(value.dtype).eps / 2).add_(1)
-    moved = value.to(torch.float64, memory_format=torch.contiguous_format, copy=True)
-    for part in torch.split(moved.view(-1), _STEPS):
-        part.mul_(steps[: part.numel()])
-    return moved

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ._nonfinite import misplaced
+from ._nonfinite import misplaced, overflow
 from ._ties import integers_wrong
 from ._tolerance import CLIP, OutputTolerance
 
@@ -41,14 +41,21 @@ class Comparison:
     """Whether the output is of half precision."""
 
     @property
+    def inexact(self) -> bool:
+        """Whether what was violated is a limit on errors."""
+        return self.kind in ("element", "norm")
+
+    @property
     def narrow(self) -> bool:
         """Whether what was violated is a limit on errors, and by less than a better estimate of it may fix.
 
         In half precision by however much: what cancels where nothing is rounded between two products is off by
-        thousands of float32's units where a tensor core takes the factors rounded.
+        thousands of float32's units where a tensor core takes the factors rounded. An infinity there may be what
+        such an error makes of an element near the largest number.
         """
-        near = self.half or max(self.error, self.norm) <= _NARROW
-        return self.kind in ("element", "norm") and near
+        if self.half:
+            return self.inexact or self.kind == "nonfinite"
+        return self.inexact and max(self.error, self.norm) <= _NARROW
 
     @property
     def message(self) -> str:
@@ -89,7 +96,7 @@ def error_against(
         _tally(total, output, tolerance, slice(start, start + _CHUNK))
     norm = math.sqrt(total.squares / max(1, output.numel())) / tolerance.norm_limit
     if total.misplaced:
-        return Comparison(False, "nonfinite", math.inf, math.inf, total.misplaced)
+        return Comparison(False, "nonfinite", math.inf, math.inf, total.misplaced, half)
     if tolerance.exact and total.different:
         return Comparison(False, "exact", math.inf, math.inf, total.different)
     if total.wrong:
@@ -117,6 +124,11 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
     difference = (numbers - truth).abs_()
     if not tolerance.finite or not math.isfinite(float(difference.sum())):
         total.misplaced += misplaced(numbers, tolerance, part)
+        # An infinity that is right beside a finite truth stands for the least value that rounds to it.
+        edge, allowed = overflow(native.dtype), tolerance.allowed.view(-1)[part]
+        rounded = (numbers.clamp(-edge, edge) - truth).abs_()
+        rounded.masked_fill_(rounded > allowed, 0.0)
+        difference = torch.where(difference.isfinite(), difference, rounded)
         difference.nan_to_num_(0.0, 0.0, 0.0)
         difference[~torch.isfinite(native)] = 0.0
     if tolerance.contested is not None:

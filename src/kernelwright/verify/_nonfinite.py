@@ -4,6 +4,8 @@ Covers: what is swallowed, invented, or of the wrong sign; sums in any order; on
 Does not cover: how wrong a finite element is; `_error` does.
 """
 
+import math
+
 import torch
 
 from ._tolerance import OutputTolerance
@@ -15,7 +17,7 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
     Right are the native op's kind, and what is not finite in the truth, or in the reference in torch's own steps or
     without products of zeros; where the native op is not finite, what is so there; and NaN where it hangs on the
     order of summation. Where a sum overflowed on the native op's own way to a finite truth, any overflow is as good as
-    another.
+    another. Where the error allowed reaches what the dtype rounds to infinity, both sides of that edge are right.
 
     Args:
         numbers: Elements of an output, float64, 1-D.
@@ -34,7 +36,33 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
         doubtful = tolerance.doubtful.reshape(-1)[part]
         fine |= doubtful & numbers.isnan()
         fine |= doubtful & truth.isfinite() & ~numbers.isfinite()
+    if tolerance.allowed is not None and not tolerance.exact:
+        fine |= _rounded(numbers, truth, native, tolerance.allowed.view(-1)[part], tolerance.native.dtype)
     return int((~fine).sum())
+
+
+def overflow(dtype: torch.dtype) -> float:
+    """Return the least size that a float dtype of at most 32 bits rounds to infinity.
+
+    Example:
+        >>> overflow(torch.float16), torch.tensor([65519.0, 65520.0]).half()
+        (65520.0, tensor([65504.,    inf], dtype=torch.float16))
+    """
+    info = torch.finfo(dtype)
+    last = 2.0 ** math.floor(math.log2(info.max)) * info.eps if info.bits < 64 else 0.0
+    return info.max + last / 2
+
+
+def _rounded(
+    numbers: torch.Tensor,
+    truth: torch.Tensor,
+    native: torch.Tensor,
+    allowed: torch.Tensor,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Tell where numbers are what a dtype makes of a value that is as near to a finite truth as allowed."""
+    edge = overflow(dtype)
+    return truth.isfinite() & ~native.isnan() & ((numbers.clamp(-edge, edge) - truth).abs() <= allowed)
 
 
 def _same_kind(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -86,6 +86,7 @@ def output_tolerance(
     contract: Contract,
     *,
     sensitivity: torch.Tensor | None = None,
+    jumps: torch.Tensor | None = None,
     exact: bool = False,
     doubts: Sequence[torch.Tensor] = (),
     others: Sequence[torch.Tensor] = (),
@@ -98,6 +99,9 @@ def output_tolerance(
         contract: Factor, floor and cap of the error.
         sensitivity: How far the truth moves when the inputs move by their own rounding, float64, same
             shape. It keeps cancellation from making a fair kernel look wrong.
+        jumps: How far the truth jumps at most where values that rounding does not tell apart are chosen between,
+            float64, same shape. Such a jump is allowed at the element alone, beside an error of its own of at most its
+            size; where rounding moves the truth farther, it is in that already.
         exact: Whether the values were chosen so that exact arithmetic is possible.
         doubts: The output with infinite sums read as NaN (`Problem.run_worst_case`), same shape; needed only where
             something is not finite.
@@ -116,19 +120,20 @@ def output_tolerance(
         return OutputTolerance(truth, native, None, None, None, 0.0, True, True, forbid)
     if is_complex := native.dtype.is_complex:
         truth, native = torch.view_as_real(truth), torch.view_as_real(native)
-        sensitivity = None if sensitivity is None else torch.view_as_real(sensitivity)
+        sensitivity, jumps = (None if t is None else torch.view_as_real(t) for t in (sensitivity, jumps))
         doubts = [torch.view_as_real(d) for d in doubts]
         others = [torch.view_as_real(o) for o in others]
     truth, native = truth.to(torch.float64).contiguous(), native.detach()
     finite = all(map(_finite, (truth, native, *doubts, *others)))
     y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
     info = torch.finfo(native.dtype)
-    noise = (
+    noise, jump = (
         torch.zeros((), dtype=torch.float64).expand(y.shape)
-        if sensitivity is None
-        else sensitivity.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
+        if t is None
+        else t.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
+        for t in (sensitivity, jumps)
     )
-    unit, allowed, contested, norm, beyond = _limits(y, n, noise, contract, info)
+    unit, allowed, contested, norm, beyond = _limits(y, n, noise, jump, contract, info)
     return OutputTolerance(
         truth=truth,
         native=native,
@@ -181,12 +186,17 @@ def _size(y: torch.Tensor, info: torch.finfo) -> torch.Tensor:
 
 
 def _limits(
-    y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, contract: Contract, info: torch.finfo
+    y: torch.Tensor,
+    n: torch.Tensor,
+    noise: torch.Tensor,
+    jump: torch.Tensor,
+    contract: Contract,
+    info: torch.finfo,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float, int]:
     """Return unit and limit of each element, what is contested, the native op's norm in units, and how many
     of its elements are beyond the limit."""
     columns = y.shape[-1] if y.ndim >= 2 and y.shape[-1] >= _ROW else max(1, y.numel())
-    flat = [t.reshape(-1, columns) for t in (y, n, noise)]
+    flat = [t.reshape(-1, columns) for t in (y, n, noise, jump)]
     unit, allowed = torch.empty_like(flat[0]), torch.empty_like(flat[0])
     step, beyond, squares = max(1, _CHUNK // columns), 0, 0.0
     for start in range(0, flat[0].shape[0], step):
@@ -205,7 +215,13 @@ def _limits(
 
 
 def _scales(
-    y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, *, contract: Contract, info: torch.finfo
+    y: torch.Tensor,
+    n: torch.Tensor,
+    noise: torch.Tensor,
+    jump: torch.Tensor,
+    *,
+    contract: Contract,
+    info: torch.finfo,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the native op's error, the unit of error and what is allowed, for a few rows (rows, columns)."""
     own = (n.to(torch.float64) - y).abs_()
@@ -215,7 +231,9 @@ def _scales(
     error = torch.maximum(torch.maximum(own, _row_rms(own)), torch.maximum(noise, _row_rms(noise)))
     allowed = torch.maximum(error * contract.error_factor, scale * (contract.error_floor * info.eps))
     cap = torch.maximum(scale * max(contract.error_cap, 4 * info.eps), noise * contract.error_factor)
-    return own, unit, torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
+    allowed = torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
+    unit.add_(jump, alpha=1 / contract.error_factor)
+    return own, unit, torch.maximum(allowed, torch.minimum(allowed, jump).add_(jump))
 
 
 def _row_rms(x: torch.Tensor) -> torch.Tensor:

@@ -95,10 +95,14 @@ class Rounding(Decomposed):  # type: ignore[no-untyped-call]  # torch does not a
     def __init__(self, eps: float, seed: int) -> None:
         super().__init__()
         self._half, self._steps, self._random = eps / 2, _steps(eps), Random(seed)
+        self.ran: set[str] = set()
+        """The operators that ran on float tensors."""
 
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator and round what comes out."""
         name, result = func.overloadpacket.__name__, super().step(func, types, args, kwargs)
+        if args and isinstance(args[0], Tensor) and args[0].dtype is torch.float64:
+            self.ran.add(name)
         exact = name in _EXACT or (
             name.startswith(_REDUCING)
             and not {"amax", "amin", "max", "min"}.isdisjoint(

@@ -14,6 +14,7 @@ from ...records import Split, Task, TensorSpec, Workload
 from .._gradient import with_gradients
 from .._observed import observe
 from .._problem import Problem
+from .._reused import Reused
 from ..inputs._draw import dtype_of
 from ._feasibility import MOST_TRIED, Feasibility
 from ._shrink import workload_elements
@@ -43,7 +44,7 @@ def derive(task: Task, plan: Plan) -> Task:
     except TaskError:
         if workload_elements(small) > _MOST_SMALL:
             raise
-        sizes = Sizes(plan, base, Feasibility(Problem(task)).takes)
+        sizes = Sizes(plan, base, Feasibility(Reused(Problem(task))).takes)
         running, free = sizes.smallest_running()
         if running == small:
             raise
@@ -57,9 +58,9 @@ def _derived(task: Task, plan: Plan, small: Workload, dropped: int) -> Task:
     base = max(task.workloads, key=workload_elements)
     if workload_elements(small) > _MOST_SMALL:
         return _unrun(task, plan, base, small)
-    contract = observe(Problem(task), small)
-    task = task.model_copy(update={"contract": contract})
-    derivation = _Derivation(plan, base, small, Feasibility(Problem(task)))
+    problem = Problem(task)
+    problem = problem.under(observe(problem, small))
+    task, derivation = problem.task, _Derivation(plan, base, small, Feasibility(Reused(problem)))
     workloads = (*task.workloads, *derivation.hidden(), *derivation.confirm())
     notes = (*task.notes, *_dropped(dropped + derivation.dropped))
     return task.model_copy(update={"workloads": _unique(workloads), "notes": notes})
@@ -86,7 +87,7 @@ def _unrun(task: Task, plan: Plan, base: Workload, small: Workload) -> Task:
         f"not run while loading: the smallest workload found has {workload_elements(small):,} elements; "
         "no other value regimes and layouts are hidden"
     )
-    sizes = Sizes(plan, base, Feasibility(Problem(task)).runs)
+    sizes = Sizes(plan, base, Feasibility(Reused(Problem(task))).runs)
     hidden, other = (sorted(sizes.shapes(small, offset), key=workload_elements) for offset in (0, 1))
     workloads = (
         *task.workloads,

@@ -1,0 +1,125 @@
+"""A problem that makes its module once and loads each state into it: drawing millions of weights takes longer than
+most calls on small inputs.
+
+Covers: modules of which a call changes nothing but parameters and persistent buffers.
+Does not cover: what a module keeps in objects of its own or changes in its file's globals; judging makes a fresh module
+for every call.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from ..records import Workload
+from ._problem import Problem
+
+_KNOWN = (FunctionType, BuiltinFunctionType, MethodType, type, torch.dtype, torch.device, Enum)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_STATE = ("_parameters", "_buffers")
+Marks = list[object]
+
+
+class Reused(Problem):
+    """The same problem for calls whose results are looked at and forgotten.
+
+    Example:
+        >>> from kernelwright.tasks import Problem, load_task
+        >>> problem = Problem(load_task("examples/swiglu.py"))
+        >>> Reused(problem).task is problem.task
+        True
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.task)
+        self._states = problem._states
+        self._kept: tuple[str, torch.nn.Module, Marks] | None = None
+
+    def reference(
+        self, workload: Workload, state: Mapping[str, torch.Tensor] | None = None
+    ) -> Callable[..., Any]:
+        """Return the module of the last call if it is as it was made, with the state loaded; else a fresh one."""
+        key = self.sources(workload).key
+        if state is not None and self._kept is not None and self._kept[0] == key:
+            _, kept, marks = self._kept
+            if marks_of(kept) == marks:
+                kept.load_state_dict(dict(state))
+                return kept
+        self._kept = None
+        made = super().reference(workload, state)
+        if isinstance(made, torch.nn.Module) and (marks := marks_of(made)) is not None:
+            self._kept = key, made, marks
+        return made
+
+
+def marks_of(module: torch.nn.Module) -> Marks | None:
+    """Return what tells whether a module but for its state is as it was; none where that cannot be told.
+
+    Example:
+        >>> layer = torch.nn.Linear(2, 3)
+        >>> before = marks_of(layer)
+        >>> layer.weight.data.zero_(), marks_of(layer) == before
+        (tensor([[0., 0.],
+                [0., 0.],
+                [0., 0.]]), True)
+        >>> layer.calls = 1
+        >>> marks_of(layer) == before
+        False
+    """
+    try:
+        return [
+            (name, _of_state(part, name, value) if name in _STATE else _mark(value))
+            for part in module.modules()
+            for name, value in vars(part).items()
+        ]
+    except _UnknownError:
+        return None
+
+
+class _UnknownError(Exception):
+    """Something whose changes do not show."""
+
+
+class _Same:
+    """Equal to itself only, and kept so that nothing new takes its place in memory."""
+
+    def __init__(self, value: object, *facts: object) -> None:
+        self._value, self._facts = value, facts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _of_state(part: torch.nn.Module, name: str, tensors: dict[str, torch.Tensor | None]) -> Marks:
+    """Mark parameters or buffers; the values of those that a state replaces do not count."""
+    return [
+        (
+            k,
+            _mark(t)
+            if t is None or (name == "_buffers" and k in part._non_persistent_buffers_set)
+            else _Same(t, t.dtype),
+        )
+        for k, t in tensors.items()
+    ]
+
+
+def _mark(value: object) -> object:
+    """Return what is equal as long as a value is unchanged."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, torch.Tensor):
+        return _Same(value, value.dtype, value._version)
+    if isinstance(value, (torch.nn.Module, *_KNOWN)):
+        return _Same(value)
+    if isinstance(value, dict):
+        return [(k, _mark(v)) for k, v in value.items()]
+    if isinstance(value, list | tuple):
+        return [_mark(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return frozenset(map(_mark, value))
+    raise _UnknownError
