@@ -35,6 +35,7 @@ ALLOWED = {
     **{stage: ROOT | SERVICES for stage in STAGES},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "executor": {"config", "errors", "languages"},
+    "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
     "search": (EVERYTHING, {"cli", "report", "flow", "api", "server"}),
