@@ -105,7 +105,10 @@ def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | 
     torch.set_num_threads(given.threads)
     for case in cases(given.only):
         row = {"family": module.rpartition(".")[2], **turns(case, given.rounds, given.threads)}
-        print(f"{row['op']:28} {row['size']:>16} {row['dtype']:9} {row['ratio']:6.2f} x {row['best']:10}", row["times_us"])
+        print(
+            f"{row['op']:28} {row['size']:>16} {row['dtype']:9} {row['ratio']:6.2f} x {row['best']:10}",
+            row["times_us"],
+        )
         sys.stdout.flush()
         if given.out:
             with given.out.open("a") as rows:

@@ -27,7 +27,7 @@ _Tensor = torch.Tensor
 _Maybe = torch.Tensor | None
 
 
-def _check_scales(op: str, x: _Tensor, size: int, unit: str, *scales: tuple[str, _Maybe]) -> None:
+def _check_scales(op: str, size: int, unit: str, *scales: tuple[str, _Maybe]) -> None:
     for name, scale in scales:
         if scale is None:
             continue
@@ -40,7 +40,7 @@ def _check_rows(op: str, x: _Tensor, *scales: tuple[str, _Maybe]) -> None:
     floats(op, "x", x)
     if not x.dim():
         refuse(op, "x", "of no dimensions", "at least one")
-    _check_scales(op, x, x.shape[-1], "columns", *scales)
+    _check_scales(op, x.shape[-1], "columns", *scales)
 
 
 def _check_like(op: str, name: str, other: _Tensor, x: _Tensor) -> None:
@@ -51,27 +51,27 @@ def _check_like(op: str, name: str, other: _Tensor, x: _Tensor) -> None:
         )
 
 
-def _check_rms(x: _Tensor, weight: _Maybe, eps: float, offset: float) -> None:
+def _check_rms(x: _Tensor, weight: _Maybe, *_: float) -> None:
     _check_rows("norms.rms_norm", x, ("weight", weight))
 
 
-def _check_add_rms(x: _Tensor, residual: _Tensor, weight: _Maybe, eps: float, offset: float) -> None:
+def _check_add_rms(x: _Tensor, residual: _Tensor, weight: _Maybe, *_: float) -> None:
     _check_rows("norms.add_rms_norm", x, ("weight", weight))
     _check_like("norms.add_rms_norm", "residual", residual, x)
 
 
-def _check_layer(x: _Tensor, weight: _Maybe, bias: _Maybe, eps: float) -> None:
+def _check_layer(x: _Tensor, weight: _Maybe, bias: _Maybe, *_: float) -> None:
     _check_rows("norms.layer_norm", x, ("weight", weight), ("bias", bias))
 
 
-def _check_group(x: _Tensor, weight: _Maybe, bias: _Maybe, groups: int, eps: float, silu: bool) -> None:
+def _check_group(x: _Tensor, weight: _Maybe, bias: _Maybe, groups: int, *_: Any) -> None:
     op = "norms.group_norm_silu"
     floats(op, "x", x)
     if x.dim() < 2:
         refuse(op, "x", f"of shape {tuple(x.shape)}", "(items, channels, ...)")
     if groups < 1 or x.shape[1] % groups:
         refuse(op, "groups", groups, f"a divisor of {x.shape[1]}, the channels of x")
-    _check_scales(op, x, x.shape[1], "channels", ("weight", weight), ("bias", bias))
+    _check_scales(op, x.shape[1], "channels", ("weight", weight), ("bias", bias))
 
 
 def _check_rms_gradient(
@@ -123,12 +123,12 @@ def _sums(x: _Tensor, like: _Maybe) -> _Tensor:
     return x.new_empty(0) if like is None else torch.empty_like(like)
 
 
-def _one_gradient(g: _Tensor, x: _Tensor, weight: _Maybe, *_: Any) -> tuple[_Tensor, _Tensor]:
+def _one_gradient(_: _Tensor, x: _Tensor, weight: _Maybe, *__: Any) -> tuple[_Tensor, _Tensor]:
     return torch.empty_like(x), _sums(x, weight)
 
 
 def _two_gradients(
-    g: _Tensor, x: _Tensor, weight: _Maybe, bias: _Maybe, *_: Any
+    _: _Tensor, x: _Tensor, weight: _Maybe, bias: _Maybe, *__: Any
 ) -> tuple[_Tensor, _Tensor, _Tensor]:
     return torch.empty_like(x), _sums(x, weight), _sums(x, bias)
 
@@ -157,7 +157,7 @@ def _backward(op: Op, *arguments: Any) -> Any:
     return (op.reference if torch.is_grad_enabled() else op)(*plain)
 
 
-def _keep_rms(ctx: Any, inputs: tuple[Any, ...], output: _Tensor) -> None:
+def _keep_rms(ctx: Any, inputs: tuple[Any, ...], output: _Tensor) -> None:  # noqa: ARG001
     x, weight, *ctx.rest = inputs
     ctx.save_for_backward(x, weight)
 
@@ -179,7 +179,7 @@ def _add_rms_gradient(ctx: Any, g: _Tensor, extra: _Tensor) -> tuple[Any, ...]:
     return dx, dx, None if weight is None else dw, None, None
 
 
-def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: _Tensor) -> None:
+def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: _Tensor) -> None:  # noqa: ARG001
     x, weight, bias, *ctx.rest = inputs
     ctx.save_for_backward(x, weight, bias)
 
@@ -292,7 +292,13 @@ def layer_norm(x: _Tensor, weight: _Maybe = None, bias: _Maybe = None, *, eps: f
 
 
 def group_norm_silu(
-    x: _Tensor, weight: _Maybe = None, bias: _Maybe = None, *, groups: int, eps: float = 1e-5, silu: bool = True
+    x: _Tensor,
+    weight: _Maybe = None,
+    bias: _Maybe = None,
+    *,
+    groups: int,
+    eps: float = 1e-5,
+    silu: bool = True,
 ) -> _Tensor:
     """Return groups of channels less their mean, over their deviation, scaled by channel, through silu.
 

@@ -9,7 +9,24 @@ namespace {
 
 constexpr int kUnroll = 4;
 
-using Total = Sum<kUnroll, true>;
+// A sum over a row. What one run holds needs no float64: folding its lanes in float32 is as right, and shorter.
+struct Total : Sum<kUnroll, true> {
+  bool brief = false;
+
+  Total() = default;
+  explicit Total(int64_t n) : brief(n <= kRun) {}
+  KW_INLINE void flush() {
+    if (!brief) Sum::flush();
+  }
+  void merge(const Total& other) {
+    Sum::merge(other);
+    for (int u = 0; u < kUnroll; ++u) run[u] += other.run[u];
+  }
+  KW_INLINE F value() const {
+    if (!brief) return Sum::value(0);
+    return fold_lanes((run[0] + run[1]) + (run[2] + run[3]), [](F a, F b) { return a + b; });
+  }
+};
 
 // Sums over a row's part in runs: add(i, lanes, u) for each vector, each sum flushed after a run.
 template <class Add, class... Sums> KW_INLINE void in_runs(Range part, const Add& add, Sums&... sums) {
@@ -30,19 +47,19 @@ KW_INLINE Statistics statistics(const X& x, int64_t n, float eps, const Team& te
   const float inverse = 1.0f / static_cast<float>(n);
   Statistics found;
   if constexpr (CENTRE) {
-    Total sum;
+    Total sum(n);
     in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED { sum.add(u, x(i, lanes), lanes); }, sum);
     team.combine(sum);
-    found.mean = sum.value(0) * inverse;
+    found.mean = sum.value() * inverse;
   }
-  Total squares;
+  Total squares(n);
   in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED {
     const F d = CENTRE ? x(i, lanes) - found.mean : x(i, lanes);
     if constexpr (std::is_same_v<decltype(lanes), Full>) squares.run[u] = fma(d, d, squares.run[u]);
     else squares.add(u, d * d, lanes);
   }, squares);
   team.combine(squares);
-  found.scale = 1.0f / sqrt(squares.value(0) * inverse + eps);
+  found.scale = 1.0f / sqrt(squares.value() * inverse + eps);
   return found;
 }
 
@@ -63,17 +80,13 @@ KW_INLINE void norm_row(const Rows<T>& c, int64_t row, const Team& team) {
     if constexpr (ADD) return rounded<T>(load(from + i, lanes) + load(other + i, lanes));
     else return load(from + i, lanes);
   };
-  const auto asked = [&](int64_t i, auto lanes) KW_INLINED {
-    if constexpr (STREAM) {
-      __builtin_prefetch(from + i + kAheadBytes / sizeof(T), 0, 0);
-      if constexpr (ADD) __builtin_prefetch(other + i + kAheadBytes / sizeof(T), 0, 0);
-    }
-    return x(i, lanes);
-  };
-  const Statistics s = statistics<CENTRE>(asked, c.n, c.eps, team);
+  const Statistics s = statistics<CENTRE>(x, c.n, c.eps, team);
   const Range part = team.part(c.n, W);
+  const int64_t next = near(c.n);
   sweep_lines<STREAM, kUnroll>(to, part.begin, part.end, [&](int64_t i, auto lanes, int) KW_INLINED {
     const F value = x(i, lanes);
+    ask(from + i, next);
+    if constexpr (ADD) ask(other + i, next);
     if constexpr (ADD) write<STREAM>(kept + i, value, lanes);
     const F w = load(c.weight + i, lanes);
     if constexpr (CENTRE) write<STREAM>(to + i, fma((value - s.mean) * s.scale, w, load(c.bias + i, lanes)), lanes);
@@ -113,13 +126,9 @@ KW_INLINE void gradient_row(const Gradients<T>& c, int64_t row, float* weights, 
   const Range part = team.part(c.n, W);
   const float inverse = 1.0f / static_cast<float>(c.n);
   Statistics s;
-  Total straight, along;  // sums of g * weight, and of that times the normed row
+  Total straight(c.n), along(c.n);  // sums of g * weight, and of that times the normed row
   const auto sums = [&](F centre, auto&&... squares) KW_INLINED {
     in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED {
-      if constexpr (STREAM) {
-        __builtin_prefetch(g + i + kAheadBytes / sizeof(T), 0, 0);
-        if constexpr (!CENTRE) __builtin_prefetch(from + i + kAheadBytes / sizeof(T), 0, 0);
-      }
       const F v = x(i, lanes) - centre, moved = load(g + i, lanes) * load(c.weight + i, lanes);
       (squares.add(u, v * v, lanes), ...);
       if constexpr (CENTRE) straight.add(u, moved, lanes);
@@ -131,12 +140,14 @@ KW_INLINE void gradient_row(const Gradients<T>& c, int64_t row, float* weights, 
     s = statistics<true>(x, c.n, c.eps, team);
     sums(s.mean);
   } else {
-    Total squares;
+    Total squares(c.n);
     sums(F{}, squares);
-    s.scale = 1.0f / sqrt(squares.value(0) * inverse + c.eps);
+    s.scale = 1.0f / sqrt(squares.value() * inverse + c.eps);
   }
-  const F level = straight.value(0) * inverse, slope = along.value(0) * s.scale * s.scale * inverse;
+  const F level = straight.value() * inverse, slope = along.value() * s.scale * s.scale * inverse;
+  const int64_t next = near(c.n);
   sweep_lines<STREAM, kUnroll>(to, part.begin, part.end, [&](int64_t i, auto lanes, int) KW_INLINED {
+    ask(g + i, next), ask(from + i, next);
     const F v = CENTRE ? x(i, lanes) - s.mean : x(i, lanes), gradient = load(g + i, lanes);
     F moved = gradient * load(c.weight + i, lanes);
     if constexpr (CENTRE) moved -= level;
@@ -216,14 +227,12 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group(const Groups<T>&
   const T* from = c.x + it * n;
   T* to = c.out + it * n;
   const Statistics s = statistics<true>(
-      [&](int64_t i, auto lanes) KW_INLINED {
-        if constexpr (STREAM) __builtin_prefetch(from + i + kAheadBytes / sizeof(T), 0, 0);
-        return load(from + i, lanes);
-      },
-      n, c.eps, Solo{});
+      [&](int64_t i, auto lanes) KW_INLINED { return load(from + i, lanes); }, n, c.eps, Solo{});
+  const int64_t next = near(n);
   for (int64_t k = 0; k < c.in_group(); ++k) {
     const F scale = s.scale * c.weight[first + k], shift = splat(c.bias[first + k]);
     sweep_lines<STREAM, kUnroll>(to, k * c.inner, (k + 1) * c.inner, [&](int64_t i, auto lanes, int) KW_INLINED {
+      ask(from + i, next);
       const F y = fma(load(from + i, lanes) - s.mean, scale, shift);
       write<STREAM>(to + i, SILU ? silu(y) : y, lanes);
     });
@@ -246,19 +255,21 @@ template <bool SILU, bool STREAM, class T> KW_INLINE void group_gradient(const G
   double level = 0, slope = 0;
   for (int64_t k = 0; k < c.in_group(); ++k) {
     const F weight = splat(c.weight[first + k]), bias = splat(c.bias[first + k]);
-    Total straight, along;
+    Total straight(c.inner), along(c.inner);
     in_runs({k * c.inner, (k + 1) * c.inner}, [&](int64_t i, auto lanes, int u) KW_INLINED {
       F normed;
       const F m = moved(i, weight, bias, normed, lanes);
       straight.add(u, m, lanes), along.add(u, m * normed, lanes);
     }, straight, along);
-    biases[k] = straight.value(0)[0], weights[k] = along.value(0)[0];
+    biases[k] = straight.value()[0], weights[k] = along.value()[0];
     level += double(biases[k]) * c.weight[first + k], slope += double(weights[k]) * c.weight[first + k];
   }
+  const int64_t next = near(n);
   const F mean = splat(static_cast<float>(level / double(n))), tilt = splat(static_cast<float>(slope / double(n)));
   for (int64_t k = 0; k < c.in_group(); ++k) {
     const F weight = splat(c.weight[first + k]), bias = splat(c.bias[first + k]);
     sweep_lines<STREAM, kUnroll>(to, k * c.inner, (k + 1) * c.inner, [&](int64_t i, auto lanes, int) KW_INLINED {
+      ask(from + i, next), ask(g + i, next);
       F normed;
       const F m = moved(i, weight, bias, normed, lanes);
       write<STREAM>(to + i, (m * weight - mean - normed * tilt) * s.scale, lanes);

@@ -11,9 +11,15 @@
 
 namespace kw {
 
-constexpr int64_t kStreamFrom = 8 << 20;      // bytes of output that will not be found in cache again
+constexpr int64_t kStreamFrom = 12 << 20;     // bytes of output that will not be found in cache again
 constexpr int64_t kSerialElements = 1 << 15;  // elements of work below which waking a thread costs more than it saves
 constexpr int64_t kLine = 64;
+
+// Asks for the line `apart` elements further on: of the next row, while this one is written, so that memory is read all
+// the time.
+template <class T> KW_INLINE void ask(const T* p, int64_t apart) {
+  if (apart) __builtin_prefetch(p + apart, 0, 2);
+}
 
 // What storage in T leaves of v.
 template <class T> KW_INLINE F rounded(F v) {
@@ -69,20 +75,6 @@ template <class Body> void in_shares(int64_t count, int64_t work, int64_t grain,
     body(mine.begin, mine.end);
     fence();
   }
-}
-
-// out[i] = value(i, lanes) for n elements, W of them at a time.
-template <class T, class Value> void map_elements(T* out, int64_t n, int64_t cost, Value value) {
-  ask_large_pages(out, n * int64_t(sizeof(T)));
-  const auto walk = [&](auto streamed) {
-    in_shares(n, n * cost, kLine, [&](int64_t begin, int64_t end) {
-      sweep_lines<streamed.value, 4>(out, begin, end, [&](int64_t i, auto lanes, int) KW_INLINED {
-        write<streamed.value>(out + i, value(i, lanes), lanes);
-      });
-    });
-  };
-  if (streams(n, out)) walk(std::true_type{});
-  else walk(std::false_type{});
 }
 
 // A vector of n numbers as floats: where they lie if they are, else copied; `otherwise` in each place if there are none.
