@@ -6,7 +6,8 @@ and its message says what was given, what was expected and what to do next.
     KernelwrightError                exit code
     ├── InputError                   2   the user's input is wrong
     │   ├── TaskError                2   a task file, symbol or definition cannot be used
-    │   └── NotFoundError            2   no such run, candidate, language, proposer ...
+    │   ├── NotFoundError            2   no such run, candidate, language, proposer ...
+    │   └── ArgumentError            2   an argument of an op is wrong; a ValueError too
     ├── MissingToolError             4   a compiler, package or device is not there
     ├── ModelError                   1   a model gave no answer
     │   └── SpentError               1   no money is left to ask one
@@ -95,6 +96,10 @@ class TaskError(InputError):
 
 class NotFoundError(InputError):
     """A given name is unknown."""
+
+
+class ArgumentError(InputError, ValueError):
+    """An argument of an op is wrong."""
 
 
 class MissingToolError(KernelwrightError):

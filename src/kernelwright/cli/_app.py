@@ -71,6 +71,9 @@ _GROUPS = {
         "simulate": "Replay a recorded run: what other strategies would have found in it.",
         "tune": "Replay a recorded search space: what a tuner would have found in it.",
     },
+    "Kernels to import": {
+        "ops": "List, build or verify the ops that kernelwright.ops offers.",
+    },
     "Around it": {
         "doctor": "Say what is here, what is missing, and what to do about it.",
         "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",

@@ -39,8 +39,8 @@ def cached_build(
     `compile_in` finds the candidate's sources written into the folder and leaves its products there; the
     folder becomes the build's artefact. Successes and failures are kept; time-outs are tried again.
     """
-    home = cache / "builds" / candidate.language
-    entry = home / content_key(candidate.key, toolchain)
+    entry = _entry(cache, candidate, toolchain)
+    home = entry.parent
     if (known := _read(entry)) is not None:
         return known
     home.mkdir(parents=True, exist_ok=True)
@@ -50,6 +50,12 @@ def cached_build(
         return _build(candidate, toolchain, scratch, entry, compile_in)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def is_cached(cache: Path, candidate: Candidate, toolchain: str) -> bool:
+    """Tell whether the cache holds a build of the candidate that succeeded."""
+    known = _read(_entry(cache, candidate, toolchain))
+    return known is not None and known.status is BuildStatus.OK
 
 
 def write_sources(candidate: Candidate, folder: Path) -> list[Path]:
@@ -70,6 +76,10 @@ def write_sources(candidate: Candidate, folder: Path) -> list[Path]:
         path.write_text(source.text)
         written.append(path)
     return written
+
+
+def _entry(cache: Path, candidate: Candidate, toolchain: str) -> Path:
+    return cache / "builds" / candidate.language / content_key(candidate.key, toolchain)
 
 
 def _build(

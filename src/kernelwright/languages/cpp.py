@@ -45,7 +45,7 @@ from typing import Final
 from ..config import Settings
 from ..errors import InputError, MissingToolError
 from ..records import Build, BuildStatus, Candidate, SourceFile, TensorSpec, content_key
-from ._cache import cached_build
+from ._cache import cached_build, is_cached
 from ._destination import Destination, load_entry, load_library
 from ._entry import split_entry
 from ._object import object_evidence
@@ -108,6 +108,10 @@ class Cpp:
             self.toolchain(),
             lambda folder: self._compile(compiler, candidate, folder, deadline_s),
         )
+
+    def built(self, candidate: Candidate) -> bool:
+        """Tell whether the candidate's build is in the cache and loads."""
+        return is_cached(self._settings.cache, candidate, self.toolchain())
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load the library and return a `Destination` bound to the outputs."""

@@ -26,7 +26,7 @@ def _tie_along(axis: int, got: torch.Tensor, expected: torch.Tensor, x: torch.Te
     others = [n for i, n in enumerate(x.shape) if i != axis]
     if got.ndim != x.ndim or [n for i, n in enumerate(got.shape) if i != axis] != others:
         return False
-    if bool((got < 0).any()) or bool((got >= x.shape[axis]).any()):
+    if any(bool((index < 0).any()) or bool((index >= x.shape[axis]).any()) for index in (got, expected)):
         return False
     wanted = x.gather(axis, expected)
     if not bool((x.gather(axis, got) == wanted).all()):

@@ -144,6 +144,13 @@ template <class T, class Lanes> KW_INLINE void store(T* p, F v, Lanes lanes) {
   for (int i = 0; i < lanes.count; ++i) p[i] = from_scalar<T>(v[i]);
 }
 KW_INLINE void store(bfloat16* p, F v, Full) {
+#if defined(__AVX512BF16__)  // it makes zero of what is denormal, so that goes the other way
+  if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)v, 0x20), 1)) {
+    const __m256bh narrow = _mm512_cvtneps_pbh((__m512)v);
+    std::memcpy(p, &narrow, sizeof narrow);
+    return;
+  }
+#endif
   typedef uint16_t H __attribute__((vector_size(W * 2)));
   const U u = (U)bits(v);
   const U even = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -503,9 +510,9 @@ KW_INLINE F erf(F x) {
   const F a = abs(x);
   return (a < 1.0f) ? erf_small(x) : copysign(1.0f - erfc_positive(a), x);
 }
-// x * P(Z <= x). The tail P(Z > a) is exp(-a * a / 2) times a polynomial in 1 / (1 + 0.35 a), fitted to
-// 3.2e-8 of its value on [0, 14]; it stays small to the last digit where x is far below zero.
-KW_INLINE F gelu(F x) {
+// P(Z <= x) and exp(-x * x / 2). The tail P(Z > a) is exp(-a * a / 2) times a polynomial in 1 / (1 + 0.35 a), fitted
+// to 3.2e-8 of its value on [0, 14]; it stays small to the last digit where x is far below zero.
+KW_INLINE F normal(F x, F& power) {
   const F a = at_most(abs(x), 15.0f), u = reciprocal_normal(fma(a, 0.35f, splat(1.0f)));  // beyond 15 it is 0
   F p = splat(-2.914460375905037e-2f);
   p = fma(p, u, 1.439657062292099e-1f);
@@ -516,8 +523,13 @@ KW_INLINE F gelu(F x) {
   p = fma(p, u, 1.1983360350131989e-1f);
   p = fma(p, u, 1.3986177742481232e-1f);
   p = fma(p, u, 1.3962140679359436e-1f);
-  const F tail = exp_within(-0.5f * a * a) * (p * u);
-  return x * ((x < 0.0f) ? tail : 1.0f - tail);
+  power = exp_within(-0.5f * a * a);
+  const F tail = power * (p * u);
+  return (x < 0.0f) ? tail : 1.0f - tail;
+}
+KW_INLINE F gelu(F x) {
+  F power;
+  return x * normal(x, power);
 }
 KW_INLINE F gelu_tanh(F x) {
   return x / (1.0f + exp(-1.5957691216057308f * fma(0.044715f * x * x, x, x)));  // (1 + tanh(y)) / 2 is sigmoid(2 y)

@@ -1,0 +1,115 @@
+"""Contestants that are timed in turn, in one process, on the same inputs; and the command line of a family's script.
+
+With one thread the clock is the CPU time of the thread, which a busy machine disturbs little; with more it is the wall.
+All write to recycled memory: glibc keeps what is freed, so that nobody pays for page faults that another does not.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Call = Callable[[], object]
+_RECYCLED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
+_LEAST_S = 0.002
+"""Seconds that the calls of one turn take together at least."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op at one size."""
+
+    op: str
+    size: str
+    dtype: str
+    contestants: Mapping[str, Call]
+    """`kernel`, and those it is held to. Their results are compared before they are timed."""
+    tolerance: float = 1e-4
+    """Largest difference of results, relative to the largest number in them."""
+
+
+def turns(case: Case, rounds: int, threads: int) -> dict[str, object]:
+    """Time the contestants of a case in rounds, and return a row: medians, and the ratio to the best of the others."""
+    _agree(case)
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    calls = {name: _calls(call, clock) for name, call in case.contestants.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for number in range(rounds):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            call, begun = case.contestants[name], clock()
+            for _ in range(calls[name]):
+                call()
+            times[name].append((clock() - begun) / calls[name] * 1e6)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    best = min((name for name in names if name != "kernel"), key=medians.__getitem__)
+    ratios = sorted(other / own for other, own in zip(times[best], times["kernel"], strict=True))
+    return {
+        "op": case.op, "size": case.size, "dtype": case.dtype, "threads": threads, "rounds": rounds,
+        "clock": "thread CPU" if threads == 1 else "wall",
+        "times_us": {name: round(value, 2) for name, value in medians.items()}, "best": best,
+        "ratio": round(statistics.median(ratios), 3),
+        "ratio_quartiles": [round(ratios[len(ratios) // 4], 3), round(ratios[len(ratios) * 3 // 4], 3)],
+    }  # fmt: skip
+
+
+def _agree(case: Case) -> None:
+    results = {name: _flat(call()) for name, call in case.contestants.items()}
+    for name, result in results.items():
+        for mine, theirs in zip(results["kernel"], result, strict=False):
+            scale = theirs.abs().max().item() if theirs.numel() else 1.0
+            worst = (mine.double() - theirs.double()).abs().max().item() if theirs.numel() else 0.0
+            if worst > case.tolerance * max(scale, 1e-6):
+                raise SystemExit(f"{case.op} {case.size} {case.dtype}: differs from {name} by {worst:.2g}")
+
+
+def _flat(result: Any) -> list[torch.Tensor]:
+    given = result if isinstance(result, tuple | list) else (result,)
+    return [r.detach() for r in given if isinstance(r, torch.Tensor) and r.layout is torch.strided]
+
+
+def _calls(call: Call, clock: Callable[[], float]) -> int:
+    call()
+    begun, count = clock(), 0
+    while clock() - begun < _LEAST_S and count < 10_000:
+        call()
+        count += 1
+    return count
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return torch.compile's form of a function, of any sizes, so that a script compiles each op once for a dtype."""
+    made: Callable[..., Any] = torch.compile(function, dynamic=True)
+    return made
+
+
+def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | None = None) -> None:
+    """Run a family's script: `cases` makes them for a word that their op contains."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    parser.add_argument("--only", default="", help="a word in the op's name")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path, help="JSONL file to append rows to")
+    given = parser.parse_args(argv)
+    wanted = {**_RECYCLED, "OMP_NUM_THREADS": str(given.threads)}
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **wanted})
+    torch.set_num_threads(given.threads)
+    for case in cases(given.only):
+        row = {"family": module.rpartition(".")[2], **turns(case, given.rounds, given.threads)}
+        print(
+            f"{row['op']:28} {row['size']:>16} {row['dtype']:9} {row['ratio']:6.2f} x {row['best']:10}",
+            row["times_us"],
+        )
+        sys.stdout.flush()
+        if given.out:
+            with given.out.open("a") as rows:
+                rows.write(json.dumps(row) + "\n")

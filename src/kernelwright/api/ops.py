@@ -1,0 +1,116 @@
+"""Verify the ops that people import, by the project's own judge.
+
+Family ─▶ task and candidate of each of its cases ─▶ Judgement
+"""
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import ops
+from ..records import Candidate, SourceFile, Task
+from ..search import Judgement, OnEvent
+from ..tasks import Problem
+from ..tasks.forms import own
+from ..verify import Admission, admit
+from .judge import judge
+
+__all__ = ["Verified", "candidate_of", "sheet", "task_of", "verify_family"]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the judge found of one op."""
+
+    op: str
+    """Name of the op."""
+    admission: Admission
+    """Which wrong answers its cases refuse."""
+    judgement: Judgement
+    """Whether its kernel is right and honest, and how fast."""
+    workloads: int
+    """Workloads it was held to, hidden and confirm ones included."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether its kernel was accepted, and no wrong answer would have been."""
+        return self.judgement.verdict == "accepted" and not self.admission.degenerate
+
+
+def cases_of(family: str) -> tuple[ops.Cases, ...]:
+    """Return the cases of a family's ops.
+
+    Example:
+        >>> [cases.op for cases in cases_of("kmeans")][:1]
+        ['kmeans_assign']
+    """
+    ops.family(family)
+    found: tuple[ops.Cases, ...] = importlib.import_module(f"kernelwright.ops.{family}.cases").CASES
+    return found
+
+
+def task_of(family: str, cases: ops.Cases) -> Task:
+    """Return the task of an op: its reference on its cases."""
+    folder = Path(ops.family(family).__path__[0])
+    path, text = cases.file(folder)
+    return own.load(path, text, "task").model_copy(update={"name": cases.op})
+
+
+def candidate_of(family: str, cases: ops.Cases, *, changed: tuple[str, str] | None = None) -> Candidate:
+    """Return an op's kernel as a candidate.
+
+    Args:
+        family: The family.
+        cases: The cases of the op.
+        changed: Text to replace in the kernel's own file, and by what: a mutant of it.
+    """
+    kernel: ops.Kernel = ops.family(family).KERNEL
+    made = kernel.candidate(cases.op)
+    if changed is None:
+        return made
+    first, *headers = made.sources
+    text = first.text.replace(*changed)
+    return made.model_copy(update={"sources": (SourceFile(path=first.path, text=text), *headers)})
+
+
+def verify_family(
+    family: str, *, screen: bool = False, store: Path | str | None = None, on_event: OnEvent | None = None
+) -> Iterator[Verified]:
+    """Judge the kernel of each op of a family against its reference, on its cases.
+
+    Args:
+        family: The family.
+        screen: Only verify and time the workloads that are timed.
+        store: Folder of the run store; by default the user's.
+        on_event: Called with each event as it happens.
+
+    Raises:
+        NotFoundError: there is no such family.
+    """
+    for cases in cases_of(family):
+        task = task_of(family, cases)
+        judgement = judge(
+            task, candidate_of(family, cases), screen=screen, device="cpu", baselines=("eager", "compile"),
+            store=store, on_event=on_event,
+        )  # fmt: skip
+        yield Verified(cases.op, admit(Problem(task)), judgement, len(task.workloads))
+
+
+def sheet(verified: Verified) -> str:
+    """Return the claim sheet of one op, in Markdown."""
+    judgement, admission = verified.judgement, verified.admission
+    passed = sum(finding.status == "pass" for finding in judgement.findings)
+    speed = judgement.speedup
+    lines = [
+        f"# {verified.op}", "",
+        f"{judgement.verdict}: {passed} of {len(judgement.findings)} checks passed on {verified.workloads} workloads. "
+        f"{sum(admission.caught.values())} of {len(admission.caught)} wrong answers are refused on them.",
+        f"Against {judgement.baseline}: {speed.median:.2f} times as fast; {judgement.decision}."
+        if speed else f"Not timed: {judgement.reason}",
+        "", "| workload | baseline µs | kernel µs | speedup |", "|---|---|---|---|",
+        *(f"| {w.workload} | {w.baseline_us:.1f} | {w.time_us:.1f} | {w.speedup} |" for w in judgement.workloads),
+    ]  # fmt: skip
+    lines += [f"- {f.status}: {f.check} {f.message}" for f in judgement.findings if f.status != "pass"]
+    lines += [f"- passes: the wrong answer `{name}`" for name in admission.passing]
+    return "\n".join([*lines, ""])

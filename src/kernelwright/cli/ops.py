@@ -1,0 +1,102 @@
+"""`kernelwright ops`: the library of verified ops."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import InputError
+from ._common import Common, print_json, table
+
+if TYPE_CHECKING:
+    from ..api.ops import Verified
+
+Action = Literal["list", "build", "verify"]
+
+
+def ops(
+    action: Action = "list",
+    *families: str,
+    screen: bool = False,
+    to: Path | None = None,
+    common: Common | None = None,
+) -> int:
+    """List, build or verify the ops that `kernelwright.ops` offers.
+
+    Args:
+        action: `list` every op and what runs on this machine; `build` the kernels of the named families ahead of
+            their first use, of all by default; `verify` the named families by the judge, each op against its
+            reference on its cases (exit code 1 if one does not hold).
+        families: Names of families.
+        screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
+        to: Folder for the claim sheets of `verify`, one file an op.
+        common: Flags of every command.
+    """
+    common = common or Common()
+    match action:
+        case "list":
+            return _list(families, common)
+        case "build":
+            return _build(families, common)
+        case "verify":
+            if not families:
+                raise InputError(
+                    "`kernelwright ops verify` needs the name of a family; `kernelwright ops` lists them"
+                )
+            return _verify(families, screen, to, common)
+
+
+def _list(names: tuple[str, ...], common: Common) -> int:
+    from ..ops import families, family, ops_of
+
+    rows = []
+    for name in names or families():
+        module = family(name)
+        for op in ops_of(module):
+            runs, what = op.state()
+            rows.append({"family": name, "op": op.name, "runs": runs, "state": what})
+    if common.json:
+        for row in rows:
+            print_json("op", **row)
+        print_json("result", ops=len(rows))
+    else:
+        table(rows, empty="no family has an op")
+    return 0
+
+
+def _build(names: tuple[str, ...], common: Common) -> int:
+    from ..ops import build, families
+
+    failed = 0
+    for name in names or families():
+        one = build(name)[name]
+        failed += one.status != "ok"
+        if common.json:
+            print_json("build", family=name, status=str(one.status), time_s=one.time_s, artefact=one.artefact)
+        else:
+            took = f"built in {one.time_s:.1f} s" if one.time_s else "in the cache"
+            print(f"{name}: {took if one.status == 'ok' else one.diagnostics}")
+    if common.json:
+        print_json("result", failed=failed)
+    return 1 if failed else 0
+
+
+def _verify(names: tuple[str, ...], screen: bool, to: Path | None, common: Common) -> int:
+    from ..api.ops import sheet, verify_family
+
+    found: list[Verified] = []
+    for name in names:
+        for one in verify_family(name, screen=screen, store=common.folder):
+            found.append(one)
+            if to is not None:
+                to.mkdir(parents=True, exist_ok=True)
+                (to / f"{one.op}.md").write_text(sheet(one))
+            if common.json:
+                print_json(
+                    "op", op=one.op, holds=one.holds, workloads=one.workloads,
+                    judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
+                )  # fmt: skip
+            else:
+                print(sheet(one))
+    wrong = [one.op for one in found if not one.holds]
+    if common.json:
+        print_json("result", holds=not wrong, wrong=list(wrong))
+    return 1 if wrong else 0

@@ -1,0 +1,33 @@
+"""Verified kernels to import and use: each op has a reference, a kernel that was judged against it, and a guard.
+
+    import kernelwright.ops as ops
+
+    model = ops.kmeans.KMeans(n_clusters=64).fit(x)
+    labels, distances = ops.kmeans.assign(x, centroids)
+
+A folder here is a family, imported when it is first used. Its kernels are built on first use, or ahead by
+`kernelwright ops build`. A call that no kernel serves (another device or dtype, no compiler) runs the family's
+reference, which is right everywhere, and says so once by a warning. The number of threads is torch's.
+
+`families()` names what there is, `explain` says what ran in a call and why, `build` builds ahead. To add an op, see
+`docs/adding-an-op.md`.
+"""
+
+from types import ModuleType
+
+from ._core import Cases, Explanation, Kernel, Op, build, explain, families, family, ops_of
+
+__all__ = ["Cases", "Explanation", "Kernel", "Op", "build", "explain", "families", "family", "ops_of"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a family when it is first used."""
+    if name not in families():
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; there are {', '.join(families())}"
+        )
+    return family(name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *families()])

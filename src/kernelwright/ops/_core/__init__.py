@@ -1,0 +1,24 @@
+"""What every family stands on: an op is a schema, a reference, a kernel and a guard."""
+
+from .arguments import cpu_only, floats, matrix, refuse
+from .cases import Cases
+from .explain import Explanation, explain
+from .families import build, families, family, ops_of
+from .kernel import Kernel
+from .op import Op
+
+__all__ = [
+    "Cases",
+    "Explanation",
+    "Kernel",
+    "Op",
+    "build",
+    "cpu_only",
+    "explain",
+    "families",
+    "family",
+    "floats",
+    "matrix",
+    "ops_of",
+    "refuse",
+]

@@ -1,0 +1,60 @@
+"""Checks of arguments: one sentence that names the argument, what was given and what was expected."""
+
+from typing import NoReturn
+
+import torch
+
+from ...errors import ArgumentError
+
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""Dtypes of numbers that references take."""
+
+
+def refuse(op: str, argument: str, given: object, expected: str) -> NoReturn:
+    """Raise the error of one wrong argument.
+
+    Example:
+        >>> try:
+        ...     refuse("kmeans.assign", "centroids", "of 3 columns", "2, as x has")
+        ... except ValueError as error:
+        ...     print(error)
+        kmeans.assign: centroids is of 3 columns; expected 2, as x has
+    """
+    raise ArgumentError(f"{op}: {argument} is {given}; expected {expected}")
+
+
+def floats(op: str, argument: str, x: torch.Tensor) -> None:
+    """Refuse what is no tensor of floats.
+
+    Example:
+        >>> floats("f", "x", torch.ones(2))
+    """
+    if not isinstance(x, torch.Tensor):
+        refuse(op, argument, f"a {type(x).__name__}", "a tensor")
+    if x.dtype not in FLOATS:
+        refuse(op, argument, f"of {x.dtype}", "float32, float64, bfloat16 or float16")
+
+
+def matrix(op: str, argument: str, x: torch.Tensor) -> None:
+    """Refuse what is no matrix of floats.
+
+    Example:
+        >>> matrix("f", "x", torch.ones(2, 3))
+    """
+    floats(op, argument, x)
+    if x.dim() != 2:
+        refuse(op, argument, f"of shape {tuple(x.shape)}", "a matrix")
+
+
+def cpu_only(*tensors: torch.Tensor | None) -> str | None:
+    """Return why a CPU kernel does not serve these tensors; None where it does.
+
+    Example:
+        >>> cpu_only(torch.ones(2), None)
+        >>> cpu_only(torch.ones(2, device="meta"))
+        'a tensor is on meta, and the kernel runs on the CPU'
+    """
+    for tensor in tensors:
+        if tensor is not None and not tensor.is_cpu:
+            return f"a tensor is on {tensor.device}, and the kernel runs on the CPU"
+    return None

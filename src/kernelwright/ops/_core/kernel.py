@@ -1,0 +1,130 @@
+"""Kernel: C++ source, the headers it includes and compile-time parameters; built once into the cache, then loaded."""
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...languages.cpp import INCLUDE, LIBRARY, Cpp
+from ...records import Build, BuildStatus, Candidate, SourceFile
+
+Entry = Callable[..., Any]
+"""A compiled symbol: called with arguments and outputs; returns nothing."""
+
+_PACKAGE = Path(__file__).parents[2]
+HEADERS = (
+    *sorted((_PACKAGE / "ops" / "_templates").glob("*/")),
+    _PACKAGE / "kernels" / "_core",
+    _PACKAGE / "compiler" / "printers" / "cpp",
+    INCLUDE,
+)
+"""Folders in which a kernel's headers are looked for, after its own."""
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_SYMBOL = re.compile(r"^KW_KERNEL\((\w+)\)", re.MULTILINE)
+_FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-variable")
+"""Everything is inlined, so no vector crosses an ABI; GCC 12 warns of its own AVX-512 headers."""
+_DEADLINE_S = 300.0
+_SILENT_S = 0.4
+"""Seconds after which a build says that it is one; loading from the cache is quicker."""
+
+
+class Kernel:
+    """The C++ library of a family.
+
+    It is built for this machine's processor on first use, with one line on stderr, and found in the cache after
+    that. Threads may use it at once. A forked child runs it, and torch, on one thread: the threads of OpenMP are not
+    forked, and waiting for them would never end.
+
+    Example:
+        >>> from kernelwright.ops import kmeans
+        >>> kmeans.KERNEL.symbols[0]
+        'kmeans_assign'
+    """
+
+    def __init__(self, file: Path, *, defines: Mapping[str, int] | None = None) -> None:
+        self.file, self.name = file, file.parent.name
+        self._defines = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
+        self._lock = threading.Lock()
+        self._library: Any = None
+        self.problem = ""
+        """Why it cannot be used here; empty if it can, or was not tried."""
+
+    @cached_property
+    def sources(self) -> tuple[SourceFile, ...]:
+        """The kernel's file and every header that it includes, directly or through another."""
+        found = {self.file.name: self.file.read_text()}
+        waiting = [self.file.name]
+        while waiting:
+            for name in _INCLUDED.findall(found[waiting.pop()]):
+                place = next((f / name for f in (self.file.parent, *HEADERS) if (f / name).is_file()), None)
+                if name not in found and place is not None:
+                    found[name] = place.read_text()
+                    waiting.append(name)
+        return tuple(SourceFile(path=name, text=text) for name, text in found.items())
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the kernels it exports, in the order of the file."""
+        return tuple(_SYMBOL.findall(self.sources[0].text))
+
+    def candidate(self, symbol: str = "") -> Candidate:
+        """Return the kernel as the judge takes it, with one symbol as its entry; the first by default."""
+        return Candidate(
+            sources=self.sources, language="cpp", entry=f"{self.file.name}:{symbol or self.symbols[0]}",
+            style="destination", flags=(*_FLAGS, *self._defines), proposer="ops",
+            parameters={"strided": True},
+        )  # fmt: skip
+
+    def built(self) -> bool:
+        """Tell whether the library is in the cache, for this processor and compiler."""
+        return Cpp().built(self.candidate())
+
+    def build(self) -> Build:
+        """Build the library, or find it in the cache."""
+        with _said(f"kernelwright: building {self.name} for this processor (once)"):
+            return Cpp().build(self.candidate(), deadline_s=_DEADLINE_S)
+
+    def function(self, symbol: str) -> Entry | None:
+        """Return a compiled symbol, building and loading where that was not done; None if there is a `problem`."""
+        with self._lock:
+            if self._library is None and not self.problem:
+                self._load()
+        if self._library is None:
+            return None
+        entry: Entry = self._library.get_function(symbol)
+        return entry
+
+    def _load(self) -> None:
+        import tvm_ffi
+
+        build = self.build()
+        if build.status is BuildStatus.OK and build.artefact:
+            self._library = tvm_ffi.load_module(str(Path(build.artefact) / LIBRARY))
+            os.register_at_fork(after_in_child=_one_thread)
+        else:
+            lines = build.diagnostics.strip().splitlines()
+            said = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+            self.problem = f"its kernel could not be built here: {build.status}, {said}"
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@contextmanager
+def _said(line: str) -> Iterator[None]:
+    """Say on stderr what takes long, once it does."""
+    timer = threading.Timer(_SILENT_S, lambda: print(line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

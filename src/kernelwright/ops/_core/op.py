@@ -1,0 +1,128 @@
+"""Op: schema, reference, kernel and guard, callable from Python and registered with torch as `kernelwright::name`."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import _functorch, _len_torch_dispatch_stack
+
+from .explain import Explanation, listeners
+from .kernel import Entry, Kernel
+
+Outputs = torch.Tensor | tuple[torch.Tensor, ...]
+_LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+class Op:
+    """One op of a family.
+
+    A call checks its arguments, asks the guard, and runs the kernel, or where no kernel serves it the reference.
+    Eager calls on plain tensors go past torch's dispatcher; `torch.compile`, autograd, fake tensors, vmap and modes go
+    through it, to `torch.ops.kernelwright.NAME`.
+
+    Args:
+        schema: `name(Tensor x, ...) -> Tensor`, as for `torch.library`; arguments are positional.
+        reference: Computes the outputs with torch alone, right on every device and dtype.
+        kernel: The library with the symbol of the op's name, called with the arguments, then the outputs.
+        outputs: Makes empty outputs for the arguments; serves as the fake kernel too.
+        check: Raises `ArgumentError` for wrong arguments.
+        serves: The guard: None where the kernel serves these arguments, else why not.
+        gradient: `(setup_context, backward)`, as for `torch.library.register_autograd`; none if it has no gradient.
+
+    Example:
+        >>> from kernelwright import ops
+        >>> labels, distances = ops.kmeans.assign(torch.tensor([[0.0], [5.0]]), torch.tensor([[4.0], [1.0]]))
+        >>> labels.tolist()
+        [1, 0]
+    """
+
+    def __init__(
+        self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
+        check: Callable[..., None], serves: Callable[..., str | None],
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
+        self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
+        self._entry: Entry | None = None
+        self._said: set[str] = set()
+        self._differentiable = gradient is not None
+        name = f"kernelwright::{self.name}"
+        _LIBRARY.define(schema)
+        _LIBRARY.impl(self.name, self.run, "CompositeExplicitAutograd")
+        torch.library.register_fake(name, outputs, lib=_LIBRARY)
+        if gradient is not None:
+            torch.library.register_autograd(name, gradient[1], setup_context=gradient[0], lib=_LIBRARY)
+        self._dispatched = getattr(torch.ops.kernelwright, self.name).default
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the op.
+
+        Raises:
+            ArgumentError: an argument is wrong.
+        """
+        if torch.compiler.is_compiling() or _len_torch_dispatch_stack():
+            return self._dispatched(*arguments)
+        traced = self._differentiable and torch.is_grad_enabled()
+        for x in arguments:
+            if isinstance(x, torch.Tensor) and (
+                type(x) not in _PLAIN
+                or (traced and x.requires_grad)
+                or _functorch.is_functorch_wrapped_tensor(x)
+            ):
+                return self._dispatched(*arguments)
+        return self.run(*arguments)
+
+    def run(self, *arguments: Any) -> Any:
+        """Run the kernel if it serves these plain tensors, else the reference."""
+        if listeners:
+            return self._explained(arguments)
+        return self._run(arguments)[0]
+
+    def state(self) -> tuple[str, str]:
+        """Return what runs on this machine, `kernel` or `reference`, and a word on it."""
+        from ...languages.cpp import Cpp
+
+        available = Cpp().available()
+        if not available.ok:
+            return "reference", f"{available.what}: {available.remedy}"
+        return "kernel", "built" if self.kernel.built() else "built on first use"
+
+    def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str]:
+        """Return the outputs, and why it was not the kernel that computed them."""
+        self.check(*arguments)
+        why = self.serves(*arguments)
+        if why is None:
+            entry = self._entry or self._load()
+            if entry is not None:
+                outputs = self.outputs(*arguments)
+                try:
+                    if type(outputs) is tuple:
+                        entry(*arguments, *outputs)
+                    else:
+                        entry(*arguments, outputs)
+                    return outputs, ""
+                except NotImplementedError as error:
+                    why = str(error)
+            else:
+                why = self.kernel.problem
+        if why not in self._said:
+            self._said.add(why)
+            warnings.warn(f"kernelwright {self.name} runs its reference: {why}", RuntimeWarning, stacklevel=4)
+        return self.reference(*arguments), why
+
+    def _load(self) -> Entry | None:
+        self._entry = self.kernel.function(self.name)
+        return self._entry
+
+    def _explained(self, arguments: tuple[Any, ...]) -> Any:
+        begun = time.perf_counter()
+        outputs, why = self._run(arguments)
+        took = (time.perf_counter() - begun) * 1e6
+        shapes = tuple(tuple(a.shape) if isinstance(a, torch.Tensor) else a for a in arguments)
+        one = Explanation(self.name, "reference" if why else "kernel", why, shapes, took)
+        for heard in listeners:
+            heard.append(one)
+        return outputs

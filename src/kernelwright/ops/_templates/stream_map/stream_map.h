@@ -1,0 +1,137 @@
+// Walks over what is read once and written once: threads, whole lines past the caches, 16-bit outputs too.
+//
+// An output that is larger than the caches leaves by streaming stores: the machine then does not read its lines first,
+// so a write costs one transfer, not two. Fresh memory is asked for in large pages.
+#pragma once
+#include "rows.h"
+
+#ifndef KW_INLINED
+#define KW_INLINED __attribute__((always_inline))  // of a function object
+#endif
+
+namespace kw {
+
+constexpr int64_t kStreamFrom = 12 << 20;     // bytes of output that will not be found in cache again
+constexpr int64_t kSerialElements = 1 << 15;  // elements of work below which waking a thread costs more than it saves
+constexpr int64_t kLine = 64;
+
+// Asks for the line `apart` elements further on: of the next row, while this one is written, so that memory is read all
+// the time.
+template <class T> KW_INLINE void ask(const T* p, int64_t apart) {
+  if (apart) __builtin_prefetch(p + apart, 0, 2);
+}
+
+// What storage in T leaves of v.
+template <class T> KW_INLINE F rounded(F v) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    const U u = (U)bits(v), even = u + 0x7fffu + ((u >> 16) & 1u);
+    return (v != v) ? v : from_bits((M)(even & 0xffff0000u));
+  }
+  return v;
+}
+
+// A store; past the caches if STREAM, where p must be on a boundary of W elements.
+template <bool STREAM, class T, class Lanes> KW_INLINE void write(T* p, F v, Lanes lanes) {
+#if defined(__AVX512F__)
+  if constexpr (STREAM && std::is_same_v<T, bfloat16> && std::is_same_v<Lanes, Full>) {
+    alignas(32) bfloat16 held[W];
+    store(held, v, lanes);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(p), _mm256_load_si256(reinterpret_cast<const __m256i*>(held)));
+    return;
+  }
+#endif
+  put<STREAM>(p, v, lanes);
+}
+
+// Whether outputs are large enough to stream, and lie alike, so that one head brings all to a boundary.
+template <class T, class... More> KW_INLINE bool streams(int64_t elements, const T* first, const More*... more) {
+  const auto at = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kLine; };
+  return elements * int64_t(sizeof(T)) >= kStreamFrom && at(first) % sizeof(T) == 0 &&
+         ((at(more) == at(first)) && ... && true);
+}
+
+// `sweep` after a part that brings `out + begin` to a vector's boundary, for any T.
+template <bool STREAM, int UNROLL, class T, class Body>
+KW_INLINE void sweep_lines(const T* out, int64_t begin, int64_t end, Body body) {
+  if constexpr (!STREAM) return sweep<UNROLL>(begin, end, body);
+  const int64_t past = reinterpret_cast<uintptr_t>(out + begin) / sizeof(T) % W;
+  const int64_t head = past ? std::min<int64_t>(W - past, end - begin) : 0;
+  if (head > 0) body(begin, Part{static_cast<int>(head)}, 0);
+  sweep<UNROLL>(begin + head, end, body);
+}
+
+// Calls body(begin, end) for shares of `count` items that cost `work` elements together, on as many threads as they earn.
+template <class Body> void in_shares(int64_t count, int64_t work, int64_t grain, Body body) {
+  const int64_t most = std::min<int64_t>(work / (kSerialElements / 2), (count + grain - 1) / grain);
+  const int threads = static_cast<int>(std::clamp<int64_t>(most, 1, omp_get_max_threads()));
+  if (threads == 1) {
+    body(int64_t{0}, count);
+    fence();
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const Range mine = share(count, omp_get_thread_num(), omp_get_num_threads(), grain);
+    body(mine.begin, mine.end);
+    fence();
+  }
+}
+
+// A vector of n numbers as floats: where they lie if they are, else copied; `otherwise` in each place if there are none.
+class Floats {
+ public:
+  Floats(const Args& args, int i, int64_t n, float otherwise, float offset = 0) {
+    if (!args.is_none(i) && args.is<float>(i) && offset == 0) {
+      data = args.tensor<const float>(i).data();
+      return;
+    }
+    held_.reset(new float[static_cast<size_t>(n)]);
+    data = held_.get();
+    const auto fill = [&](auto value) {
+      sweep<1>(0, n, [&](int64_t k, auto lanes, int) KW_INLINED { store(held_.get() + k, value(k, lanes) + offset, lanes); });
+    };
+    if (args.is_none(i)) {
+      std::fill_n(held_.get(), n, otherwise);
+    } else if (args.is<float>(i)) {
+      const float* from = args.tensor<const float>(i).data();
+      fill([&](int64_t k, auto lanes) KW_INLINED { return load(from + k, lanes); });
+    } else {
+      const bfloat16* from = args.tensor<const bfloat16>(i).data();
+      fill([&](int64_t k, auto lanes) KW_INLINED { return load(from + k, lanes); });
+    }
+  }
+  const float* data;
+
+ private:
+  std::unique_ptr<float[]> held_;
+};
+
+// A matrix of sums by column, a row for each thread, short float32 runs flushed into float64; then one row of all.
+class ColumnSums {
+ public:
+  ColumnSums(int64_t columns, int threads)
+      : columns_(columns), threads_(threads),
+        runs_(new float[static_cast<size_t>(columns * threads)]()),
+        totals_(new double[static_cast<size_t>(columns * threads)]()) {}
+  float* run(int rank) { return runs_.get() + rank * columns_; }
+  void flush(int rank) {
+    float* from = run(rank);
+    double* to = totals_.get() + rank * columns_;
+    for (int64_t k = 0; k < columns_; ++k) to[k] += from[k], from[k] = 0;
+  }
+  template <class T> void store_to(T* out) const {
+    for (int64_t k = 0; k < columns_; ++k) {
+      double sum = 0;
+      for (int t = 0; t < threads_; ++t) sum += totals_[t * columns_ + k];
+      out[k] = static_cast<T>(static_cast<float>(sum));
+    }
+  }
+
+ private:
+  int64_t columns_;
+  int threads_;
+  std::unique_ptr<float[]> runs_;
+  std::unique_ptr<double[]> totals_;
+};
+
+}  // namespace kw

@@ -1,0 +1,135 @@
+// For every row x of X, tiles of x·Cᵀ are handed to a fold as they are made; the product is never stored.
+//
+// C is packed once a call into panels of columns that lie side by side. A block of rows of X, which the second cache
+// holds, meets panel after panel: a register tile of rows by vectors of columns (`packed_tile` of gemm.h) is summed over
+// the inner elements, lies in the first cache for a moment, and is folded into the state of its rows. Reads: X once, C
+// once a block of rows. Writes: what the fold keeps of a row.
+//
+// A fold is a client's monoid over columns, with a state for each row of a block:
+//   struct Fold {
+//     using State = ...;                                          // of one row; trivially copyable
+//     void begin(State&) const;
+//     void take(State&, const float* sums, int64_t n, int v) const;   // x·c for the columns n to n + W, vector v of a tile
+//     void finish(State&, int64_t row, const float* x) const;     // x: the row as floats
+//   };
+// Columns beyond C's last come too, with zero sums: a fold's bias makes them harmless.
+#pragma once
+#include "gemm.h"
+
+namespace kw {
+
+// Rows of X as they lie in memory; a shift is subtracted from each as it is read.
+template <class T> struct Matrix {
+  const T* data;
+  int64_t rows, inner, row, column;  // elements from one to the next
+  const float* shift = nullptr;
+
+  static Matrix of(const Tensor<const T>& t) { return {t.data(), t.shape(0), t.shape(1), t.stride(0), t.stride(1)}; }
+
+  // Whether rows can be multiplied where they lie: floats side by side, and not a power of two apart, which would give
+  // the rows of a tile the same places in the cache.
+  bool in_place() const {
+    return std::is_same_v<T, float> && !shift && column == 1 && row * int64_t(sizeof(T)) % 2048 != 0;
+  }
+  void copy(int64_t i, float* to) const {
+    const T* from = data + i * row;
+    if (column != 1) {
+      for (int64_t k = 0; k < inner; ++k) to[k] = to_scalar(from[k * column]) - (shift ? shift[k] : 0.0f);
+      return;
+    }
+    const auto copied = [&](int64_t k, auto lanes) KW_INLINED {
+      const F x = load(from + k, lanes);
+      store(to + k, shift ? x - load(shift + k, lanes) : x, lanes);
+    };
+    int64_t k = 0;
+    for (; k + W <= inner; k += W) copied(k, Full{});
+    if (k < inner) copied(k, Part{static_cast<int>(inner - k)});
+  }
+};
+
+// C as panels [count][inner][columns], zeros beyond its last row.
+template <int V> struct StreamPanels {
+  static constexpr int64_t columns = V * W;
+  int64_t rows, inner, count;
+  Temporary<float> data;
+
+  template <class T>
+  explicit StreamPanels(const Matrix<T>& c)
+      : rows(c.rows), inner(c.inner), count((c.rows + columns - 1) / columns), data(count * columns * c.inner) {
+#pragma omp parallel for schedule(static) if (rows * inner > kSerialProducts)
+    for (int64_t p = 0; p < count; ++p) {
+      float* to = data.data + p * columns * inner;
+      const int64_t width = std::min(columns, rows - p * columns);
+      for (int64_t n = 0; n < columns; ++n) {
+        const T* from = c.data + (p * columns + n) * c.row;
+        if (n >= width) {
+          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = 0.0f;
+        } else if (c.shift) {
+          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = to_scalar(from[k * c.column]) - c.shift[k];
+        } else {
+          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = to_scalar(from[k * c.column]);
+        }
+      }
+    }
+  }
+};
+
+constexpr int64_t kStreamBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
+
+// Rows [first, last) of X; to be called by each thread for rows of its own.
+template <int R, int V, class T, class Fold>
+void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold, int64_t first, int64_t last) {
+  const int64_t apart = (x.inner + W - 1) / W * W + W;
+  int64_t high = std::max<int64_t>(R, kStreamBytes / int64_t(sizeof(float)) / apart / R * R);
+  high = std::min({high, int64_t(32 * R), last - first});
+  const bool copies = !x.in_place();
+  const Temporary<float> room(copies ? high * apart : 0);
+  const Temporary<typename Fold::State> states(high);
+  alignas(64) float sums[R * V * W];
+  for (int64_t m = first; m < last; m += high) {
+    const int64_t count = std::min(high, last - m);
+    const float* rows = nullptr;
+    int64_t row = apart;
+    if (copies) {
+      for (int64_t i = 0; i < count; ++i) x.copy(m + i, room.data + i * apart);
+      rows = room.data;
+    } else if constexpr (std::is_same_v<T, float>) {
+      rows = x.data + m * x.row, row = x.row;
+    }
+    for (int64_t i = 0; i < count; ++i) fold.begin(states.data[i]);
+    for (int64_t p = 0; p < c.count; ++p) {
+      const float* panel = c.data.data + p * c.columns * c.inner;
+      for (int64_t i = 0; i < count; i += R) {
+        const int64_t here = std::min<int64_t>(R, count - i);
+        for (int64_t k = 0; k < c.inner || k == 0; k += kChain)
+          packed_rows<R, V>(here, rows + i * row + k, row, panel + k * c.columns, c.columns, W,
+                            std::min(kChain, c.inner - k), sums, k != 0, Full{});
+        for (int64_t r = 0; r < here; ++r)
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v)
+            fold.take(states.data[i + r], sums + (r * V + v) * W, p * c.columns + v * W, v);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) fold.finish(states.data[i], m + i, rows + i * row);
+  }
+}
+
+// All rows of X, in shares that threads take in turn; each share's fold is made by `fold_of(share)`.
+template <int R, int V, class T, class FoldOf>
+void stream_reduce(const Matrix<T>& x, const StreamPanels<V>& c, int64_t shares, FoldOf fold_of) {
+  if (x.rows == 0) return;
+#pragma omp parallel for schedule(dynamic, 1) if (shares > 1)
+  for (int64_t s = 0; s < shares; ++s) {
+    const int64_t first = x.rows * s / shares, last = x.rows * (s + 1) / shares;
+    if (first < last) stream_rows<R, V>(x, c, fold_of(s), first, last);
+  }
+}
+
+// Shares for the threads there are: some for each, so that those that are late end together, and none too small.
+inline int64_t stream_shares(int64_t rows, int64_t work_of_row) {
+  const int64_t threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  if (threads == 1) return 1;
+  return std::max<int64_t>(1, std::min({kTasks * threads, rows * work_of_row / kSerialProducts, rows / kTileRows}));
+}
+
+}  // namespace kw

@@ -1,0 +1,35 @@
+"""Workloads of k-means.
+
+The judge holds labels to equality, so these are of small integers, whose distances are exact: ties are ties, and the
+first wins in reference and kernel. `tests/ops/kmeans` holds labels on real numbers by the gap in distance.
+"""
+
+from .._core import Cases
+
+_ODD = (
+    (1, 1, 1), (1, 5, 3), (2, 2, 2), (3, 1, 7), (5, 3, 1), (7, 16, 16), (11, 17, 15), (12, 32, 16), (13, 33, 17),
+    (16, 8, 31), (24, 64, 32), (25, 65, 33), (31, 100, 3), (64, 7, 100), (97, 31, 192), (100, 1000, 2), (127, 15, 520),
+    (128, 128, 128), (200, 2, 1), (211, 12, 511), (255, 48, 64), (256, 47, 65), (257, 31, 1025), (300, 300, 8),
+    (333, 96, 77), (500, 16, 784), (511, 9, 19), (512, 130, 24), (999, 10, 10), (1000, 4, 600), (1031, 67, 5),
+    (2048, 24, 40), (3001, 3, 2), (4099, 18, 12),
+)  # fmt: skip
+"""Rows, clusters and columns: ones, primes, one beside each width of a tile, long rows, more clusters than rows."""
+
+ASSIGN = Cases(
+    op="kmeans_assign",
+    reference="assign",
+    arguments={
+        "x": "dtype[rows, columns] integers(-9, 10)",
+        "centroids": "dtype[clusters, columns] integers(-9, 10)",
+    },
+    timed=[
+        {"rows": 50_000, "clusters": 64, "columns": 32, "dtype": "float32"},
+        {"rows": 20_000, "clusters": 256, "columns": 64, "dtype": "float32"},
+        {"rows": 4_000, "clusters": 1000, "columns": 100, "dtype": "bfloat16"},
+    ],
+    verified=[{"rows": n, "clusters": k, "columns": d} for n, k, d in _ODD],
+    regimes=(),
+)
+
+CASES = (ASSIGN,)
+"""The cases of this family."""

@@ -1,0 +1,37 @@
+"""References of k-means: torch alone, chunk by chunk, so that no matrix of all distances is stored."""
+
+import torch
+
+CHUNK = 1 << 24
+"""Most distances that are held at once."""
+
+
+def assign(x, centroids, shift=None):
+    """Return each row's nearest centroid, the first of equals, and the squared distance to it."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    c = centroids.to(wide) if shift is None else centroids.to(wide) - shift.to(wide)
+    half = c.square().sum(1) / 2
+    labels = torch.empty(len(x), dtype=torch.int64, device=x.device)
+    distances = torch.empty(len(x), dtype=wide, device=x.device)
+    rows = max(1, CHUNK // max(1, len(c)))
+    for first in range(0, len(x), rows):
+        part = x[first : first + rows].to(wide)
+        part = part if shift is None else part - shift.to(wide)
+        labels[first : first + rows] = nearest = (half - part @ c.T).argmin(1)
+        distances[first : first + rows] = (part - c[nearest]).square().sum(1)
+    return labels, distances
+
+
+def step(x, centroids, shift=None, weights=None):
+    """Return labels, distances, the sums of weighted differences to the nearest centroid, and the sums of weights."""
+    labels, distances = assign(x, centroids, shift)
+    weights = torch.ones_like(distances) if weights is None else weights.to(distances.dtype)
+    c = centroids.to(distances.dtype)
+    sums, counts = torch.zeros_like(c), torch.zeros_like(c[:, 0])
+    rows = max(1, CHUNK // max(1, c.shape[1]))
+    for first in range(0, len(x), rows):
+        part = slice(first, first + rows)
+        differences = (x[part].to(c.dtype) - c[labels[part]]) * weights[part, None]
+        sums.index_add_(0, labels[part], differences)
+    counts.index_add_(0, labels, weights)
+    return labels, distances, sums, counts

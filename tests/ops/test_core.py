@@ -1,0 +1,182 @@
+"""The frame of the library: how an op is called, checked, registered, explained, and what runs without a compiler."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright import ops
+from kernelwright.errors import InputError, NotFoundError
+from kernelwright.ops._core import cpu_only
+
+HOME = Path(ops.__file__).parent
+
+
+@pytest.fixture
+def data():
+    return torch.randn(300, 20), torch.randn(17, 20)
+
+
+def test_a_family_is_a_folder_and_an_unknown_one_is_named():
+    assert set(ops.families()) == {p.name for p in HOME.iterdir() if p.is_dir() and p.name[0] not in "_."}
+    with pytest.raises(AttributeError, match="kmeans"):
+        ops.kmean  # noqa: B018
+    with pytest.raises(NotFoundError, match="did you mean 'kmeans'"):
+        ops.build("kmean")
+
+
+@pytest.mark.parametrize("name", ops.families())
+def test_a_family_has_its_files_and_cases_enough(name):
+    from kernelwright.api.ops import cases_of, task_of
+
+    module = ops.family(name)
+    assert {op.name for op in ops.ops_of(module)} <= set(module.KERNEL.symbols)
+    for cases in cases_of(name):
+        assert cases.op in module.KERNEL.symbols
+        assert len(task_of(name, cases).workloads) >= 30
+
+
+def test_importing_the_library_imports_no_family():
+    code = "import sys, kernelwright.ops; print('kernelwright.ops.kmeans' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_an_op_is_registered_with_torch(data):
+    direct = ops.kmeans.assign(*data)
+    for one, other in zip(torch.ops.kernelwright.kmeans_assign(*data, None), direct, strict=True):
+        assert torch.equal(one, other)
+    torch.library.opcheck(torch.ops.kernelwright.kmeans_assign.default, (*data, None))
+
+
+def test_it_goes_through_compile_and_fake_tensors(data):
+    def nearest(x, c):
+        return ops.kmeans.assign(x * 2, c)[1] + 1
+
+    compiled = torch.compile(nearest, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*data), nearest(*data))
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = [mode.from_tensor(t) for t in data]
+        labels, distances = ops.kmeans.assign(*fake)
+    assert labels.shape == distances.shape == (300,)
+    assert labels.dtype is torch.int64
+
+
+def test_explain_says_what_ran_and_why(data):
+    (one,) = ops.explain(lambda: ops.kmeans.assign(*data))
+    assert (one.op, one.ran, one.why) == ("kmeans_assign", "kernel", "")
+    assert one.arguments == ((300, 20), (17, 20), None)
+    with pytest.warns(RuntimeWarning, match="runs its reference: x is of torch.float64"):
+        ops.kmeans._assign._said.clear()
+        (other,) = ops.explain(lambda: ops.kmeans.assign(*(t.double() for t in data)))
+    assert other.ran == "reference"
+    assert "float64" in other.why
+
+
+def test_the_reference_is_told_of_once(data):
+    wide = [t.double() for t in data]
+    ops.kmeans._assign._said.clear()
+    with pytest.warns(RuntimeWarning):
+        ops.kmeans.assign(*wide)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ops.kmeans.assign(*wide)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda x, c: (x[0], c), r"kmeans.assign: x is of shape \(20,\); expected a matrix"),
+        (lambda x, c: (x.long(), c), "x is of torch.int64; expected float32"),
+        (lambda x, c: (x, c[:, :3]), "centroids is of 3 columns; expected 20, as x has"),
+        (lambda x, c: (x, c[:0]), "centroids is empty; expected at least one row"),
+        (lambda x, c: (x, c.bfloat16()), "centroids is of torch.bfloat16; expected torch.float32, as x is"),
+        (lambda x, c: (x.tolist(), c), "x is a list; expected a tensor"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_sentence(data, change, says):
+    with pytest.raises(InputError, match=says) as error:
+        ops.kmeans.assign(*change(*data))
+    assert isinstance(error.value, ValueError)
+    assert str(error.value).count("\n") == 0
+
+
+def run_in(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True, text=True, timeout=120
+    )  # fmt: skip
+
+
+NEAREST = """
+import torch, kernelwright.ops as ops
+x, c = torch.randn(200, 8), torch.randn(9, 8)
+labels, distances = ops.kmeans.assign(x, c)
+assert torch.allclose(distances, torch.cdist(x, c).square().amin(1), atol=1e-4)
+print(*{one.ran for one in ops.explain(lambda: ops.kmeans.assign(x, c))})
+"""
+
+
+def test_without_a_compiler_the_reference_runs_and_says_so(tmp_path):
+    done = run_in(NEAREST, KERNELWRIGHT_CXX="no-such-compiler", KERNELWRIGHT_CACHE=str(tmp_path))
+    assert done.stdout == "reference\n", done.stderr
+    assert len(re.findall("runs its reference: its kernel could not be built here", done.stderr)) == 1
+
+
+@pytest.mark.slow
+def test_the_first_use_builds_with_one_line_and_the_second_is_silent(tmp_path):
+    first, second = (run_in(NEAREST, KERNELWRIGHT_CACHE=str(tmp_path)) for _ in range(2))
+    assert first.stdout == second.stdout == "kernel\n"
+    assert first.stderr == "kernelwright: building kmeans for this processor (once)\n"
+    assert second.stderr == ""
+
+
+def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have():
+    code = """
+import os, signal, torch, kernelwright.ops as ops
+torch.set_num_threads(2)
+x, c = torch.randn(20000, 32), torch.randn(64, 32)
+before = ops.kmeans.assign(x, c)[0]
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    same = bool((ops.kmeans.assign(x, c)[0] == before).all())
+    os._exit(0 if same else 1)
+print(os.waitpid(child, 0)[1], torch.get_num_threads())
+"""
+    assert run_in(code).stdout == "0 2\n"
+
+
+def test_threads_may_call_at_once(data):
+    expected = ops.kmeans.assign(*data)[0]
+    wrong = []
+
+    def call():
+        for _ in range(20):
+            if not torch.equal(ops.kmeans.assign(*data)[0], expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_kernel_is_not_for_other_devices():
+    assert cpu_only(torch.ones(1)) is None
+    assert "meta" in cpu_only(torch.ones(1, device="meta"))
+
+
+def test_a_kernel_holds_every_header_that_it_includes():
+    sources = {s.path: s.text for s in ops.kmeans.KERNEL.sources}
+    included = {
+        n for text in sources.values() for n in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)
+    }
+    assert included - {n for n in included if "/" in n} <= set(sources)
+    assert "kernelwright.h" in sources

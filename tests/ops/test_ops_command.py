@@ -1,0 +1,60 @@
+"""`kernelwright ops`: the list, the builds, and verification by the judge, which catches wrong kernels."""
+
+import json
+
+import pytest
+
+from kernelwright.api.judge import judging
+from kernelwright.api.ops import candidate_of, cases_of, task_of
+from kernelwright.cli import main
+
+
+def events(out: str) -> list[dict]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_the_list_says_what_runs_here(capsys):
+    assert main(["ops", "list", "kmeans", "--json"]) == 0
+    *found, last = events(capsys.readouterr().out)
+    assert {one["op"] for one in found} >= {"kmeans_assign", "kmeans_step"}
+    assert {one["runs"] for one in found} == {"kernel"}
+    assert last["ops"] == len(found)
+
+
+def test_a_build_is_found_again(capsys):
+    assert main(["ops", "build", "kmeans"]) == 0
+    assert main(["ops", "build", "kmeans"]) == 0
+    assert capsys.readouterr().out.endswith("kmeans: in the cache\n")
+
+
+def test_unknown_families_and_missing_ones_are_named(capsys):
+    assert main(["ops", "build", "kmaens"]) == 2
+    assert "did you mean 'kmeans'" in capsys.readouterr().err
+    assert main(["ops", "verify"]) == 2
+    assert "needs the name of a family" in capsys.readouterr().err
+
+
+MUTANTS = {
+    "kmeans": {
+        "the last panel left out": (
+            "if (c.rows <= W) assign",
+            "c.rows -= c.rows > W; if (c.rows <= W) assign",
+        ),
+        "later of equals": ("s.index[i] < label", "s.index[i] > label"),
+        "half the bias": ("-0.5 * squares", "-0.25 * squares"),
+        "distance without the tail": ("if (k < out.inner) step", "if (false) step"),
+    }
+}
+"""Wrong kernels, each one edit away from the right one."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", MUTANTS)
+def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(family, tmp_path):
+    cases = cases_of(family)[0]
+    with judging(task_of(family, cases), store=tmp_path, device="cpu") as ask:
+        assert ask(candidate_of(family, cases), True).verdict == "accepted"
+        for name, change in MUTANTS[family].items():
+            text = candidate_of(family, cases).sources[0].text
+            assert change[0] in text, name
+            assert ask(candidate_of(family, cases, changed=change), True).verdict == "rejected", name
