@@ -245,7 +245,7 @@ def _shifted(
 def _small_floats(parts: torch.Tensor, bits: int, exponent: int, dtype: torch.dtype) -> Coded:
     half = 1 << bits - 1
     top = _TOP.get((exponent, bits - 1 - exponent), half - 1)
-    values = values_of(torch.arange(half, dtype=torch.uint8), bits, exponent, torch.float32)[: top + 1]
+    values = values_of(torch.arange(half), bits, exponent, torch.float32)[: top + 1]
     values = values.to(parts.device)
     scales, inverse = _rounded(parts.abs().amax(2) / values[-1], dtype)
     middles, sizes = (values[1:] + values[:-1]) / 2, parts.abs() * inverse

@@ -4,17 +4,17 @@ import torch
 
 
 def codes_of(codes, outputs, inner):
-    """Return the codes as uint8 [outputs, inner], from [panels, tiles, 4, bits, 64] bytes."""
+    """Return the codes as int64 [outputs, inner], from [panels, tiles, 4, bits, 64] bytes."""
     panels, tiles, _, bits, _ = codes.shape
-    found, section = torch.zeros(panels, tiles, 4, 8, 64, dtype=torch.uint8, device=codes.device), 0
+    limbs, section = [], 0
     for size in (8, 4, 2, 1):
         if bits & size:
             shifts = torch.arange(8 // size, device=codes.device).mul(size).view(-1, 1, 1)
-            limb = codes[:, :, :, None, section : section + size] >> shifts & (1 << size) - 1
-            found |= limb.reshape(panels, tiles, 4, 8, 64).to(torch.uint8) << section
+            limb = codes[:, :, :, None, section : section + size].long() >> shifts & (1 << size) - 1
+            limbs.append(limb.reshape(panels, tiles, 4, 8, 16, 4) << section)
             section += size
-    found = found.view(panels, tiles, 4, 8, 16, 4).permute(0, 2, 4, 1, 3, 5)
-    return found.reshape(panels * 64, tiles * 32)[:outputs, :inner]
+    whole = sum(limbs[1:], limbs[0]).permute(0, 2, 4, 1, 3, 5)
+    return whole.reshape(panels * 64, tiles * 32)[:outputs, :inner]
 
 
 def values_of(codes, bits, exponent, dtype):
@@ -26,7 +26,7 @@ def values_of(codes, bits, exponent, dtype):
     low, power = code % (1 << mantissa), code >> mantissa & (1 << exponent) - 1
     units = torch.where(power > 0, low + (1 << mantissa) << (power - 1).clamp(min=0), low)
     table = units.to(dtype) * 2.0 ** (2 - (1 << exponent - 1) - mantissa)
-    return torch.where(code >> bits - 1 > 0, -table, table)[codes.long()]
+    return torch.where(code >> bits - 1 > 0, -table, table)[codes]
 
 
 def unpack(codes, scales, zeros, exponent, group, zero, outputs, inner, dtype=torch.float32):
@@ -36,7 +36,7 @@ def unpack(codes, scales, zeros, exponent, group, zero, outputs, inner, dtype=to
         return x.transpose(1, 2).reshape(-1, x.shape[1])[:outputs].repeat_interleave(group, 1)[:, :inner]
 
     weight = values_of(codes_of(codes, outputs, inner), codes.shape[3], exponent, dtype)
-    weight -= zero if zeros is None else spread(zeros).to(dtype)
+    weight = weight - (zero if zeros is None else spread(zeros).to(dtype))
     return weight * spread(scales).to(dtype)
 
 

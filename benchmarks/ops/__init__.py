@@ -1,0 +1,1 @@
+"""Families of `kernelwright.ops` beside what else computes the same."""
