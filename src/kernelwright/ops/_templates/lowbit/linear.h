@@ -1,0 +1,191 @@
+// out[m, n] = sum over k of x[m, k] * weight[n, k] + bias[n], the weight in codes: rows by panels, shared among threads.
+//
+// One row multiplies the codes as they lie. More rows have a stretch of each panel expanded to bytes once, which the
+// first caches hold, and multiply it in tiles of rows.
+#pragma once
+#include "integers.h"
+#include "reals.h"
+
+namespace kw {
+
+constexpr int64_t kStretch = 8;       // tiles that are expanded at once: 16 KiB
+constexpr int64_t kRowsOfPanel = 32;  // rows whose sums a panel keeps: 8 KiB
+
+struct LowBit {
+  const uint8_t* codes;
+  Meaning meaning;
+  Groups groups;
+  int64_t outputs, inner, tiles;  // tiles of a row
+
+  int64_t panels() const { return (outputs + kPanel - 1) / kPanel; }
+  const uint8_t* tile(int64_t panel, int64_t t) const {
+    return codes + (panel * tiles + t) * (kPanel * kTile / 8) * meaning.bits;
+  }
+  // Tiles of a block, which divides a group and is no longer than 256 elements.
+  int64_t block() const {
+    int64_t tiles = std::min<int64_t>(8, groups.tiles);
+    while (groups.tiles % tiles) --tiles;
+    return tiles;
+  }
+  bool integers() const {
+    if (meaning.exponent) return kDotBits && Table::holds(meaning);
+    return meaning.bits <= kDotBits;
+  }
+};
+
+template <class T> struct Rows {
+  const T* data;
+  int64_t count, inner, row, column;
+
+  static Rows of(const Tensor<const T>& t) { return {t.data(), t.shape(0), t.shape(1), t.stride(0), t.stride(1)}; }
+  // A row as floats, zeros from its end to `padded`.
+  void copy(int64_t i, float* to, int64_t padded) const {
+    const T* from = data + i * row;
+    int64_t k = 0;
+    if (column == 1)
+      for (; k + W <= inner; k += W) store(to + k, load(from + k, Full{}), Full{});
+    for (; k < inner; ++k) to[k] = to_scalar(from[k * column]);
+    for (; k < padded; ++k) to[k] = 0.0f;
+  }
+};
+
+// Calls body(panel, first row, rows, sums [rows][64]) for every panel and every block of rows; then stores the sums.
+template <class T, class Body>
+void by_panel(const LowBit& w, int64_t rows, const T* bias, T* out, Body body) {
+  const int64_t panels = w.panels(), blocks = (rows + kRowsOfPanel - 1) / kRowsOfPanel;
+  const bool alone = rows * w.outputs * w.inner < kSerialProducts || omp_in_parallel();
+  const int64_t each = std::max<int64_t>(1, panels / (8 * omp_get_max_threads()));
+#pragma omp parallel for collapse(2) schedule(dynamic, each) if (!alone)
+  for (int64_t i = 0; i < blocks; ++i)
+    for (int64_t p = 0; p < panels; ++p) {
+      alignas(64) float sums[kRowsOfPanel * kPanel];
+      const int64_t first = i * kRowsOfPanel, count = std::min(kRowsOfPanel, rows - first);
+      std::memset(sums, 0, static_cast<size_t>(count * kPanel) * sizeof(float));
+      body(p, first, count, sums);
+      for (int64_t r = 0; r < count; ++r) {
+        T* const to = out + (first + r) * w.outputs;
+        const auto put = [&](int64_t n, int64_t at, auto lanes) KW_INLINED {
+          const F sum = load(sums + r * kPanel + at, Full{});
+          store(to + n, bias ? sum + load(bias + n, lanes) : sum, lanes);
+        };
+        for (int64_t at = 0, n = p * kPanel; at < kPanel && n < w.outputs; at += W, n += W)
+          if (n + W <= w.outputs) put(n, at, Full{});
+          else put(n, at, Part{static_cast<int>(w.outputs - n)});
+      }
+    }
+}
+
+// Calls body(codes, a byte each; first tile, last tile) for the stretches of a panel.
+template <class Change, class Body> void expanded(const LowBit& w, int64_t panel, int64_t step, Change change, Body body) {
+  alignas(64) uint8_t bytes[kStretch * kPanel * kTile];
+  for (int64_t t = 0; t < w.tiles; t += step) {
+    const int64_t last = std::min(w.tiles, t + step);
+    if (w.meaning.bits == 8) {
+      body(w.tile(panel, t), t, last);
+      continue;
+    }
+    by_bits(w.meaning.bits, [&](auto b) {
+      for (int64_t i = t; i < last; ++i) expand<b.value>(w.tile(panel, i), bytes + (i - t) * kPanel * kTile);
+    });
+    change(bytes, (last - t) * kPanel * kTile);
+    body(bytes, t, last);
+  }
+}
+
+template <int P, class T>
+bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
+  const int64_t padded = w.tiles * kTile;
+  Bytes<P> bytes(x.count, w.tiles, w.block());
+  bool held = true;
+#pragma omp parallel if (x.count * padded > kSerialProducts && !omp_in_parallel())
+  {
+    const Temporary<float> row(padded);
+#pragma omp for schedule(static) reduction(&& : held)
+    for (int64_t r = 0; r < x.count; ++r) {
+      x.copy(r, row.data, padded);
+      held = bytes.fill(r, row.data) && held;
+    }
+  }
+  if (!held) return false;
+  const Table table(w.meaning);
+  Groups g = w.groups;
+  const bool looked = w.meaning.exponent > 0;
+  if (looked) g.zeros = nullptr, g.zero = Table::kOffset;
+  const float unit = w.meaning.unit();
+  const auto one = [&](auto bits, auto looks) {
+    by_panel(w, 1, bias, out, [&](int64_t p, int64_t, int64_t, float* sums) {
+      constexpr int V = P == 1 || kVectors == 4 ? 4 : 2;
+      for (int v = 0; v < kVectors; v += V)
+        integer_tile<bits.value, P, 1, V, looks.value>(bytes, 0, w.tile(p, 0), g, table, unit, p, v, 0, bytes.blocks,
+                                                       sums);
+    });
+  };
+  if (x.count == 1 && !looked) {
+    by_bits(w.meaning.bits, [&](auto bits) { one(bits, std::false_type{}); });
+    return true;
+  }
+  if (x.count == 1 && w.meaning.bits == 4) {
+    one(std::integral_constant<int, 4>{}, std::true_type{});
+    return true;
+  }
+  const int64_t block = bytes.block, step = std::max(block, kStretch / block * block);
+  by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
+    const auto change = [&](uint8_t* codes, int64_t size) {
+      if (!looked) return;
+      for (int64_t i = 0; i < size; i += W * 4) {
+        const U c = table.look(load_codes(codes + i));
+        std::memcpy(codes + i, &c, sizeof c);
+      }
+    };
+    expanded(w, p, step, change, [&](const uint8_t* codes, int64_t t, int64_t last) {
+      const int64_t from = t / block, to = (last + block - 1) / block;
+      const auto tiles = [&](auto rows, auto vectors, int64_t r) {
+        for (int v = 0; v < kVectors; v += vectors.value)
+          integer_tile<8, P, rows.value, vectors.value, false>(bytes, first + r, codes, g, table, unit, p, v, from, to,
+                                                               sums + r * kPanel);
+      };
+      int64_t r = 0;
+      for (; r + 4 <= count; r += 4) tiles(std::integral_constant<int, 4>{}, std::integral_constant<int, P == 1 ? 4 : P == 2 ? 2 : 1>{}, r);
+      for (; r + 2 <= count; r += 2) tiles(std::integral_constant<int, 2>{}, std::integral_constant<int, P == 3 ? 2 : 4>{}, r);
+      if (r < count) tiles(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{}, r);
+    });
+  });
+  return true;
+}
+
+template <class T> void by_reals(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
+  const int64_t padded = w.tiles * kTile;
+  const Temporary<float> rows(x.count * padded);
+#pragma omp parallel for schedule(static) if (x.count * padded > kSerialProducts && !omp_in_parallel())
+  for (int64_t r = 0; r < x.count; ++r) x.copy(r, rows.data + r * padded, padded);
+  const ToReal to(w.meaning);
+  const auto all = [&](auto small) {
+    by_panel(w, x.count, bias, out, [&](int64_t p, int64_t first, int64_t count, float* sums) {
+      expanded(w, p, kStretch, [](uint8_t*, int64_t) {}, [&](const uint8_t* codes, int64_t t, int64_t last) {
+        const auto tiles = [&](auto high, int64_t r) {
+          for (int v = 0; v < kVectors; v += 4)
+            real_tile<small.value, high.value, 4>(rows.data + (first + r) * padded, padded, codes, w.groups, to, p, v, t,
+                                                  last, sums + r * kPanel);
+        };
+        int64_t r = 0;
+        for (; r + 4 <= count; r += 4) tiles(std::integral_constant<int, 4>{}, r);
+        for (; r < count; ++r) tiles(std::integral_constant<int, 1>{}, r);
+      });
+    });
+  };
+  if (to.small) all(std::true_type{});
+  else all(std::false_type{});
+}
+
+// Activations keep what their dtype holds, or are quantised to 8 bits block by block.
+template <class T> void low_bit_linear(const LowBit& w, const Rows<T>& x, const T* bias, T* out, bool quantised) {
+  if (x.count == 0 || w.outputs == 0) return;
+  if (w.integers()) {
+    if (quantised) return void(by_integers<1>(w, x, bias, out));
+    if (by_integers<std::is_same_v<T, float> ? 3 : 2>(w, x, bias, out)) return;
+  }
+  if (quantised) KW_UNSUPPORTED("activations as int8 want codes that are integers of 8 bits or less");
+  by_reals(w, x, bias, out);
+}
+
+}  // namespace kw

@@ -1,0 +1,31 @@
+// Keys to segments: an order in which equal keys lie together, first ones first, and where each key's segment begins.
+#pragma once
+#include <cstdint>
+
+namespace kw {
+
+// Rows [offsets[g], offsets[g + 1]) of something that is sorted by group.
+struct Segments {
+  const int64_t* offsets;
+  int64_t groups;
+
+  int64_t rows() const { return offsets[groups]; }
+};
+
+// keys [n] to order [n] and offsets [groups + 1]. Keys that are no group's come last, beyond every segment.
+inline void segment_plan(const int64_t* keys, int64_t n, int64_t groups, int64_t* order, int64_t* offsets) {
+  const auto valid = [&](int64_t i) { return keys[i] >= 0 && keys[i] < groups; };
+  for (int64_t g = 0; g <= groups; ++g) offsets[g] = 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (valid(i)) ++offsets[keys[i] + 1];
+  for (int64_t g = 0; g < groups; ++g) offsets[g + 1] += offsets[g];
+  int64_t rest = offsets[groups];
+  for (int64_t i = 0; i < n; ++i) {
+    if (valid(i)) order[offsets[keys[i]]++] = i;
+    else order[rest++] = i;
+  }
+  for (int64_t g = groups; g > 0; --g) offsets[g] = offsets[g - 1];
+  offsets[0] = 0;
+}
+
+}  // namespace kw

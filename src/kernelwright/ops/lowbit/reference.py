@@ -1,0 +1,58 @@
+"""References of low-bit linear layers: torch alone; the weight is unpacked, and rows are multiplied by it."""
+
+import torch
+
+
+def codes_of(codes, outputs, inner):
+    """Return the codes as int64 [outputs, inner], from [panels, tiles, 4, bits, 64] bytes."""
+    panels, tiles, _, bits, _ = codes.shape
+    limbs, section = [], 0
+    for size in (8, 4, 2, 1):
+        if bits & size:
+            shifts = torch.arange(8 // size, device=codes.device).mul(size).view(-1, 1, 1)
+            limb = codes[:, :, :, None, section : section + size].long() >> shifts & (1 << size) - 1
+            limbs.append(limb.reshape(panels, tiles, 4, 8, 16, 4) << section)
+            section += size
+    whole = sum(limbs[1:], limbs[0]).permute(0, 2, 4, 1, 3, 5)
+    return whole.reshape(panels * 64, tiles * 32)[:outputs, :inner]
+
+
+def values_of(codes, bits, exponent, dtype):
+    """Return what codes mean without scale: themselves, or small floats with a sign, `exponent` bits and a mantissa."""
+    if not exponent:
+        return codes.to(dtype)
+    mantissa = bits - 1 - exponent
+    code = torch.arange(1 << bits, device=codes.device)
+    low, power = code % (1 << mantissa), code >> mantissa & (1 << exponent) - 1
+    units = torch.where(power > 0, low + (1 << mantissa) << (power - 1).clamp(min=0), low)
+    table = units.to(dtype) * 2.0 ** (2 - (1 << exponent - 1) - mantissa)
+    return torch.where(code >> bits - 1 > 0, -table, table)[codes]
+
+
+def unpack(codes, scales, zeros, exponent, group, zero, outputs, inner, dtype=torch.float32):
+    """Return the weight [outputs, inner] as floats."""
+
+    def spread(x):
+        return x.transpose(1, 2).reshape(-1, x.shape[1])[:outputs].repeat_interleave(group, 1)[:, :inner]
+
+    weight = values_of(codes_of(codes, outputs, inner), codes.shape[3], exponent, dtype)
+    weight = weight - (zero if zeros is None else spread(zeros).to(dtype))
+    return weight * spread(scales).to(dtype)
+
+
+def quantised(x, group):
+    """Return rows as the 8 bits hold them: each block is scaled so that its largest value is 127."""
+    block = next(tiles for tiles in range(min(8, group // 32), 0, -1) if group // 32 % tiles == 0) * 32
+    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % block)).unflatten(1, (-1, block))
+    largest = padded.abs().amax(2, keepdim=True).clamp(min=1e-30)
+    most = torch.full_like(largest, 127.0)
+    return ((padded * (most / largest)).round() * (largest / most)).flatten(1)[:, : x.shape[1]]
+
+
+def linear(x, codes, scales, zeros=None, bias=None, exponent=0, group=32, zero=8, int8=False, outputs=1):
+    """Return x @ weight.T + bias, in x's dtype."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    weight = unpack(codes, scales, zeros, exponent, group, zero, outputs, x.shape[1], wide)
+    rows = quantised(x.to(wide), group) if int8 else x.to(wide)
+    out = rows @ weight.T
+    return (out if bias is None else out + bias.to(wide)).to(x.dtype)

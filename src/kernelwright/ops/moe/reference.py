@@ -1,0 +1,73 @@
+"""References of mixtures of experts: torch alone; each expert multiplies the tokens that chose it."""
+
+import torch
+
+
+def gate(
+    logits, bias=None, chosen=2, sigmoid=False, groups=1, kept=1, best_of_group=1, renormalised=True, scale=1.0
+):
+    """Return the weights and the numbers of the experts that each row chooses, the first of equals."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    scores = wide.sigmoid() if sigmoid else wide.softmax(1)
+    by_logit = not sigmoid and bias is None and best_of_group == 1
+    choice = wide if by_logit else scores if bias is None else scores + bias.to(wide.dtype)
+    if groups > 1:
+        parts = choice.unflatten(1, (groups, -1))
+        best = parts.sort(2, descending=True).values[:, :, :best_of_group].sum(2)
+        order = best.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+        open_groups = torch.zeros_like(best, dtype=torch.bool).scatter(1, order, True)
+        choice = torch.where(open_groups.unsqueeze(2), parts, -torch.inf).flatten(1)
+    ids = choice.sort(dim=1, descending=True, stable=True).indices[:, :chosen]
+    weights = scores.gather(1, ids)
+    if renormalised:
+        weights = weights / weights.sum(1, keepdim=True).clamp(min=1e-20)
+    return weights * scale, ids
+
+
+def plan(keys, groups):
+    """Return an order in which equal keys lie together, and where each group begins; keys of no group come last."""
+    known = torch.where((keys >= 0) & (keys < groups), keys, groups)
+    sizes = (known.unsqueeze(1) == torch.arange(groups, device=keys.device)).sum(0)
+    return known.sort(stable=True).indices, torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+
+
+def weight_of(panels, columns):
+    """Return [groups, columns, inner] of [groups, panels, inner, 2, 16], whose two members lie beside each other."""
+    return panels.flatten(3).transpose(2, 3).flatten(1, 2)[:, :columns]
+
+
+def members_of(panels):
+    """Return both members of panels, each [groups, columns, inner]."""
+    return tuple(panels[:, :, :, i].transpose(2, 3).flatten(1, 2) for i in (0, 1))
+
+
+def grouped(x, panels, offsets, gather=None, scatter=None, weights=None, rows=1, columns=1):
+    """Return [rows, columns]: rows of each group, times its weight, added to the rows that they belong to."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    w = weight_of(panels, columns).to(wide)
+    count = int(offsets[-1])
+    index = torch.arange(count, device=x.device) if gather is None else gather[:count]
+    to = torch.arange(count, device=x.device) if scatter is None else scatter[:count]
+    out = torch.zeros(rows, columns, dtype=wide, device=x.device)
+    for group, (first, last) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+        if first < last:
+            products = x[index[first:last]].to(wide) @ w[group].T
+            at = to[first:last]
+            out = out.index_add(0, at, products if weights is None else products * weights[at, None].to(wide))
+    return out.to(x.dtype)
+
+
+def experts(x, ups, downs, weights, ids):
+    """Return the sum over a token's experts of weight * (silu(x @ gate.T) * (x @ up.T)) @ down.T."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    gates, others = members_of(ups)
+    down = weight_of(downs, x.shape[1])
+    out = torch.zeros(x.shape, dtype=wide, device=x.device)
+    for expert in range(len(ups)):
+        token, which = torch.where(ids == expert)
+        if len(token):
+            rows = x[token].to(wide)
+            hidden = torch.nn.functional.silu(rows @ gates[expert].T.to(wide)) * (rows @ others[expert].T.to(wide))
+            products = (hidden @ down[expert].T.to(wide)) * weights[token, which, None].to(wide)
+            out = out.index_add(0, token, products)
+    return out.to(x.dtype)
