@@ -1,0 +1,1 @@
+"""Ops to import, against the libraries that people use for them today."""
