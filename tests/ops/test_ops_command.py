@@ -40,7 +40,7 @@ MUTANTS = {
             "if (c.rows <= W) assign",
             "c.rows -= c.rows > W; if (c.rows <= W) assign",
         ),
-        "later of equals": ("s.index[i] < label", "s.index[i] > label"),
+        "later of equals": ("other < v", "other > v"),
         "half the bias": ("-0.5 * squares", "-0.25 * squares"),
         "distance without the tail": ("if (k < out.inner) step", "if (false) step"),
     }

@@ -6,7 +6,7 @@ import torch
 
 from ...errors import ArgumentError
 
-FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+FLOATS = frozenset({torch.float32, torch.float64, torch.bfloat16, torch.float16})
 """Dtypes of numbers that references take."""
 
 

@@ -45,7 +45,7 @@ def ops_of(module: ModuleType) -> tuple[Op, ...]:
         >>> ops_of(family("kmeans"))[0].name
         'kmeans_assign'
     """
-    return tuple(dict.fromkeys(value for value in vars(module).values() if isinstance(value, Op)))
+    return tuple(module.KERNEL.ops)
 
 
 def build(*names: str) -> dict[str, Build]:

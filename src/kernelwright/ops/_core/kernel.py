@@ -51,6 +51,8 @@ class Kernel:
         self._defines = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
         self._lock = threading.Lock()
         self._library: Any = None
+        self.ops: list[Any] = []
+        """The ops whose kernels it holds, in the order of their definition."""
         self.problem = ""
         """Why it cannot be used here; empty if it can, or was not tried."""
 

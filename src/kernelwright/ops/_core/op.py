@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch._C import _functorch, _len_torch_dispatch_stack
+from torch.compiler import is_compiling
 
 from .explain import Explanation, listeners
 from .kernel import Entry, Kernel
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
 _LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class Op:
@@ -46,6 +46,7 @@ class Op:
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
+        kernel.ops.append(self)
         self._entry: Entry | None = None
         self._said: set[str] = set()
         self._differentiable = gradient is not None
@@ -63,15 +64,15 @@ class Op:
         Raises:
             ArgumentError: an argument is wrong.
         """
-        if torch.compiler.is_compiling() or _len_torch_dispatch_stack():
+        if is_compiling() or _len_torch_dispatch_stack() or _functorch.peek_interpreter_stack() is not None:
             return self._dispatched(*arguments)
         traced = self._differentiable and torch.is_grad_enabled()
         for x in arguments:
-            if isinstance(x, torch.Tensor) and (
-                type(x) not in _PLAIN
-                or (traced and x.requires_grad)
-                or _functorch.is_functorch_wrapped_tensor(x)
-            ):
+            kind = type(x)
+            if kind is torch.Tensor or kind is torch.nn.Parameter:
+                if traced and x.requires_grad:
+                    return self._dispatched(*arguments)
+            elif isinstance(x, torch.Tensor):
                 return self._dispatched(*arguments)
         return self.run(*arguments)
 

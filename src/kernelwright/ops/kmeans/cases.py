@@ -31,5 +31,14 @@ ASSIGN = Cases(
     regimes=(),
 )
 
-CASES = (ASSIGN,)
+STEP = Cases(
+    op="kmeans_step",
+    reference="step",
+    arguments=ASSIGN.arguments,
+    timed=ASSIGN.timed[:2],
+    verified=ASSIGN.verified,
+    regimes=(),
+)
+
+CASES = (ASSIGN, STEP)
 """The cases of this family."""

@@ -9,7 +9,7 @@ CHUNK = 1 << 24
 def assign(x, centroids, shift=None):
     """Return each row's nearest centroid, the first of equals, and the squared distance to it."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    c = centroids.to(wide) if shift is None else centroids.to(wide) - shift.to(wide)
+    c = centroids.to(wide)
     half = c.square().sum(1) / 2
     labels = torch.empty(len(x), dtype=torch.int64, device=x.device)
     distances = torch.empty(len(x), dtype=wide, device=x.device)
@@ -31,7 +31,7 @@ def step(x, centroids, shift=None, weights=None):
     rows = max(1, CHUNK // max(1, c.shape[1]))
     for first in range(0, len(x), rows):
         part = slice(first, first + rows)
-        differences = (x[part].to(c.dtype) - c[labels[part]]) * weights[part, None]
-        sums.index_add_(0, labels[part], differences)
+        differences = x[part].to(c.dtype) - c[labels[part]] - (0 if shift is None else shift.to(c.dtype))
+        sums.index_add_(0, labels[part], differences * weights[part, None])
     counts.index_add_(0, labels, weights)
     return labels, distances, sums, counts

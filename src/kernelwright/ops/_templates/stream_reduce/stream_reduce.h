@@ -64,8 +64,6 @@ template <int V> struct StreamPanels {
         const T* from = c.data + (p * columns + n) * c.row;
         if (n >= width) {
           for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = 0.0f;
-        } else if (c.shift) {
-          for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = to_scalar(from[k * c.column]) - c.shift[k];
         } else {
           for (int64_t k = 0; k < inner; ++k) to[k * columns + n] = to_scalar(from[k * c.column]);
         }
@@ -74,11 +72,13 @@ template <int V> struct StreamPanels {
   }
 };
 
+constexpr int64_t kFreshDepth = 32;
 constexpr int64_t kStreamBytes = int64_t(1) << 18;  // of a block of rows: half of a second cache
 
 // Rows [first, last) of X; to be called by each thread for rows of its own.
 template <int R, int V, class T, class Fold>
 void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold, int64_t first, int64_t last) {
+  static_assert(V <= 2, "the last panel is multiplied whole, or as one vector");
   const int64_t apart = (x.inner + W - 1) / W * W + W;
   int64_t high = std::max<int64_t>(R, kStreamBytes / int64_t(sizeof(float)) / apart / R * R);
   high = std::min({high, int64_t(32 * R), last - first});
@@ -101,27 +101,27 @@ void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold,
       const float* panel = c.data.data + p * c.columns * c.inner;
       for (int64_t i = 0; i < count; i += R) {
         const int64_t here = std::min<int64_t>(R, count - i);
-        for (int64_t k = 0; k < c.inner || k == 0; k += kChain)
-          packed_rows<R, V>(here, rows + i * row + k, row, panel + k * c.columns, c.columns, W,
-                            std::min(kChain, c.inner - k), sums, k != 0, Full{});
-        for (int64_t r = 0; r < here; ++r)
+        const bool fresh = p == 0 && !copies;  // the rows come from memory
+        const auto tile = [&](auto vectors) KW_INLINED {
+          constexpr int N = vectors.value;
+          const int64_t depth = fresh ? kFreshDepth : kChain;
+          for (int64_t k = 0; k < c.inner || k == 0; k += depth) {
+            if (fresh)  // few lines at a time: more than the core can wait for at once would hold up the sums
+              for (int64_t r = i + R; r < std::min<int64_t>(i + 2 * R, last - m); ++r)
+                for (int64_t at = k; at < std::min(k + depth, c.inner); at += 16) prefetch(rows + r * row + at);
+            packed_rows<R, N>(here, rows + i * row + k, row, panel + k * c.columns, c.columns, W,
+                              std::min(depth, c.inner - k), sums, k != 0, Full{});
+          }
+          for (int64_t r = 0; r < here; ++r)
 #pragma GCC unroll 4
-          for (int v = 0; v < V; ++v)
-            fold.take(states.data[i + r], sums + (r * V + v) * W, p * c.columns + v * W, v);
+            for (int v = 0; v < N; ++v)
+              fold.take(states.data[i + r], sums + (r * N + v) * W, p * c.columns + v * W, v);
+        };
+        if (c.rows - p * c.columns > (V - 1) * W) tile(std::integral_constant<int, V>{});
+        else tile(std::integral_constant<int, 1>{});
       }
     }
     for (int64_t i = 0; i < count; ++i) fold.finish(states.data[i], m + i, rows + i * row);
-  }
-}
-
-// All rows of X, in shares that threads take in turn; each share's fold is made by `fold_of(share)`.
-template <int R, int V, class T, class FoldOf>
-void stream_reduce(const Matrix<T>& x, const StreamPanels<V>& c, int64_t shares, FoldOf fold_of) {
-  if (x.rows == 0) return;
-#pragma omp parallel for schedule(dynamic, 1) if (shares > 1)
-  for (int64_t s = 0; s < shares; ++s) {
-    const int64_t first = x.rows * s / shares, last = x.rows * (s + 1) / shares;
-    if (first < last) stream_rows<R, V>(x, c, fold_of(s), first, last);
   }
 }
 
