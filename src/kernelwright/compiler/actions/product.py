@@ -210,7 +210,7 @@ class Split:
             if (
                 tiling is not None
                 and tiling.split == 1
-                and tiling.form not in ("winograd", "packed")
+                and tiling.form not in ("winograd", "packed", "online")
                 and isinstance(node, Contract)
                 and _inner(node) >= _SHARED
             ):

@@ -26,7 +26,6 @@ struct AttentionShape {
 struct Unmasked {};
 
 constexpr int64_t kBlockFloats = 1 << 15;  // of keys, and of values, that stay in the second cache
-constexpr int64_t kMostKeys = 512;         // of a block: a tile's scores stay in the first cache
 constexpr int64_t kMostRows = 32 * kTileRows;  // of a task; they share packed keys
 constexpr int64_t kFewRows = 6;            // that read keys in place: packing a panel costs as much as so many rows by it
 constexpr int64_t kShareKeys = 1024;       // least keys of a thread, where few rows share them
@@ -50,6 +49,18 @@ KW_INLINE F sums_of_lanes(F (&r)[W]) {
 #pragma GCC unroll 16
   for (int i = 0; i < W; ++i) sum += r[i];
   return sum;
+}
+
+// Whether test(m, n, lanes) holds for all of some rows and keys.
+template <class Test> KW_INLINE bool everywhere(int64_t m, int64_t end_m, int64_t n, int64_t end_n, Test test) {
+  for (; m < end_m; ++m) {
+    int64_t at = n;
+    for (; at + W <= end_n; at += W)
+      if (!all(test(m, at, Full{}), Full{})) return false;
+    const Part rest{static_cast<int>(end_n - at)};
+    if (rest.count && !all(test(m, at, rest), rest)) return false;
+  }
+  return true;
 }
 
 // Calls step(at, lanes) for vectors of `count` elements.
@@ -87,7 +98,8 @@ template <class Score> KW_INLINE float exponentials(Softmax& state, float* score
 }
 
 // Attention of one call. along: what lanes of keys run along. safe: rows without a key that is not masked are zero, not NaN.
-template <Along along_, bool safe, class Query, class Key, class Value, class Score, class Masked, class Finish>
+// kMostKeys: of a block; a tile's scores stay in the first cache.
+template <Along along_, bool safe, int64_t kMostKeys, class Query, class Key, class Value, class Score, class Masked, class Finish>
 struct Attention {
   static constexpr int R = kTileRows;
   static constexpr int64_t kPanel = 2 * W;  // keys, and columns, of a register tile
@@ -251,12 +263,12 @@ struct Attention {
         store(to + at, sum, Full{});
       } else {
         F sums[W] = {};
-        over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
-          const F x = load(queries + d, Full{});
 #pragma GCC unroll 16
-          for (int i = 0; i < W; ++i)
-            if (i < keys.count) sums[i] = fma(x, key(b, d, n + at + i, lanes), sums[i]);
-        });
+        for (int i = 0; i < W; ++i)
+          if (i < keys.count)
+            over_lanes(s.inner, [&](int64_t d, auto lanes) KW_INLINED {
+              sums[i] = fma(load(queries + d, Full{}), key(b, d, n + at + i, lanes), sums[i]);
+            });
         store(to + at, sums_of_lanes(sums), Full{});
       }
     });
@@ -362,9 +374,9 @@ struct Attention {
   }
 };
 
-template <Along along, bool safe, class Query, class Key, class Value, class Score, class Masked, class Finish>
+template <Along along, bool safe, int64_t keys, class Query, class Key, class Value, class Score, class Masked, class Finish>
 void attend(const AttentionShape& s, Query query, Key key, Value value, Score score, Masked masked, Finish finish) {
-  Attention<along, safe, Query, Key, Value, Score, Masked, Finish>{s, query, key, value, score, masked, finish}.run();
+  Attention<along, safe, keys, Query, Key, Value, Score, Masked, Finish>{s, query, key, value, score, masked, finish}.run();
 }
 
 }  // namespace kw
