@@ -17,14 +17,14 @@ from ..tile import (
     walk,
 )
 
-_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0, "online": 7.0}
+_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0, "online": 8.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
 _VECTOR, _TILE_ROWS, _GROUP_VECTORS = 16, 12, 16
 _REUSED = 4
 """Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
-_EXPONENTIAL = 10
+_EXPONENTIAL = 4
 """Operations of a softmax for every score."""
 _ADDRESS = 2
 """Operations an element for the position on each axis beyond the first, of a vector whose axes are taken apart."""
