@@ -22,6 +22,7 @@ _PACKED = (
     Parameter(name="rows", values=(0, 8, 6)),
     Parameter(name="held", values=(0, 48, 384)),
 )
+_ONLINE = Parameter(name="keys", values=(512, 256))
 _SHARES = Parameter(name="shares", values=(4, 2, 8, 16))
 _UNITS: Mapping[What, int] = {"stream": 1 << 20, "strip": 1 << 10, "feed": 1 << 10}
 _MOVES: Mapping[What, Parameter] = {
@@ -47,6 +48,7 @@ def space_of(program: Program, moves: Sequence[Move] = ()) -> Space:
             *(_LOOPS if plain else ()),
             *(_TILES if tiled else ()),
             *(_PACKED[tiled:] if any(t.form == "packed" for t in tilings) else ()),
+            *((_ONLINE,) if any(t.form == "online" for t in tilings) else ()),
             *((_SHARES,) if shared else ()),
             *(p for what, p in _MOVES.items() if what in moved),
         )
@@ -99,6 +101,8 @@ def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
     split = size("shares", tiling.split) if tiling.split > 1 else 1
     if tiling.form == "dots":
         return replace(tiling, split=split)
+    if tiling.form == "online":
+        return replace(tiling, block=size("keys", tiling.block))
     if tiling.form == "packed":
         return replace(tiling, rows=size("rows", tiling.rows), block=size("held", tiling.block))
     return replace(

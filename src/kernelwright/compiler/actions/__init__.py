@@ -19,6 +19,7 @@
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
+| `online` | online | attention in one pass over the keys: no scores in memory |
 | `split` | product | split-K: a long sum in parts, added at the end |
 | `fold` | folding | fold scales, biases and running statistics into the weights of the preceding product |
 | `dual` | dual | multiply two products of one input at once, as in a gated MLP |
@@ -57,6 +58,7 @@ from .dual import Dual
 from .folding import Fold
 from .hoist import Hoist
 from .loops import LOOPING, MOVES, PLACING, OnLoops
+from .online import Online
 from .phases import Phases
 from .product import SEVERAL, Direct, Dots, Library, Panels, Split, Winograd
 from .reassociate import Reassociate
@@ -86,6 +88,7 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Winograd(),
+    Online(),
     Phases(),
     Split(),
     Dual(),
@@ -109,7 +112,7 @@ def offered(forms: Collection[str]) -> tuple[Action, ...]:
 
 def _needs(action: Action) -> set[str]:
     match action:
-        case Panels() | Direct() | Dots() | Winograd():
+        case Panels() | Direct() | Dots() | Winograd() | Online():
             return {action.tiling.form}
         case Phases():
             return {"panels", "ahead"}
@@ -152,6 +155,7 @@ __all__ = [
     "Library",
     "Narrow",
     "OnLoops",
+    "Online",
     "Pack",
     "Panels",
     "Phases",

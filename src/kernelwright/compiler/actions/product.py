@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
-from ..graph import Contract, Expand, Graph, Node, Permute, Reshape, Window, sources_of, text_of
+from ..graph import Contract, Expand, Graph, Node, Permute, Reshape, Window, ordered, sources_of, text_of
+from ..lower import attended_by
 from ..tile import Tiling
 from ._spread import spread_weights
 from ._state import State
@@ -100,8 +101,8 @@ def nearest_products(value: Node) -> list[Contract]:
     return list(found.values())
 
 
-class _Tiled:
-    """Chooses the form in which products are multiplied."""
+class Tiled:
+    """An action that chooses the form in which products are multiplied."""
 
     tiling: Tiling
 
@@ -119,7 +120,7 @@ class _Tiled:
 
 
 @dataclass(frozen=True)
-class Panels(_Tiled):
+class Panels(Tiled):
     """Multiply in register tiles, both factors packed as the caches want them: the own micro-kernel.
 
     What is elementwise before the product is computed while packing, what is elementwise after it in
@@ -131,7 +132,7 @@ class Panels(_Tiled):
 
 
 @dataclass(frozen=True)
-class Direct(_Tiled):
+class Direct(Tiled):
     """Multiply in register tiles, the right factor read where it lies: for few rows, or windows of an image.
 
     Saves the packing of a factor that few rows would share.
@@ -142,7 +143,7 @@ class Direct(_Tiled):
 
 
 @dataclass(frozen=True)
-class Dots(_Tiled):
+class Dots(Tiled):
     """Multiply rows by columns along the summed axis, lanes on it: for few rows and weights stored by output.
 
     Legal where both factors lie side by side along that axis. Every weight is read once, in order.
@@ -210,7 +211,7 @@ class Split:
             if (
                 tiling is not None
                 and tiling.split == 1
-                and tiling.form not in ("winograd", "packed")
+                and tiling.form not in ("winograd", "packed", "online")
                 and isinstance(node, Contract)
                 and _inner(node) >= _SHARED
             ):
@@ -245,10 +246,23 @@ def _alive(state: State) -> list[Node]:
 
 def plain_products(state: State) -> list[Contract]:
     """Return the products of floats whose loops are plain."""
+    inside = attended(state)
     return [
         n for n in _alive(state)
         if isinstance(n, Contract) and n.dtype in _FLOATS and n.name not in state.decisions.tilings
+        and n not in inside
     ]  # fmt: skip
+
+
+def attended(state: State) -> frozenset[Node]:
+    """Return what an attention computes on the way: its scores, and their softmax."""
+    forms = state.decisions.tilings
+    products = [n for n in state.graph.nodes if n.name in forms and forms[n.name].form == "online"]
+    found = [attended_by(n) for n in products if isinstance(n, Contract)]
+    scores = (product for a in found if a for product in nearest_products(a.scores))
+    ends = frozenset(scores)
+    inside = [ordered([a.weights], lambda n: () if n in ends else sources_of(n)) for a in found if a]
+    return frozenset(n for nodes in inside for n in nodes)
 
 
 def _inner(product: Contract) -> int:

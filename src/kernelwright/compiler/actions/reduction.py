@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..graph import Constant, Expand, Graph, Monoid, Node, Pad, Point, Reduce, Reshape, Size, product
 from ._state import State
+from .product import attended
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class SinglePass:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield sums of powers below their largest."""
-        yield from (n.name for n in state.graph.nodes if _largest(n) is not None)
+        inside = attended(state)
+        yield from (n.name for n in state.graph.nodes if n not in inside and _largest(n) is not None)
 
     def apply(self, state: State, site: str) -> State:
         """Replace the sum."""

@@ -1,8 +1,11 @@
 """Graph → Program: what is stored, what is fused, and how the loops run."""
 
+from ._attention import attended_by
 from ._block import NeedsStore, Unlowered, kind_of
 from ._decisions import Decisions
 from ._loops import Arranged, Layout
 from ._lower import NotLowered, lower
 
-__all__ = ["Arranged", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "kind_of", "lower"]
+__all__ = [
+    "Arranged", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "attended_by", "kind_of", "lower",
+]  # fmt: skip

@@ -1,8 +1,9 @@
 """A product and the elementwise operations after it → one contraction with an epilogue."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from ..graph import Contract, Node, Size, product, same, sources_of
+from ..graph import Contract, Node, Size, product, same
 from ..tile import (
     Axis,
     Contraction,
@@ -14,44 +15,21 @@ from ..tile import (
     Store,
     Tiling,
     Variable,
+    Weights,
     lies_along,
     number,
     offset,
+    positions,
     stride,
     walk,
 )  # fmt: skip
+from ._attention import attended_by, weights_of
 from ._block import Block, NeedsStore, kind_of
-from ._builder import Builder
 from ._index import Index, NeedsSplit, joined
+from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind
 
 _PHASES = 4
 """Most contiguous results along which lanes do not pay: those of the phases of a stride."""
-
-
-class NotContraction(Exception):
-    """The root is not one product followed by elementwise operations."""
-
-
-class _Epilogue(Builder):
-    """A builder to which one product is a variable."""
-
-    product_of: Contract
-    at: Index | None = None
-    members: dict[Index, str]
-    """Where the product is read → the variable of its sum; the places differ in numbers alone."""
-
-    def _computed(self, node: Node, index: Index, block: Block) -> Expression:
-        if node is self.product_of:
-            if self.at is not None and _but_numbers(self.at) != _but_numbers(index):
-                raise NotContraction("the product is read in two orders")
-            self.at = self.at or index
-            place = f"{len(self.members)}" if self.members else ""
-            return Variable(self.members.setdefault(index, f"{node.name}_sum{place}"), "float32")
-        return super()._computed(node, index, block)
-
-
-def _but_numbers(index: Index) -> list[Expression | None]:
-    return [None if isinstance(at, Literal) else at for at in index]
 
 
 def build_contraction(
@@ -69,13 +47,27 @@ def build_contraction(
 
     Raises:
         NotContraction: there is no product behind the root's elementwise operations, or more than one.
+        NotAttention: there is, but no softmax of scores is multiplied, and its form asks for one.
         NeedsStore: an operand must be stored before.
     """
-    found = _product(root, {n for n in stored if n is not root and n not in passing})
+    found = product_behind(root, {n for n in stored if n is not root and n not in passing})
+    tiling = tilings.get(found.name, Tiling())
+    try:
+        return _settled(root, found, stored, comment, tiling)
+    except NotContraction as error:
+        if tiling.form == "online":
+            raise NotAttention(f"{found.name} is no attention: {error}") from None
+        raise
+
+
+def _settled(
+    root: Node, found: Contract, stored: Mapping[Node, str], comment: str, tiling: Tiling
+) -> tuple[Contraction, frozenset[Node]]:
+    """Build the contraction, cutting axes as views need it."""
     splits: dict[str, list[int]] = {}
     for _ in range(8):
         try:
-            return _attempt(root, found, stored, splits, comment, tilings.get(found.name, Tiling()))
+            return _attempt(root, found, stored, splits, comment, tiling)
         except NeedsStore as needs:
             if needs.node is root:
                 raise NotContraction("the root has loops of its own") from None
@@ -85,24 +77,6 @@ def build_contraction(
                 raise NotContraction("an axis is cut twice") from None
             splits[cut.axis] = [cut.outer, cut.inner]
     raise NotContraction("its axes do not settle")
-
-
-def _product(root: Node, ends: Collection[Node]) -> Contract:
-    """Return the one product that the root is computed from."""
-    found: list[Contract] = []
-    waiting, seen = [root], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen or (node in ends and node is not root):
-            continue
-        seen.add(id(node))
-        if isinstance(node, Contract):
-            found.append(node)
-            continue
-        waiting.extend(sources_of(node))
-    if len(found) != 1:
-        raise NotContraction(f"{len(found)} products")
-    return found[0]
 
 
 def _axes_by_label(
@@ -129,8 +103,10 @@ def _attempt(
     comment: str,
     tiling: Tiling,
 ) -> tuple[Contraction, frozenset[Node]]:
-    builder = _Epilogue(stored, splits, frozenset([root, found]))
+    builder = Epilogue(stored, splits, frozenset([root, found]))
     builder.product_of, builder.members = found, {}
+    attended = attended_by(found) if tiling.form == "online" else None
+    builder.weights = attended.weights if attended else None
     top = Block()
     positions, sizes = list[Expression](), dict[str, int]()
     for d, size in enumerate(root.shape):
@@ -138,7 +114,7 @@ def _attempt(
         positions.append(position)
         sizes |= {b.axis: b.size for b in inner.chain() if b.axis}
     block = Block(top, "+".join(sizes), 1)
-    flat = _Flat(builder, block, frozenset(sizes))
+    flat = Flat(builder, block, frozenset(sizes))
     value = flat.value(root, tuple(positions))
     if builder.at is None or kind_of(found.dtype) != "float32":
         raise NotContraction("the product is not read")
@@ -173,6 +149,16 @@ def _attempt(
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
     rows, columns = picked(1), picked(2)
+    if tiling.form == "online":
+        if attended is None or others:
+            raise NotContraction("no softmax is multiplied")
+        weights = weights_of(attended, builder.weights_at, inner_axes, builder, flat)
+        plain = Contraction(
+            name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
+            left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
+            tiling=tiling,
+        )  # fmt: skip
+        return _attending(plain, weights, attended.is_right), done
     along = _lies_along(tuple(positions), root.shape, (*rows, *columns))
     if (along in rows and not _is_short(along, columns, right)) or (
         along in columns and _is_short(along, rows, left)
@@ -187,6 +173,21 @@ def _attempt(
     ), done  # fmt: skip
 
 
+def _attending(c: Contraction, weights: Weights, turned: bool) -> Contraction:
+    """Return the contraction whose left factor are these weights; items that share keys and values are rows of one."""
+    if turned:
+        c = replace(c, rows=c.columns, columns=c.rows, left=c.right, right=c.left)
+    if c.left != Variable(weights.name, "float32"):
+        raise NotContraction("something is done to the weights")
+    shared = positions(weights.key) | positions(c.right)
+    rows = {a.name for a in (*c.rows, *c.batch)} - shared
+    if positions(weights.key) & {a.name for a in (*c.rows, *c.columns)} or not {a.name for a in c.rows} <= rows:
+        raise NotContraction("keys that differ between rows")
+    apart = tuple(a for a in c.batch if a.name in rows)
+    batch = tuple(a for a in c.batch if a.name not in rows)
+    return replace(c, batch=batch, rows=(*apart, *c.rows), weights=weights)
+
+
 def _lies_along(index: Index, shape: Sequence[int], axes: Sequence[Axis]) -> Axis | None:
     """Return the axis along which the result is contiguous."""
     place = offset(index, shape)
@@ -197,30 +198,6 @@ def _is_short(along: Axis, others: Sequence[Axis], factor: Expression) -> bool:
     """Whether an axis is a few phases, and lanes find neighbours along the others."""
     few = not isinstance(along.size, Size) and along.size <= _PHASES
     return few and bool(others) and int(others[-1].size) > _PHASES and lies_along(factor, others[-1].name)
-
-
-class _Flat:
-    """Evaluates everything in one block: no hoisting, no loops."""
-
-    def __init__(self, builder: Builder, block: Block, axes: frozenset[str]) -> None:
-        self.builder, self.block, self.axes = builder, block, axes
-
-    def value(self, node: Node, index: Index) -> Expression:
-        self.block.guard = True
-        return self.builder.element(node, index, self.block)
-
-    def operand(self, node: Node, index: Index, inner: Sequence[Axis]) -> Expression:
-        """Return an operand as one expression; it must be stored first if it needs loops, or cuts the inner axis."""
-        shadow = Block(self.block)
-        for axis in inner:
-            shadow = Block(shadow, axis.name, axis.size)
-        shadow = Block(shadow)
-        try:
-            return self.builder.lazily(node, index, shadow)
-        except NeedsSplit as cut:
-            if cut.axis in {axis.name for axis in inner}:
-                raise NeedsStore(node) from None
-            raise
 
 
 def _axes(at: Expression, size: int, sizes: Mapping[str, int]) -> list[str]:

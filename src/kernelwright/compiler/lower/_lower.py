@@ -23,10 +23,11 @@ from ..graph import (
 )  # fmt: skip
 from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved, written
 from ._block import NeedsStore, Unlowered, kind_of
-from ._contraction import NotContraction, build_contraction
+from ._contraction import build_contraction
 from ._decisions import Decisions
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged
+from ._product import NotAttention, NotContraction
 from ._segments import build_order
 from ._typed import build_typed
 
@@ -307,6 +308,8 @@ class _Lowering:
                     root, stored, fusable, self._comment(root), self.decisions.tilings
                 )
                 return [contraction], done
+            except NotAttention as error:
+                raise NotLowered(str(error)) from None
             except NotContraction:
                 return self._apart(root, stored, fusable)
         return self._traversal(root, stored, fusable, left)

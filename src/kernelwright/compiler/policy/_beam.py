@@ -7,7 +7,7 @@ from typing import Protocol
 from ..actions import ACTIONS, MOVES, SEVERAL, Action, State, Step, taken
 from ..graph import Graph
 from ..lower import Decisions, lower
-from ..tile import products
+from ..tile import NativeCall, Program, products
 from ._cost import Cost, estimate
 from ._faults import LOGGED, Faults
 
@@ -27,6 +27,8 @@ estimated at 0.44 of it, and measured at 0.44 of it in the same run."""
 _NETWORK = 64
 """Operations from which a graph counts as a whole network: lowering is slow, plain products are not an option."""
 _START = "the fused start"
+_READY = ("packed", "online")
+"""Forms of products that run like the library's."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""
 
@@ -211,9 +213,9 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 
 def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
-    """Return the state with the weights of all products in panels that can be; in a whole network the rest as ever."""
+    """Return the state in which all attention is online and all weights are in panels; in a network the rest as ever."""
     rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
-    for name in ("dual", "pack", *rest):
+    for name in ("online", "dual", "pack", *rest):
         for action in (a for a in actions if a.name == name):
             with faults.of(name):
                 sites = list(action.sites(state))
@@ -239,7 +241,7 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 def _library_first(found: list[Leaf], start: State, actions: Sequence[Action], faults: Faults) -> list[Leaf]:
     """Put the best leaf without generated products before others, unless they are estimated to be far better."""
     program = found[0].state.program if found else None
-    own = any(p.tiling.form != "packed" for p in products(program)) if program else False
+    own = any(p.tiling.form not in _READY for p in products(program)) if program else False
     if not own:
         return found
     plain = [leaf for leaf in found if _is_plain(leaf)]
@@ -281,8 +283,17 @@ def _mixed(actions: Sequence[Legal]) -> list[Legal]:
 
 
 def _add(found: dict[str, Leaf], state: State) -> None:
-    if state.program is not None:
-        found.setdefault(_meaning(state), Leaf(state, estimate(state.program)))
+    """Add a state, unless another runs the same: an action on what nothing computes changes nothing."""
+    program, meaning = state.program, _meaning(state)
+    if program is None or meaning in found:
+        return
+    runs = [leaf.state.program for leaf in found.values()]
+    if not any(other is not None and _runs(other) == _runs(program) for other in runs):
+        found[meaning] = Leaf(state, estimate(program))
+
+
+def _runs(program: Program) -> list[object]:
+    return [(s.op, s.reads, s.writes) if isinstance(s, NativeCall) else s for s in program.steps]
 
 
 def _meaning(state: State) -> str:

@@ -10,20 +10,22 @@ from ..tile import (
     Guard,
     Load,
     Store,
+    factors,
     number,
     positions,
-    rights,
     stride,
     walk,
 )
 
-_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0}
+_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0, "online": 8.0}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0
 _VECTOR, _TILE_ROWS, _GROUP_VECTORS = 16, 12, 16
 _REUSED = 4
 """Rows of a tile below which loads bound it: a vector of the right factor serves no more multiplications than that."""
+_EXPONENTIAL = 4
+"""Operations of a softmax for every score."""
 _ADDRESS = 2
 """Operations an element for the position on each axis beyond the first, of a vector whose axes are taken apart."""
 _HELD_BYTES = 1 << 19
@@ -40,12 +42,17 @@ def contraction_cost(
         max(1, int(product([a.size for a in axes])))
         for axes in (step.batch, step.rows, step.columns, step.inner)
     )
-    reads = {e.buffer for x in (step.left, *rights(step)) for e in walk(x) if isinstance(e, Load)}
+    reads = {e.buffer for x in factors(step) for e in walk(x) if isinstance(e, Load)}
     touched = reads | {s.buffer for s in step.epilogue if isinstance(s, Store)}
     memory = sum(map(size_bytes, touched))
     members = 1 + len(step.others)
     left, right = 4 * batch * rows * inner, 4 * batch * columns * inner * members
     t = step.tiling
+    if step.weights:
+        depth = max(1, int(product([a.size for a in step.weights.depth])))
+        scores = times * batch * rows * inner
+        each = 2 * (depth + columns) / _SPEED[t.form] + _EXPONENTIAL + _fused(step.weights.score)
+        return memory, times * (right + 4 * batch * inner * depth), int(scores * each)
     side = max(1, int(step.columns[-1].size)) if step.columns else 1
     wide = side / (-(-side // _VECTOR) * _VECTOR)
     times_read = 0.0

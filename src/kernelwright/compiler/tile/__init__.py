@@ -60,6 +60,7 @@ from ._legal import SIZES, STREAM_BYTES, What, paths
 from ._merge import known_size, merged, side_by_side
 from ._moves import Immovable, Move, moved, places
 from ._pattern import pattern
+from ._plain import as_loops
 from ._program import (
     Axis,
     Begin,
@@ -76,8 +77,9 @@ from ._program import (
     Step,
     Store,
     Update,
-    as_loops,
+    Weights,
     expressions,
+    factors,
     mapped,
     products,
     read_by,
@@ -92,7 +94,7 @@ __all__ = [
     "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
     "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
-    "Tiling", "Update", "Variable", "What", "arith", "as_loops", "expressions", "factors_of", "is_known",
+    "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of", "is_known",
     "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of",
     "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "rights", "run_program",
     "side_by_side", "statements", "stride", "substitute", "walk", "written",

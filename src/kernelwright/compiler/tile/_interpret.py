@@ -20,7 +20,8 @@ from ._expression import (
     Result,
     Variable,
 )  # fmt: skip
-from ._program import Begin, Contraction, Kernel, Let, Loop, Program, Row, Statement, Store, Update, as_loops
+from ._plain import as_loops
+from ._program import Begin, Contraction, Kernel, Let, Loop, Program, Row, Statement, Store, Update
 
 
 def run_program(program: Program, arguments: Mapping[int, torch.Tensor]) -> tuple[torch.Tensor, ...]:

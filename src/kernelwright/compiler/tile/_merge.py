@@ -18,7 +18,7 @@ from ._expression import (
     substitute,
     walk,
 )  # fmt: skip
-from ._program import Axis, Contraction, Let, Store, factors_mapped, renamed, rights
+from ._program import Axis, Contraction, Let, Store, factors, factors_mapped, renamed
 
 
 def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:
@@ -38,7 +38,12 @@ def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> C
     c, rows = _joined(c, c.rows)
     c, columns = _joined(c, c.columns)
     c, inner = _joined(c, c.inner)
-    return replace(c, batch=batch, rows=rows, columns=columns, inner=inner)
+    c = replace(c, batch=batch, rows=rows, columns=columns, inner=inner)
+    if c.weights is None:
+        return c
+    c, depth = _joined(c, c.weights.depth)
+    assert c.weights is not None
+    return replace(c, weights=replace(c.weights, depth=depth))
 
 
 def _joined(c: Contraction, axes: tuple[Axis, ...]) -> tuple[Contraction, tuple[Axis, ...]]:
@@ -82,7 +87,7 @@ def _mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contr
 
 def _accesses(c: Contraction) -> Iterator[Expression]:
     """Yield what is computed, with every store as the load of its place."""
-    yield from (c.left, *rights(c))
+    yield from factors(c)
     for s in c.epilogue:
         yield s.value
         if isinstance(s, Store):

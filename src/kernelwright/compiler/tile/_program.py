@@ -101,6 +101,27 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """The left factor of attention: the softmax, over the inner axis, of scores that are a product of their own.
+
+    `accumulator[batch, rows, inner] = sum over depth of query * key`; a score is a function of it and of positions.
+    """
+
+    name: str
+    """Variable that holds a weight in the left factor."""
+    depth: tuple[Axis, ...]
+    query: Expression
+    """A function of batch, rows and depth positions."""
+    key: Expression
+    """A function of batch, inner and depth positions."""
+    accumulator: str
+    """Variable that holds the sum in the score."""
+    score: Expression
+    safe: bool
+    """Whether a row whose scores are all minus infinity has weights of zero; else they are not numbers."""
+
+
+@dataclass(frozen=True)
 class Contraction:
     """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
 
@@ -124,6 +145,8 @@ class Contraction:
     tiling: Tiling = field(default_factory=Tiling)
     others: tuple["Member", ...] = ()
     """Further products of the same left factor, multiplied at once: the epilogue reads the sums of all."""
+    weights: Weights | None = None
+    """What the left factor is, where that is a softmax of another product."""
 
     family = "contraction"
 
@@ -295,7 +318,7 @@ def expressions(statement: Statement) -> Iterator[Expression]:
         case Loop(_, end, _, begin):
             yield from (begin, end)
         case Contraction():
-            yield from (statement.left, *rights(statement))
+            yield from factors(statement)
 
 
 def rights(contraction: Contraction) -> tuple[Expression, ...]:
@@ -303,34 +326,23 @@ def rights(contraction: Contraction) -> tuple[Expression, ...]:
     return (contraction.right, *(other.right for other in contraction.others))
 
 
+def factors(contraction: Contraction) -> tuple[Expression, ...]:
+    """Return all that a contraction computes before its epilogue."""
+    w = contraction.weights
+    scores = (w.query, w.key, w.score) if w else ()
+    return (contraction.left, *scores, *rights(contraction))
+
+
 def factors_mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contraction:
     """Change the factors of a contraction."""
     others = tuple(replace(other, right=change(other.right)) for other in c.others)
-    return replace(c, left=change(c.left), right=change(c.right), others=others)
-
-
-def as_loops(contraction: Contraction) -> Kernel:
-    """Print a contraction as plain loops: for languages without a dedicated form."""
-    kept_in = contraction.tiling.accumulate
-    members = (Member(contraction.accumulator, contraction.right), *contraction.others)
-    inner: tuple[Statement, ...] = ()
-    results = list[Let]()
-    for member in members:
-        term: Expression = Call("mul", (contraction.left, member.right), (), "float32")
-        found: Expression = Result(f"{member.accumulator}_sum", kind=kept_in)
-        if kept_in != "float32":
-            term, found = Call("cast", (term,), (), kept_in), Call("cast", (found,), (), "float32")
-        inner = (*inner, Update(f"{member.accumulator}_sum", term))
-        results.append(Let(member.accumulator, found))
-    for axis in reversed(contraction.inner):
-        inner = (Loop(axis.name, number(axis.size), inner),)
-    begun = [Begin(f"{member.accumulator}_sum", "sum", kept_in) for member in members]
-    body: tuple[Statement, ...] = (*begun, *inner, *results, *contraction.epilogue)
-    axes = (*contraction.batch, *contraction.rows, *contraction.columns)
-    for place, axis in reversed(list(enumerate(axes))):
-        last = place == len(axes) - 1 and len(axes) > 1
-        body = (Loop(axis.name, number(axis.size), body, parallel=place == 0, vector=last),)
-    return Kernel(contraction.name, body, contraction.comment)
+    w = c.weights and replace(
+        c.weights,
+        query=change(c.weights.query),
+        key=change(c.weights.key),
+        score=change(c.weights.score),
+    )
+    return replace(c, left=change(c.left), right=change(c.right), others=others, weights=w)
 
 
 def renamed(expression: Expression, axes: Mapping[str, Expression]) -> Expression:

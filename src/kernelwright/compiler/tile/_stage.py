@@ -28,6 +28,7 @@ from ._expression import (
     walk,
 )
 from ._merge import known_size
+from ._plain import as_loops
 from ._program import (
     Begin,
     Buffer,
@@ -40,7 +41,6 @@ from ._program import (
     Statement,
     Step,
     Store,
-    as_loops,
     expressions,
     mapped,
     renamed,

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 from typing import TypeAlias
 
-Form: TypeAlias = Choice["loops", "panels", "direct", "packed", "dots", "winograd"]
+Form: TypeAlias = Choice["loops", "panels", "direct", "packed", "dots", "winograd", "online"]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
 same tiles, the right factor read in place. `packed`: the same with weights packed in panels ahead of the
 calls: panel after panel for rows that stay in the L2 cache. `dots`: lanes along the inner axis, a sum for each
 element.
-`winograd`: two by two results of windows of three by three from 16 products."""
+`winograd`: two by two results of windows of three by three from 16 products. `online`: attention, whose left factor is
+rescaled as larger scores come, so that neither scores nor weights reach memory."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Tiling:
     depth: int = 256
     """Inner elements of a panel, which stays in the L1 cache."""
     block: int = 96
-    """Rows packed at once, which stay in the L2 cache; for `packed`, 0 means as many as fit."""
+    """Rows packed at once, which stay in the L2 cache; for `packed`, 0 means as many as fit. Of `online`,
+    keys of a block at most, a tile of whose scores stays in the L1 cache."""
     split: int = 1
     """Parts of the inner axes that are summed separately, then added (split-K)."""
     accumulate: str = "float32"

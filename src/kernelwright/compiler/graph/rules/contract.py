@@ -1,10 +1,13 @@
 """Matrix products, convolutions, attention: multiply and sum over shared labels."""
 
 import math
+from collections.abc import Sequence
 
 from ....tasks.capture import Node as Captured
 from .._nodes import Contract, Node
 from .._reader import NotRead, Reader, Result, ints, number, rule
+from .._size import Size, same
+from .reduce import softmax
 
 
 def contract(b: Reader, left: Node, right: Node, labels: str, dtype: str = "") -> Node:
@@ -114,29 +117,50 @@ def _spread(
 def _attention(b: Reader, op: Captured) -> Result:
     given = op.arguments()
     query, key, value = (b.node(given[n]) for n in ("query", "key", "value"))
-    if given.get("dropout_p") or given.get("enable_gqa") or len(query.shape) < 2:
-        raise NotRead("attention with dropout or shared heads")
-    if any(q.shape[:-2] != query.shape[:-2] for q in (key, value)):
+    if given.get("dropout_p") or len(query.shape) < 2:
+        raise NotRead("attention with dropout")
+    shared = _shared_heads(query, key)
+    batch = "bhij"[: len(query.shape) - 2]
+    if shared is None or not _is_same(key.shape[:-2], value.shape[:-2]):
         raise NotRead("attention whose batches are broadcast")
+    several = f"{batch}g" if shared else batch
     scale = given.get("scale")
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(number(scale))
-    batch = "bhij"[: len(query.shape) - 2]
     wide = "float32" if query.dtype in ("float16", "bfloat16") else query.dtype
-    scores = contract(b, query, key, f"{batch}qd,{batch}kd->{batch}qk", wide)
+    heads, cut = query.shape[:-2], (*key.shape[:-2], *shared)
+    rows, columns = query.shape[-2], key.shape[-2]
+    left = b.reshape(query, (*cut, *query.shape[-2:])) if shared else query
+    scores = contract(b, left, key, f"{several}qd,{batch}kd->{several}qk", wide)
+    scores = b.reshape(scores, (*heads, rows, columns)) if shared else scores
     scores = b.point("mul", scores, factor)
     mask = b.optional(given.get("attn_mask"))
     if given.get("is_causal"):
         rank = len(scores.shape)
-        row, column = b.ramp(scores.shape[-2], rank - 2, rank), b.ramp(scores.shape[-1], rank - 1, rank)
+        row, column = b.ramp(rows, rank - 2, rank), b.ramp(columns, rank - 1, rank)
         scores = b.point("where", b.point("le", column, row, dtype="bool"), scores, float("-inf"))
     if mask is not None and mask.dtype == "bool":
         scores = b.point("where", mask, scores, float("-inf"), dtype=scores.dtype)
     elif mask is not None:
         scores = b.point("add", scores, mask)
-    top = b.reduce(scores, (-1,), "max", keepdim=True)
-    power = b.point("exp", b.point("sub", scores, top))
-    weights = b.point("div", power, b.reduce(power, (-1,), "sum", keepdim=True))
+    weights = softmax(b, scores, (-1,), safe=mask is not None)
     if wide != value.dtype:
         weights = b.point("cast", weights, dtype=value.dtype)
-    found = contract(b, weights, value, f"{batch}qk,{batch}kd->{batch}qd")
+    weights = b.reshape(weights, (*cut, rows, columns)) if shared else weights
+    found = contract(b, weights, value, f"{several}qk,{batch}kd->{several}qd")
+    found = b.reshape(found, (*heads, rows, value.shape[-1])) if shared else found
     return (found, None) if op.dtype == "tuple" else found
+
+
+def _shared_heads(query: Node, key: Node) -> tuple[int, ...] | None:
+    """Return how many heads of queries share one of keys, if several do; none where the batches do not fit."""
+    one, two = query.shape[:-2], key.shape[:-2]
+    if _is_same(one, two):
+        return ()
+    fits = len(one) == len(two) > 0 and _is_same(one[:-1], two[:-1])
+    heads, shared = (int(s[-1]) if s else 0 for s in (one, two))
+    fixed = fits and not any(isinstance(s[-1], Size) for s in (one, two))
+    return (heads // shared,) if fixed and shared and heads % shared == 0 else None
+
+
+def _is_same(one: Sequence[int], two: Sequence[int]) -> bool:
+    return len(one) == len(two) and all(map(same, one, two))

@@ -87,12 +87,17 @@ def _softmax(b: Reader, op: Captured) -> Node:
         shifted = b.point("sub", x, top)
         total = b.reduce(b.point("exp", shifted), dim, "sum", keepdim=True)
         return b.point("sub", shifted, b.point("log", total))
-    top = b.reduce(x, dim, "max", keepdim=True)
+    return softmax(b, x, dim, safe="_safe" in op.op)
+
+
+def softmax(b: Reader, x: Node, dims: tuple[int, ...], *, safe: bool) -> Node:
+    """Divide powers by their sum; where all elements are minus infinity, zero if safe and else not a number."""
+    top = b.reduce(x, dims, "max", keepdim=True)
     power = b.point("exp", b.point("sub", x, top))
-    found = b.point("div", power, b.reduce(power, dim, "sum", keepdim=True))
-    if "_safe" in op.op:
+    found = b.point("div", power, b.reduce(power, dims, "sum", keepdim=True))
+    if safe:
         dead = b.point("eq", top, float("-inf"), dtype="bool")
-        found = b.point("where", dead, 0, found, dtype=op.dtype)
+        found = b.point("where", dead, 0, found, dtype=x.dtype)
     return found
 
 

@@ -24,6 +24,7 @@ FORMS = (
     "packed",
     "dots",
     "winograd",
+    "online",
     "moves",
     "segments",
     "ahead",

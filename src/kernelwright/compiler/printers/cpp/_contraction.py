@@ -21,9 +21,10 @@ from ...tile import (
     walk,
 )  # fmt: skip
 from .. import Unprintable
-from ._lanes import Lanes
+from ._attention import attention
+from ._factors import factor, finish
 from ._panels import in_place, panels_of
-from ._scalar import Scalar, Scope, bare, size_text
+from ._scalar import bare, size_text
 from ._statements import Body
 
 _BACK = {"lt", "sub"}
@@ -42,7 +43,10 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
     """
     if step.tiling.form == "loops" or not lanes:
         return Body(program, contraction=print_contraction, vector=lanes).print(as_loops(step).body)
-    tiled = _Tiled(merged(step, {b.name: b.shape for b in program.buffers}), program)
+    shapes = {b.name: b.shape for b in program.buffers}
+    if step.weights:
+        return attention(merged(step, shapes), program, Body(program, contraction=print_contraction))
+    tiled = _Tiled(merged(step, shapes), program)
     return tiled.packed() or tiled.lines()
 
 
@@ -99,7 +103,7 @@ class _Tiled:
         return [
             "  // Weights in panels, each multiplied by rows that stay in the second cache; sums in registers.",
             f"  using Tiles = kw::Packed<{t.rows}, {vectors}, {panels.members}, {t.block}>;",
-            *(left or self._left()), *self._finish(),
+            *(left or self._left()), *finish(c, Body(self.program, contraction=print_contraction)),
             self._sizes(panels.run),
             f"  kw::multiply<Tiles>(sizes, left, {panels.buffer}, finish);",
         ]  # fmt: skip
@@ -122,10 +126,11 @@ class _Tiled:
             *(f"  // {line}" for line in self._traffic()),
             f"  using Tiles = kw::Tiling<kw::Form::{form}, kw::Along::{along}, {numbers}>;",
             *self._left(),
-            *self._factor(
-                "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along, c.right
+            *factor(
+                self.program, "right", {"item": c.batch, "inner": c.inner, "column": c.columns}, self.along,
+                c.right,
             ),
-            *self._finish(),
+            *finish(c, Body(self.program, contraction=print_contraction)),
             self._sizes(c.columns[-1].size if c.columns else 1),
             *self._call(),
         ]  # fmt: skip
@@ -162,7 +167,9 @@ class _Tiled:
         c = self.step
         if self.tiling.is_spread:
             return [f"  const float* const left = {self._spread()};  // transformed ahead"]
-        return self._factor("left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left)
+        return factor(
+            self.program, "left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left
+        )
 
     def _spread(self) -> str:
         """Name the buffer of transformed weights: the left factor is what they come from, and nothing else."""
@@ -175,76 +182,3 @@ class _Tiled:
         if not same(product(self.program.buffer(name).shape), wanted):
             raise Unprintable("weights that were transformed back")
         return name
-
-    # Functions -----------------------------------------------------------------------------------------
-
-    def _factor(
-        self, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression
-    ) -> list[str]:
-        if value.kind != "float32":
-            raise Unprintable(f"a factor of {value.kind}")
-        used = {e.axis for e in walk(value) if isinstance(e, Position)}
-        joined = side_by_side(value, roles[along]) if len(roles[along]) > 1 and along == "inner" else None
-        if joined is not None:  # the other factor tells the axes apart, this one does not
-            last, whole = roles[along][-1], product([a.size for a in roles[along]])
-            value, roles = joined, {**roles, along: (Axis(last.name, whole),)}
-        lanes = roles[along]
-        apart = len(lanes) > 1 and along == "inner"
-        parameters, lines = [], list[str]()
-        for role, axes in roles.items():
-            parameter, taken_apart = _parameter(role, axes, used)
-            parameters.append(f"int64_t {parameter}".rstrip())
-            if not (apart and role == along):
-                lines += taken_apart
-        scope = Scope(self.program, axis="" if apart or not lanes else lanes[-1].name)
-        if apart:
-            one = " ".join(_taken_apart("(inner + k)", lanes, used))
-            text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
-        else:
-            text = bare(Lanes(scope).text(value))
-        return [
-            f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
-            *(f"    {line}" for line in lines), f"    return {text};", "  };",
-        ]  # fmt: skip
-
-    def _finish(self) -> list[str]:
-        c = self.step
-        used = {
-            e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)
-        }
-        parameters, lines = [], list[str]()
-        for role, axes in {"item": c.batch, "row": c.rows, "column": c.columns}.items():
-            parameter, taken_apart = _parameter(role, axes, used)
-            parameters.append(f"int64_t {parameter}".rstrip())
-            lines += taken_apart
-        body = Body(self.program, contraction=print_contraction)
-        if c.columns:
-            body.scope.axis = c.columns[-1].name
-            sums = [c.accumulator, *(other.accumulator for other in c.others)]
-            body.scope.lanes |= dict.fromkeys(sums, "float32")
-            head = ", ".join(f"kw::F {name}" for name in sums)
-        else:
-            head, lines = "kw::F sums", [*lines, f"const float {c.accumulator} = sums[0];"]
-        return [
-            f"  const auto finish = [=]({head}, {', '.join(parameters)}, auto lanes) KW_INLINED {{",
-            *(f"    {line}" for line in lines), *body.print(c.epilogue, 2), "  };",
-        ]  # fmt: skip
-
-
-def _parameter(role: str, axes: Sequence[Axis], used: set[str]) -> tuple[str, list[str]]:
-    """Return the parameter that counts through the axes of a role, and the statements that take it apart."""
-    if not any(a.name in used for a in axes):
-        return "", []
-    return (axes[0].name, []) if len(axes) == 1 else (role, _taken_apart(role, axes, used))
-
-
-def _taken_apart(whole: str, axes: Sequence[Axis], used: set[str]) -> list[str]:
-    """Print the position on each axis from the count through all of them, the last fastest."""
-    lines, behind = list[str](), 1
-    for place, axis in reversed(list(enumerate(axes))):
-        over = "" if not isinstance(behind, Size) and behind == 1 else f" / {size_text(behind)}"
-        below = f" % {size_text(axis.size)}" if place else ""
-        if axis.name in used:
-            lines.append(f"const int64_t {axis.name} = {whole}{over}{below};")
-        behind = behind * axis.size
-    return lines

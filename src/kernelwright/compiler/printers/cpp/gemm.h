@@ -36,10 +36,10 @@ template <int rows_, int vectors_, int members_ = 1, int64_t block_ = 0> struct 
   static constexpr int64_t block = block_;
 };
 
-// sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next.
+// sums[r, v] (+)= sum over k of a[r, k] * b[k, v]: R rows of V vectors, `apart` elements from one to the next in b.
 template <int R, int V, class T, class Lanes>
 __attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
-                                           int64_t depth, float* sums, bool add, Lanes lanes) {
+                                           int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
   constexpr int kChains = R * V < 4 ? 4 / (R * V) : 1;  // a multiplication takes as long as four begin
   F acc[kChains][R][V];
 #pragma GCC unroll 4
@@ -96,7 +96,7 @@ __attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const 
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      float* to = sums + (r * V + v) * W;
+      float* to = sums + r * sums_row + v * W;
       store(to, add ? load(to, Full{}) + acc[0][r][v] : acc[0][r][v], Full{});
     }
 }
@@ -104,10 +104,10 @@ __attribute__((noinline)) void packed_tile(const float* a, int64_t a_row, const 
 // A tile of `rows` rows, 1 to R: each height is compiled, so that no row is multiplied alone.
 template <int R, int V, class T, class Lanes>
 KW_INLINE void packed_rows(int64_t rows, const float* a, int64_t a_row, const T* b, int64_t b_row, int64_t apart,
-                           int64_t depth, float* sums, bool add, Lanes lanes) {
+                           int64_t depth, float* sums, int64_t sums_row, bool add, Lanes lanes) {
   if constexpr (R > 1)
-    if (rows < R) return packed_rows<R - 1, V>(rows, a, a_row, b, b_row, apart, depth, sums, add, lanes);
-  packed_tile<R, V>(a, a_row, b, b_row, apart, depth, sums, add, lanes);
+    if (rows < R) return packed_rows<R - 1, V>(rows, a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes);
+  packed_tile<R, V>(a, a_row, b, b_row, apart, depth, sums, sums_row, add, lanes);
 }
 
 // A right factor of panels [items][columns / run][inner][members][run], and what is multiplied by it.
@@ -130,7 +130,7 @@ template <class P, class T> struct PackedProduct {
       const int64_t apart = P::members > 1 ? s.run : W;
       for (int64_t k = 0; k < s.inner || k == 0; k += kChain)
         packed_rows<P::rows, V>(rows, a + k, a_row, from + within + k * b_row, b_row, apart,
-                                std::min(kChain, s.inner - k), sums, k != 0, lanes);
+                                std::min(kChain, s.inner - k), sums, V * W, k != 0, lanes);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t v = 0; v < V / P::members; ++v) {
           const auto sum = [&](int64_t member) KW_INLINED {
