@@ -64,7 +64,7 @@ void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPan
             const int64_t here = each + (t < more);
             for (int64_t k = 0; k < w.inner || k == 0; k += kChain)
               packed_rows<R, 2>(here, room + i * apart + k, apart, panel + k * kGroupColumns, kGroupColumns, kHalf,
-                                std::min(kChain, w.inner - k), sums, k != 0, Full{});
+                                std::min(kChain, w.inner - k), sums, 2 * W, k != 0, Full{});
             for (int64_t r = 0; r < here; ++r)
               put(m + i + r, p * kHalf + c, load(sums + 2 * r * W, Full{}), load(sums + (2 * r + 1) * W, Full{}));
             i += here;

@@ -110,7 +110,7 @@ void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold,
               for (int64_t r = i + R; r < std::min<int64_t>(i + 2 * R, last - m); ++r)
                 for (int64_t at = k; at < std::min(k + depth, c.inner); at += 16) prefetch(rows + r * row + at);
             packed_rows<R, N>(here, rows + i * row + k, row, panel + k * c.columns, c.columns, W,
-                              std::min(depth, c.inner - k), sums, k != 0, Full{});
+                              std::min(depth, c.inner - k), sums, N * W, k != 0, Full{});
           }
           for (int64_t r = 0; r < here; ++r)
 #pragma GCC unroll 4
