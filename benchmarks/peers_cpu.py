@@ -97,11 +97,8 @@ def own(example: Example, path: Path, tries: int, right: list[torch.Tensor]) -> 
     if best is None:
         raise RuntimeError("no schedule that is right")
     call, kernel = best[1]
-    calls: dict[str, Call] = {"own": lambda: call(*given)}
-    space = getattr(kernel, "__globals__", None)
-    if space is not None:
-        calls["own-kept"] = keeping(lambda: call(*given), space)
-    return calls, best[2]
+    space: dict[str, Any] = getattr(kernel, "__globals__", None) or type(kernel).__call__.__globals__
+    return {"own": lambda: call(*given), "own-kept": keeping(lambda: call(*given), space)}, best[2]
 
 
 def keeping(call: Call, space: dict[str, Any]) -> Call:

@@ -111,7 +111,9 @@ def openvino(weight: Weight, x: torch.Tensor, activations: str, threads: int) ->
     codes = (weight.nibbles() if weight.bits == 4 else weight.codes).numpy()
     zeros = np.full(n * groups // (8 // weight.bits), 0x88 if weight.bits == 4 else 128, np.uint8)
     scales = op.constant(weight.scales.half().numpy().reshape(n, groups, 1))
-    parts = op.multiply(op.subtract(constant(codes, [n, groups, GROUP]), constant(zeros, [n, groups, 1])), scales)
+    parts = op.multiply(
+        op.subtract(constant(codes, [n, groups, GROUP]), constant(zeros, [n, groups, 1])), scales
+    )
     whole = op.convert(op.reshape(parts, np.array([n, k]), special_zero=False), np.float32)
     given = op.parameter([len(x), k], np.float32)
     model = ov.Model([op.matmul(given, whole, transpose_a=False, transpose_b=True)], [given])
@@ -156,7 +158,9 @@ def onnxruntime(weight: Weight, x: torch.Tensor, activations: str, threads: int)
     return lambda: torch.from_numpy(session.run(None, given)[0])
 
 
-def variants(precision: tuple[str, str, str], threads: int) -> dict[str, Callable[[Weight, torch.Tensor], Call]]:
+def variants(
+    precision: tuple[str, str, str], threads: int
+) -> dict[str, Callable[[Weight, torch.Tensor], Call]]:
     """Name what computes a size in a precision, ours first."""
     weights, dtype, activations = precision
     found: dict[str, Callable[[Weight, torch.Tensor], Call]] = {"own": lambda w, x: own(w, x, activations)}
@@ -228,7 +232,9 @@ def read_bandwidth(threads: int) -> float:
 
 def main() -> None:
     """Print a line for each size and precision, and keep the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="sizes or precisions that contain this")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
@@ -243,7 +249,9 @@ def main() -> None:
             if given.only not in name:
                 continue
             row = measured(size, place, precision, given.threads, given.rounds, bandwidth)
-            print(f"{name}: {row['us']} us, peers {row['ratio']}, {row['of_bound']} of the bound, {row['gbps']} GB/s")
+            print(
+                f"{name}: {row['us']} us, peers {row['ratio']}, {row['of_bound']} of the bound, {row['gbps']} GB/s"
+            )
             if given.out:
                 with given.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
