@@ -93,6 +93,8 @@ class Taken:
     """Existing kernel to start from and to beat; by default the one in the task's folder."""
     backward: bool = False
     """Take forward and backward together as one call, as `@kw.task(backward=True)` does."""
+    numerics: Literal["strict", "native", "fast"] | None = None
+    """How far a kernel may be off: `strict`, `native` (the default) or `fast`; see docs/acceptance/tolerance.md."""
 
     @property
     def options(self) -> "Options":
@@ -121,9 +123,10 @@ class Taken:
             raise InputError(
                 f"task {task.name!r} of an earlier run is forward only; name its file with --backward"
             )
-        if calls is None:
-            return task
-        return task.model_copy(update={"contract": task.contract.model_copy(update={"calls": calls})})
+        contract = task.contract if self.numerics is None else task.contract.under(self.numerics)
+        if calls is not None:
+            contract = contract.model_copy(update={"calls": calls})
+        return task if contract == task.contract else task.model_copy(update={"contract": contract})
 
 
 def program() -> str:

@@ -1,6 +1,6 @@
 """The claim sheet: what is claimed, under which conditions, how to check it, what was not tested."""
 
-from ..records import Candidate, Contract, Decision, Record, Task
+from ..records import ALLOWED, Candidate, Contract, Decision, Record, Task
 
 JUDGED = "judged.json"
 """Name of the file with what was judged."""
@@ -69,7 +69,8 @@ class Claim(Record):
                 *(["## Sizes", *(f"- {line}" for line in self.sizes), ""] if self.sizes else []),
                 f"Intervals are at {c.confidence:.0%}; a gain counts from {c.least_effect:.0%}. Errors are held "
                 f"against float64: at most {c.error_factor:g} times the native op's own, or {c.error_floor:g} "
-                f"epsilon of the output's scale, and never above {c.error_cap:g} of it.",
+                f"epsilon of the output's scale, and never above {c.error_cap:g} of it"
+                f"{f' (numerics {c.numerics}: {ALLOWED[c.numerics]})' if c.numerics else ''}.",
                 "",
                 *(
                     ["## Caveats", *(f"- {d.candidate}: {c}" for d in self.decisions for c in d.caveats), ""]

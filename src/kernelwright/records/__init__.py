@@ -9,8 +9,11 @@ from .run import Budget, Evaluation, Run, RunStatus
 from .sizes import ServedSizes, SizeOf, SizeOutcome, SizeProbe, SymbolRange
 from .space import Configuration, Parameter, Space
 from .task import (
+    ALLOWED,
+    NUMERICS,
     Contract,
     Distribution,
+    Numerics,
     Reference,
     ScalarSpec,
     SourceFile,
@@ -23,6 +26,8 @@ from .timing import Block, Conditions, Timing, Variant
 from .verdict import CheckStatus, Finding, Verdict, VerdictStatus
 
 __all__ = [
+    "ALLOWED",
+    "NUMERICS",
     "SCHEMA_VERSION",
     "Block",
     "Bound",
@@ -42,6 +47,7 @@ __all__ = [
     "Evaluation",
     "Finding",
     "Interval",
+    "Numerics",
     "Parameter",
     "Record",
     "Reference",

@@ -97,8 +97,30 @@ class Workload(Record):
         )
 
 
+Numerics = Literal["strict", "native", "fast"]
+NUMERICS: dict[Numerics, dict[str, float]] = {
+    "strict": {"error_factor": 2.0, "error_floor": 4.0, "error_cap": 1e-3},
+    "native": {"error_factor": 4.0, "error_floor": 8.0, "error_cap": 1e-2},
+    "fast": {"error_factor": 16.0, "error_floor": 64.0, "error_cap": 1e-2},
+}
+"""Choices of how far a kernel may be off, by name, and the contract's fields that they are."""
+ALLOWED: dict[str, str] = {
+    "strict": "sums in another order and fused multiply-adds, with at most twice the native error",
+    "native": "sums in any order, fused multiply-adds, functions off by two units in the last place",
+    "fast": "besides, rough functions and fast transforms such as Winograd's with large tiles",
+    "": "as the contract's own figures say",
+}
+"""What each lets a kernel do. None lets it compute in fewer bits than the task's dtypes: such errors are hundreds of
+times larger, and are refused."""
+
+
 class Contract(Record):
-    """What a kernel may do, how accurate it must be, and the smallest gain that counts."""
+    """What a kernel may do, how accurate it must be, and the smallest gain that counts.
+
+    Example:
+        >>> Contract().numerics, Contract().under("fast").error_factor, Contract(error_factor=5.0).numerics
+        ('native', 16.0, '')
+    """
 
     calls: Literal["custom-only", "library-allowed", "anything"] = "anything"
     """What may compute the answer. `custom-only`: only kernels that the candidate launches; `library-allowed`: also
@@ -138,6 +160,16 @@ class Contract(Record):
     """Whether the task is forward and backward together, with gradients of outputs as arguments."""
     cache: Literal["auto", "warm", "cold"] = "auto"
     """Cache state of timed calls; `auto`: warm if a call's bytes fit in half the last-level cache."""
+
+    @property
+    def numerics(self) -> str:
+        """Name of the choice that its figures are; empty if they are its own."""
+        mine = {name: getattr(self, name) for name in NUMERICS["native"]}
+        return next((name for name, figures in NUMERICS.items() if figures == mine), "")
+
+    def under(self, numerics: Numerics) -> "Contract":
+        """Return the contract with the figures of a choice."""
+        return self.model_copy(update=NUMERICS[numerics])
 
 
 class SourceFile(Record):

@@ -30,7 +30,9 @@ def attended_by(product: Contract) -> Attended | None:
     for factor, is_right in ((product.left, False), (product.right, True)):
         node = factor
         while isinstance(node, Reshape | Permute | Expand) or (isinstance(node, Point) and node.op == "cast"):
-            (node,) = [n for n in (node.args if isinstance(node, Point) else (node.source,)) if isinstance(n, Node)]
+            (node,) = [
+                n for n in (node.args if isinstance(node, Point) else (node.source,)) if isinstance(n, Node)
+            ]
         found = _softmax(node, is_right)
         if found is not None:
             return found
@@ -51,10 +53,15 @@ def _softmax(weights: Node, is_right: bool) -> Attended | None:
     scores, top = away.args[0], _kept(away.args[1])
     one = isinstance(top, Reduce) and top.monoid == "max" and top.source is scores and len(top.dims) == 1
     summed = (total.monoid, total.source) in (("sum", power), ("sumexp", scores))
-    if not (one and summed and isinstance(top, Reduce) and total.dims == top.dims and isinstance(scores, Node)):
+    if not (
+        one and summed and isinstance(top, Reduce) and total.dims == top.dims and isinstance(scores, Node)
+    ):
         return None
     if dead is not None and not (
-        isinstance(dead, Point) and dead.op == "eq" and _kept(dead.args[0]) is top and dead.args[1] == _MINUS_INFINITY
+        isinstance(dead, Point)
+        and dead.op == "eq"
+        and _kept(dead.args[0]) is top
+        and dead.args[1] == _MINUS_INFINITY
     ):
         return None
     return Attended(weights, scores, top.dims[0], dead is not None, is_right)

@@ -181,7 +181,10 @@ def _attending(c: Contraction, weights: Weights, turned: bool) -> Contraction:
         raise NotContraction("something is done to the weights")
     shared = positions(weights.key) | positions(c.right)
     rows = {a.name for a in (*c.rows, *c.batch)} - shared
-    if positions(weights.key) & {a.name for a in (*c.rows, *c.columns)} or not {a.name for a in c.rows} <= rows:
+    if (
+        positions(weights.key) & {a.name for a in (*c.rows, *c.columns)}
+        or not {a.name for a in c.rows} <= rows
+    ):
         raise NotContraction("keys that differ between rows")
     apart = tuple(a for a in c.batch if a.name in rows)
     batch = tuple(a for a in c.batch if a.name not in rows)

@@ -48,7 +48,12 @@ def _check(
     if x.dim() != 2:
         refuse(op, "x", f"of shape {tuple(x.shape)}", "a matrix")
     if codes.dim() != 5 or codes.dtype is not torch.uint8 or codes.shape[2] != 4 or codes.shape[4] != 64:
-        refuse(op, "codes", f"of shape {tuple(codes.shape)}, {codes.dtype}", "(panels, tiles, 4, bits, 64), torch.uint8")
+        refuse(
+            op,
+            "codes",
+            f"of shape {tuple(codes.shape)}, {codes.dtype}",
+            "(panels, tiles, 4, bits, 64), torch.uint8",
+        )
     panels, tiles, _, bits, _ = codes.shape
     if not 1 <= bits <= 8 or not 0 <= exponent < bits:
         refuse(op, "codes", f"of {bits} bits with {exponent} of exponent", "1 to 8 bits, the exponent fewer")
@@ -131,7 +136,12 @@ def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: st
         refuse("lowbit.linear", "activations", repr(activations), "'float' or 'int8'")
     floats("lowbit.linear", "x", x)
     if x.dim() == 0 or x.shape[-1] != packed.inner:
-        refuse("lowbit.linear", "x", f"of shape {tuple(x.shape)}", f"(..., {packed.inner}), as the weight has columns")
+        refuse(
+            "lowbit.linear",
+            "x",
+            f"of shape {tuple(x.shape)}",
+            f"(..., {packed.inner}), as the weight has columns",
+        )
     if packed.order is not None:
         x = x.index_select(-1, packed.order)
     out: T = _linear(
@@ -195,4 +205,6 @@ class LowBitLinear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Say the sizes and the bits."""
-        return f"{self.in_features}, {self.out_features}, bits={self.codes.shape[3]}, group={self._numbers[0]}"
+        return (
+            f"{self.in_features}, {self.out_features}, bits={self.codes.shape[3]}, group={self._numbers[0]}"
+        )

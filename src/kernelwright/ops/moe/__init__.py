@@ -19,7 +19,18 @@ from . import reference
 from ._packed import Experts, pack, pack_groups
 from ._report import Load, load
 
-__all__ = ["KERNEL", "Experts", "Load", "experts", "gate", "grouped_mm", "load", "pack", "pack_groups", "plan"]
+__all__ = [
+    "KERNEL",
+    "Experts",
+    "Load",
+    "experts",
+    "gate",
+    "grouped_mm",
+    "load",
+    "pack",
+    "pack_groups",
+    "plan",
+]
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
 """The library of this family."""
@@ -43,7 +54,9 @@ def _check_gate(
     matrix("moe.gate", "logits", logits)
     experts = logits.shape[1]
     if bias is not None and (bias.shape != (experts,) or bias.dtype is not torch.float32):
-        refuse("moe.gate", "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({experts},), torch.float32")
+        refuse(
+            "moe.gate", "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({experts},), torch.float32"
+        )
     if groups < 1 or experts % groups:
         refuse("moe.gate", "groups", groups, f"a divisor of {experts}, the number of experts")
     if not 1 <= kept <= groups:
@@ -69,14 +82,26 @@ def _check_plan(keys: T, groups: int) -> None:
 
 
 def _check_grouped(
-    x: T, panels: T, offsets: T, gather: T | None, scatter: T | None, weights: T | None, rows: int, columns: int
+    x: T,
+    panels: T,
+    offsets: T,
+    gather: T | None,
+    scatter: T | None,
+    weights: T | None,
+    rows: int,
+    columns: int,
 ) -> None:
     op = "moe.grouped_mm"
     matrix(op, "x", x)
     _check_panels(op, "panels", panels, x)
     groups = panels.shape[0]
     if offsets.shape != (groups + 1,) or offsets.dtype is not torch.int64:
-        refuse(op, "offsets", f"of shape {tuple(offsets.shape)}, {offsets.dtype}", f"({groups + 1},), torch.int64")
+        refuse(
+            op,
+            "offsets",
+            f"of shape {tuple(offsets.shape)}, {offsets.dtype}",
+            f"({groups + 1},), torch.int64",
+        )
     if -(-columns // 32) != panels.shape[1]:
         refuse(op, "columns", columns, f"a number that fills {panels.shape[1]} panels of 32")
     if offsets.device.type == "meta" or isinstance(offsets, torch._subclasses.FakeTensor):
@@ -91,7 +116,9 @@ def _check_grouped(
         if index is not None and len(index) and not 0 <= int(index.min()) <= int(index.max()) < below:
             refuse(op, name, "out of range somewhere", f"0 to {below - 1}")
     if weights is not None and (weights.shape != (rows,) or weights.dtype is not torch.float32):
-        refuse(op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"({rows},), torch.float32")
+        refuse(
+            op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"({rows},), torch.float32"
+        )
 
 
 def _check_panels(op: str, name: str, panels: T, x: T) -> None:
@@ -114,7 +141,12 @@ def _check_experts(x: T, ups: T, downs: T, weights: T, ids: T) -> None:
     if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
         refuse(op, "ids", f"of shape {tuple(ids.shape)}, {ids.dtype}", f"({len(x)}, chosen), torch.int64")
     if weights.shape != ids.shape or weights.dtype is not torch.float32:
-        refuse(op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"{tuple(ids.shape)}, torch.float32")
+        refuse(
+            op,
+            "weights",
+            f"of shape {tuple(weights.shape)}, {weights.dtype}",
+            f"{tuple(ids.shape)}, torch.float32",
+        )
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -128,7 +160,9 @@ def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_(needed) for t, needed in zip(floats, wanted, strict=True)]
         out = reference.experts(*leaves, ids)
-    found = iter(torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True))
+    found = iter(
+        torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True)
+    )
     return (*(next(found) if needed else None for needed in wanted), None)
 
 

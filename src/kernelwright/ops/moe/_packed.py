@@ -73,7 +73,12 @@ def pack(
     if shared is not None:
         (one, two), down = shared[0].chunk(2, 0), shared[1]
         if one.shape[1] != hidden or down.shape != (hidden, len(one)):
-            refuse(op, "shared", f"of shapes {tuple(shared[0].shape)}, {tuple(down.shape)}", f"{hidden} hidden elements")
+            refuse(
+                op,
+                "shared",
+                f"of shapes {tuple(shared[0].shape)}, {tuple(down.shape)}",
+                f"{hidden} hidden elements",
+            )
         count = -(-len(one) // width)
         missing = count * width - len(one)
         pad = torch.nn.functional.pad

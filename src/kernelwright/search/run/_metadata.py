@@ -108,6 +108,8 @@ def _taken(task: Task, run: Run) -> list[str]:
     if task.start:
         beside = Path(task.reference.origin).parent / task.start[0].path
         words += ["--kernel", str(run.options.get("kernel", beside))]
+    if task.contract.numerics in ("strict", "fast"):
+        words += ["--numerics", task.contract.numerics]
     for name in ("device", "max_elements"):
         if run.options.get(name):
             words += [f"--{name.replace('_', '-')}", str(run.options[name])]
