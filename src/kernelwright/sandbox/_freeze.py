@@ -12,10 +12,9 @@ import contextlib
 import os
 import signal
 import time
-from pathlib import Path
 
 _LIMIT_S = 20.0
-_STOPPED = frozenset("TtZXD")
+_STOPPED = frozenset((b"T", b"t", b"Z", b"X", b"D"))
 """States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
 
 
@@ -38,6 +37,8 @@ class Freezer:
         """Stop what is below, and wait until no thread of any of it runs; false where one goes on."""
         deadline = time.monotonic() + _LIMIT_S
         while time.monotonic() < deadline:
+            if not _stopped(self._pid):
+                continue  # it may start more; what is below is looked for once it cannot
             below = _below(self._pid)
             for child in below - self._below:
                 _signal(child, signal.SIGSTOP)
@@ -71,7 +72,7 @@ def _below(pid: int) -> set[int]:
         folder = f"/proc/{waiting.pop()}/task"
         for thread in _threads(folder):
             with contextlib.suppress(OSError):
-                children = {int(n) for n in Path(f"{folder}/{thread}/children").read_text().split()}
+                children = {int(n) for n in _read(f"{folder}/{thread}/children").split()}
                 waiting += children - found
                 found |= children
     return found
@@ -81,8 +82,7 @@ def _stopped(pid: int) -> bool:
     folder = f"/proc/{pid}/task"
     for thread in _threads(folder):
         with contextlib.suppress(OSError):
-            state = Path(f"{folder}/{thread}/stat").read_text().rpartition(")")[2]
-            if state[1] not in _STOPPED:
+            if _read(f"{folder}/{thread}/stat").rpartition(b")")[2][1:2] not in _STOPPED:
                 return False
     return True
 
@@ -92,6 +92,11 @@ def _threads(folder: str) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208
     except OSError:
         return []
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - this is done thousands of times
+        return file.read()
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

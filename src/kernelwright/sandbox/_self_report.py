@@ -3,7 +3,8 @@
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,31 @@ def span(tensor: Tensor) -> tuple[int, int]:
     storage = tensor.untyped_storage()
     start = storage.data_ptr()
     return start, start + storage.nbytes()
+
+
+class Spans:
+    """Spans of addresses, joined where they meet, in which others are looked for in logarithmic time.
+
+    Example:
+        >>> spans = Spans([(30, 40), (0, 10), (5, 20), (7, 7)])
+        >>> [spans.meet(*one) for one in ((19, 21), (20, 30), (39, 50), (40, 41), (8, 8))]
+        [True, False, True, False, False]
+    """
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(s for s in spans if s[0] < s[1]):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def meet(self, start: int, end: int) -> bool:
+        """Tell whether any of the bytes from `start` up to `end` lies in a span."""
+        first = bisect_right(self._ends, start)
+        return start < end and first < len(self._starts) and self._starts[first] < end
 
 
 def places(result: Any) -> Any:

@@ -21,7 +21,7 @@ from ._deployed import Deployed, own
 from ._gradient import differentiated
 from ._memory import mapped
 from ._operator_isolation import silenced
-from ._self_report import flatten, output_fact, places, span
+from ._self_report import Spans, flatten, output_fact, places, span
 from ._types import DRIVERS, Gradient, OperatorIsolation
 from ._watch import Watch
 
@@ -195,11 +195,10 @@ class WorkerState:
     def release(self) -> Message:
         """Fill what is kept with poison, then drop it, and every argument set."""
         held = [a for _, arguments in self._sets.values() for a in arguments]
-        reserved = [span(t) for t in _tensors([*held, *self._module_state(), *self._state.values()])]
+        reserved = Spans(map(span, _tensors([*held, *self._module_state(), *self._state.values()])))
         for result, _ in self._kept:
             for tensor in _tensors(result):
-                a, b = span(tensor)
-                if not any(a < d and c < b for c, d in reserved):
+                if not reserved.meet(*span(tensor)):
                     _poison(tensor)
         self._kept.clear()
         self._sets.clear()
