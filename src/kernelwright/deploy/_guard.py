@@ -2,14 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from ..records import Evaluation, ScalarSpec, ServedSizes, SizeOf, SymbolRange, TensorSpec, Workload
+from ..records import Evaluation, Scalar, ScalarSpec, ServedSizes, SizeOf, SymbolRange, TensorSpec, Workload
 
-Rule = dict[str, object]
-"""What one argument must be: `{"value": v}`, or dtype, device and a range for each size. `symbols`, where there are
-some, say what each axis follows from: `[name, scale, offset, multiple]`; a symbol has one value in a call."""
 Box = tuple[SymbolRange, ...]
+
+
+class Rule(TypedDict, total=False):
+    """What one argument must be, as the package's `specialisations.json` has it: a scalar by `value` alone."""
+
+    value: Scalar | tuple[Scalar, ...]
+    """Of a scalar."""
+    dtype: str
+    """Of a tensor, like all that follows."""
+    device: str
+    """`cpu` or `cuda`."""
+    sizes: list[list[int]]
+    """The least and the most of each axis."""
+    symbols: list[list[Any] | None]
+    """What each axis follows from, where sizes move together: `[name, scale, offset, multiple]`, or nothing. A symbol
+    has one value in a call."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +61,9 @@ def guard(workloads: Sequence[Workload], device: str) -> list[Rule]:
     rules = [_rule(column, device) for column in columns]
     for places in _moving_together(columns).values():
         for number, axis in places if len(places) > 1 else ():
-            axes = [None] * len(rules[number]["sizes"])  # type: ignore[arg-type]
-            symbols = rules[number].setdefault("symbols", axes)
+            symbols = rules[number].setdefault("symbols", [None] * len(rules[number]["sizes"]))
             name = f"{columns[places[0][0]][0].name}[{places[0][1]}]"
-            symbols[axis] = [name, 1, 0, 1]  # type: ignore[index]
+            symbols[axis] = [name, 1, 0, 1]
     return rules
 
 
@@ -63,9 +75,10 @@ def opened(specialisation: Specialisation, device: str) -> list[Rule]:
     ranges = {r.symbol: r for r in specialisation.box}
     for rule, sizes in zip(rules, specialisation.sizes.arguments, strict=True):
         if "sizes" in rule and any(sizes):
-            declared: list[list[int]] = rule["sizes"]  # type: ignore[assignment]
-            rule["sizes"] = [_within(s, ranges, kept) for s, kept in zip(sizes, declared, strict=True)]
-            rule["symbols"] = [s and [s.symbol, s.scale, s.offset, ranges[s.symbol].multiple] for s in sizes]
+            rule["sizes"] = [_within(s, ranges, kept) for s, kept in zip(sizes, rule["sizes"], strict=True)]
+            rule["symbols"] = [
+                None if s is None else [s.symbol, s.scale, s.offset, ranges[s.symbol].multiple] for s in sizes
+            ]
     return rules
 
 
@@ -77,13 +90,12 @@ def admits(rules: Sequence[Rule], workload: Workload) -> bool:
             if rule.get("value", ...) != getattr(spec, "value", None):
                 return False
             continue
-        ends: list[list[int]] = rule["sizes"]  # type: ignore[assignment]
+        ends = rule["sizes"]
         if rule["dtype"] != spec.dtype or len(ends) != len(spec.shape):
             return False
         if not all(low <= size <= high for size, (low, high) in zip(spec.shape, ends, strict=True)):
             return False
-        symbols: Sequence[list[Any] | None] = rule.get("symbols", ())  # type: ignore[assignment]
-        for size, symbol in zip(spec.shape, symbols, strict=False):
+        for size, symbol in zip(spec.shape, rule.get("symbols", ()), strict=False):
             if symbol is not None:
                 name, scale, offset, multiple = symbol
                 value, rest = divmod(size - offset, scale)
