@@ -169,3 +169,26 @@ def test_admit_shows_the_mutants(tmp_path, capsys):
     assert main(["admit", str(tmp_path / "double.py"), "--json"]) == 0
     *mutants, result = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"zeros", "stale"} <= {m["mutant"] for m in mutants} and not result["degenerate"]
+
+
+ENDING = """
+import atexit, sys, threading
+from kernelwright.cli import _app
+
+_app.main = lambda: 7
+atexit.register(lambda: print("at exit"))
+print("said", end="")
+WAIT
+_app.program()
+"""
+
+
+@pytest.mark.parametrize(("wait", "said"), [
+    ("", "saidat exit\n"),
+    ("threading.Timer(0.3, lambda: print('a thread ', end='')).start()", "saida thread at exit\n"),
+])  # fmt: skip
+def test_the_program_ends_with_its_code_when_all_is_said(wait, said):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.replace("WAIT", wait)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, said, "")

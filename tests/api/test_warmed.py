@@ -1,0 +1,24 @@
+"""What workers are forked from begins before torch is imported here."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+from kernelwright.api.warmed import warmed
+
+with warmed() as zygotes:
+    assert "torch" not in sys.modules and zygotes.keys == ((False, ()),)
+    from kernelwright.config import Settings
+    from kernelwright.sandbox import Pool
+
+    assert "torch" in sys.modules
+    with Pool(Settings.from_environment(), arena_bytes=1 << 20, zygotes=zygotes) as pool:
+        assert "environment" in pool.layers and pool.threads == zygotes.threads
+        (process,) = [z._process for z in zygotes._running.values()]
+assert process.poll() is not None and not zygotes.staging.exists()
+"""
+
+
+def test_zygotes_begin_without_torch_serve_a_pool_and_end_with_it():
+    subprocess.run([sys.executable, "-c", CODE], check=True)
