@@ -86,6 +86,48 @@ def test_a_kept_row_is_computed_once():
     assert not list(BY_NAME["keep"].sites(start_of(lambda x: x - x.sum(-1, keepdim=True), (64, 512))))
 
 
+def test_a_long_row_waits_in_its_result():
+    plain = start_of(softmax, (8, 1 << 17))
+    assert not list(BY_NAME["overwrite"].sites(start_of(softmax, (64, 512)))), "the row is kept beside it"
+    after = first(plain, "overwrite")
+    (kernel,) = after.program.steps
+    powers = [e for s in statements(kernel.body) for x in expressions(s) for e in walk(x) if _is_power(e)]
+    assert len(powers) == 1 and estimate(after.program).time_us < estimate(plain.program).time_us
+    assert not list(BY_NAME["stream"].sites(after)), "the result is read again"
+    streamed = first(plain, "stream")
+    assert not list(BY_NAME["overwrite"].sites(streamed))
+    assert next(leaves(plain.graph)).state.steps == after.steps
+    two = start_of(lambda x: (torch.softmax(x, -1), x.amax(-1, keepdim=True) - x), (8, 1 << 17))
+    half = start_of(lambda x: torch.softmax(x, -1).to(torch.float16), (8, 1 << 17))
+    assert not list(BY_NAME["overwrite"].sites(half)), "the result is rounded"
+    assert len(list(BY_NAME["overwrite"].sites(two))) <= 1
+
+
+def _is_power(e):
+    return isinstance(e, Call) and e.op == "exp"
+
+
+def test_long_rows_are_right_where_exponentials_are_subnormal():
+    length = (1 << 16) + 5
+    states = {
+        "softmax": first(start_of(softmax, (3, length)), "overwrite"),
+        "normed": first(
+            start_of(lambda x: torch.nn.functional.layer_norm(torch.exp(x), x.shape[-1:]), (3, length)), "overwrite"
+        ),
+    }
+    programs = {name: (s.graph, dataclasses.replace(s.program, name=name)) for name, s in states.items()}
+    library = built(programs)
+    x = torch.linspace(-105, 0, length).repeat(3, 1)[:, torch.randperm(length)]
+    x[1] = -torch.inf
+    x[1, 7], x[2, 9] = 3.0, torch.nan
+    for name in states:
+        output = torch.empty(3, length)
+        library.get_function(name)(x, output)
+        wanted = softmax(x.double()) if name == "softmax" else torch.nn.functional.layer_norm(x.double().exp(), (length,))
+        assert torch.equal(output.isnan(), wanted.isnan())
+        assert torch.allclose(output.double(), wanted, rtol=2e-6 if name == "softmax" else 1e-4, atol=3e-45 if name == "softmax" else 1e-6, equal_nan=True)
+
+
 def test_tiles_use_lines_whole_where_a_matrix_is_read_across():
     plain = start_of(lambda x: x.t() + 1, (2048, 2048))
     after = first(plain, "tile")

@@ -34,6 +34,7 @@
 | `stream` | loops | write an output with non-temporal stores |
 | `stage` | loops | copy what padded windows read into a thread's cache first |
 | `keep` | loops | keep a row of values in cache over several passes |
+| `overwrite` | loops | keep a long row of values in the result, until the last pass writes over it |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
 | `parallelise`, `vectorise`, `unroll` | loops | run a loop over threads or over lanes; vectors in flight |
 | `feed` | loops | compute rows a panel at a time, right before the library multiplies them |

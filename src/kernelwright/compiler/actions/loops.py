@@ -46,6 +46,10 @@ PLACING = (
     OnLoops("keep", """Keep a row of values in a worker's cache over the passes that need it, instead of computing it in
         each: a softmax saves one exponential of two. Legal where later passes over the same row name the same costly
         value, and the row fits a second-level cache."""),
+    OnLoops("overwrite", """Keep a row of values in the result, where the last pass over the row writes over each: a
+        softmax of a long row saves one exponential of two, and reads the row from memory once less. Legal for rows that
+        are too long to be kept beside it, where the last pass needs the value and stores a float32 result of the same
+        places, which nothing else writes or reads."""),
 )  # fmt: skip
 """Where values are kept between the loops that write and read them."""
 LOOPING = (

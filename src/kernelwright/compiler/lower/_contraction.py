@@ -1,6 +1,6 @@
 """A product and the elementwise operations after it → one contraction with an epilogue."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..graph import Contract, Node, Size, product, same
@@ -17,9 +17,11 @@ from ..tile import (
     Variable,
     Weights,
     lies_along,
+    mapped,
     number,
     offset,
     positions,
+    renamed,
     stride,
     walk,
 )  # fmt: skip
@@ -90,9 +92,15 @@ def _axes_by_label(
         [] if c in chosen else _axes(at, size, sizes)
         for c, at, size in zip(out, first, found.shape, strict=True)
     ]  # fmt: skip
-    if sorted(a for g in groups for a in g) != sorted(sizes):
+    if sorted(a for g in groups for a in g) != sorted(set(sizes) - _dropped(groups, sizes)):
         raise NotContraction("the result is broadcast")
     return dict(zip(out, groups, strict=True))
+
+
+def _dropped(groups: Iterable[Sequence[str]], sizes: Mapping[str, int]) -> set[str]:
+    """Return the axes of one element that the product lacks: a view made them."""
+    used = {a for group in groups for a in group}
+    return {a for a, size in sizes.items() if a not in used and not isinstance(size, Size) and size == 1}
 
 
 def _attempt(
@@ -145,6 +153,7 @@ def _attempt(
     def picked(kind: int) -> tuple[Axis, ...]:
         return tuple(Axis(a, sizes[a]) for c in out if role[c] == kind for a in named[c])
 
+    zero = dict.fromkeys(_dropped(named.values(), sizes), number(0))
     epilogue = tuple(s for s in block.body if isinstance(s, Let | Store))
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
@@ -158,7 +167,7 @@ def _attempt(
             left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
             tiling=tiling,
         )  # fmt: skip
-        return _attending(plain, weights, attended.is_right), done
+        return _without(_attending(plain, weights, attended.is_right), zero), done
     along = _lies_along(tuple(positions), root.shape, (*rows, *columns))
     if (along in rows and not _is_short(along, columns, right)) or (
         along in columns and _is_short(along, rows, left)
@@ -166,11 +175,19 @@ def _attempt(
         if others:
             raise NotContraction("members along the rows")
         rows, columns, left, right = columns, rows, right, left
-    return Contraction(
+    whole = Contraction(
         name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
         left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment, tiling=tiling,
         others=tuple(Member(builder.members[at], r) for at, r in zip(others, rights[1:], strict=True)),
-    ), done  # fmt: skip
+    )  # fmt: skip
+    return _without(whole, zero), done
+
+
+def _without(c: Contraction, zero: Mapping[str, Expression]) -> Contraction:
+    """Return the contraction at element zero of some axes."""
+    found = mapped(c, lambda e: renamed(e, zero)) if zero else c
+    assert isinstance(found, Contraction)
+    return found
 
 
 def _attending(c: Contraction, weights: Weights, turned: bool) -> Contraction:

@@ -34,7 +34,7 @@ _SERIAL_BYTES = 1 << 20
 def lost_bytes(program: Program, kernel: Kernel) -> int:
     """Return what a kernel wastes of the lines that it moves, as bytes from memory."""
     found = [p for p in paths(kernel.body) if not any(isinstance(s, Loop) for s in p[-1].body)]
-    return sum(_read_before(program, p) + _used_in_part(program, p) for p in found)
+    return _read_before(program, found) + sum(_used_in_part(program, p) for p in found)
 
 
 def idle(kernel: Kernel, moved_bytes: int) -> float:
@@ -58,9 +58,9 @@ def _shares(path: tuple[Loop, ...]) -> int:
     return max(1, count)
 
 
-def _read_before(program: Program, path: tuple[Loop, ...]) -> int:
+def _read_before(program: Program, innermost: list[tuple[Loop, ...]]) -> int:
     """Return the bytes of large buffers that plain stores read (write-allocate)."""
-    found = {s.buffer for s in path[-1].body if isinstance(s, Store) and not s.stream}
+    found = {s.buffer for path in innermost for s in path[-1].body if isinstance(s, Store) and not s.stream}
     found -= {call.fed for call in program.natives}
     sizes = [4 * int(product(program.buffer(name).shape)) for name in found]
     return sum(size for size in sizes if size >= STREAM_BYTES)

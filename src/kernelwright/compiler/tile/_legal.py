@@ -22,7 +22,7 @@ from ._program import (
     read_by,
     statements,
 )
-from ._rows import passes_of, worth_keeping
+from ._rows import passes_of, result_over, worth_keeping
 from ._stage import stages_of
 from ._strips import strips_of
 
@@ -35,6 +35,7 @@ What: TypeAlias = Choice[
     "unroll",
     "stream",
     "keep",
+    "overwrite",
     "stage",
     "strip",
     "specialise",
@@ -151,6 +152,17 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
     stored = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
     alike = passes_of(block, spot.around[-1])
     return alike is not None and worth_keeping(alike, spot.name, stored)
+
+
+def can_overwrite(program: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Whether a value of a long row can wait in the result until the last pass over the row, which needs it, is there."""
+    if not isinstance(spot.statement, Let) or any(loop.vector for loop in spot.around[:-1]):
+        return False
+    block = spot.around[-2].body if len(spot.around) > 1 else kernel.body
+    alike = passes_of(block, spot.around[-1], long=True)
+    store = result_over(program, kernel, alike) if alike is not None else None
+    others = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
+    return store is not None and alike is not None and worth_keeping(alike, spot.name, others)
 
 
 def can_stage(_: Program, __: Kernel, spot: Spot) -> bool:

@@ -16,6 +16,7 @@ from ._legal import (
     can_feed,
     can_keep,
     can_nest,
+    can_overwrite,
     can_parallelise,
     can_specialise,
     can_stage,
@@ -27,7 +28,7 @@ from ._legal import (
     spots,
 )
 from ._program import Kernel, Loop, Program, Statement, Store, statements
-from ._rows import kept
+from ._rows import kept, overwritten
 from ._stage import staged, with_loops
 from ._strips import stripped
 
@@ -202,6 +203,7 @@ _KINDS: Mapping[What, _Kind] = {
     "unroll": _Kind(can_unroll, _in_body(_unroll)),
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
+    "overwrite": _Kind(can_overwrite, lambda program, kernel, at, _: overwritten(program, kernel, at)),
     "stage": _Kind(can_stage, staged),
     "strip": _Kind(can_strip, stripped),
     "feed": _Kind(can_feed, fed),

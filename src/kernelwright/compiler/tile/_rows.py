@@ -1,9 +1,23 @@
 """Kernel → Kernel in which later passes reuse a row of values that an earlier pass computed."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from ._expression import Call, Expression, Extent, Literal, Load, Position, Variable, substitute, walk
+from ._expression import (
+    Call,
+    Expression,
+    Extent,
+    Literal,
+    Load,
+    Position,
+    Result,
+    Variable,
+    number,
+    offset,
+    stride,
+    substitute,
+    walk,
+)  # fmt: skip
 from ._program import (
     Buffer,
     Kernel,
@@ -14,6 +28,9 @@ from ._program import (
     Statement,
     Store,
     expressions,
+    read_by,
+    renamed,
+    statements,
 )
 
 _MOST_BYTES = 1 << 18
@@ -56,12 +73,14 @@ def kept(program: Program, kernel: Kernel, name: str) -> Program:
     return replace(program, steps=steps, buffers=(*program.buffers, *made))
 
 
-def passes_of(body: tuple[Statement, ...], first: Loop) -> tuple[Loop, ...] | None:
-    """Return a loop of a block and the later ones over as many elements: short rows, no loops within."""
+def passes_of(
+    body: tuple[Statement, ...], first: Loop, *, long: bool = False
+) -> tuple[Loop, ...] | None:  # fmt: skip
+    """Return a loop of a block and the later ones over as many elements: short rows, or long ones; no loops within."""
     flat = [s for s in body if isinstance(s, Loop) and _is_pass(s)]
     if not any(s is first for s in flat) or first.begin != Literal(0, "int64"):
         return None
-    if not isinstance(first.end, Extent | Literal) or 4 * int(_size(first)) > _MOST_BYTES:
+    if not isinstance(first.end, Extent | Literal) or (4 * int(_size(first)) > _MOST_BYTES) is not long:
         return None
     place = next(i for i, s in enumerate(flat) if s is first)
     alike = [s for s in flat[place + 1 :] if (s.begin, s.end) == (first.begin, first.end)]
@@ -98,19 +117,66 @@ def _costs(value: Expression) -> bool:
     return any(c.op in _COSTLY for c in calls) or len(calls) >= _MANY
 
 
-def _with_row(s: Statement, loops: tuple[Loop, ...], room: str, name: str, value: Expression) -> Statement:
-    """Store the value in the first of the passes, load it in the others."""
+def result_over(program: Program, kernel: Kernel, loops: tuple[Loop, ...]) -> Store | None:
+    """Return the store of a result by the last of some passes, over which an earlier pass may keep a value.
+
+    The kernel stores it nowhere else and reads it nowhere; its elements lie side by side along the passes, each pass
+    has its own, and its place follows from the loops alone.
+    """
+    last = loops[-1]
+    stores = [s for s in last.body if isinstance(s, Store)]
+    if len(stores) != 1:
+        return None
+    (store,) = stores
+    buffer = program.buffer(store.buffer)
+    places = [s for s in statements(kernel.body) if isinstance(s, Store) and s.buffer == store.buffer]
+    plain = not (store.combine or store.stream) and buffer.role == "output" and buffer.dtype == "float32"
+    steady = not any(isinstance(e, Variable | Result | Load) for at in store.index for e in walk(at))
+    along = stride(offset(store.index, buffer.shape), last.axis) == number(1)
+    own = len(places) == 1 and not any(store.buffer in read_by(step) for step in program.steps)
+    return store if plain and steady and along and own else None
+
+
+def overwritten(program: Program, kernel: Kernel, name: str) -> Program:
+    """Return the program in which a pass keeps a value where the last pass writes the result over it."""
+
+    def changed(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        for loop in (s for s in body if isinstance(s, Loop)):
+            loops, value = passes_of(body, loop, long=True), _values(loop).get(name)
+            store = result_over(program, kernel, loops) if loops is not None and value is not None else None
+            if loops is not None and value is not None and store is not None:
+                last = loops[-1].axis
+
+                def at(axis: str, place: Store = store, last: str = last) -> tuple[Expression, ...]:
+                    return tuple(renamed(e, {last: Position(axis)}) for e in place.index)
+
+                return tuple(_with_row(s, loops, store.buffer, name, value, at) for s in body)
+        return tuple(replace(s, body=changed(s.body)) if isinstance(s, Loop) else s for s in body)
+
+    new = replace(kernel, body=changed(kernel.body))
+    return replace(program, steps=tuple(new if s is kernel else s for s in program.steps))
+
+
+def _along(axis: str) -> tuple[Expression, ...]:
+    return (Position(axis),)
+
+
+def _with_row(
+    s: Statement, loops: tuple[Loop, ...], room: str, name: str, value: Expression,
+    at: Callable[[str], tuple[Expression, ...]] = _along,
+) -> Statement:  # fmt: skip
+    """Store the value in the first of the passes, load it in the others; `at` is its place for a pass's axis."""
     if s is loops[0]:
         body: list[Statement] = []
         for t in loops[0].body:
             body.append(t)
             if isinstance(t, Let) and t.name == name:
-                body.append(Store(room, (Position(loops[0].axis),), Variable(name, "float32")))
+                body.append(Store(room, at(loops[0].axis), Variable(name, "float32")))
         return replace(loops[0], body=tuple(body))
     if not isinstance(s, Loop) or not any(s is loop for loop in loops):
         return s
     known = _values(s)
-    load = Load(room, (Position(s.axis),))
+    load = Load(room, at(s.axis))
     new = tuple(Let(t.name, load) if isinstance(t, Let) and known.get(t.name) == value else t for t in s.body)
     return replace(s, body=_needed(new))
 
