@@ -303,16 +303,18 @@ def main() -> None:
     chosen = [
         p for p in PROBLEMS if options.only in p.name and options.group in p.group and p.name not in done
     ]
-    with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for number, problem in enumerate(chosen, 1):
             path = Path(folder) / f"{problem.file_name}.py"
             path.write_text(problem.text(options.dtype))
             print(f"{number}/{len(chosen)} {problem.name}", file=sys.stderr, flush=True)
-            for row in measured(problem.example(path), path, options):
-                rows.append(row)
-                if options.out:
-                    with options.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
+            example = problem.example(path)  # before inference mode: its own tensors do not tell when they change
+            with torch.inference_mode():
+                for row in measured(example, path, options):
+                    rows.append(row)
+                    if options.out:
+                        with options.out.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
     print(table(rows))
 
 
