@@ -59,7 +59,9 @@ def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call]:
     graph = read(case.function, [tuple(x.shape) for x in case.tensors])
     found: list[tuple[float, str, Call]] = []
     own_programs = (
-        leaf for leaf in leaves(graph, offered(cpp.FORMS)) if leaf.state.program and not leaf.state.program.natives
+        leaf
+        for leaf in leaves(graph, offered(cpp.FORMS))
+        if leaf.state.program and not leaf.state.program.natives
     )
     for leaf in islice(own_programs, most):
         program = leaf.state.program
@@ -240,7 +242,9 @@ def rows(cases: Iterable[Case], options: argparse.Namespace) -> Iterable[dict[st
             }  # fmt: skip
 
 
-def main(cases: Callable[[argparse.Namespace], Iterable[Case]], description: str | None, programs: int) -> None:
+def main(
+    cases: Callable[[argparse.Namespace], Iterable[Case]], description: str | None, programs: int
+) -> None:
     """Time every case, print each variant beside the own kernel, and save the rows."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -249,7 +253,9 @@ def main(cases: Callable[[argparse.Namespace], Iterable[Case]], description: str
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
-    parser.add_argument("--programs", type=int, default=programs, help="programs of the policy, of which the best")
+    parser.add_argument(
+        "--programs", type=int, default=programs, help="programs of the policy, of which the best"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

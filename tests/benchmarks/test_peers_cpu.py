@@ -115,11 +115,15 @@ def test_the_table_compares_with_the_best_peer_and_counts_what_is_ours_by_no_ker
     text = peers_cpu.table([
         row("a", "eager", median_us=400.0), row("a", "compile", median_us=200.0), row("a", "own", median_us=100.0),
         row("b", "eager", median_us=80.0), row("b", "own", note="no schedule"),
+        row("c", "eager", median_us=80.0), row("c", "openvino", median_us=40.0), row("c", "own", median_us=160.0),
     ])  # fmt: skip
-    first, second, last = (line.split() for line in text.splitlines()[1:])
-    assert first == ["a", "4.00", "2.00", "-", "-", "-", "100", "0.50", "2.00"]
-    assert second[-3:] == ["0", "0.62", "1.00"]
-    assert " ".join(last).startswith("g: geomean 1.41 over the best peer, 2 problems, slowest 1.00")
+    first, second, third, last = (line.split() for line in text.splitlines()[1:])
+    assert first == ["a", "4.00", "2.00", "-", "-", "-", "100", "0.50", "2.00", "2.00"]
+    assert second[-4:] == ["0", "0.62", "1.00", "1.00"]
+    assert third[-2:] == ["0.25", "0.50"], "torch's form would be kept, and OpenVINO is twice as fast"
+    assert " ".join(last).startswith(
+        "g: geomean 0.79 over the best peer, 3 problems, slowest 0.25; 1.00 with"
+    )
 
 
 def test_a_file_of_rows_is_shown_without_measuring(tmp_path, monkeypatch, capsys):
