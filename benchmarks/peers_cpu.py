@@ -247,7 +247,7 @@ def attainable(path: Path) -> tuple[float, str]:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a line for each problem: the variants' times over our own, the best peer, the share of the bound.
 
-    `best/own` compares our kernel with the best peer. `best/kept` does so with what an owner would keep: torch's best form
+    `best/own` compares our kernel with the best peer; `best/kept` what an owner would keep, which is torch's best form
     where that is faster, since nothing slower is accepted.
     """
     by_problem: dict[str, dict[str, dict[str, Any]]] = {}
