@@ -125,3 +125,14 @@ def test_a_jump_is_allowed_once_on_its_side_beside_an_error_of_its_own():
         assert error_against(moved.float(), tolerance).ok is right, (place, error)
     exact = dataclasses.replace(tolerance, exact=True)
     assert error_against(moved.float(), exact).kind == "exact"
+
+
+def test_jumps_of_an_answer_in_another_layout_stay_with_their_elements():
+    truth = torch.linspace(1, 2, 64, dtype=torch.float64).view(4, 16).t()
+    up = torch.zeros(4, 16, dtype=torch.float64).t()
+    up[3, 2] = 0.5
+    tolerance = output_tolerance(truth, truth.float(), Contract(), jumps=(torch.zeros_like(up), up))
+    for place, right in (((3, 2), True), ((2, 3), False)):
+        moved = truth.clone()
+        moved[place] += 0.5
+        assert error_against(moved.float(), tolerance).ok is right

@@ -160,7 +160,7 @@ def output_tolerance(
 
 def _beside(jump: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return what a jump adds to what is allowed: itself, and an error of at most its size, unless that is in it."""
-    return torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0))
+    return torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0)).contiguous()
 
 
 def loosened(native: torch.Tensor, tolerance: OutputTolerance) -> OutputTolerance:
