@@ -89,7 +89,8 @@ def test_who_is_far_off_where_something_is_chosen_gets_a_closer_look(case):
 def test_a_near_tie_leaves_other_rows_as_strict(case):
     y, gradient = gradients(*case.inputs)
     tolerance, closer = case.outputs[1], case.closer().outputs[1]
-    assert bool((closer.allowed[0] > 100 * tolerance.allowed[2:].max()).any())
+    down, up = closer.jumps
+    assert bool((down + up)[0].max() > 0) and not bool((down + up)[1:].max() > 1e-12)
     assert bool((closer.allowed[1:] <= 4 * tolerance.allowed[1:]).all())
     for row in (1, 2, 15):
         spoilt = gradient.clone()
@@ -109,20 +110,29 @@ def test_functions_two_units_off_choose_another_one(turns, monkeypatch):
     assert bool(found.refused) == (turns == 0)
 
 
-def test_a_jump_is_allowed_once_beside_an_error_of_its_own():
+def test_a_jump_is_allowed_once_on_its_side_beside_an_error_of_its_own():
     truth = torch.linspace(1, 2, 64, dtype=torch.float64)
-    jumps = torch.zeros_like(truth)
-    jumps[7], jumps[8] = 0.5, 1e-6
-    tolerance = output_tolerance(truth, truth.float(), Contract(), jumps=jumps)
-    plain = output_tolerance(truth, truth.float(), Contract())
-    assert torch.equal(tolerance.allowed[9:], plain.allowed[9:])
-    for place, error, right in (
-        (7, 0.5, True),
-        (7, 0.51, False),
-        (8, 1e-6, True),
-        (8, 1e-5, False),
-        (9, 1e-5, False),
-    ):
+    down, up = torch.zeros_like(truth), torch.zeros_like(truth)
+    up[7], up[8], down[9] = 0.5, 1e-6, 0.5
+    tolerance = output_tolerance(truth, truth.float(), Contract(), jumps=(down, up))
+    cases = (
+        (7, 0.5, True), (7, 0.51, False), (7, -0.5, False), (7, 0.25, True), (8, 1e-6, True), (8, 1e-5, False),
+        (9, -0.5, True), (9, 0.5, False), (10, 1e-5, False), (10, -1e-5, False),
+    )  # fmt: skip
+    for place, error, right in cases:
         moved = truth.clone()
         moved[place] += error
         assert error_against(moved.float(), tolerance).ok is right, (place, error)
+    exact = dataclasses.replace(tolerance, exact=True)
+    assert error_against(moved.float(), exact).kind == "exact"
+
+
+def test_jumps_of_an_answer_in_another_layout_stay_with_their_elements():
+    truth = torch.linspace(1, 2, 64, dtype=torch.float64).view(4, 16).t()
+    up = torch.zeros(4, 16, dtype=torch.float64).t()
+    up[3, 2] = 0.5
+    tolerance = output_tolerance(truth, truth.float(), Contract(), jumps=(torch.zeros_like(up), up))
+    for place, right in (((3, 2), True), ((2, 3), False)):
+        moved = truth.clone()
+        moved[place] += 0.5
+        assert error_against(moved.float(), tolerance).ok is right

@@ -137,6 +137,9 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
         difference = torch.where(contested, torch.minimum(difference, to_native), difference)
     if tolerance.exact:
         total.different += int(torch.count_nonzero(difference))
+    if tolerance.jumps is not None:
+        down, up = (j.view(-1)[part] for j in tolerance.jumps)
+        difference = difference.sub_(torch.where(numbers > truth, up, down)).clamp_min_(0.0)
     total.squares += float((difference / tolerance.unit.view(-1)[part]).clamp_(max=CLIP).square_().sum())
     ratio = difference.div_(tolerance.allowed.view(-1)[part])
     worst = float(ratio.max())

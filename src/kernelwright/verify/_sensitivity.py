@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..tasks import CHOICES, Evaluation, Outcome, Problem, Recorded, Rounding, Turned, Workload, measured_in
+from ._tolerance import Jumps
 
 _STEPS = (1 << 16) + 1
 """Random steps of a perturbation; a larger tensor meets them again."""
@@ -35,10 +36,10 @@ class Called:
         tensors = (t for t in (*self.inputs, *self.state.values()) if isinstance(t, torch.Tensor))
         return [t.dtype for t in tensors if t.is_floating_point()]
 
-    def off(self, outcome: Outcome) -> dict[str, torch.Tensor]:
-        """Return how far an outcome is from the truth, float64; zero where that is not finite."""
+    def moved(self, outcome: Outcome) -> dict[str, torch.Tensor]:
+        """Return how an outcome differs from the truth, float64; zero where that is not finite."""
         return {
-            name: (found.double() - self.truth[name].double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
+            name: (found.double() - self.truth[name].double()).nan_to_num_(0.0, 0.0, 0.0)
             for name, found in named(outcome, outcome.state).items()
             if name in self.truth and found.is_floating_point() and found.shape == self.truth[name].shape
         }
@@ -50,8 +51,8 @@ class Sensitivity:
 
     rounding: dict[str, torch.Tensor]
     """With the rounding of inputs and steps, float64."""
-    jumps: dict[str, torch.Tensor]
-    """At most, where choices that rounding may turn are turned, float64; empty where that was not tried."""
+    jumps: dict[str, Jumps]
+    """At most, down and up, where choices that rounding may turn are turned, float64; empty where not tried."""
     chooses: bool
     """Whether anything is chosen between computed values."""
 
@@ -76,15 +77,16 @@ def sensitivity(called: Called, times: int, *, measured: bool) -> Sensitivity:
         rounded = Rounding(eps, int(torch.randint(1 << 62, (), generator=random)))
         outcome = called.problem.run_oracle(called.workload, moved, called.state, rounded)
         chooses |= not CHOICES.isdisjoint(rounded.ran)
-        for name, off in called.off(outcome).items():
+        for name, off in called.moved(outcome).items():
             step = off.square_()
             squares[name] = squares[name] + step if name in squares else step
     noise = {name: s.div_(times).sqrt_() for name, s in squares.items()}
     if measured:
-        _join(noise, (called.off(outcome) for outcome in _evaluated(called)))
-    jumps: dict[str, torch.Tensor] = {}
-    if measured and chooses:
-        _join(jumps, map(called.off, _turned(called, eps, random)))
+        for outcome in _evaluated(called):
+            for name, off in called.moved(outcome).items():
+                if name in noise:
+                    noise[name] = torch.maximum(noise[name], off.abs_())
+    jumps = _jumps(called, eps, random) if measured and chooses else {}
     return Sensitivity(noise, jumps, chooses)
 
 
@@ -94,11 +96,15 @@ def named(found: Outcome, state: Iterable[str]) -> dict[str, torch.Tensor]:
     return outputs | {f"state {name}": found.state[name] for name in state}
 
 
-def _join(most: dict[str, torch.Tensor], found: Iterable[Mapping[str, torch.Tensor]]) -> None:
-    """Keep the most of each element."""
-    for off in found:
-        for name, new in off.items():
-            most[name] = torch.maximum(most[name], new) if name in most else new
+def _jumps(called: Called, eps: float, random: torch.Generator) -> dict[str, Jumps]:
+    """Return how far down and up each element goes where choices are turned."""
+    most: dict[str, Jumps] = {}
+    for outcome in _turned(called, eps, random):
+        for name, moved in called.moved(outcome).items():
+            new = (-moved).clamp_min_(0.0), moved.clamp_min(0.0)
+            old = most.get(name, new)
+            most[name] = torch.maximum(old[0], new[0]), torch.maximum(old[1], new[1])
+    return most
 
 
 def _evaluated(called: Called) -> Iterator[Outcome]:

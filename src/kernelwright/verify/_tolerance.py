@@ -26,6 +26,9 @@ _CONTESTED = 0.01
 CLIP = 1e4
 """Units of error at which the norm stops counting, so that one element cannot hide in a power or rule it."""
 
+Jumps = tuple[torch.Tensor, torch.Tensor]
+"""Down and up, none negative."""
+
 
 @dataclass(frozen=True)
 class OutputTolerance:
@@ -55,6 +58,8 @@ class OutputTolerance:
     """Whether real and imaginary parts stand in a last axis of two."""
     doubtful: torch.Tensor | None = None
     """Where another order of summation may give NaN; none where nothing is infinite."""
+    jumps: Jumps | None = None
+    """How much farther below and above the truth an element may be, where a choice hangs on rounding."""
     others: tuple[torch.Tensor, ...] = ()
     """What other right evaluations give; none where nothing is infinite, neither in the inputs nor in the outputs."""
 
@@ -86,7 +91,7 @@ def output_tolerance(
     contract: Contract,
     *,
     sensitivity: torch.Tensor | None = None,
-    jumps: torch.Tensor | None = None,
+    jumps: Jumps | None = None,
     exact: bool = False,
     doubts: Sequence[torch.Tensor] = (),
     others: Sequence[torch.Tensor] = (),
@@ -99,9 +104,9 @@ def output_tolerance(
         contract: Factor, floor and cap of the error.
         sensitivity: How far the truth moves when the inputs move by their own rounding, float64, same
             shape. It keeps cancellation from making a fair kernel look wrong.
-        jumps: How far the truth jumps at most where values that rounding does not tell apart are chosen between,
-            float64, same shape. Such a jump is allowed at the element alone, beside an error of its own of at most its
-            size; where rounding moves the truth farther, it is in that already.
+        jumps: How far the truth jumps down and up at most where values that rounding does not tell apart are chosen
+            between, float64, same shape. An element may be as far off on that side, beside an error of its own of
+            at most the jump's size; where more is allowed anyway, that is not added.
         exact: Whether the values were chosen so that exact arithmetic is possible.
         doubts: The output with infinite sums read as NaN (`Problem.run_worst_case`), same shape; needed only where
             something is not finite.
@@ -120,20 +125,19 @@ def output_tolerance(
         return OutputTolerance(truth, native, None, None, None, 0.0, True, True, forbid)
     if is_complex := native.dtype.is_complex:
         truth, native = torch.view_as_real(truth), torch.view_as_real(native)
-        sensitivity, jumps = (None if t is None else torch.view_as_real(t) for t in (sensitivity, jumps))
+        sensitivity = None if sensitivity is None else torch.view_as_real(sensitivity)
         doubts = [torch.view_as_real(d) for d in doubts]
         others = [torch.view_as_real(o) for o in others]
     truth, native = truth.to(torch.float64).contiguous(), native.detach()
     finite = all(map(_finite, (truth, native, *doubts, *others)))
     y, n = (truth, native) if finite else _both_zeroed(truth, native.to(torch.float64))
     info = torch.finfo(native.dtype)
-    noise, jump = (
+    noise = (
         torch.zeros((), dtype=torch.float64).expand(y.shape)
-        if t is None
-        else t.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
-        for t in (sensitivity, jumps)
+        if sensitivity is None
+        else sensitivity.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
     )
-    unit, allowed, contested, norm, beyond = _limits(y, n, noise, jump, contract, info)
+    unit, allowed, contested, norm, beyond = _limits(y, n, noise, contract, info)
     return OutputTolerance(
         truth=truth,
         native=native,
@@ -148,7 +152,15 @@ def output_tolerance(
         is_complex=is_complex,
         doubtful=torch.stack([d.isnan() for d in doubts]).any(0) if doubts and not finite else None,
         others=tuple(others),
+        jumps=None
+        if jumps is None
+        else (_beside(jumps[0].reshape(y.shape), allowed), _beside(jumps[1].reshape(y.shape), allowed)),
     )
+
+
+def _beside(jump: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return what a jump adds to what is allowed: itself, and an error of at most its size, unless that is in it."""
+    return torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0)).contiguous()
 
 
 def loosened(native: torch.Tensor, tolerance: OutputTolerance) -> OutputTolerance:
@@ -186,17 +198,12 @@ def _size(y: torch.Tensor, info: torch.finfo) -> torch.Tensor:
 
 
 def _limits(
-    y: torch.Tensor,
-    n: torch.Tensor,
-    noise: torch.Tensor,
-    jump: torch.Tensor,
-    contract: Contract,
-    info: torch.finfo,
+    y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, contract: Contract, info: torch.finfo
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float, int]:
     """Return unit and limit of each element, what is contested, the native op's norm in units, and how many
     of its elements are beyond the limit."""
     columns = y.shape[-1] if y.ndim >= 2 and y.shape[-1] >= _ROW else max(1, y.numel())
-    flat = [t.reshape(-1, columns) for t in (y, n, noise, jump)]
+    flat = [t.reshape(-1, columns) for t in (y, n, noise)]
     unit, allowed = torch.empty_like(flat[0]), torch.empty_like(flat[0])
     step, beyond, squares = max(1, _CHUNK // columns), 0, 0.0
     for start in range(0, flat[0].shape[0], step):
@@ -218,7 +225,6 @@ def _scales(
     y: torch.Tensor,
     n: torch.Tensor,
     noise: torch.Tensor,
-    jump: torch.Tensor,
     *,
     contract: Contract,
     info: torch.finfo,
@@ -231,9 +237,7 @@ def _scales(
     error = torch.maximum(torch.maximum(own, _row_rms(own)), torch.maximum(noise, _row_rms(noise)))
     allowed = torch.maximum(error * contract.error_factor, scale * (contract.error_floor * info.eps))
     cap = torch.maximum(scale * max(contract.error_cap, 4 * info.eps), noise * contract.error_factor)
-    allowed = torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
-    unit.add_(jump, alpha=1 / contract.error_factor)
-    return own, unit, torch.maximum(allowed, torch.minimum(allowed, jump).add_(jump))
+    return own, unit, torch.where(noise > scale, allowed, torch.minimum(allowed, cap))
 
 
 def _row_rms(x: torch.Tensor) -> torch.Tensor:
