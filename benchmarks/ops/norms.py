@@ -14,7 +14,7 @@ import torch._dynamo
 import torch._functorch.config
 import torch.nn.functional as F
 
-from benchmarks.ops._turns import Call, Case, compiled, main
+from benchmarks.ops._turns import Case, backward, compiled, main
 from kernelwright import ops
 
 SIZES = (
@@ -57,15 +57,6 @@ FORMS: dict[str, tuple[str, Form, Form]] = {
     ),
 }
 """Arguments of an op, its form here, and torch's."""
-
-
-def backward(form: Form, tensors: list[torch.Tensor]) -> Call:
-    """Return the backward pass of a form, on its own graph."""
-    leaves = [t.detach().requires_grad_() for t in tensors]
-    out = form(*leaves)
-    outs = out if isinstance(out, tuple) else (out,)
-    gradients = [torch.randn_like(o, generator=torch.Generator().manual_seed(1)) for o in outs]
-    return lambda: torch.autograd.grad(outs, leaves, gradients, retain_graph=True, allow_unused=True)
 
 
 def cases(only: str) -> Iterator[Case]:
