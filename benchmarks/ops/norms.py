@@ -76,7 +76,8 @@ def cases(only: str) -> Iterator[Case]:
                     direct = {name: partial(form, *tensors) for name, form in forms.items()}
                     yield Case(op, *words, direct, tolerance)
                 back = {name: backward(form, tensors) for name, form in forms.items()}
-                yield Case(f"{op}_backward", *words, back, tolerance)
+                # torch's column sums of bfloat16 rows are of bfloat16: 7 % of the largest off, of 2048 rows.
+                yield Case(f"{op}_backward", *words, back, tolerance if dtype is torch.float32 else 0.2)
 
 
 if __name__ == "__main__":

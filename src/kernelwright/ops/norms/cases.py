@@ -27,7 +27,7 @@ def _ways(sizes: list[dict[str, int]]) -> list[dict[str, int | str]]:
 
 
 def _rows(op: str, **tensors: str) -> Cases:
-    timed = [{"rows": 2048, "n": 1024}, {"rows": 256, "n": 4096}, {"rows": 8, "n": 512}]
+    timed = [{"rows": 2048, "n": 1024}, {"rows": 256, "n": 4096}, {"rows": 9, "n": 515}]
     sizes = [{"rows": rows, "n": n} for rows, n in _ROWS]
     return Cases(op=op, reference=op, arguments=tensors, timed=_ways(timed), verified=_ways(sizes))
 
