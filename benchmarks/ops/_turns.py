@@ -91,6 +91,15 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def backward(form: Callable[..., Any], tensors: list[torch.Tensor]) -> Call:
+    """Return the backward pass of a form, on its own graph."""
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    out = form(*leaves)
+    outs = out if isinstance(out, tuple) else (out,)
+    gradients = [torch.randn_like(o, generator=torch.Generator().manual_seed(1)) for o in outs]
+    return lambda: torch.autograd.grad(outs, leaves, gradients, retain_graph=True, allow_unused=True)
+
+
 def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | None = None) -> None:
     """Run a family's script: `cases` makes them for a word that their op contains."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")

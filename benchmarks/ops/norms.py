@@ -14,7 +14,7 @@ import torch._dynamo
 import torch._functorch.config
 import torch.nn.functional as F
 
-from benchmarks.ops._turns import Call, Case, compiled, main
+from benchmarks.ops._turns import Case, backward, compiled, main
 from kernelwright import ops
 
 SIZES = (
@@ -59,15 +59,6 @@ FORMS: dict[str, tuple[str, Form, Form]] = {
 """Arguments of an op, its form here, and torch's."""
 
 
-def backward(form: Form, tensors: list[torch.Tensor]) -> Call:
-    """Return the backward pass of a form, on its own graph."""
-    leaves = [t.detach().requires_grad_() for t in tensors]
-    out = form(*leaves)
-    outs = out if isinstance(out, tuple) else (out,)
-    gradients = [torch.randn_like(o, generator=torch.Generator().manual_seed(1)) for o in outs]
-    return lambda: torch.autograd.grad(outs, leaves, gradients, retain_graph=True, allow_unused=True)
-
-
 def cases(only: str) -> Iterator[Case]:
     """Make the cases of forward and backward, float32 and bfloat16."""
     for op, (takes, kernel, own) in FORMS.items():
@@ -85,7 +76,8 @@ def cases(only: str) -> Iterator[Case]:
                     direct = {name: partial(form, *tensors) for name, form in forms.items()}
                     yield Case(op, *words, direct, tolerance)
                 back = {name: backward(form, tensors) for name, form in forms.items()}
-                yield Case(f"{op}_backward", *words, back, tolerance)
+                # torch's column sums of bfloat16 rows are of bfloat16: 7 % of the largest off, of 2048 rows.
+                yield Case(f"{op}_backward", *words, back, tolerance if dtype is torch.float32 else 0.2)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ _SIZES = (
 _ROWS = (
     (1, 1), (3, 1), (1, 2), (5, 3), (2, 7), (7, 15), (16, 16), (3, 17), (11, 31), (4, 33), (1, 63), (9, 64), (13, 65),
     (31, 127), (2, 129), (64, 255), (5, 1009), (3, 4095), (2, 4096), (2, 4097), (1, 9001), (129, 96),
+    (6, 34), (10, 47), (3, 2047),
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def _one(op: str, reference: str, **tensors: str) -> Cases:
     timed = [
         {"n": 4_000_000, "curve": 0},
         {"n": 300_000, "curve": 1, "dtype": "bfloat16"},
-        {"n": 300_000, "curve": 2},
+        {"n": 300_007, "curve": 2},
     ]
     return _made(op, reference, tensors, timed, verified)
 
@@ -50,7 +51,7 @@ def _rows(op: str, reference: str, **tensors: str) -> Cases:
     ]
     timed = [
         {"rows": 256, "n": 11_008, "curve": 0}, {"rows": 256, "n": 4096, "curve": 1, "dtype": "bfloat16"},
-        {"rows": 64, "n": 1024, "curve": 2},
+        {"rows": 61, "n": 1021, "curve": 2},
     ]  # fmt: skip
     return _made(op, reference, tensors, timed, verified)
 

@@ -27,20 +27,17 @@ _Tensor = torch.Tensor
 _Maybe = torch.Tensor | None
 
 
-def _check_scales(op: str, size: int, unit: str, *scales: tuple[str, _Maybe]) -> None:
-    for name, scale in scales:
-        if scale is None:
-            continue
-        floats(op, name, scale)
-        if scale.shape != (size,):
-            refuse(op, name, f"of shape {tuple(scale.shape)}", f"({size},), as x has {unit}")
+def _check_scale(op: str, name: str, scale: _Tensor, size: int, unit: str) -> None:
+    floats(op, name, scale)
+    if scale.shape != (size,):
+        refuse(op, name, f"of shape {tuple(scale.shape)}", f"({size},), as x has {unit}")
 
 
-def _check_rows(op: str, x: _Tensor, *scales: tuple[str, _Maybe]) -> None:
+def _columns(op: str, x: _Tensor) -> int:
     floats(op, "x", x)
     if not x.dim():
         refuse(op, "x", "of no dimensions", "at least one")
-    _check_scales(op, x.shape[-1], "columns", *scales)
+    return x.shape[-1]
 
 
 def _check_like(op: str, name: str, other: _Tensor, x: _Tensor) -> None:
@@ -52,16 +49,24 @@ def _check_like(op: str, name: str, other: _Tensor, x: _Tensor) -> None:
 
 
 def _check_rms(x: _Tensor, weight: _Maybe, *_: float) -> None:
-    _check_rows("norms.rms_norm", x, ("weight", weight))
+    columns = _columns("norms.rms_norm", x)
+    if weight is not None:
+        _check_scale("norms.rms_norm", "weight", weight, columns, "columns")
 
 
 def _check_add_rms(x: _Tensor, residual: _Tensor, weight: _Maybe, *_: float) -> None:
-    _check_rows("norms.add_rms_norm", x, ("weight", weight))
+    columns = _columns("norms.add_rms_norm", x)
+    if weight is not None:
+        _check_scale("norms.add_rms_norm", "weight", weight, columns, "columns")
     _check_like("norms.add_rms_norm", "residual", residual, x)
 
 
 def _check_layer(x: _Tensor, weight: _Maybe, bias: _Maybe, *_: float) -> None:
-    _check_rows("norms.layer_norm", x, ("weight", weight), ("bias", bias))
+    columns = _columns("norms.layer_norm", x)
+    if weight is not None:
+        _check_scale("norms.layer_norm", "weight", weight, columns, "columns")
+    if bias is not None:
+        _check_scale("norms.layer_norm", "bias", bias, columns, "columns")
 
 
 def _check_group(x: _Tensor, weight: _Maybe, bias: _Maybe, groups: int, *_: Any) -> None:
@@ -71,7 +76,9 @@ def _check_group(x: _Tensor, weight: _Maybe, bias: _Maybe, groups: int, *_: Any)
         refuse(op, "x", f"of shape {tuple(x.shape)}", "(items, channels, ...)")
     if groups < 1 or x.shape[1] % groups:
         refuse(op, "groups", groups, f"a divisor of {x.shape[1]}, the channels of x")
-    _check_scales(op, x.shape[1], "channels", ("weight", weight), ("bias", bias))
+    for name, scale in (("weight", weight), ("bias", bias)):
+        if scale is not None:
+            _check_scale(op, name, scale, x.shape[1], "channels")
 
 
 def _check_rms_gradient(

@@ -10,7 +10,8 @@ _ROWS = (
 _IMAGES = (
     (1, 1, 1, 1), (2, 1, 2, 1), (1, 3, 1, 5), (3, 2, 3, 7), (2, 4, 1, 15), (1, 2, 4, 16), (2, 3, 2, 17), (5, 1, 6, 31),
     (1, 8, 4, 33), (2, 8, 2, 49), (3, 5, 1, 64), (1, 32, 2, 65), (2, 2, 8, 100), (1, 4, 3, 1024), (1, 1, 1, 4099),
-    (4, 16, 2, 9), (7, 3, 3, 3), (2, 32, 10, 16),
+    (4, 16, 2, 9), (7, 3, 3, 3), (1, 6, 5, 13), (3, 1, 9, 128), (2, 7, 2, 255), (1, 4, 1, 2049), (6, 2, 4, 32),
+    (1, 16, 3, 81), (2, 32, 10, 16),
 )  # fmt: skip
 """Items, groups, channels of a group, elements of a channel."""
 _WAYS = ({"dtype": "float32"}, {"dtype": "bfloat16"}, {"dtype": "bfloat16", "scale": "float32"})
@@ -26,7 +27,7 @@ def _ways(sizes: list[dict[str, int]]) -> list[dict[str, int | str]]:
 
 
 def _rows(op: str, **tensors: str) -> Cases:
-    timed = [{"rows": 2048, "n": 1024}, {"rows": 256, "n": 4096}, {"rows": 8, "n": 512}]
+    timed = [{"rows": 2048, "n": 1024}, {"rows": 256, "n": 4096}, {"rows": 9, "n": 515}]
     sizes = [{"rows": rows, "n": n} for rows, n in _ROWS]
     return Cases(op=op, reference=op, arguments=tensors, timed=_ways(timed), verified=_ways(sizes))
 

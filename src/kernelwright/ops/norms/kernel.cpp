@@ -40,18 +40,20 @@ struct Statistics {
   F mean{}, scale{};  // scale: 1 / sqrt(variance + eps)
 };
 
-// Statistics of the row x(i, lanes) of n elements; `first` is called in the first pass through it.
+template <class X, class Team> KW_INLINE F mean_of(const X& x, int64_t n, const Team& team) {
+  Total sum(n);
+  in_runs(team.part(n, W), [&](int64_t i, auto lanes, int u) KW_INLINED { sum.add(u, x(i, lanes), lanes); }, sum);
+  team.combine(sum);
+  return sum.value() * (1.0f / static_cast<float>(n));
+}
+
+// Statistics of the row x(i, lanes) of n elements.
 template <bool CENTRE, class X, class Team>
 KW_INLINE Statistics statistics(const X& x, int64_t n, float eps, const Team& team) {
   const Range part = team.part(n, W);
   const float inverse = 1.0f / static_cast<float>(n);
   Statistics found;
-  if constexpr (CENTRE) {
-    Total sum(n);
-    in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED { sum.add(u, x(i, lanes), lanes); }, sum);
-    team.combine(sum);
-    found.mean = sum.value() * inverse;
-  }
+  if constexpr (CENTRE) found.mean = mean_of(x, n, team);
   Total squares(n);
   in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED {
     const F d = CENTRE ? x(i, lanes) - found.mean : x(i, lanes);
@@ -126,24 +128,15 @@ KW_INLINE void gradient_row(const Gradients<T>& c, int64_t row, float* weights, 
   const Range part = team.part(c.n, W);
   const float inverse = 1.0f / static_cast<float>(c.n);
   Statistics s;
-  Total straight(c.n), along(c.n);  // sums of g * weight, and of that times the normed row
-  const auto sums = [&](F centre, auto&&... squares) KW_INLINED {
-    in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED {
-      const F v = x(i, lanes) - centre, moved = load(g + i, lanes) * load(c.weight + i, lanes);
-      (squares.add(u, v * v, lanes), ...);
-      if constexpr (CENTRE) straight.add(u, moved, lanes);
-      along.add(u, moved * v, lanes);
-    }, straight, along, squares...);
-    team.combine(straight, along, squares...);
-  };
-  if constexpr (CENTRE) {
-    s = statistics<true>(x, c.n, c.eps, team);
-    sums(s.mean);
-  } else {
-    Total squares(c.n);
-    sums(F{}, squares);
-    s.scale = 1.0f / sqrt(squares.value() * inverse + c.eps);
-  }
+  Total squares(c.n), along(c.n), straight(c.n);  // of x less its mean, of that times g * weight, of g * weight
+  if constexpr (CENTRE) s.mean = mean_of(x, c.n, team);
+  in_runs(part, [&](int64_t i, auto lanes, int u) KW_INLINED {
+    const F v = CENTRE ? x(i, lanes) - s.mean : x(i, lanes), moved = load(g + i, lanes) * load(c.weight + i, lanes);
+    squares.add(u, v * v, lanes), along.add(u, moved * v, lanes);
+    if constexpr (CENTRE) straight.add(u, moved, lanes);
+  }, squares, along, straight);
+  team.combine(squares, along, straight);
+  s.scale = 1.0f / sqrt(squares.value() * inverse + c.eps);
   const F level = straight.value() * inverse, slope = along.value() * s.scale * s.scale * inverse;
   const int64_t next = near(c.n);
   sweep_lines<STREAM, kUnroll>(to, part.begin, part.end, [&](int64_t i, auto lanes, int) KW_INLINED {

@@ -24,6 +24,12 @@ template <class T> KW_INLINE void ask(const T* p, int64_t apart) {
 // What storage in T leaves of v.
 template <class T> KW_INLINE F rounded(F v) {
   if constexpr (std::is_same_v<T, bfloat16>) {
+#if defined(__AVX512BF16__)
+    if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)v, 0x20), 1)) {  // none is denormal
+      const __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+      return (F)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+    }
+#endif
     const U u = (U)bits(v), even = u + 0x7fffu + ((u >> 16) & 1u);
     return (v != v) ? v : from_bits((M)(even & 0xffff0000u));
   }

@@ -1,0 +1,30 @@
+"""References of rotary embedding: torch alone, in float32 or wider, rounded once."""
+
+import torch
+
+
+def rope(q, k, cos, sin, positions=None, interleaved=False, heads_first=False, inverse=False):
+    """Return q and k with their first elements turned by the angles of their positions."""
+    length = q.shape[2 if heads_first else 1]
+    if positions is None:
+        positions = torch.arange(length, device=q.device).expand(q.shape[0], length)
+    if positions.numel() and not (positions.min() >= 0 and positions.max() < len(cos)):
+        raise ValueError(f"a position is not among the {len(cos)} rows of cos")
+    axis = 1 if heads_first else 2
+    c, s = (table[positions].unsqueeze(axis) for table in (cos, sin))
+    s = -s if inverse else s
+    return _turned(q, c, s, interleaved), _turned(k, c, s, interleaved)
+
+
+def _turned(x, c, s, interleaved):
+    wide = torch.promote_types(x.dtype, torch.float32)
+    half = c.shape[-1]
+    turned, rest = x[..., : 2 * half].to(wide), x[..., 2 * half :]
+    if interleaved:
+        a, b = turned[..., ::2], turned[..., 1::2]
+    else:
+        a, b = turned[..., :half], turned[..., half:]
+    c, s = c.to(wide), s.to(wide)
+    first, second = a * c - b * s, b * c + a * s
+    out = torch.stack([first, second], -1).flatten(-2) if interleaved else torch.cat([first, second], -1)
+    return torch.cat([out.to(x.dtype), rest], -1)
