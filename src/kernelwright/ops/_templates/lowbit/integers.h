@@ -78,6 +78,15 @@ template <int P> struct Bytes {
   static constexpr float kMost = P == 1 ? 127.0f : P == 2 ? 32639.0f : 8355583.0f;
   static constexpr float kLeast = 1e-30f;  // below it the largest of a block has no reciprocal of use
 
+  // What one is worth: a power of two where it can be, so that numbers of few digits stay as they are.
+  static float step_of(float top) {
+    if constexpr (P == 1) return top / kMost;
+    int power = 0;
+    std::frexp(top, &power);
+    const float step = std::ldexp(1.0f, power - (8 * P - 1));
+    return top > kMost * step ? 2 * step : step;
+  }
+
   // From a row of tiles * 32 floats. Returns whether they can be written so: 16 and 24 bits hold no NaN, no infinity and
   // not the smallest floats; 8 bits make NaN of the first two and zero of the last, as their reference does.
   bool fill(int64_t r, const float* x) {
@@ -89,9 +98,9 @@ template <int P> struct Bytes {
       const float largest = fold_lanes(most, [](F a, F c) { return maximum(a, c); })[0];
       const bool finite = largest <= std::numeric_limits<float>::max();
       if (P > 1 && (!finite || (largest > 0.0f && largest < kLeast))) return false;
-      const float top = largest > kLeast ? largest : kLeast;
-      const F inverse = splat(finite ? kMost / top : 0.0f);
-      scale.data[r * blocks + b] = finite ? top / kMost : kNaN;
+      const float top = largest > kLeast ? largest : kLeast, step = step_of(top);
+      const F inverse = splat(!finite ? 0.0f : P == 1 ? kMost / top : 1.0f / step);
+      scale.data[r * blocks + b] = finite ? step : kNaN;
       M sum[P];
       for (int p = 0; p < P; ++p) sum[p] = M{};
       for (int64_t k = first; k < last; k += W) {
