@@ -23,46 +23,46 @@ def packed_of(kind, bits, outputs, inner, group, scale_dtype=torch.bfloat16):
     return lowbit.pack(torch.randn(outputs, inner), bits, group, kind, kind != "uint", scale_dtype)
 
 
-def off(x, packed, bias, *, activations="float"):
-    """Return the largest error, as a share of the sum of sizes, and what ran."""
-    out = lowbit.linear(x, packed, bias, activations=activations)
-    (ran,) = ops.explain(lambda: lowbit.linear(x, packed, bias, activations=activations))
-    rows = lowbit.reference.quantised(x.float(), packed.group) if activations == "int8" else x
-    weight = lowbit.unpack(packed, torch.float64)
-    expected = rows.double() @ weight.T + bias.double()
-    sizes = rows.double().abs() @ weight.abs().T + bias.double().abs()
-    assert out.dtype is x.dtype
-    return float(((out - expected).abs() / sizes.clamp(min=1e-20)).max()), ran.ran
+EXACT = {torch.float32: 1.5e-7, torch.bfloat16: 2e-5}
+"""Most error as a share of a row's largest number times the sum of sizes of weights: 24 and 16 bits."""
+ROUNDED = {torch.float32: 1e-6, torch.bfloat16: 4e-3}
+"""And of the result."""
+
+
+def check(kind, bits, activations, scale_dtype):
+    for rows, outputs, inner, group in SIZES:
+        packed = packed_of(kind, bits, outputs, inner, group, scale_dtype)
+        weight = lowbit.unpack(packed, torch.float64)
+        for dtype in (torch.float32, torch.bfloat16):
+            x, bias = torch.randn(rows, inner).to(dtype), torch.randn(outputs).to(dtype)
+            out = lowbit.linear(x, packed, bias, activations=activations)
+            (ran,) = ops.explain(lambda: lowbit.linear(x, packed, bias, activations=activations))  # noqa: B023
+            taken = lowbit.reference.quantised(x.float(), packed.group) if activations == "int8" else x
+            expected = taken.double() @ weight.T + bias.double()
+            most = EXACT[dtype] * x.abs().amax(1, keepdim=True) * weight.abs().sum(1) + ROUNDED[dtype] * (
+                expected.abs() + bias.abs()
+            )
+            assert ran.ran == "kernel"
+            assert out.dtype is dtype
+            assert bool(((out - expected).abs() <= most).all()), (rows, outputs, inner, group, dtype)
 
 
 @pytest.mark.parametrize(("kind", "bits"), KINDS)
-def test_the_kernel_multiplies_by_the_weight_that_unpack_returns(kind, bits):
-    for rows, outputs, inner, group in SIZES:
-        packed = packed_of(kind, bits, outputs, inner, group, (torch.float32, torch.float16)[rows % 2])
-        for dtype, tolerance in ((torch.float32, 1e-6), (torch.bfloat16, 4e-3)):
-            x, bias = torch.randn(rows, inner).to(dtype), torch.randn(outputs).to(dtype)
-            error, ran = off(x, packed, bias)
-            assert ran == "kernel"
-            assert error < tolerance, (rows, outputs, inner, group, dtype)
+@pytest.mark.parametrize("scale_dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_kernel_multiplies_by_the_weight_that_unpack_returns(kind, bits, scale_dtype):
+    check(kind, bits, "float", scale_dtype)
 
 
 @pytest.mark.parametrize(
     ("kind", "bits"), [("int", 1), ("int", 4), ("int", 8), ("uint", 3), ("uint", 8), ("e2m1", None)]
 )
 def test_activations_as_int8_are_those_of_the_reference(kind, bits):
-    for rows, outputs, inner, group in SIZES:
-        packed = packed_of(kind, bits, outputs, inner, group)
-        for dtype, tolerance in ((torch.float32, 1e-6), (torch.bfloat16, 4e-3)):
-            x, bias = torch.randn(rows, inner).to(dtype), torch.randn(outputs).to(dtype)
-            error, ran = off(x, packed, bias, activations="int8")
-            assert ran == "kernel"
-            assert error < tolerance, (rows, outputs, inner, group, dtype)
+    check(kind, bits, "int8", torch.bfloat16)
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_every_code_comes_back(bits):
-    codes = torch.arange(1 << bits, dtype=torch.uint8).repeat(600)[: 67 * 70].reshape(67, 70)
-    codes = codes[torch.randperm(67)][:, torch.randperm(70)]
+    codes = (torch.randperm(67 * 70) % (1 << bits)).to(torch.uint8).view(67, 70)
     packed = lowbit.of(codes, torch.ones(67, 1), bits=bits, group=0)
     assert packed.codes.numel() == 128 * 96 * bits // 8
     assert torch.equal(lowbit.unpack(packed), codes.float())
@@ -204,7 +204,7 @@ def test_a_module_replaces_a_linear_layer_and_keeps_its_state():
     layer = torch.nn.Linear(96, 40)
     small = lowbit.LowBitLinear.from_linear(layer, bits=8, group=32)
     x = torch.randn(4, 96)
-    assert 0 < float((small(x) - layer(x)).abs().max()) < 0.05
+    assert 0 < float((small(x) - layer(x)).detach().abs().max()) < 0.05
     other = lowbit.LowBitLinear.from_linear(torch.nn.Linear(96, 40), bits=8, group=32)
     other.load_state_dict(small.state_dict())
     assert torch.equal(other(x), small(x))
