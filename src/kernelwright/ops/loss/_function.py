@@ -18,7 +18,9 @@ class _Reduced(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, target: Any, bias: Any, scale: Any, *settings: Any) -> Any:
         each, dx, dw, db = gradients(x.detach(), weight.detach(), target, bias, *settings, scale)
-        ctx.save_for_backward(dx.to(x.dtype), dw.to(weight.dtype), None if bias is None else db.to(bias.dtype))
+        ctx.save_for_backward(
+            dx.to(x.dtype), dw.to(weight.dtype), None if bias is None else db.to(bias.dtype)
+        )
         return (each * scale).sum()
 
     @staticmethod

@@ -28,11 +28,18 @@ def _check(
     if weight.dtype is not x.dtype:
         refuse(_NAME, "weight", f"of {weight.dtype}", f"{x.dtype}, as x is")
     if weight.shape[1] != inner or not weight.shape[0]:
-        refuse(_NAME, "weight", f"of shape {tuple(weight.shape)}", f"(vocabulary, {inner}), as x has {inner} columns")
+        refuse(
+            _NAME,
+            "weight",
+            f"of shape {tuple(weight.shape)}",
+            f"(vocabulary, {inner}), as x has {inner} columns",
+        )
     if target.dtype is not torch.int64 or target.shape != (rows,):
         refuse(_NAME, "target", f"of shape {tuple(target.shape)}, {target.dtype}", f"({rows},), torch.int64")
     if bias is not None and (bias.shape != weight.shape[:1] or not bias.dtype.is_floating_point):
-        refuse(_NAME, "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({weight.shape[0]},), of floats")
+        refuse(
+            _NAME, "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({weight.shape[0]},), of floats"
+        )
     if settings:
         _check_settings(*settings)
 

@@ -32,7 +32,8 @@ def linear_cross_entropy(
     settings = (ignore_index, label_smoothing, z_loss, softcap)
     rows = max(1, CHUNK // max(1, len(weight)))
     parts = [
-        losses_of(x[i : i + rows], weight, target[i : i + rows], bias, *settings) for i in range(0, len(x), rows)
+        losses_of(x[i : i + rows], weight, target[i : i + rows], bias, *settings)
+        for i in range(0, len(x), rows)
     ]
     wide = torch.promote_types(x.dtype, torch.float32)
     return torch.cat(parts) if parts else x.new_empty(0, dtype=wide)
@@ -62,5 +63,5 @@ def gradients(
             dx, *others = torch.autograd.grad(total, asked)
             found[0][part] = dx
             for to, more in zip(found[1:], others, strict=False):
-                to += more
+                to.add_(more)
     return losses, *found
