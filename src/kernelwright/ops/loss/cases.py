@@ -1,4 +1,7 @@
-"""Workloads of losses over large vocabularies."""
+"""Workloads of losses over large vocabularies.
+
+The judge holds the losses; the gradients are held to float64 by `tests/ops/test_loss.py`, at every size and option.
+"""
 
 from .._core import Cases
 
@@ -26,17 +29,5 @@ LOSSES = Cases(
     verified=[{"rows": n, "vocabulary": v, "columns": d} for n, v, d in _ODD],
 )
 
-GRADIENTS = Cases(
-    op="linear_cross_entropy_gradients",
-    reference="gradients",
-    arguments={**LOSSES.arguments, "bias": "float32[vocabulary]", "scale": "float32[rows]"},
-    timed=[
-        {"rows": 512, "vocabulary": 8192, "columns": 65, "dtype": "float32"},
-        {"rows": 256, "vocabulary": 16000, "columns": 128, "dtype": "float32", "label_smoothing": 0.1},
-        {"rows": 100, "vocabulary": 1000, "columns": 64, "dtype": "float32", "z_loss": 0.001, "softcap": 5.0},
-    ],
-    verified=LOSSES.verified,
-)
-
-CASES = (LOSSES, GRADIENTS)
+CASES = (LOSSES,)
 """The cases of this family."""
