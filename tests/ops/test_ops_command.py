@@ -35,7 +35,7 @@ def test_unknown_families_and_missing_ones_are_named(capsys):
 
 
 MUTANTS = {
-    "kmeans": {
+    ("kmeans", 0): {
         "the last panel left out": (
             "if (c.rows <= W) assign",
             "c.rows -= c.rows > W; if (c.rows <= W) assign",
@@ -43,18 +43,25 @@ MUTANTS = {
         "later of equals": ("other < v", "other > v"),
         "half the bias": ("-0.5 * squares", "-0.25 * squares"),
         "distance without the tail": ("if (k < out.inner) step", "if (false) step"),
-    }
+    },
+    ("loss", 0): {
+        "a sum that is not scaled to the new maximum": ("sum * exp(best - higher)", "sum"),
+        "a logit of the target that is not found in the last lane": (
+            "== static_cast<int32_t>(s.row)",
+            "== static_cast<int32_t>(s.row + 1)",
+        ),
+    },
 }
-"""Wrong kernels, each one edit away from the right one."""
+"""Wrong kernels, each one edit away from the right one, by family and number of the case."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", MUTANTS)
-def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(family, tmp_path):
-    cases = cases_of(family)[0]
+@pytest.mark.parametrize(("family", "case"), MUTANTS, ids=str)
+def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(family, case, tmp_path):
+    cases = cases_of(family)[case]
     with judging(task_of(family, cases), store=tmp_path, device="cpu") as ask:
         assert ask(candidate_of(family, cases), True).verdict == "accepted"
-        for name, change in MUTANTS[family].items():
+        for name, change in MUTANTS[family, case].items():
             text = candidate_of(family, cases).sources[0].text
             assert change[0] in text, name
             assert ask(candidate_of(family, cases, changed=change), True).verdict == "rejected", name

@@ -38,7 +38,7 @@ struct Assign {
   const float* bias;  // -|c|²/2; -inf beyond the last
   Outputs out;
 
-  KW_INLINE void begin(State& s) const { s.best = splat(-kInf), s.index = M{}; }
+  KW_INLINE void begin(State& s, int64_t) const { s.best = splat(-kInf), s.index = M{}; }
   KW_INLINE void take(State& s, const float* sums, int64_t n, int) const {
     const F score = load(sums, Full{}) + load(bias + n, Full{});
     const M better = score > s.best;

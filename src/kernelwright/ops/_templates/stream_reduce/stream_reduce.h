@@ -8,7 +8,7 @@
 // A fold is a client's monoid over columns, with a state for each row of a block:
 //   struct Fold {
 //     using State = ...;                                          // of one row; trivially copyable
-//     void begin(State&) const;
+//     void begin(State&, int64_t row) const;
 //     void take(State&, const float* sums, int64_t n, int v) const;   // x·c for the columns n to n + W, vector v of a tile
 //     void finish(State&, int64_t row, const float* x) const;     // x: the row as floats
 //   };
@@ -96,7 +96,7 @@ void stream_rows(const Matrix<T>& x, const StreamPanels<V>& c, const Fold& fold,
     } else if constexpr (std::is_same_v<T, float>) {
       rows = x.data + m * x.row, row = x.row;
     }
-    for (int64_t i = 0; i < count; ++i) fold.begin(states.data[i]);
+    for (int64_t i = 0; i < count; ++i) fold.begin(states.data[i], m + i);
     for (int64_t p = 0; p < c.count; ++p) {
       const float* panel = c.data.data + p * c.columns * c.inner;
       for (int64_t i = 0; i < count; i += R) {

@@ -1,0 +1,33 @@
+"""Workloads of losses over large vocabularies.
+
+The judge holds the losses; the gradients are held to float64 by `tests/ops/test_loss.py`, at every size and option.
+"""
+
+from .._core import Cases
+
+_ODD = (
+    (1, 1, 1), (1, 2, 3), (2, 5, 1), (3, 3, 3), (5, 12, 16), (7, 13, 17), (8, 11, 15), (12, 100, 31), (13, 33, 33),
+    (15, 1000, 8), (16, 64, 64), (17, 257, 2), (25, 95, 47), (31, 999, 5), (32, 32, 32), (33, 31, 65), (48, 97, 100),
+    (63, 256, 12), (64, 255, 128), (65, 513, 3), (97, 1023, 40), (100, 7, 300), (127, 2048, 9), (128, 129, 130),
+    (200, 50, 512), (255, 300, 24), (256, 257, 16), (257, 256, 20), (300, 777, 33), (511, 60, 60), (513, 40, 7),
+    (600, 1500, 10), (1025, 90, 35),
+)  # fmt: skip
+"""Rows, vocabulary, columns: ones, primes, one beside each chunk, block and width of a tile."""
+
+LOSSES = Cases(
+    op="linear_cross_entropy",
+    reference="linear_cross_entropy",
+    arguments={
+        "x": "dtype[rows, columns]",
+        "weight": "dtype[vocabulary, columns]",
+        "target": "int64[rows] index(vocabulary)",
+    },
+    timed=[
+        {"rows": 512, "vocabulary": 8192, "columns": 65, "dtype": "float32"},
+        {"rows": 256, "vocabulary": 32000, "columns": 128, "dtype": "float32"},
+    ],
+    verified=[{"rows": n, "vocabulary": v, "columns": d} for n, v, d in _ODD],
+)
+
+CASES = (LOSSES,)
+"""The cases of this family."""

@@ -1,0 +1,281 @@
+// Cross-entropy of a linear layer's logits, forward and with gradients; the logits are never stored whole.
+//
+// A chunk of rows of X at a time. The rows that stream are the vocabulary's: W is read where it lies, once a chunk, and
+// a vector's lanes are rows of X, so that the running maximum and sum of exponentials need no reduction across lanes.
+// For gradients the chunk's logits stay, transposed, [vocabulary][chunk]; block after block they become the gradient
+// of the logits, of which follow a block of W's gradient and a share of X's, one for each thread.
+#include "stream_reduce.h"
+
+namespace kw {
+namespace {
+
+constexpr int64_t kChunk = 256;   // rows of X
+constexpr int64_t kDepth = 256;   // rows of W whose logits become gradients at a time
+constexpr int64_t kTile = 2 * W;  // columns of a register tile
+constexpr int kRows = kTileRows;
+
+struct Settings {
+  int64_t ignored;
+  float smoothing, z_loss, softcap;  // softcap: 0 for none
+};
+
+KW_INLINE F capped(F z, float cap) { return cap > 0 ? splat(cap) * tanh(z / splat(cap)) : z; }
+
+// What is known of a chunk's rows after their logits: by thread, then of all.
+struct Running {
+  alignas(64) float best[kChunk], sum[kChunk], total[kChunk], chosen[kChunk];
+  void clear() {
+    for (int64_t i = 0; i < kChunk; ++i) best[i] = -kInf, sum[i] = total[i] = chosen[i] = 0.0f;
+  }
+};
+
+// Folds the logits of one row of W, lanes along rows of X.
+struct Logits {
+  struct State {
+    int64_t row;
+    float bias;
+  };
+  const float* bias;
+  const int32_t* targets;  // of the chunk's rows; -1 where ignored
+  float softcap;
+  bool totals;             // whether the sum of logits is wanted
+  float* kept;             // [vocabulary][kChunk], or none
+  Running* run;
+
+  KW_INLINE void begin(State& s, int64_t row) const { s.row = row, s.bias = bias ? bias[row] : 0.0f; }
+  KW_INLINE void take(State& s, const float* sums, int64_t n, int) const {
+    const F z = capped(load(sums, Full{}) + splat(s.bias), softcap);
+    if (kept) store(kept + s.row * kChunk + n, z, Full{});
+    F best = load(run->best + n, Full{}), sum = load(run->sum + n, Full{});
+    if (any(z > best)) {
+      const F higher = select(z > best, z, best);
+      sum = select(best == higher, sum, sum * exp(best - higher));
+      store(run->best + n, higher, Full{});
+      best = higher;
+    }
+    // A masked logit adds nothing, even where all before it were masked too.
+    store(run->sum + n, sum + select(z == -kInf, F{}, exp(z - best)), Full{});
+    if (totals) store(run->total + n, load(run->total + n, Full{}) + z, Full{});
+    M mine;
+    std::memcpy(&mine, targets + n, sizeof mine);
+    const M here = mine == static_cast<int32_t>(s.row);
+    if (any(here)) store(run->chosen + n, select(here, z, load(run->chosen + n, Full{})), Full{});
+  }
+  KW_INLINE void finish(State&, int64_t, const float*) const {}
+};
+
+// out[i, j] (+)= sum over k of a[i, k] * panels[j / kTile][k][j % kTile]: rows by panels, both in cache.
+template <class Put>
+void times_panels(const float* a, int64_t a_row, int64_t rows, const float* panels, int64_t depth, int64_t columns,
+                  Put put) {
+  alignas(64) float sums[kRows * kTile];
+  for (int64_t j = 0; j < columns; j += kTile, panels += depth * kTile)
+    for (int64_t i = 0; i < rows; i += kRows) {
+      const int64_t here = std::min<int64_t>(kRows, rows - i);
+      packed_rows<kRows, 2>(here, a + i * a_row, a_row, panels, kTile, W, depth, sums, false, Full{});
+      for (int64_t r = 0; r < here; ++r)
+        for (int v = 0; v < 2; ++v)
+          if (const int64_t at = j + v * W; at + W <= columns) put(i + r, at, load(sums + (2 * r + v) * W, Full{}), Full{});
+          else if (at < columns)
+            put(i + r, at, load(sums + (2 * r + v) * W, Full{}), Part{static_cast<int>(columns - at)});
+    }
+}
+
+// Rows of floats as panels [columns / kTile][rows][kTile], zeros beyond the last column; each row times its factor.
+template <class T>
+void to_panels(const Matrix<T>& x, int64_t first, int64_t rows, const float* factors, float* to, float* room) {
+  const int64_t panels = (x.inner + kTile - 1) / kTile;
+  for (int64_t k = x.inner; k < panels * kTile; ++k) room[k] = 0.0f;
+  for (int64_t i = 0; i < rows; ++i) {
+    x.copy(first + i, room);
+    const F factor = splat(factors ? factors[i] : 1.0f);
+    for (int64_t p = 0; p < panels; ++p)
+      for (int v = 0; v < 2; ++v)
+        store(to + (p * rows + i) * kTile + v * W, load(room + p * kTile + v * W, Full{}) * factor, Full{});
+  }
+}
+
+// [rows][kChunk] to [kChunk][apart], rows a multiple of W: squares of lanes.
+void transpose(const float* from, int64_t rows, int64_t columns, float* to, int64_t apart) {
+  for (int64_t i = 0; i < rows; i += W)
+    for (int64_t j = 0; j < columns; j += W) {
+      F block[W];
+#pragma GCC unroll 16
+      for (int k = 0; k < W; ++k) block[k] = i + k < rows ? load(from + (i + k) * kChunk + j, Full{}) : F{};
+      transpose_lanes(block);
+#pragma GCC unroll 16
+      for (int k = 0; k < W; ++k) store(to + (j + k) * apart + i, block[k], Full{});
+    }
+}
+
+template <class T> struct Layer {
+  Matrix<T> x, w;
+  const int64_t* targets;
+  const float* bias;
+  Settings settings;
+  float* losses;
+  const float* scale = nullptr;  // of each row's loss; with it gradients are asked for
+  float *dx = nullptr, *dw = nullptr, *db = nullptr;
+
+  int64_t threads() const { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
+
+  void run() {
+    const int64_t team = threads(), inner = w.inner, tiles = (inner + kTile - 1) / kTile;
+    const Temporary<float> kept(scale ? (w.rows + W) * kChunk : 0), panels(scale ? tiles * kTile * kChunk : 0);
+    const Temporary<float> parts(scale ? team * kChunk * inner : 0);
+    const Temporary<Running> runs(team);
+    if (scale) {
+      std::memset(dw, 0, static_cast<size_t>(w.rows * inner) * sizeof(float));
+      if (db) std::memset(db, 0, static_cast<size_t>(w.rows) * sizeof(float));
+    }
+    for (int64_t m = 0; m < x.rows; m += kChunk) {
+      const int64_t count = std::min(kChunk, x.rows - m);
+      alignas(64) int32_t targets_here[kChunk];
+      for (int64_t i = 0; i < kChunk; ++i) {
+        const int64_t t = i < count ? targets[m + i] : settings.ignored;
+        if (t != settings.ignored && (t < 0 || t >= w.rows)) raise("IndexError", "", "a target is no row of weight");
+        targets_here[i] = t == settings.ignored ? -1 : static_cast<int32_t>(t);
+      }
+      forward(m, count, targets_here, scale ? kept.data : nullptr, runs.data, team);
+      if (scale) backward(m, count, targets_here, kept.data, runs.data[0], panels.data, parts.data, team);
+    }
+  }
+
+  void forward(int64_t m, int64_t count, const int32_t* wanted, float* kept, Running* runs, int64_t team) {
+    Matrix<T> rows = x;
+    rows.data += m * x.row, rows.rows = count;
+    const StreamPanels<2> panels(rows);
+    const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
+    for (int64_t t = 0; t < team; ++t) runs[t].clear();
+#pragma omp parallel num_threads(team)
+    {
+      const Logits fold{bias, wanted, settings.softcap, settings.smoothing > 0, kept, runs + omp_get_thread_num()};
+#pragma omp for schedule(static)
+      for (int64_t b = 0; b < blocks; ++b)
+        stream_rows<kRows, 2>(w, panels, fold, w.rows * b / blocks, w.rows * (b + 1) / blocks);
+    }
+    Running& all = runs[0];
+    for (int64_t i = 0; i < count; ++i) {
+      float best = all.best[i];
+      for (int64_t t = 1; t < team; ++t) best = larger(best, runs[t].best[i]);
+      double sum = 0, total = 0, chosen = 0;
+      for (int64_t t = 0; t < team; ++t) {
+        sum += runs[t].best[i] == best ? runs[t].sum[i] : runs[t].sum[i] * std::exp(double(runs[t].best[i]) - best);
+        total += runs[t].total[i], chosen += runs[t].chosen[i];
+      }
+      const double whole = best + std::log(sum), eased = settings.smoothing;
+      double loss = whole - (1 - eased) * chosen + settings.z_loss * whole * whole;
+      if (eased > 0) loss -= eased * total / double(w.rows);
+      losses[m + i] = wanted[i] < 0 ? 0.0f : static_cast<float>(loss);
+      all.best[i] = static_cast<float>(whole);
+    }
+    for (int64_t i = count; i < kChunk; ++i) all.best[i] = 0.0f;
+  }
+
+  // The gradient of a block of logits: [rows][kChunk], in place.
+  void gradient(float* z, int64_t first, int64_t rows, const int32_t* wanted, const float* whole, const float* scales,
+                int64_t width) const {
+    const float eased = settings.smoothing, share = eased / static_cast<float>(w.rows);
+    for (int64_t v = 0; v < rows; ++v) {
+      F sum{};
+      for (int64_t n = 0; n < width; n += W) {
+        const F logit = load(z + v * kChunk + n, Full{}), all = load(whole + n, Full{});
+        M mine;
+        std::memcpy(&mine, wanted + n, sizeof mine);
+        F g = exp(logit - all) * (splat(1.0f) + splat(2 * settings.z_loss) * all) - splat(share);
+        g = select(mine == static_cast<int32_t>(first + v), g - splat(1 - eased), g);
+        if (settings.softcap > 0) {
+          const F part = logit / splat(settings.softcap);
+          g *= splat(1.0f) - part * part;
+        }
+        g = select(mine < 0, F{}, g * load(scales + n, Full{}));
+        store(z + v * kChunk + n, g, Full{});
+        sum += g;
+      }
+      if (db) db[first + v] += fold_lanes(sum, [](F a, F b) { return a + b; })[0];
+    }
+  }
+
+  void backward(int64_t m, int64_t count, const int32_t* wanted, float* kept, const Running& run, float* x_panels,
+                float* parts, int64_t team) {
+    const int64_t inner = w.inner, width = (count + W - 1) / W * W, tiles = (inner + kTile - 1) / kTile;
+    alignas(64) float scales[kChunk] = {};
+    std::memcpy(scales, scale + m, static_cast<size_t>(count) * sizeof(float));
+    {
+      const Temporary<float> room(tiles * kTile);
+      to_panels(x, m, count, nullptr, x_panels, room.data);
+    }
+    const int64_t blocks = (w.rows + kDepth - 1) / kDepth;
+#pragma omp parallel num_threads(team)
+    {
+      float* part = parts + omp_get_thread_num() * kChunk * inner;
+      std::memset(part, 0, static_cast<size_t>(width * inner) * sizeof(float));
+      constexpr int64_t apart = kDepth + W;
+      const Temporary<float> across(kChunk * apart), w_panels(tiles * kTile * kDepth), room(tiles * kTile);
+#pragma omp for schedule(static)
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t first = b * kDepth, rows = std::min(kDepth, w.rows - first);
+        float* z = kept + first * kChunk;
+        gradient(z, first, rows, wanted, run.best, scales, width);
+        times_panels(z, kChunk, rows, x_panels, count, inner, [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
+          float* to = dw + (first + i) * inner + j;
+          store(to, load(to, lanes) + sum, lanes);
+        });
+        transpose(z, rows, width, across.data, apart);
+        to_panels(w, first, rows, nullptr, w_panels.data, room.data);
+        times_panels(across.data, apart, count, w_panels.data, rows, inner,
+                     [&](int64_t i, int64_t j, F sum, auto lanes) KW_INLINED {
+                       float* to = part + i * inner + j;
+                       store(to, load(to, lanes) + sum, lanes);
+                     });
+      }
+#pragma omp for schedule(static)
+      for (int64_t i = 0; i < count * inner; ++i) {
+        float sum = 0;
+        for (int64_t t = 0; t < team; ++t) sum += parts[t * kChunk * inner + i];
+        dx[m * inner + i] = sum;
+      }
+    }
+  }
+};
+
+template <class Function> void by_type(const Args& args, Function function) {
+  if (args.is<float>(0)) function(static_cast<const float*>(nullptr));
+  else if (args.is<bfloat16>(0)) function(static_cast<const bfloat16*>(nullptr));
+  else function(static_cast<const float16*>(nullptr));
+}
+
+// x, weight, target, bias or none, ignored, smoothing, z_loss, softcap
+template <class T> Layer<T> layer_of(const Args& args) {
+  return {Matrix<T>::of(args.tensor<const T>(0)), Matrix<T>::of(args.tensor<const T>(1)),
+          args.tensor<const int64_t>(2).data(), args.is_none(3) ? nullptr : args.tensor<const float>(3).data(),
+          {args.integer(4), static_cast<float>(args.real(5)), static_cast<float>(args.real(6)),
+           static_cast<float>(args.real(7))},
+          nullptr};
+}
+
+}  // namespace
+}  // namespace kw
+
+// ... ; losses
+KW_KERNEL(linear_cross_entropy) {
+  kw::by_type(args, [&](auto type) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
+    auto layer = kw::layer_of<T>(args);
+    layer.losses = args.tensor<float>(8).data();
+    layer.run();
+  });
+}
+
+// ..., scale; losses, gradients of x, weight, and bias
+KW_KERNEL(linear_cross_entropy_gradients) {
+  kw::by_type(args, [&](auto type) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
+    auto layer = kw::layer_of<T>(args);
+    layer.scale = args.tensor<const float>(8).data();
+    layer.losses = args.tensor<float>(9).data();
+    layer.dx = args.tensor<float>(10).data(), layer.dw = args.tensor<float>(11).data();
+    if (!args.is_none(3)) layer.db = args.tensor<float>(12).data();
+    layer.run();
+  });
+}
