@@ -17,7 +17,15 @@ from ..tile import (
     walk,
 )
 
-_SPEED = {"loops": 0.25, "panels": 6.0, "direct": 5.0, "packed": 8.0, "dots": 4.0, "winograd": 7.0, "online": 8.0}
+_SPEED = {
+    "loops": 0.25,
+    "panels": 6.0,
+    "direct": 5.0,
+    "packed": 8.0,
+    "dots": 4.0,
+    "winograd": 7.0,
+    "online": 8.0,
+}
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
 of one CPU core. The library's are those of large products with every trick of the trade."""
 _LIBRARY_SPEED = 8.0

@@ -6,7 +6,7 @@ from typing import Literal as Choice
 from typing import TypeAlias
 
 from ..graph import Node, product, text_of
-from ._expression import ZERO, Call, Expression, Kind, Load, Position, Result, number, substitute, walk
+from ._expression import ZERO, Expression, Kind, Load, Position, substitute, walk
 from ._tiling import Tiling
 
 

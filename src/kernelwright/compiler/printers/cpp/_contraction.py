@@ -1,23 +1,17 @@
 """A contraction as C++: its factors and what follows it as functions of vectors, the loops in `contraction.h`."""
 
-from collections.abc import Mapping, Sequence
-
-from ...graph import Size, product, same
+from ...graph import product, same
 from ...tile import (
     LANES,
-    Axis,
     Call,
     Contraction,
-    Expression,
     Load,
-    Position,
     Program,
     Tiling,
     as_loops,
     expressions,
     lies_along,
     merged,
-    side_by_side,
     walk,
 )  # fmt: skip
 from .. import Unprintable

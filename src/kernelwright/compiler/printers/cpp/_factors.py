@@ -54,9 +54,7 @@ def factor(
 
 def finish(c: Contraction, body: Body) -> list[str]:
     """Print the function of what follows the sums of a product; `body` prints its statements."""
-    used = {
-        e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)
-    }
+    used = {e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)}
     parameters, lines = [], list[str]()
     for role, axes in {"item": c.batch, "row": c.rows, "column": c.columns}.items():
         counter, apart_lines = parameter(role, axes, used)

@@ -192,7 +192,9 @@ def _bounds(axes: Sequence[Axis], role: str) -> list[str]:
     found, used = list[str](), {a.name for a in axes}
     for place, axis in enumerate(axes):
         size = size_text(axis.size)
-        one, two = (taken_apart(end, axes, {axis.name})[0].split(" = ")[1].rstrip(";") for end in (least, most))
+        one, two = (
+            taken_apart(end, axes, {axis.name})[0].split(" = ")[1].rstrip(";") for end in (least, most)
+        )
         behind = [a for a in axes[place:]]
         rest = " * ".join(size_text(a.size) for a in behind)
         same = f"{least} / ({rest}) == {most} / ({rest})" if place else "true"
