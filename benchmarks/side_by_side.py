@@ -3,8 +3,9 @@
 A benchmark gives its cases; this times their variants in turns, in an order that changes every round, prints every
 variant's median time and its ratio to the own kernel's (median over rounds), and saves the rows. `--clock cpu` counts
 the process's seconds, and not the wall's: with one thread that is what a machine busy with other work leaves to
-compare. OpenVINO and ONNX Runtime each run in a process of their own, which times its calls on the same clock: OpenVINO
-2026.4 corrupted the heap of a process that had run code of TorchInductor. What is faster says the judge.
+compare. Torch and `own` allocate their results, as a user's calls do; `own-kept`, OpenVINO and ONNX Runtime write to the
+same memory each time. The latter two run in a process of their own each, which times its calls on the same clock:
+OpenVINO 2026.4 corrupted the heap of a process that had run code of TorchInductor. What is faster says the judge.
 """
 
 import argparse
@@ -54,10 +55,13 @@ class Case:
     """Largest difference to the eager result, relative to the largest element."""
 
 
-def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call]:
-    """Build the first programs of the policy, and return the steps and the kernel of the fastest."""
+def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call, Call]:
+    """Build the first programs of the policy, and return the steps of the fastest and its calls.
+
+    The first call allocates its result, the second writes to the same memory each time.
+    """
     graph = read(case.function, [tuple(x.shape) for x in case.tensors])
-    found: list[tuple[float, str, Call]] = []
+    found: list[tuple[float, str, Any]] = []
     own_programs = (
         leaf
         for leaf in leaves(graph, offered(cpp.FORMS))
@@ -77,19 +81,19 @@ def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call]:
             begun = time.process_time()
             call()
             times.append(time.process_time() - begun)
-        found.append((min(times), leaf.state.text or "fused", call))
+        found.append((min(times), leaf.state.text or "fused", kernel))
     if not found:
         raise SystemExit(f"{case.name}: the policy has no program without native operations")
-    _, steps, call = min(found, key=lambda f: f[0])
-    return steps, call
+    _, steps, kernel = min(found, key=lambda f: f[0])
+    return steps, _called(kernel, case), _called(kernel, case, kept=True)
 
 
-def _called(kernel: Any, case: Case) -> Call:
-    """Return a call that allocates its result, as torch's do."""
+def _called(kernel: Any, case: Case, *, kept: bool = False) -> Call:
+    """Return a call that allocates its result, as torch's do, or keeps it, as peers do."""
     like = case.function(*case.tensors)
 
     def call() -> torch.Tensor:
-        out = torch.empty_like(like)
+        out = like if kept else torch.empty_like(like)
         kernel(*case.tensors, out)
         return out
 
@@ -191,9 +195,10 @@ def variants(case: Case, options: argparse.Namespace) -> tuple[str, dict[str, He
     """Return the steps of the own kernel and what is timed, by name."""
     torch._dynamo.reset()  # type: ignore[no-untyped-call]  # torch does not annotate it
     compiled = torch.compile(case.function, dynamic=False)
-    steps, kernel = own(case, options.programs)
+    steps, kernel, kept = own(case, options.programs)
     calls: dict[str, Call] = {
         "own": kernel,
+        "own-kept": kept,
         "eager": lambda: case.function(*case.tensors),
         "compile": lambda: compiled(*case.tensors),
         **{name: (lambda f=f: f(*case.tensors)) for name, f in case.others.items()},  # type: ignore[misc]

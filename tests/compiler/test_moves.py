@@ -112,7 +112,8 @@ def test_long_rows_are_right_where_exponentials_are_subnormal():
     states = {
         "softmax": first(start_of(softmax, (3, length)), "overwrite"),
         "normed": first(
-            start_of(lambda x: torch.nn.functional.layer_norm(torch.exp(x), x.shape[-1:]), (3, length)), "overwrite"
+            start_of(lambda x: torch.nn.functional.layer_norm(torch.exp(x), x.shape[-1:]), (3, length)),
+            "overwrite",
         ),
     }
     programs = {name: (s.graph, dataclasses.replace(s.program, name=name)) for name, s in states.items()}
@@ -123,9 +124,19 @@ def test_long_rows_are_right_where_exponentials_are_subnormal():
     for name in states:
         output = torch.empty(3, length)
         library.get_function(name)(x, output)
-        wanted = softmax(x.double()) if name == "softmax" else torch.nn.functional.layer_norm(x.double().exp(), (length,))
+        wanted = (
+            softmax(x.double())
+            if name == "softmax"
+            else torch.nn.functional.layer_norm(x.double().exp(), (length,))
+        )
         assert torch.equal(output.isnan(), wanted.isnan())
-        assert torch.allclose(output.double(), wanted, rtol=2e-6 if name == "softmax" else 1e-4, atol=3e-45 if name == "softmax" else 1e-6, equal_nan=True)
+        assert torch.allclose(
+            output.double(),
+            wanted,
+            rtol=2e-6 if name == "softmax" else 1e-4,
+            atol=3e-45 if name == "softmax" else 1e-6,
+            equal_nan=True,
+        )
 
 
 def test_tiles_use_lines_whole_where_a_matrix_is_read_across():

@@ -30,7 +30,8 @@ RESERVED = frozenset({
     "union", "unsigned", "using", "void", "volatile", "while", "and", "or", "not", "xor", "true", "false",
     "def", "lambda", "in", "is", "pass", "raise", "with", "yield", "kernel", "global", "local", "half",
     "fn", "let", "var", "tl", "pid", "item", "row", "column", "inner", "left", "right", "finish", "sizes",
-    "sums", "Tiles", "query", "key", "value", "score", "masked", "first", "last", "rows_at_once", "weights", "packed", "prepare",
+    "sums", "Tiles", "query", "key", "value", "score", "masked", "first", "last", "rows_at_once", "weights",
+    "packed", "prepare",
 })  # fmt: skip
 """Names that printed sources use themselves; no value, buffer or size is called so."""
 

@@ -7,7 +7,7 @@ from ..graph import Contract, Expand, Node, Permute, Point, Reduce, Reshape
 from ..tile import Axis, Expression, Position, Weights, positions
 from ._block import Block
 from ._index import Index
-from ._product import Epilogue, Flat, NotContraction, product_behind
+from ._product import Epilogue, Flat, NotContraction, product_behind, summed_axes
 
 _MINUS_INFINITY = float("-inf")
 
@@ -40,7 +40,7 @@ def attended_by(product: Contract) -> Attended | None:
 
 
 def _softmax(weights: Node, is_right: bool) -> Attended | None:
-    """Read `exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension, or zero where the largest is minus infinity."""
+    """Read `exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension; zero where the largest is -inf."""
     node, dead = weights, None
     if isinstance(node, Point) and node.op == "where" and node.args[1] == 0:
         dead, node = node.args[0], node.args[2]
@@ -104,12 +104,11 @@ def weights_of(
     if len(scorer.members) != 1 or scorer.at is None:
         raise NotContraction("scores of several elements of a product")
     one, two, out = product.labels
-    shape = dict(zip(one, product.left.shape, strict=True)) | dict(zip(two, product.right.shape, strict=True))
-    summed = [c for c in dict.fromkeys(one + two) if c not in out]
-    depth = tuple(Axis(f"{product.name}_{c}", shape[c]) for c in summed)
+    summed = summed_axes(product)
+    depth = tuple(summed.values())
     builder.axes |= {axis.name: axis.size for axis in depth}
     index: Mapping[str, Expression] = dict(zip(out, scorer.at, strict=True)) | {
-        c: Position(axis.name) for c, axis in zip(summed, depth, strict=True)
+        c: Position(axis.name) for c, axis in summed.items()
     }
     sides = [
         flat.operand(node, tuple(index[c] for c in labels), depth)

@@ -28,7 +28,7 @@ from ..tile import (
 from ._attention import attended_by, weights_of
 from ._block import Block, NeedsStore, kind_of
 from ._index import Index, NeedsSplit, joined
-from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind
+from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
 _PHASES = 4
 """Most contiguous results along which lanes do not pay: those of the phases of a stride."""
@@ -133,21 +133,16 @@ def _attempt(
     first, *others = builder.members
     chosen = {c: at for c, at in zip(out, first, strict=True) if others and isinstance(at, Literal)}
     named = _axes_by_label(found, first, chosen, sizes)
-    summed = [c for c in dict.fromkeys(one + two) if c not in out]
     index = {c: joined([(Position(a), sizes[a]) for a in axes]) for c, axes in named.items()} | chosen
-    shape = dict(zip(one, found.left.shape, strict=True)) | dict(zip(two, found.right.shape, strict=True))
-    inner_axes = []
-    for c in summed:
-        axis = f"{found.name}_{c}"
-        builder.axes[axis] = shape[c]
-        index[c] = Position(axis)
-        inner_axes.append(Axis(axis, shape[c]))
+    summed = summed_axes(found)
+    inner_axes = list(summed.values())
+    builder.axes |= {axis.name: axis.size for axis in inner_axes}
+    index |= {c: Position(axis.name) for c, axis in summed.items()}
     left = flat.operand(found.left, tuple(index[c] for c in one), inner_axes)
     rights = []
     for member in (first, *others):
         index |= {c: at for c, at in zip(out, member, strict=True) if c in chosen}
         rights.append(flat.operand(found.right, tuple(index[c] for c in two), inner_axes))
-    right = rights[0]
     role = {c: (c in one) + 2 * (c in two) for c in out}
 
     def picked(kind: int) -> tuple[Axis, ...]:
@@ -157,30 +152,33 @@ def _attempt(
     epilogue = tuple(s for s in block.body if isinstance(s, Let | Store))
     if len(epilogue) != len(block.body) or top.body:
         raise NotContraction("a reduction follows")
-    rows, columns = picked(1), picked(2)
-    if tiling.form == "online":
-        if attended is None or others:
-            raise NotContraction("no softmax is multiplied")
-        weights = weights_of(attended, builder.weights_at, inner_axes, builder, flat)
-        plain = Contraction(
-            name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
-            left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
-            tiling=tiling,
-        )  # fmt: skip
-        return _without(_attending(plain, weights, attended.is_right), zero), done
-    along = _lies_along(tuple(positions), root.shape, (*rows, *columns))
-    if (along in rows and not _is_short(along, columns, right)) or (
-        along in columns and _is_short(along, rows, left)
-    ):
-        if others:
-            raise NotContraction("members along the rows")
-        rows, columns, left, right = columns, rows, right, left
     whole = Contraction(
-        name=f"{stored[root]}_kernel", batch=picked(3), rows=rows, columns=columns, inner=tuple(inner_axes),
-        left=left, right=right, accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment, tiling=tiling,
+        name=f"{stored[root]}_kernel", batch=picked(3), rows=picked(1), columns=picked(2), inner=tuple(inner_axes),
+        left=left, right=rights[0], accumulator=f"{found.name}_sum", epilogue=epilogue, comment=comment,
+        tiling=tiling,
         others=tuple(Member(builder.members[at], r) for at, r in zip(others, rights[1:], strict=True)),
     )  # fmt: skip
+    if attended is not None:
+        weights = weights_of(attended, builder.weights_at, inner_axes, builder, flat)
+        whole = _attending(whole, weights, attended.is_right)
+    elif tiling.form == "online":
+        raise NotContraction("no softmax is multiplied")
+    else:
+        whole = _along_results(
+            whole, _lies_along(tuple(positions), root.shape, (*whole.rows, *whole.columns))
+        )
     return _without(whole, zero), done
+
+
+def _along_results(c: Contraction, along: Axis | None) -> Contraction:
+    """Return the contraction with lanes along the axis along which its results lie side by side."""
+    if not (along in c.rows and not _is_short(along, c.columns, c.right)) and not (
+        along in c.columns and _is_short(along, c.rows, c.left)
+    ):
+        return c
+    if c.others:
+        raise NotContraction("members along the rows")
+    return replace(c, rows=c.columns, columns=c.rows, left=c.right, right=c.left)
 
 
 def _without(c: Contraction, zero: Mapping[str, Expression]) -> Contraction:
@@ -192,6 +190,8 @@ def _without(c: Contraction, zero: Mapping[str, Expression]) -> Contraction:
 
 def _attending(c: Contraction, weights: Weights, turned: bool) -> Contraction:
     """Return the contraction whose left factor are these weights; items that share keys and values are rows of one."""
+    if c.others:
+        raise NotContraction("several products of one softmax")
     if turned:
         c = replace(c, rows=c.columns, columns=c.rows, left=c.right, right=c.left)
     if c.left != Variable(weights.name, "float32"):

@@ -63,6 +63,13 @@ def product_behind(root: Node, ends: Collection[Node]) -> Contract:
     return found[0]
 
 
+def summed_axes(found: Contract) -> dict[str, Axis]:
+    """Return the axes that a product sums over, by their labels."""
+    one, two, out = found.labels
+    sizes = dict(zip(one, found.left.shape, strict=True)) | dict(zip(two, found.right.shape, strict=True))
+    return {c: Axis(f"{found.name}_{c}", sizes[c]) for c in dict.fromkeys(one + two) if c not in out}
+
+
 class Flat:
     """Evaluates everything in one block: no hoisting, no loops."""
 

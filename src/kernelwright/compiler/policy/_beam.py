@@ -213,7 +213,7 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 
 def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
-    """Return the state in which all attention is online and all weights are in panels; in a network the rest as ever."""
+    """Return the state with all attention online and all weights in panels; in a whole network the rest as ever."""
     rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
     for name in ("online", "dual", "pack", *rest):
         for action in (a for a in actions if a.name == name):

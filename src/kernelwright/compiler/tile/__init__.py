@@ -94,8 +94,8 @@ __all__ = [
     "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
     "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
-    "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of", "is_known",
-    "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind", "parts_of",
-    "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "rights", "run_program",
+    "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of",
+    "is_known", "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind",
+    "parts_of", "paths", "pattern", "places", "positions", "products", "read_by", "renamed", "rights", "run_program",
     "side_by_side", "statements", "stride", "substitute", "walk", "written",
 ]  # fmt: skip

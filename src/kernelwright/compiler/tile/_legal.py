@@ -155,7 +155,7 @@ def can_keep(_: Program, kernel: Kernel, spot: Spot) -> bool:
 
 
 def can_overwrite(program: Program, kernel: Kernel, spot: Spot) -> bool:
-    """Whether a value of a long row can wait in the result until the last pass over the row, which needs it, is there."""
+    """Whether a value of a long row can wait in the result for the last pass over the row, which needs it."""
     if not isinstance(spot.statement, Let) or any(loop.vector for loop in spot.around[:-1]):
         return False
     block = spot.around[-2].body if len(spot.around) > 1 else kernel.body

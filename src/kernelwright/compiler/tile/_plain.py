@@ -33,7 +33,7 @@ def as_loops(contraction: Contraction) -> Kernel:
 
 
 def _attended(c: Contraction, w: Weights) -> tuple[Statement, ...]:
-    """Return the plain loops of one element of an attention: the largest score, the sum of powers, the sum over values."""
+    """Return the loops of one element of an attention: largest score, sum of powers, sum over values."""
     top, total = Result(f"{w.name}_top"), Result(f"{w.name}_total")
 
     def over_scores(what: str, *then: Statement) -> Statement:
