@@ -3,13 +3,13 @@
 import sys
 from typing import Any, Self
 
-import torch
+from torch._compile import _disable_dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _COMPILER = "torch._dynamo"
 
 
-class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Subclasses override `__torch_dispatch__`, as torch's own do.
 
     torch keeps its compiler out of every mode, and imports it for that: about a second, at the first operation. Here
@@ -19,6 +19,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     Does not cover: a function under the mode that imports it then; the mode's own code may be compiled with it.
     """
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)  # type: ignore[no-untyped-call]  # here and below: torch does not annotate it
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
@@ -26,7 +32,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     def __enter__(self) -> Self:
         kind: Any = type(self)
         if _COMPILER in sys.modules and not hasattr(kind.__torch_dispatch__, "_compiler_kept_out"):
-            kept_out: Any = torch._disable_dynamo(kind.__torch_dispatch__)
+            kept_out: Any = _disable_dynamo(kind.__torch_dispatch__)
             kept_out._compiler_kept_out = True
             kind.__torch_dispatch__ = kept_out
         super().__enter__()  # type: ignore[no-untyped-call]

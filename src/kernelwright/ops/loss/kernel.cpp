@@ -72,7 +72,7 @@ void times_panels(const float* a, int64_t a_row, int64_t rows, const float* pane
   for (int64_t j = 0; j < columns; j += kTile, panels += depth * kTile)
     for (int64_t i = 0; i < rows; i += kRows) {
       const int64_t here = std::min<int64_t>(kRows, rows - i);
-      packed_rows<kRows, 2>(here, a + i * a_row, a_row, panels, kTile, W, depth, sums, false, Full{});
+      packed_rows<kRows, 2>(here, a + i * a_row, a_row, panels, kTile, W, depth, sums, 2 * W, false, Full{});
       for (int64_t r = 0; r < here; ++r)
         for (int v = 0; v < 2; ++v)
           if (const int64_t at = j + v * W; at + W <= columns) put(i + r, at, load(sums + (2 * r + v) * W, Full{}), Full{});
