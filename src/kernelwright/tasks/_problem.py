@@ -175,7 +175,7 @@ class Problem:
         self, workload: Workload, inputs: Sequence[Argument], state: Mapping[str, torch.Tensor]
     ) -> tuple[Outcome, Outcome]:
         """Call reference and oracle with every infinite sum read as NaN, which another summation order may give."""
-        with WorstCaseSums():  # type: ignore[no-untyped-call]
+        with WorstCaseSums():
             native = self.run_reference(workload, inputs, state)
             return native, self.run_oracle(workload, inputs, state)
 

@@ -28,7 +28,7 @@ def shapes_alone() -> Iterator[None]:
         ...     [tuple(t.shape) for t in torch.nn.GRU(3, 4, 2)(torch.randn(5, 7, 3))]
         [(5, 7, 4), (2, 7, 4)]
     """
-    with _Norms(), Whole():  # type: ignore[no-untyped-call]  # torch does not annotate them
+    with _Norms(), Whole():
         yield
 
 

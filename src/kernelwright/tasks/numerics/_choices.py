@@ -44,7 +44,7 @@ Values = list[tuple[Tensor, ...]]
 """Of each choice in turn: its first two arguments, as far as they are float tensors."""
 
 
-class Recorded(Rounding):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Recorded(Rounding):
     """A mode in which every step is rounded, and what is chosen from is kept.
 
     Example:
@@ -68,7 +68,7 @@ class Recorded(Rounding):  # type: ignore[no-untyped-call]  # torch does not ann
         return super().step(func, types, args, kwargs)
 
 
-class Turned(Decomposed):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Turned(Decomposed):
     """A mode in float64 in which values are exact and choices are made on values that are off.
 
     Args:

@@ -52,7 +52,7 @@ _REDUCING = ("scatter_reduce", "index_reduce", "segment_reduce")
 """Operators that round nothing where they look for extremes."""
 
 
-class Decomposed(Widen):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Decomposed(Widen):
     """A mode in float64 in which operators that are several steps in one are taken apart."""
 
     def __torch_dispatch__(
@@ -89,7 +89,7 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
     return NotImplemented
 
 
-class Rounding(Decomposed):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class Rounding(Decomposed):
     """A mode in which every step's float64 result carries the rounding of a narrower dtype."""
 
     def __init__(self, eps: float, seed: int) -> None:
