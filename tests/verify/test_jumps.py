@@ -136,3 +136,26 @@ def test_jumps_of_an_answer_in_another_layout_stay_with_their_elements():
         moved = truth.clone()
         moved[place] += 0.5
         assert error_against(moved.float(), tolerance).ok is right
+
+
+def test_jumps_do_not_count_in_norm():
+    truth = torch.linspace(1, 2, 64, dtype=torch.float64) * 1e-3
+    truth[5] = 1.0
+    up = torch.zeros_like(truth)
+    up[:5] = 4e-7
+    noise = torch.full_like(truth, 1e-12)
+    noise[5] = 1e-6
+    tolerance = output_tolerance(
+        truth, truth.float(), Contract(), sensitivity=noise, jumps=(torch.zeros_like(up), up)
+    )
+    jumped = truth + up
+    assert error_against(jumped.float(), tolerance).ok
+    assert error_against((truth - up).float(), tolerance).kind == "norm"
+
+
+@pytest.mark.parametrize("seed", [0, 6, 7])
+def test_a_single_jump_in_a_small_gradient_is_right(seed):
+    oracle = load(next(p for _, p in problems() if p.stem == "conv_3d_softmax_pool"), backward=True)
+    workloads = [w for w in oracle.task.workloads if w.regime == "tiny-scale"]
+    found = judge(oracle, [seed], ["functions", "fast"], workloads)
+    assert found.total and not found.refused

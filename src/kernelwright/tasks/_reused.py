@@ -49,8 +49,8 @@ class Reused(Problem):
                 return kept
         self._kept = None
         made = super().reference(workload, state)
-        if isinstance(made, torch.nn.Module) and (marks := marks_of(made)) is not None:
-            self._kept = key, made, marks
+        if isinstance(made, torch.nn.Module) and (fresh := marks_of(made)) is not None:
+            self._kept = key, made, fresh
         return made
 
 

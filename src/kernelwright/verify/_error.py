@@ -137,11 +137,16 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
         difference = torch.where(contested, torch.minimum(difference, to_native), difference)
     if tolerance.exact:
         total.different += int(torch.count_nonzero(difference))
+    unit, allowed = tolerance.unit.view(-1)[part], tolerance.allowed.view(-1)[part]
+    left = difference
     if tolerance.jumps is not None:
         down, up = (j.view(-1)[part] for j in tolerance.jumps)
-        difference = difference.sub_(torch.where(numbers > truth, up, down)).clamp_min_(0.0)
-    total.squares += float((difference / tolerance.unit.view(-1)[part]).clamp_(max=CLIP).square_().sum())
-    ratio = difference.div_(tolerance.allowed.view(-1)[part])
+        jump = torch.where(numbers > truth, up, down)
+        left = (difference - jump).clamp_min_(0.0)
+        beside = torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0))
+        difference = (difference - beside).clamp_min_(0.0)
+    total.squares += float((left / unit).clamp_(max=CLIP).square_().sum())
+    ratio = difference.div_(allowed)
     worst = float(ratio.max())
     total.worst = max(total.worst, worst)
     if worst > 1:

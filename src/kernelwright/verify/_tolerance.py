@@ -59,7 +59,7 @@ class OutputTolerance:
     doubtful: torch.Tensor | None = None
     """Where another order of summation may give NaN; none where nothing is infinite."""
     jumps: Jumps | None = None
-    """How much farther below and above the truth an element may be, where a choice hangs on rounding."""
+    """How far below and above the truth an element may jump, where a choice hangs on rounding."""
     others: tuple[torch.Tensor, ...] = ()
     """What other right evaluations give; none where nothing is infinite, neither in the inputs nor in the outputs."""
 
@@ -154,13 +154,8 @@ def output_tolerance(
         others=tuple(others),
         jumps=None
         if jumps is None
-        else (_beside(jumps[0].reshape(y.shape), allowed), _beside(jumps[1].reshape(y.shape), allowed)),
+        else (jumps[0].reshape(y.shape).contiguous(), jumps[1].reshape(y.shape).contiguous()),
     )
-
-
-def _beside(jump: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Return what a jump adds to what is allowed: itself, and an error of at most its size, unless that is in it."""
-    return torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0)).contiguous()
 
 
 def loosened(native: torch.Tensor, tolerance: OutputTolerance) -> OutputTolerance:
