@@ -13,7 +13,7 @@ from .explain import Explanation, listeners
 from .kernel import Entry, Kernel
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
-_LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")
+_LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 class Op:
@@ -51,8 +51,8 @@ class Op:
         self._said: set[str] = set()
         self._differentiable = gradient is not None
         name = f"kernelwright::{self.name}"
-        _LIBRARY.define(schema)
-        _LIBRARY.impl(self.name, self.run, "CompositeExplicitAutograd")
+        _LIBRARY.define(schema)  # type: ignore[no-untyped-call]
+        _LIBRARY.impl(self.name, self.run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
         torch.library.register_fake(name, outputs, lib=_LIBRARY)
         if gradient is not None:
             torch.library.register_autograd(name, gradient[1], setup_context=gradient[0], lib=_LIBRARY)

@@ -6,7 +6,9 @@ CHUNK = 1 << 24
 """Most distances that are held at once."""
 
 
-def assign(x, centroids, shift=None):
+def assign(
+    x: torch.Tensor, centroids: torch.Tensor, shift: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return each row's nearest centroid, the first of equals, and the squared distance to it."""
     wide = torch.promote_types(x.dtype, torch.float32)
     c = centroids.to(wide)
@@ -22,7 +24,12 @@ def assign(x, centroids, shift=None):
     return labels, distances
 
 
-def step(x, centroids, shift=None, weights=None):
+def step(
+    x: torch.Tensor,
+    centroids: torch.Tensor,
+    shift: torch.Tensor | None = None,
+    weights: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return labels, distances, the sums of weighted differences to the nearest centroid, and the sums of weights."""
     labels, distances = assign(x, centroids, shift)
     weights = torch.ones_like(distances) if weights is None else weights.to(distances.dtype)

@@ -6,7 +6,10 @@ CHUNK = 1 << 24
 """Most logits that are held at once."""
 
 
-def losses_of(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap):
+def losses_of(
+    x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None, ignore_index: int,
+    label_smoothing: float, z_loss: float, softcap: float,
+) -> torch.Tensor:  # fmt: skip
     """Return the loss of each row of one chunk, in float32 or float64."""
     wide = torch.promote_types(x.dtype, torch.float32)
     logits = x.to(wide) @ weight.to(wide).T
@@ -26,8 +29,9 @@ def losses_of(x, weight, target, bias, ignore_index, label_smoothing, z_loss, so
 
 
 def linear_cross_entropy(
-    x, weight, target, bias=None, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0
-):
+    x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None = None,
+    ignore_index: int = -100, label_smoothing: float = 0.0, z_loss: float = 0.0, softcap: float = 0.0,
+) -> torch.Tensor:  # fmt: skip
     """Return the loss of each row."""
     settings = (ignore_index, label_smoothing, z_loss, softcap)
     rows = max(1, CHUNK // max(1, len(weight)))
@@ -40,28 +44,28 @@ def linear_cross_entropy(
 
 
 def gradients(
-    x, weight, target, bias=None, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0, scale=None
-):
+    x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None, ignore_index: int,
+    label_smoothing: float, z_loss: float, softcap: float, scale: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """Return the losses, and the gradients of the losses' sum, each times its scale, in x, weight and bias."""
     settings = (ignore_index, label_smoothing, z_loss, softcap)
     wide = torch.promote_types(x.dtype, torch.float32)
-    given = [t if t is None else t.detach().to(wide) for t in (x, weight, bias)]
-    losses = torch.zeros(len(x), dtype=wide, device=x.device)
-    found = [torch.zeros_like(weight if t is None else t, dtype=wide) for t in given]
-    if bias is None:
-        found[2] = losses.new_zeros(0)
+    x, weight = x.detach().to(wide), weight.detach().to(wide)
+    bias = None if bias is None else bias.detach().to(wide)
+    losses, dx, dw = x.new_zeros(len(x)), torch.zeros_like(x), torch.zeros_like(weight)
+    db = x.new_zeros(0 if bias is None else len(bias))
     rows = max(1, CHUNK // max(1, len(weight)))
     with torch.enable_grad():
         for first in range(0, len(x), rows):
             part = slice(first, first + rows)
-            leaves = [given[0][part].clone(), given[1], *given[2:]]
-            leaves = [t if t is None else t.detach().requires_grad_() for t in leaves]
-            lost = losses_of(leaves[0], leaves[1], target[part], leaves[2], *settings)
-            losses[part] = lost.detach()
-            total = (lost if scale is None else lost * scale[part]).sum()
-            asked = [t for t in leaves if t is not None]
-            dx, *others = torch.autograd.grad(total, asked)
-            found[0][part] = dx
-            for to, more in zip(found[1:], others, strict=False):
-                to.add_(more)
-    return losses, *found
+            leaves = [t.detach().requires_grad_() for t in (x[part], weight, bias) if t is not None]
+            each = losses_of(
+                leaves[0], leaves[1], target[part], leaves[2] if bias is not None else None, *settings
+            )
+            losses[part] = each.detach()
+            found = torch.autograd.grad((each * scale[part]).sum(), leaves)
+            dx[part] = found[0]
+            dw += found[1]
+            if bias is not None:
+                db += found[2]
+    return losses, dx, dw, db
