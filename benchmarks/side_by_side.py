@@ -3,8 +3,8 @@
 A benchmark gives its cases; this times their variants in turns, in an order that changes every round, prints every
 variant's median time and its ratio to the own kernel's (median over rounds), and saves the rows. `--clock cpu` counts
 the process's seconds, and not the wall's: with one thread that is what a machine busy with other work leaves to
-compare. Torch and `own` allocate their results, as a user's calls do; `own-kept`, OpenVINO and ONNX Runtime write to the
-same memory each time. The latter two run in a process of their own each, which times its calls on the same clock:
+compare. Torch and `own` allocate their results, as a user's calls do; `own-kept`, OpenVINO and ONNX Runtime write to
+the same memory each time. The latter two run in a process of their own each, which times its calls on the same clock:
 OpenVINO 2026.4 corrupted the heap of a process that had run code of TorchInductor. What is faster says the judge.
 """
 
