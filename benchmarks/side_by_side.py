@@ -72,10 +72,10 @@ def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call, Call]:
         assert program is not None
         candidate = cpp.render(program, leaf.state.graph)
         build = get_language("cpp").build(candidate, deadline_s=400)
-        kernel: Any = load_library(f"{build.artefact}/kernel.so").get_function(program.name)
+        kernel: Any = load_library(Path(f"{build.artefact}/kernel.so")).get_function(program.name)
         call = _called(kernel, case)
         call()
-        times = []
+        times = list[float]()
         end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
             begun = time.process_time()
@@ -193,7 +193,7 @@ def _onnxruntime(model: bytes, inputs: dict[str, Any], threads: int) -> tuple[Ca
 
 def variants(case: Case, options: argparse.Namespace) -> tuple[str, dict[str, Here | Apart]]:
     """Return the steps of the own kernel and what is timed, by name."""
-    torch._dynamo.reset()  # type: ignore[no-untyped-call]  # torch does not annotate it
+    torch._dynamo.reset()
     compiled = torch.compile(case.function, dynamic=False)
     steps, kernel, kept = own(case, options.programs)
     calls: dict[str, Call] = {
