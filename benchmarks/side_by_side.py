@@ -3,8 +3,8 @@
 A benchmark gives its cases; this times their variants in turns, in an order that changes every round, prints every
 variant's median time and its ratio to the own kernel's (median over rounds), and saves the rows. `--clock cpu` counts
 the process's seconds, and not the wall's: with one thread that is what a machine busy with other work leaves to
-compare. Torch and `own` allocate their results, as a user's calls do; `own-kept`, OpenVINO and ONNX Runtime write to the
-same memory each time. The latter two run in a process of their own each, which times its calls on the same clock:
+compare. Torch and `own` allocate their results, as a user's calls do; `own-kept`, OpenVINO and ONNX Runtime write to
+the same memory each time. The latter two run in a process of their own each, which times its calls on the same clock:
 OpenVINO 2026.4 corrupted the heap of a process that had run code of TorchInductor. What is faster says the judge.
 """
 
@@ -72,10 +72,10 @@ def own(case: Case, most: int, seconds: float = 0.3) -> tuple[str, Call, Call]:
         assert program is not None
         candidate = cpp.render(program, leaf.state.graph)
         build = get_language("cpp").build(candidate, deadline_s=400)
-        kernel: Any = load_library(f"{build.artefact}/kernel.so").get_function(program.name)
+        kernel: Any = load_library(Path(f"{build.artefact}/kernel.so")).get_function(program.name)
         call = _called(kernel, case)
         call()
-        times = []
+        times = list[float]()
         end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 3:
             begun = time.process_time()
@@ -193,7 +193,7 @@ def _onnxruntime(model: bytes, inputs: dict[str, Any], threads: int) -> tuple[Ca
 
 def variants(case: Case, options: argparse.Namespace) -> tuple[str, dict[str, Here | Apart]]:
     """Return the steps of the own kernel and what is timed, by name."""
-    torch._dynamo.reset()  # type: ignore[no-untyped-call]  # torch does not annotate it
+    torch._dynamo.reset()
     compiled = torch.compile(case.function, dynamic=False)
     steps, kernel, kept = own(case, options.programs)
     calls: dict[str, Call] = {

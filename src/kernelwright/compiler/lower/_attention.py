@@ -41,7 +41,8 @@ def attended_by(product: Contract) -> Attended | None:
 
 def _softmax(weights: Node, is_right: bool) -> Attended | None:
     """Read `exp(x - max(x)) / sum(exp(x - max(x)))` along one dimension; zero where the largest is -inf."""
-    node, dead = weights, None
+    node: object = weights
+    dead: object = None
     if isinstance(node, Point) and node.op == "where" and node.args[1] == 0:
         dead, node = node.args[0], node.args[2]
     if not (isinstance(node, Point) and node.op == "div" and isinstance(node.args[0], Point)):

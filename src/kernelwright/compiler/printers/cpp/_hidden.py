@@ -105,9 +105,9 @@ class Hidden:
                 return _or(chosen, _and(one, two))
             case Call(op, (a, b)) if op in _OPPOSITE:
                 assert a is not None and b is not None
-                one, two = self._interval(a), self._interval(b)
-                if one is not None and two is not None:
-                    return _compared(op if wanted else _OPPOSITE[op], one, two)
+                left, right = self._interval(a), self._interval(b)
+                if left is not None and right is not None:
+                    return _compared(op if wanted else _OPPOSITE[op], left, right)
         return self._everywhere(c if wanted else Call("logical_not", (c,), (), "bool"))
 
     # Intervals -----------------------------------------------------------------------------------------
