@@ -1,1 +1,1 @@
-"""Families of `kernelwright.ops` beside what else computes the same."""
+"""Ops to import, against the libraries that people use for them today."""

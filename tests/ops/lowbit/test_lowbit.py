@@ -9,7 +9,14 @@ from kernelwright.ops import lowbit
 
 KINDS = [("int", b) for b in range(1, 9)] + [("uint", b) for b in range(1, 9)]
 KINDS += [(kind, None) for kind in ("e2m1", "e3m0", "e2m2", "e2m3", "e3m2", "e4m3", "e5m2", "e5m0", "e1m1")]
-SIZES = [(1, 64, 64, 32), (1, 130, 100, 64), (5, 70, 515, 96), (1, 65, 600, 0), (33, 64, 300, 128), (7, 100, 1, 32)]
+SIZES = [
+    (1, 64, 64, 32),
+    (1, 130, 100, 64),
+    (5, 70, 515, 96),
+    (1, 65, 600, 0),
+    (33, 64, 300, 128),
+    (7, 100, 1, 32),
+]
 
 
 def packed_of(kind, bits, outputs, inner, group, scale_dtype=torch.bfloat16):
@@ -46,7 +53,9 @@ def test_the_kernel_multiplies_by_the_weight_that_unpack_returns(kind, bits, sca
     check(kind, bits, "float", scale_dtype)
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("int", 1), ("int", 4), ("int", 8), ("uint", 3), ("uint", 8), ("e2m1", None)])
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("int", 1), ("int", 4), ("int", 8), ("uint", 3), ("uint", 8), ("e2m1", None)]
+)
 def test_activations_as_int8_are_those_of_the_reference(kind, bits):
     check(kind, bits, "int8", torch.bfloat16)
 
@@ -104,7 +113,9 @@ def test_special_values_reach_the_rows_that_have_them():
 
 
 def test_magnitudes_that_differ_by_block_keep_their_digits():
-    x = torch.randn(2, 256) * torch.tensor([1e-12, 1.0, 1e12, 1e-3, 1e6, 1.0, 1e-9, 1e3]).repeat_interleave(32)
+    x = torch.randn(2, 256) * torch.tensor([1e-12, 1.0, 1e12, 1e-3, 1e6, 1.0, 1e-9, 1e3]).repeat_interleave(
+        32
+    )
     weight = torch.zeros(64, 256)
     weight[:, :32] = torch.randn(64, 32)
     packed = lowbit.pack(weight, 4, 32)
@@ -125,7 +136,9 @@ def test_rows_of_any_layout_and_shape():
 def test_one_row_and_many_agree_to_the_last_digit():
     packed = packed_of("int", 3, 100, 300, 64)
     x = torch.randn(9, 300)
-    assert torch.equal(lowbit.linear(x, packed), torch.cat([lowbit.linear(row, packed) for row in x.split(1)]))
+    assert torch.equal(
+        lowbit.linear(x, packed), torch.cat([lowbit.linear(row, packed) for row in x.split(1)])
+    )
 
 
 def test_gguf_is_read_as_it_is():
@@ -203,7 +216,9 @@ def test_gradients_are_those_of_the_weight_that_the_codes_stand_for():
     x, bias = torch.randn(3, 50, requires_grad=True), torch.randn(30, requires_grad=True)
     given = torch.randn(3, 30)
     found = torch.autograd.grad(lowbit.linear(x, packed, bias), (x, bias), given)
-    expected = torch.autograd.grad(torch.nn.functional.linear(x, lowbit.unpack(packed), bias), (x, bias), given)
+    expected = torch.autograd.grad(
+        torch.nn.functional.linear(x, lowbit.unpack(packed), bias), (x, bias), given
+    )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
 

@@ -41,14 +41,19 @@ T = torch.Tensor
 
 def _check(
     x: T, codes: T, scales: T, zeros: T | None, bias: T | None,
-    exponent: int, group: int, zero: int, int8: bool, outputs: int,
+    exponent: int, group: int, _zero: int, _int8: bool, outputs: int,
 ) -> None:  # fmt: skip
     op = "lowbit.linear"
     floats(op, "x", x)
     if x.dim() != 2:
         refuse(op, "x", f"of shape {tuple(x.shape)}", "a matrix")
     if codes.dim() != 5 or codes.dtype is not torch.uint8 or codes.shape[2] != 4 or codes.shape[4] != 64:
-        refuse(op, "codes", f"of shape {tuple(codes.shape)}, {codes.dtype}", "(panels, tiles, 4, bits, 64), torch.uint8")
+        refuse(
+            op,
+            "codes",
+            f"of shape {tuple(codes.shape)}, {codes.dtype}",
+            "(panels, tiles, 4, bits, 64), torch.uint8",
+        )
     panels, tiles, _, bits, _ = codes.shape
     if not 1 <= bits <= 8 or not 0 <= exponent < bits:
         refuse(op, "codes", f"of {bits} bits with {exponent} of exponent", "1 to 8 bits, the exponent fewer")
@@ -79,8 +84,8 @@ def _outputs(x: T, *rest: Any) -> T:
     return x.new_empty(x.shape[0], rest[-1])
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:
-    x, codes, scales, zeros, bias, *numbers = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:  # noqa: ARG001
+    x, codes, scales, zeros, _, *numbers = inputs
     ctx.save_for_backward(codes, scales, zeros)
     ctx.numbers, ctx.inner = numbers, x.shape[1]
 
@@ -113,8 +118,8 @@ def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: st
         packed: The weight (outputs, inner).
         bias: (outputs,), of x's dtype.
         activations: `float` keeps what x's dtype holds: with integers or fp4, blocks of at most 256 columns are
-            multiplied exactly, as integers of 24 bits (float32) or 16 (bfloat16) times the block's largest. `int8` rounds
-            them to 8 bits instead, which is up to three times as fast and not as precise.
+            multiplied exactly, as integers of 24 bits (float32) or 16 (bfloat16) of the block's largest. `int8`
+            rounds them to 8 bits instead, which is up to three times as fast and not as precise.
 
     Returns:
         (..., outputs), of x's dtype. It has a gradient by x and bias; that of `int8` is the one of `float`.
@@ -131,7 +136,12 @@ def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: st
         refuse("lowbit.linear", "activations", repr(activations), "'float' or 'int8'")
     floats("lowbit.linear", "x", x)
     if x.dim() == 0 or x.shape[-1] != packed.inner:
-        refuse("lowbit.linear", "x", f"of shape {tuple(x.shape)}", f"(..., {packed.inner}), as the weight has columns")
+        refuse(
+            "lowbit.linear",
+            "x",
+            f"of shape {tuple(x.shape)}",
+            f"(..., {packed.inner}), as the weight has columns",
+        )
     if packed.order is not None:
         x = x.index_select(-1, packed.order)
     out: T = _linear(
@@ -195,4 +205,6 @@ class LowBitLinear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Say the sizes and the bits."""
-        return f"{self.in_features}, {self.out_features}, bits={self.codes.shape[3]}, group={self._numbers[0]}"
+        return (
+            f"{self.in_features}, {self.out_features}, bits={self.codes.shape[3]}, group={self._numbers[0]}"
+        )

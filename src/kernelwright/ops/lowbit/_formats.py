@@ -128,5 +128,7 @@ def _group_of(op: str, inner: int, groups: int) -> int:
     if groups == 1:
         return 0
     if inner % groups or inner // groups % 32:
-        refuse(op, "scales", f"of {groups} groups of {inner} columns", "groups of a multiple of 32 columns each")
+        refuse(
+            op, "scales", f"of {groups} groups of {inner} columns", "groups of a multiple of 32 columns each"
+        )
     return inner // groups

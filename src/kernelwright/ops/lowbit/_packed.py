@@ -160,9 +160,19 @@ def of(
     group = _group(op, group, inner)
     groups = -(-inner // group)
     if scales.dtype not in _SCALES or scales.shape != (outputs, groups):
-        refuse(op, "scales", f"of shape {tuple(scales.shape)}, {scales.dtype}", f"({outputs}, {groups}) of floats")
+        refuse(
+            op,
+            "scales",
+            f"of shape {tuple(scales.shape)}, {scales.dtype}",
+            f"({outputs}, {groups}) of floats",
+        )
     if zeros is not None and (zeros.dtype is not torch.uint8 or zeros.shape != scales.shape):
-        refuse(op, "zeros", f"of shape {tuple(zeros.shape)}, {zeros.dtype}", f"({outputs}, {groups}), torch.uint8")
+        refuse(
+            op,
+            "zeros",
+            f"of shape {tuple(zeros.shape)}, {zeros.dtype}",
+            f"({outputs}, {groups}), torch.uint8",
+        )
     return PackedWeight(
         _interleaved(codes, bits), _by_panels(scales), None if zeros is None else _by_panels(zeros),
         outputs, inner, group, exponent, zero, order,
@@ -250,8 +260,10 @@ def _small_floats(parts: torch.Tensor, bits: int, exponent: int, dtype: torch.dt
     scales, inverse = _rounded(parts.abs().amax(2) / values[-1], dtype)
     middles, sizes = (values[1:] + values[:-1]) / 2, parts.abs() * inverse
     codes = torch.bucketize(sizes, middles)
-    even = middles[codes.clamp(max=max(len(middles) - 1, 0))] == sizes if len(middles) else sizes != sizes
+    even = (
+        middles[codes.clamp(max=max(len(middles) - 1, 0))] == sizes
+        if len(middles)
+        else torch.zeros_like(codes, dtype=torch.bool)
+    )
     codes = (codes + (even & (codes % 2 == 1))).clamp(max=top)
     return torch.where(parts < 0, codes + half, codes).to(torch.uint8), scales
-
-

@@ -20,7 +20,9 @@ _BESIDE = "[(outputs + 63) // 64, (inner + group - 1) // group, 64]"
 _X, _SCALES, _BIAS = "dtype[rows, inner]", f"scale_dtype{_BESIDE} uniform(0.01, 0.1)", "dtype[outputs]"
 
 
-def _workloads(bits: tuple[int, ...], exponent: int = 0, **more: int | bool) -> list[dict[str, int | str | bool]]:
+def _workloads(
+    bits: tuple[int, ...], exponent: int = 0, **more: int | bool
+) -> list[dict[str, int | str | bool]]:
     """Return the odd sizes, with each of the bits, dtypes and dtypes of scales in turn."""
     dtypes, scales = ("float32", "bfloat16"), ("float32", "bfloat16", "float16")
     return [
@@ -32,7 +34,9 @@ def _workloads(bits: tuple[int, ...], exponent: int = 0, **more: int | bool) -> 
     ]  # fmt: skip
 
 
-def _timed(rows: int, bits: int, dtype: str, exponent: int = 0, **more: int | bool) -> dict[str, int | str | bool]:
+def _timed(
+    rows: int, bits: int, dtype: str, exponent: int = 0, **more: int | bool
+) -> dict[str, int | str | bool]:
     return {
         "rows": rows, "outputs": 1024, "inner": 2048, "group": 128, "bits": bits, "exponent": exponent,
         "dtype": dtype, "scale_dtype": "bfloat16", **more,

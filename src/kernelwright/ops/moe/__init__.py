@@ -9,6 +9,7 @@
 | `load(ids, experts)` | how evenly tokens are spread |
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,18 @@ from . import reference
 from ._packed import Experts, pack, pack_groups
 from ._report import Load, load
 
-__all__ = ["KERNEL", "Experts", "Load", "experts", "gate", "grouped_mm", "load", "pack", "pack_groups", "plan"]
+__all__ = [
+    "KERNEL",
+    "Experts",
+    "Load",
+    "experts",
+    "gate",
+    "grouped_mm",
+    "load",
+    "pack",
+    "pack_groups",
+    "plan",
+]
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
 """The library of this family."""
@@ -37,13 +49,15 @@ def _served(x: T, *others: object) -> str | None:
 
 
 def _check_gate(
-    logits: T, bias: T | None, chosen: int, sigmoid: bool, groups: int, kept: int, best_of_group: int,
-    renormalised: bool, scale: float,
+    logits: T, bias: T | None, chosen: int, _sigmoid: bool, groups: int, kept: int, best_of_group: int,
+    *_: object,
 ) -> None:  # fmt: skip
     matrix("moe.gate", "logits", logits)
     experts = logits.shape[1]
     if bias is not None and (bias.shape != (experts,) or bias.dtype is not torch.float32):
-        refuse("moe.gate", "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({experts},), torch.float32")
+        refuse(
+            "moe.gate", "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({experts},), torch.float32"
+        )
     if groups < 1 or experts % groups:
         refuse("moe.gate", "groups", groups, f"a divisor of {experts}, the number of experts")
     if not 1 <= kept <= groups:
@@ -55,7 +69,7 @@ def _check_gate(
         refuse("moe.gate", "chosen", chosen, f"1 to {most}, the experts of the groups that are kept")
 
 
-def _gated(logits: T, bias: T | None, chosen: int, *_: object) -> tuple[T, T]:
+def _gated(logits: T, _bias: T | None, chosen: int, *_: object) -> tuple[T, T]:
     shape = (logits.shape[0], chosen)
     wide = torch.promote_types(logits.dtype, torch.float32)
     return logits.new_empty(shape, dtype=wide), logits.new_empty(shape, dtype=torch.int64)
@@ -69,20 +83,32 @@ def _check_plan(keys: T, groups: int) -> None:
 
 
 def _check_grouped(
-    x: T, panels: T, offsets: T, gather: T | None, scatter: T | None, weights: T | None, rows: int, columns: int
+    x: T,
+    panels: T,
+    offsets: T,
+    gather: T | None,
+    scatter: T | None,
+    weights: T | None,
+    rows: int,
+    columns: int,
 ) -> None:
     op = "moe.grouped_mm"
     matrix(op, "x", x)
     _check_panels(op, "panels", panels, x)
     groups = panels.shape[0]
     if offsets.shape != (groups + 1,) or offsets.dtype is not torch.int64:
-        refuse(op, "offsets", f"of shape {tuple(offsets.shape)}, {offsets.dtype}", f"({groups + 1},), torch.int64")
+        refuse(
+            op,
+            "offsets",
+            f"of shape {tuple(offsets.shape)}, {offsets.dtype}",
+            f"({groups + 1},), torch.int64",
+        )
     if -(-columns // 32) != panels.shape[1]:
         refuse(op, "columns", columns, f"a number that fills {panels.shape[1]} panels of 32")
     if offsets.device.type == "meta" or isinstance(offsets, torch._subclasses.FakeTensor):
         return
     ends = offsets.tolist()
-    if ends[0] != 0 or any(a > b for a, b in zip(ends, ends[1:], strict=False)):
+    if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
         refuse(op, "offsets", "not from 0 upwards", "where each group begins, and the end")
     for name, index, below in (("gather", gather, len(x)), ("scatter", scatter, rows)):
         most = below if index is None else len(index)
@@ -91,7 +117,9 @@ def _check_grouped(
         if index is not None and len(index) and not 0 <= int(index.min()) <= int(index.max()) < below:
             refuse(op, name, "out of range somewhere", f"0 to {below - 1}")
     if weights is not None and (weights.shape != (rows,) or weights.dtype is not torch.float32):
-        refuse(op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"({rows},), torch.float32")
+        refuse(
+            op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"({rows},), torch.float32"
+        )
 
 
 def _check_panels(op: str, name: str, panels: T, x: T) -> None:
@@ -114,10 +142,15 @@ def _check_experts(x: T, ups: T, downs: T, weights: T, ids: T) -> None:
     if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
         refuse(op, "ids", f"of shape {tuple(ids.shape)}, {ids.dtype}", f"({len(x)}, chosen), torch.int64")
     if weights.shape != ids.shape or weights.dtype is not torch.float32:
-        refuse(op, "weights", f"of shape {tuple(weights.shape)}, {weights.dtype}", f"{tuple(ids.shape)}, torch.float32")
+        refuse(
+            op,
+            "weights",
+            f"of shape {tuple(weights.shape)}, {weights.dtype}",
+            f"{tuple(ids.shape)}, torch.float32",
+        )
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
     ctx.save_for_backward(*inputs)
 
 
@@ -128,7 +161,9 @@ def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_(needed) for t, needed in zip(floats, wanted, strict=True)]
         out = reference.experts(*leaves, ids)
-    found = iter(torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True))
+    found = iter(
+        torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True)
+    )
     return (*(next(found) if needed else None for needed in wanted), None)
 
 
@@ -141,7 +176,7 @@ _plan = Op(
     "moe_plan(Tensor keys, int groups) -> (Tensor, Tensor)",
     reference=reference.plan, kernel=KERNEL, check=_check_plan,
     outputs=lambda keys, groups: (torch.empty_like(keys), keys.new_empty(groups + 1)),
-    serves=lambda keys, groups: None if keys.is_contiguous() and keys.is_cpu else "keys are not contiguous on the CPU",
+    serves=lambda keys, _: None if keys.is_contiguous() and keys.is_cpu else "keys are not contiguous on the CPU",
 )  # fmt: skip
 _grouped = Op(
     "moe_grouped(Tensor x, Tensor panels, Tensor offsets, Tensor? gather, Tensor? scatter, Tensor? weights, int rows, "
@@ -199,7 +234,8 @@ def plan(ids: T, groups: int) -> tuple[T, T]:
         groups: How many there are.
 
     Returns:
-        order: (entries,) int64: indices of the flattened entries, group by group, first ones first; those of no group last.
+        order: (entries,) int64: indices of the flattened entries, group by group, first ones first; those of no
+            group last.
         offsets: (groups + 1,) int64: where in `order` each group begins.
 
     Raises:
@@ -251,8 +287,8 @@ def grouped_mm(
 def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     """Run a layer of experts: for each token the weighted sum of what its experts, and the shared ones, make of it.
 
-    An expert computes `(silu(x @ gate.T) * (x @ up.T)) @ down.T`. What it keeps between its products is float32, so
-    nothing overflows that fits the result.
+    An expert computes `(silu(x @ gate.T) * (x @ up.T)) @ down.T`. Sums are float32; with bfloat16 and four rows or
+    more of an expert, what lies between its products is rounded to bfloat16.
 
     Args:
         x: (tokens, hidden) float32 or bfloat16.

@@ -24,7 +24,7 @@ class Experts:
 
 
 def pack_groups(weight: torch.Tensor) -> torch.Tensor:
-    """Pack weights (groups, columns, inner) for `grouped_mm`: (groups, panels, inner, 2, 16), zeros beyond the last column.
+    """Pack weights (groups, columns, inner) for `grouped_mm`: (groups, panels, inner, 2, 16), zeros beyond the last.
 
     Raises:
         ArgumentError: it is no stack of matrices.
@@ -73,7 +73,12 @@ def pack(
     if shared is not None:
         (one, two), down = shared[0].chunk(2, 0), shared[1]
         if one.shape[1] != hidden or down.shape != (hidden, len(one)):
-            refuse(op, "shared", f"of shapes {tuple(shared[0].shape)}, {tuple(down.shape)}", f"{hidden} hidden elements")
+            refuse(
+                op,
+                "shared",
+                f"of shapes {tuple(shared[0].shape)}, {tuple(down.shape)}",
+                f"{hidden} hidden elements",
+            )
         count = -(-len(one) // width)
         missing = count * width - len(one)
         pad = torch.nn.functional.pad

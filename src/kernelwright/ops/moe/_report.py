@@ -45,7 +45,13 @@ def load(ids: torch.Tensor, experts: int) -> Load:
     tokens = tuple(torch.bincount(known, minlength=experts).tolist())
     total = sum(tokens)
     shares = [count / total for count in tokens if count]
-    entropy = sum(share * math.log2(1 / share) for share in shares) / (math.log2(experts) if experts > 1 else 1.0)
+    entropy = sum(share * math.log2(1 / share) for share in shares) / (
+        math.log2(experts) if experts > 1 else 1.0
+    )
     return Load(
-        tokens, max(tokens) * experts / total if total else 0.0, entropy, tokens.count(0), len(entries) - len(known)
+        tokens,
+        max(tokens) * experts / total if total else 0.0,
+        entropy,
+        tokens.count(0),
+        len(entries) - len(known),
     )

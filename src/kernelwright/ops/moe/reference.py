@@ -4,7 +4,15 @@ import torch
 
 
 def gate(
-    logits, bias=None, chosen=2, sigmoid=False, groups=1, kept=1, best_of_group=1, renormalised=True, scale=1.0
+    logits,
+    bias=None,
+    chosen=2,
+    sigmoid=False,
+    groups=1,
+    kept=1,
+    best_of_group=1,
+    renormalised=True,
+    scale=1.0,
 ):
     """Return the weights and the numbers of the experts that each row chooses, the first of equals."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -67,7 +75,9 @@ def experts(x, ups, downs, weights, ids):
         token, which = torch.where(ids == expert)
         if len(token):
             rows = x[token].to(wide)
-            hidden = torch.nn.functional.silu(rows @ gates[expert].T.to(wide)) * (rows @ others[expert].T.to(wide))
+            hidden = torch.nn.functional.silu(rows @ gates[expert].T.to(wide)) * (
+                rows @ others[expert].T.to(wide)
+            )
             products = (hidden @ down[expert].T.to(wide)) * weights[token, which, None].to(wide)
             out = out.index_add(0, token, products)
     return out.to(x.dtype)
