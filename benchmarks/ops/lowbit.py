@@ -2,14 +2,15 @@
 
     python -m benchmarks.ops.lowbit [--only 1x4096x4096] [--threads 1] [--rounds 15] [--out rows.jsonl]
 
-A row is one size in one precision: the least time of each variant, and the median of the ratios of each peer's time to
-ours in the same round. Variants take turns within a round. With one thread the clock is the process's CPU seconds, which
-other work on the machine disturbs least, else the wall. A decode (few rows) walks through copies of its weight that
-together are past the last cache, as a model's layers do (`memory`); `cache` has one copy. `bound_us` is the time to read
-the codes and scales at the read bandwidth of `kernelwright.devices`, measured with as many threads before the rows.
+A row is one size in one precision: the least time of each variant, and the median of the ratios of each peer's time
+to ours in the same round. Variants take turns within a round. With one thread the clock is the process's CPU seconds,
+which other work on the machine disturbs least, else the wall. `memory` walks through copies of the weight that together
+are past the last cache, as a model's layers do; `cache` has one copy. `bound_us` is the time to read the codes and
+scales at the read bandwidth of memory, measured with as many threads before the rows.
 
-Peers by precision, the ones that are no less precise: `float` keeps activations as they are, `int8` quantises them block
-by block. OpenVINO and ONNX Runtime are left out where they are not installed (`pip install openvino onnxruntime onnx`).
+Peers by precision, the ones that are no less precise: `float` keeps activations as they are, `int8` quantises them
+block by block. OpenVINO and ONNX Runtime are left out where they are not installed (`pip install openvino
+onnxruntime onnx`).
 """
 
 import argparse
@@ -34,9 +35,9 @@ Call = Callable[[], object]
 GROUP = 128
 _PAST_CACHE = 48 << 20
 SIZES = (
-    ("1x4096x4096", "memory"), ("1x4096x4096", "cache"), ("1x11008x4096", "memory"), ("1x4096x11008", "memory"),
-    ("1x2048x2048", "cache"), ("2x4096x4096", "memory"), ("4x4096x4096", "memory"), ("8x4096x4096", "memory"),
-    ("32x4096x4096", "cache"),
+    ("1x4096x4096", "cache"), ("1x2048x2048", "cache"), ("1x11008x4096", "cache"), ("1x4096x11008", "cache"),
+    ("2x4096x4096", "cache"), ("4x4096x4096", "cache"), ("8x4096x4096", "cache"), ("32x4096x4096", "cache"),
+    ("1x4096x4096", "memory"),
 )  # fmt: skip
 """Rows x outputs x inner, and where the weight lies."""
 PRECISIONS = (
@@ -257,7 +258,8 @@ def main() -> None:
                 continue
             row = measured(size, place, precision, given.threads, given.rounds, bandwidth)
             print(
-                f"{name}: {row['us']} us, peers {row['ratio']}, {row['of_bound']} of the bound, {row['gbps']} GB/s"
+                f"{name}: {row['us']} us, peers {row['ratio']}, {row['of_bound']} of the bound, {row['gbps']} GB/s",
+                flush=True,
             )
             if given.out:
                 with given.out.open("a") as file:

@@ -2,10 +2,11 @@
 
     python -m benchmarks.ops.moe [--only mixtral] [--threads 1] [--rounds 7] [--out rows.jsonl]
 
-A row is one layer and number of tokens in one dtype: the least time of each variant, and the median of the ratios of each
-peer's time to ours in the same round. Variants take turns within a round. With one thread the clock is the process's CPU
-seconds, else the wall. Every variant has the weights ready in the layout that it reads; `loop` and `compile` gather the
-tokens of each expert, `grouped` sorts them once and calls `torch._grouped_mm`, which takes bfloat16.
+A row is one layer and number of tokens in one dtype: the least time of each variant, and the median of the ratios of
+each peer's time to ours in the same round. Variants take turns within a round. With one thread the clock is the
+process's CPU seconds, else the wall. Every variant has the weights ready in the layout that it reads; `loop` and
+`compile` gather the tokens of each expert, `grouped` sorts them once and calls `torch._grouped_mm`,
+which takes bfloat16.
 """
 
 import argparse
@@ -29,7 +30,9 @@ LAYERS = {"mixtral": (8, 2, 1024, 3584), "fine": (64, 6, 512, 352), "many": (32,
 TOKENS = (1, 4, 16, 64, 256, 1024)
 
 
-def loop(x: torch.Tensor, one: torch.Tensor, two: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def loop(
+    x: torch.Tensor, one: torch.Tensor, two: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
     """Each expert's tokens in turn, as Hugging Face's eager layers do."""
     out = torch.zeros_like(x)
     for expert in ids.unique().tolist():
@@ -40,7 +43,9 @@ def loop(x: torch.Tensor, one: torch.Tensor, two: torch.Tensor, weights: torch.T
     return out
 
 
-def grouped(x: torch.Tensor, one: torch.Tensor, two: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def grouped(
+    x: torch.Tensor, one: torch.Tensor, two: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
     """Tokens sorted by expert, and torch's grouped product."""
     order = ids.reshape(-1).argsort(stable=True)
     ends = torch.bincount(ids.reshape(-1), minlength=len(one)).cumsum(0).to(torch.int32)
@@ -77,7 +82,7 @@ def measured(layer: str, tokens: int, dtype: torch.dtype, threads: int, rounds: 
         try:
             out = calls[name]()
             errors[name] = float((out.double() - expected).abs().max() / expected.abs().mean())
-        except Exception as error:
+        except RuntimeError as error:
             print(f"{name} does not run here: {str(error).splitlines()[0]}")
             del calls[name]
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -105,7 +110,9 @@ def measured(layer: str, tokens: int, dtype: torch.dtype, threads: int, rounds: 
 
 def main() -> None:
     """Print a line for each layer, number of tokens and dtype, and keep the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="layers, tokens or dtypes that contain this")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)

@@ -5,15 +5,25 @@ from pathlib import Path
 
 from kernelwright.api.judge import judging
 from kernelwright.api.ops import candidate_of, cases_of, task_of
+from kernelwright.records import Candidate, SourceFile
 
 
-def verdicts(family: str, op: str, mutants: Mapping[str, tuple[str, str]], store: Path) -> dict[str, str]:
-    """Judge the kernel of an op and mutants of it; return the verdict of each by its name, '' for the kernel itself."""
-    (cases,) = (one for one in cases_of(family) if one.op == op)
-    found = {}
+def mutant_of(made: Candidate, change: tuple[str, str]) -> Candidate:
+    """Return the candidate with one edit in the one of its files that has the text."""
+    assert sum(change[0] in source.text for source in made.sources) == 1, change[0]
+    sources = tuple(SourceFile(path=s.path, text=s.text.replace(*change)) for s in made.sources)
+    return made.model_copy(update={"sources": sources})
+
+
+def verdicts(
+    family: str, op: str, mutants: Mapping[str, tuple[str, str]], store: Path, *, at: int = 0
+) -> dict[str, str]:
+    """Judge the kernel of an op and mutants of it; return the verdict of each by its name, '' for the kernel itself.
+
+    `at` counts the cases of the op, where it has several.
+    """
+    cases = [one for one in cases_of(family) if one.op == op][at]
+    made = candidate_of(family, cases)
     with judging(task_of(family, cases), store=store, device="cpu") as ask:
-        found[""] = ask(candidate_of(family, cases), True).verdict
-        for name, change in mutants.items():
-            assert change[0] in candidate_of(family, cases).sources[0].text, name
-            found[name] = ask(candidate_of(family, cases, changed=change), True).verdict
-    return found
+        found = {"": ask(made, True).verdict}
+        return found | {name: ask(mutant_of(made, change), True).verdict for name, change in mutants.items()}

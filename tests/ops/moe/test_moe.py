@@ -28,7 +28,14 @@ def by_token(x, one, two, weights, ids):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     ("tokens", "count", "chosen", "hidden", "width"),
-    [(1, 4, 2, 32, 32), (7, 8, 2, 40, 24), (33, 8, 3, 100, 65), (64, 16, 4, 64, 48), (300, 3, 1, 33, 17), (0, 4, 2, 32, 32)],
+    [
+        (1, 4, 2, 32, 32),
+        (7, 8, 2, 40, 24),
+        (33, 8, 3, 100, 65),
+        (64, 16, 4, 64, 48),
+        (300, 3, 1, 33, 17),
+        (0, 4, 2, 32, 32),
+    ],
 )
 def test_a_layer_is_the_sum_of_each_tokens_experts(dtype, tokens, count, chosen, hidden, width):
     one, two = layer(count, hidden, width, dtype)
@@ -138,7 +145,7 @@ def test_a_plan_sorts_stably_and_puts_no_groups_last():
 def test_grouped_products_gather_scatter_and_weigh(dtype, inner, columns):
     w = (torch.randn(5, columns, inner) * inner**-0.5).to(dtype)
     x = torch.randn(20, inner).to(dtype)
-    order, offsets = moe.plan(torch.randint(-1, 5, (60,)), 5)
+    _, offsets = moe.plan(torch.randint(-1, 5, (60,)), 5)
     gather, scatter, weights = torch.randint(0, 20, (60,)), torch.randint(0, 30, (60,)), torch.rand(30)
     entries = int(offsets[-1])
     expected = torch.zeros(30, columns, dtype=torch.float64)
@@ -148,7 +155,9 @@ def test_grouped_products_gather_scatter_and_weigh(dtype, inner, columns):
     panels = moe.pack_groups(w)
     (ran,) = ops.explain(lambda: moe.grouped_mm(x, panels, offsets, columns, gather=gather))
     assert ran.ran == "kernel"
-    found = moe.grouped_mm(x, panels, offsets, columns, gather=gather, scatter=scatter, weights=weights, rows=30)
+    found = moe.grouped_mm(
+        x, panels, offsets, columns, gather=gather, scatter=scatter, weights=weights, rows=30
+    )
     tolerance = 1e-5 if dtype is torch.float32 else 1e-2
     torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
     plain = moe.grouped_mm(x[gather], panels, offsets, columns)
@@ -201,16 +210,32 @@ IDS, WEIGHTS = torch.zeros(3, 2, dtype=torch.int64), torch.ones(3, 2)
         (lambda: moe.gate(X, 2, bias=torch.ones(3)), r"bias is of shape \(3,\)"),
         (lambda: moe.gate(X[0], 2), r"logits is of shape \(32,\); expected a matrix"),
         (lambda: moe.plan(WEIGHTS, 3), "expected a vector of torch.int64"),
-        (lambda: moe.pack(torch.randn(4, 31, 8), torch.randn(4, 8, 15)), r"expected \(experts, 2 \* width, hidden\)"),
+        (
+            lambda: moe.pack(torch.randn(4, 31, 8), torch.randn(4, 8, 15)),
+            r"expected \(experts, 2 \* width, hidden\)",
+        ),
         (lambda: moe.pack(torch.randn(4, 32, 8), torch.randn(4, 8, 15)), r"downs is of shape \(4, 8, 15\)"),
-        (lambda: moe.experts(X, PACKED, WEIGHTS, IDS[:2]), r"ids is of shape \(2, 2\).*expected \(3, chosen\)"),
+        (
+            lambda: moe.experts(X, PACKED, WEIGHTS, IDS[:2]),
+            r"ids is of shape \(2, 2\).*expected \(3, chosen\)",
+        ),
         (lambda: moe.experts(X, PACKED, WEIGHTS.double(), IDS), "weights is of shape .*float64; expected"),
-        (lambda: moe.experts(X.bfloat16(), PACKED, WEIGHTS, IDS), "ups is of torch.float32; expected torch.bfloat16"),
+        (
+            lambda: moe.experts(X.bfloat16(), PACKED, WEIGHTS, IDS),
+            "ups is of torch.float32; expected torch.bfloat16",
+        ),
         (lambda: moe.experts(X[:, :8], PACKED, WEIGHTS, IDS), "ups is of 32 inner elements; expected 8"),
-        (lambda: moe.grouped_mm(X, moe.pack_groups(torch.randn(2, 8, 32)), torch.tensor([0, 1]), 8), "offsets is of shape"),
+        (
+            lambda: moe.grouped_mm(X, moe.pack_groups(torch.randn(2, 8, 32)), torch.tensor([0, 1]), 8),
+            "offsets is of shape",
+        ),
         (
             lambda: moe.grouped_mm(
-                X, moe.pack_groups(torch.randn(1, 8, 32)), torch.tensor([0, 2]), 8, gather=torch.tensor([0, 3])
+                X,
+                moe.pack_groups(torch.randn(1, 8, 32)),
+                torch.tensor([0, 2]),
+                8,
+                gather=torch.tensor([0, 3]),
             ),
             "gather is out of range somewhere; expected 0 to 2",
         ),

@@ -2,5 +2,8 @@
 
 | folder | what it computes | clients |
 |---|---|---|
+| `gathered_gemm` | rows of a segment plan times their group's weight, gathered and scattered | experts |
+| `lowbit` | weights of 1 to 8 bits, unpacked, multiplied and scaled in registers | low-bit linear layers |
+| `segments` | keys to an order and offsets | experts |
 | `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses |
 """

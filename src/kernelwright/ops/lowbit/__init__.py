@@ -41,7 +41,7 @@ T = torch.Tensor
 
 def _check(
     x: T, codes: T, scales: T, zeros: T | None, bias: T | None,
-    exponent: int, group: int, zero: int, int8: bool, outputs: int,
+    exponent: int, group: int, _zero: int, _int8: bool, outputs: int,
 ) -> None:  # fmt: skip
     op = "lowbit.linear"
     floats(op, "x", x)
@@ -84,8 +84,8 @@ def _outputs(x: T, *rest: Any) -> T:
     return x.new_empty(x.shape[0], rest[-1])
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:
-    x, codes, scales, zeros, bias, *numbers = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:  # noqa: ARG001
+    x, codes, scales, zeros, _, *numbers = inputs
     ctx.save_for_backward(codes, scales, zeros)
     ctx.numbers, ctx.inner = numbers, x.shape[1]
 
@@ -118,8 +118,8 @@ def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: st
         packed: The weight (outputs, inner).
         bias: (outputs,), of x's dtype.
         activations: `float` keeps what x's dtype holds: with integers or fp4, blocks of at most 256 columns are
-            multiplied exactly, as integers of 24 bits (float32) or 16 (bfloat16) times the block's largest. `int8` rounds
-            them to 8 bits instead, which is up to three times as fast and not as precise.
+            multiplied exactly, as integers of 24 bits (float32) or 16 (bfloat16) of the block's largest. `int8`
+            rounds them to 8 bits instead, which is up to three times as fast and not as precise.
 
     Returns:
         (..., outputs), of x's dtype. It has a gradient by x and bias; that of `int8` is the one of `float`.

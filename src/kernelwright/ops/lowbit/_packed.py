@@ -260,6 +260,10 @@ def _small_floats(parts: torch.Tensor, bits: int, exponent: int, dtype: torch.dt
     scales, inverse = _rounded(parts.abs().amax(2) / values[-1], dtype)
     middles, sizes = (values[1:] + values[:-1]) / 2, parts.abs() * inverse
     codes = torch.bucketize(sizes, middles)
-    even = middles[codes.clamp(max=max(len(middles) - 1, 0))] == sizes if len(middles) else sizes != sizes
+    even = (
+        middles[codes.clamp(max=max(len(middles) - 1, 0))] == sizes
+        if len(middles)
+        else torch.zeros_like(codes, dtype=torch.bool)
+    )
     codes = (codes + (even & (codes % 2 == 1))).clamp(max=top)
     return torch.where(parts < 0, codes + half, codes).to(torch.uint8), scales

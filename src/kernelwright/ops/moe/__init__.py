@@ -9,6 +9,7 @@
 | `load(ids, experts)` | how evenly tokens are spread |
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def _served(x: T, *others: object) -> str | None:
 
 
 def _check_gate(
-    logits: T, bias: T | None, chosen: int, sigmoid: bool, groups: int, kept: int, best_of_group: int,
-    renormalised: bool, scale: float,
+    logits: T, bias: T | None, chosen: int, _sigmoid: bool, groups: int, kept: int, best_of_group: int,
+    *_: object,
 ) -> None:  # fmt: skip
     matrix("moe.gate", "logits", logits)
     experts = logits.shape[1]
@@ -68,7 +69,7 @@ def _check_gate(
         refuse("moe.gate", "chosen", chosen, f"1 to {most}, the experts of the groups that are kept")
 
 
-def _gated(logits: T, bias: T | None, chosen: int, *_: object) -> tuple[T, T]:
+def _gated(logits: T, _bias: T | None, chosen: int, *_: object) -> tuple[T, T]:
     shape = (logits.shape[0], chosen)
     wide = torch.promote_types(logits.dtype, torch.float32)
     return logits.new_empty(shape, dtype=wide), logits.new_empty(shape, dtype=torch.int64)
@@ -107,7 +108,7 @@ def _check_grouped(
     if offsets.device.type == "meta" or isinstance(offsets, torch._subclasses.FakeTensor):
         return
     ends = offsets.tolist()
-    if ends[0] != 0 or any(a > b for a, b in zip(ends, ends[1:], strict=False)):
+    if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
         refuse(op, "offsets", "not from 0 upwards", "where each group begins, and the end")
     for name, index, below in (("gather", gather, len(x)), ("scatter", scatter, rows)):
         most = below if index is None else len(index)
@@ -149,7 +150,7 @@ def _check_experts(x: T, ups: T, downs: T, weights: T, ids: T) -> None:
         )
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
     ctx.save_for_backward(*inputs)
 
 
@@ -175,7 +176,7 @@ _plan = Op(
     "moe_plan(Tensor keys, int groups) -> (Tensor, Tensor)",
     reference=reference.plan, kernel=KERNEL, check=_check_plan,
     outputs=lambda keys, groups: (torch.empty_like(keys), keys.new_empty(groups + 1)),
-    serves=lambda keys, groups: None if keys.is_contiguous() and keys.is_cpu else "keys are not contiguous on the CPU",
+    serves=lambda keys, _: None if keys.is_contiguous() and keys.is_cpu else "keys are not contiguous on the CPU",
 )  # fmt: skip
 _grouped = Op(
     "moe_grouped(Tensor x, Tensor panels, Tensor offsets, Tensor? gather, Tensor? scatter, Tensor? weights, int rows, "
@@ -233,7 +234,8 @@ def plan(ids: T, groups: int) -> tuple[T, T]:
         groups: How many there are.
 
     Returns:
-        order: (entries,) int64: indices of the flattened entries, group by group, first ones first; those of no group last.
+        order: (entries,) int64: indices of the flattened entries, group by group, first ones first; those of no
+            group last.
         offsets: (groups + 1,) int64: where in `order` each group begins.
 
     Raises:
@@ -285,8 +287,8 @@ def grouped_mm(
 def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     """Run a layer of experts: for each token the weighted sum of what its experts, and the shared ones, make of it.
 
-    An expert computes `(silu(x @ gate.T) * (x @ up.T)) @ down.T`. What it keeps between its products is float32, so
-    nothing overflows that fits the result.
+    An expert computes `(silu(x @ gate.T) * (x @ up.T)) @ down.T`. Sums are float32; with bfloat16 and four rows or
+    more of an expert, what lies between its products is rounded to bfloat16.
 
     Args:
         x: (tokens, hidden) float32 or bfloat16.

@@ -24,7 +24,7 @@ class Experts:
 
 
 def pack_groups(weight: torch.Tensor) -> torch.Tensor:
-    """Pack weights (groups, columns, inner) for `grouped_mm`: (groups, panels, inner, 2, 16), zeros beyond the last column.
+    """Pack weights (groups, columns, inner) for `grouped_mm`: (groups, panels, inner, 2, 16), zeros beyond the last.
 
     Raises:
         ArgumentError: it is no stack of matrices.

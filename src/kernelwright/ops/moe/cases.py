@@ -73,7 +73,8 @@ _LAYERS = (
     (7, 16, 4, 65, 1), (8, 8, 2, 17, 4), (9, 3, 3, 100, 1), (11, 6, 2, 47, 2), (12, 4, 1, 32, 3), (13, 9, 6, 15, 1),
     (16, 2, 2, 96, 1), (17, 64, 6, 40, 1), (19, 7, 1, 1, 5), (24, 4, 2, 63, 2), (25, 5, 2, 129, 1), (31, 1, 1, 30, 2),
     (32, 8, 4, 48, 1), (33, 3, 2, 34, 3), (48, 12, 3, 20, 1), (49, 2, 1, 160, 1), (61, 8, 8, 24, 1), (64, 4, 2, 64, 4),
-    (65, 6, 1, 10, 2), (97, 5, 3, 70, 1), (100, 3, 1, 16, 1), (128, 16, 2, 32, 1), (150, 2, 2, 99, 2), (200, 1, 1, 8, 1),
+    (65, 6, 1, 10, 2), (97, 5, 3, 70, 1), (100, 3, 1, 16, 1), (128, 16, 2, 32, 1), (150, 2, 2, 99, 2),
+    (200, 1, 1, 8, 1),
 )  # fmt: skip
 """Tokens, experts, chosen, hidden, sixteens of width."""
 
@@ -88,8 +89,8 @@ EXPERTS = Cases(
         "ids": "int64[tokens, chosen] integers(-1, experts)",
     },
     timed=[
-        {"tokens": 1, "experts": 8, "chosen": 2, "hidden": 512, "sixteens": 64, "dtype": "float32"},
-        {"tokens": 64, "experts": 8, "chosen": 2, "hidden": 256, "sixteens": 32, "dtype": "bfloat16"},
+        {"tokens": 1, "experts": 8, "chosen": 2, "hidden": 256, "sixteens": 32, "dtype": "float32"},
+        {"tokens": 64, "experts": 8, "chosen": 2, "hidden": 128, "sixteens": 8, "dtype": "bfloat16"},
     ],
     verified=[
         {"tokens": t, "experts": e, "chosen": k, "hidden": h, "sixteens": s, "dtype": ("float32", "bfloat16")[i % 2]}

@@ -7,6 +7,7 @@
 // of the groups that have rows once a block of rows; the rows once a task.
 #pragma once
 #include "gemm.h"
+#include "pairs.h"
 #include "segments.h"
 
 namespace kw {
@@ -49,6 +50,24 @@ void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPan
   for (int64_t g = 0; g < s.groups; ++g)
     for (int64_t m = s.offsets[g]; m < s.offsets[g + 1]; m += high) {
       const int64_t count = std::min(high, s.offsets[g + 1] - m);
+      const int64_t tiles = (count + R - 1) / R, each = count / tiles, more = count % tiles;
+      const auto rows_of_tile = [&](int64_t t) { return each + (t < more); };
+      const auto put_tile = [&](int64_t p, int64_t c, int64_t i, int64_t here) KW_INLINED {
+        for (int64_t r = 0; r < here; ++r)
+          put(m + i + r, p * kHalf + c, load(sums + 2 * r * W, Full{}), load(sums + (2 * r + 1) * W, Full{}));
+      };
+      if constexpr (kPairs && std::is_same_v<T, bfloat16>) {
+        if (count >= kPairRows) {
+          bfloat16* const pairs = reinterpret_cast<bfloat16*>(room);
+          for (int64_t i = 0; i < count; ++i) copy_pairs(x.of(m + i), pairs + i * apart, w.inner);
+          for (int64_t p = first; p < last; ++p)
+            for (int64_t t = 0, i = 0; t < tiles; i += rows_of_tile(t++)) {
+              pair_rows<R>(rows_of_tile(t), pairs + i * apart, apart, w.of(g, p), w.inner, sums);
+              put_tile(p, 0, i, rows_of_tile(t));
+            }
+          continue;
+        }
+      }
       for (int64_t i = 0; i < count; ++i) {
         const X* from = x.of(m + i);
         float* to = room + i * apart;
@@ -56,18 +75,14 @@ void gathered_panels(const Segments& s, const GatheredRows<X>& x, const GroupPan
         for (; k + W <= w.inner; k += W) store(to + k, load(from + k, Full{}), Full{});
         for (; k < w.inner; ++k) to[k] = to_scalar(from[k]);
       }
-      const int64_t tiles = (count + R - 1) / R, each = count / tiles, more = count % tiles;
       for (int64_t p = first; p < last; ++p)
         for (int64_t c = 0; c < kHalf; c += W) {
           const T* panel = w.of(g, p) + c;
-          for (int64_t t = 0, i = 0; t < tiles; ++t) {
-            const int64_t here = each + (t < more);
+          for (int64_t t = 0, i = 0; t < tiles; i += rows_of_tile(t++)) {
             for (int64_t k = 0; k < w.inner || k == 0; k += kChain)
-              packed_rows<R, 2>(here, room + i * apart + k, apart, panel + k * kGroupColumns, kGroupColumns, kHalf,
-                                std::min(kChain, w.inner - k), sums, 2 * W, k != 0, Full{});
-            for (int64_t r = 0; r < here; ++r)
-              put(m + i + r, p * kHalf + c, load(sums + 2 * r * W, Full{}), load(sums + (2 * r + 1) * W, Full{}));
-            i += here;
+              packed_rows<R, 2>(rows_of_tile(t), room + i * apart + k, apart, panel + k * kGroupColumns, kGroupColumns,
+                                kHalf, std::min(kChain, w.inner - k), sums, 2 * W, k != 0, Full{});
+            put_tile(p, c, i, rows_of_tile(t));
           }
         }
     }

@@ -66,13 +66,14 @@ struct Table {
 // Rows as bytes: value = scale of its block * sum over planes of plane p * 256^p.
 template <int P> struct Bytes {
   int64_t tiles, block, blocks;  // tiles of a row, of a block
-  Temporary<int8_t> data;        // [rows][planes][tiles * 32]
+  int64_t plane;                 // bytes of a plane: a line more, lest planes share their places in the cache
+  Temporary<int8_t> data;        // [rows][planes][plane]
   Temporary<float> scale;        // [rows][blocks]
   Temporary<int32_t> sums;       // [rows][blocks][planes]
 
   Bytes(int64_t rows, int64_t tiles, int64_t block)
-      : tiles(tiles), block(block), blocks((tiles + block - 1) / block), data(rows * P * tiles * kTile),
-        scale(rows * blocks), sums(rows * blocks * P) {}
+      : tiles(tiles), block(block), blocks((tiles + block - 1) / block), plane(tiles * kTile + 64),
+        data(rows * P * plane), scale(rows * blocks), sums(rows * blocks * P) {}
 
   // The largest value: below 127 in every plane, a float's rounding beyond it included.
   static constexpr float kMost = P == 1 ? 127.0f : P == 2 ? 32639.0f : 8355583.0f;
@@ -90,7 +91,7 @@ template <int P> struct Bytes {
   // From a row of tiles * 32 floats. Returns whether they can be written so: 16 and 24 bits hold no NaN, no infinity and
   // not the smallest floats; 8 bits make NaN of the first two and zero of the last, as their reference does.
   bool fill(int64_t r, const float* x) {
-    int8_t* const to = data.data + r * P * tiles * kTile;
+    int8_t* const to = data.data + r * P * plane;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t first = b * block * kTile, last = std::min(first + block * kTile, tiles * kTile);
       F most{};
@@ -112,7 +113,7 @@ template <int P> struct Bytes {
           sum[p] += byte;
           typedef int8_t Q __attribute__((vector_size(W)));
           const Q narrow = __builtin_convertvector(byte, Q);
-          std::memcpy(to + p * tiles * kTile + k, &narrow, sizeof narrow);
+          std::memcpy(to + p * plane + k, &narrow, sizeof narrow);
         }
       }
       for (int p = 0; p < P; ++p) {
@@ -136,7 +137,7 @@ __attribute__((noinline)) void integer_tile(const Bytes<P>& x, int64_t r0, const
                                             int64_t last, float* out) {
   constexpr int64_t kBytes = kPanel * kTile * B / 8;
   constexpr bool kAsks = B == 8 && P == 1 && R == 1;
-  const int64_t plane = x.tiles * kTile, blocks_of_group = g.tiles / x.block;
+  const int64_t plane = x.plane, blocks_of_group = g.tiles / x.block;
   const int8_t* rows[R];
   F sums[R][V];
 #pragma GCC unroll 8

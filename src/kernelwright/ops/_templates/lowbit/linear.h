@@ -80,6 +80,10 @@ template <class Change, class Body> void expanded(const LowBit& w, int64_t panel
   alignas(64) uint8_t bytes[kStretch * kPanel * kTile];
   for (int64_t t = 0; t < w.tiles; t += step) {
     const int64_t last = std::min(w.tiles, t + step);
+    // The machine's own prefetching ends while rows are multiplied; the next stretch, or panel, is asked for by then.
+    const uint8_t* const ahead = w.tile(panel, last);
+    const int64_t size = step * (kPanel * kTile / 8) * w.meaning.bits;
+    for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(ahead + i, 0, 2);
     if (w.meaning.bits == 8) {
       body(w.tile(panel, t), t, last);
       continue;
@@ -145,7 +149,7 @@ bool by_integers(const LowBit& w, const Rows<T>& x, const T* bias, T* out) {
                                                                sums + r * kPanel);
       };
       int64_t r = 0;
-      for (; r + 4 <= count; r += 4) tiles(std::integral_constant<int, 4>{}, std::integral_constant<int, P == 1 ? 4 : P == 2 ? 2 : 1>{}, r);
+      for (; r + 4 <= count; r += 4) tiles(std::integral_constant<int, 4>{}, std::integral_constant<int, P == 1 ? 4 : 1>{}, r);
       for (; r + 2 <= count; r += 2) tiles(std::integral_constant<int, 2>{}, std::integral_constant<int, P == 3 ? 2 : 4>{}, r);
       if (r < count) tiles(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{}, r);
     });
