@@ -25,8 +25,9 @@ def _slope(x: torch.Tensor, curve: int) -> torch.Tensor:
         s = torch.sigmoid(x)
         return s * (1 + x * (1 - s))
     if curve == 1:
-        below = torch.special.ndtr(x)
-        return below + x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        below: torch.Tensor = torch.special.ndtr(x)
+        density: torch.Tensor = torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        return below + x * density
     near = x.clamp(-15, 15)
     s = torch.sigmoid(2 * _K * near * (1 + 0.044715 * near * near))
     return s + near * s * (1 - s) * 2 * _K * (1 + 0.134145 * near * near)
