@@ -171,8 +171,8 @@ MUTANTS = {
     "glu_backward": {
         "a slope without its second part": ("fma(x, 1.0f - s, splat(1.0f))", "splat(1.0f)"),
         "the rest of a chunk left out": (
-            "std::min(begin + kChunk, grid.n)",
-            "std::min(begin + kChunk, grid.n & ~15)",
+            "std::min(kChunk, grid.n - begin)",
+            "std::min(kChunk, (grid.n & ~15) - begin)",
         ),
     },
     "glu_packed": {

@@ -4,7 +4,8 @@
 namespace kw {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // elements of a row that a thread takes at once
+constexpr int64_t kChunk = 1024;  // elements of a row that are computed, then leave together
+constexpr int64_t kAsked = 4096;  // elements between what is read and what is asked for
 constexpr int64_t kCost = 4;      // what an element with an exponential costs, in elements that are only moved
 
 struct Curve {
@@ -46,24 +47,35 @@ template <class T> struct Walk {
   KW_INLINE T* at(int64_t row) const { return data + row * stride; }
 };
 
-// Calls body(streamed, row, i, lanes) for all vectors of a grid, those of `out` on boundaries where they stream.
-template <class T, class Body> void walk(Grid grid, Walk<T> out, bool streamed, const Body& body) {
+// outs[..][row][i] = body(row, i, lanes) for all elements of a grid. Results that are larger than the caches are staged
+// in the nearest one and leave chunk by chunk.
+template <size_t N, class T, class Body> void walk(Grid grid, const std::array<Walk<T>, N>& outs, const Body& body) {
   const int64_t chunks = (grid.n + kChunk - 1) / kChunk;
-  const auto run = [&](auto stream) {
-    in_shares(grid.rows * chunks, grid.rows * grid.n * kCost, 1, [&](int64_t first, int64_t last) {
+  const auto run = [&](auto streamed) {
+    constexpr bool kStaged = decltype(streamed)::value;
+    in_shares(grid.rows * chunks, grid.rows * grid.n * kCost, 16, [&](int64_t first, int64_t last) {
+      alignas(kLine) T stage[N][kStaged ? kChunk : 1];
       for (int64_t c = first; c < last; ++c) {
-        const int64_t row = c / chunks, begin = c % chunks * kChunk;
-        sweep_lines<stream.value, 4>(out.at(row), begin, std::min(begin + kChunk, grid.n),
-                                     [&](int64_t i, auto lanes, int) KW_INLINED { body(stream, row, i, lanes); });
+        const int64_t row = c / chunks, begin = c % chunks * kChunk, n = std::min(kChunk, grid.n - begin);
+        T* to[N];
+        for (size_t k = 0; k < N; ++k) to[k] = kStaged ? stage[k] : outs[k].at(row) + begin;
+        sweep<4>(0, n, [&](int64_t i, auto lanes, int) KW_INLINED {
+          const std::array<F, N> values = body(row, begin + i, lanes);
+          for (size_t k = 0; k < N; ++k) store(to[k] + i, values[k], lanes);
+        });
+        if constexpr (kStaged)
+          for (size_t k = 0; k < N; ++k) stream_bytes(outs[k].at(row) + begin, stage[k], n * int64_t(sizeof(T)));
       }
     });
   };
-  if (streamed) run(std::true_type{});
+  if (streams(grid.rows * grid.n, outs[0].data)) run(std::true_type{});
   else run(std::false_type{});
 }
 
-template <class T> KW_INLINE void ahead(const T* p, bool streamed) {
-  if (streamed) __builtin_prefetch(p + kAheadBytes / int64_t(sizeof(T)), 0, 0);
+// Loads, and asks for what comes a few chunks later.
+template <class T, class Lanes> KW_INLINE F take(const T* p, Lanes lanes) {
+  ask(p, kAsked);
+  return load(p, lanes);
 }
 
 template <class T> Walk<const T> input(const Args& args, int i, Grid grid) {
@@ -90,23 +102,17 @@ template <class Body> void chosen(const Args& args, int i, int64_t curve, const 
 }
 
 template <class C, class T> void glu(Grid grid, Walk<const T> gate, Walk<const T> up, Walk<T> out) {
-  walk(grid, out, streams(grid.rows * grid.n, out.data), [&](auto stream, int64_t row, int64_t i, auto lanes) KW_INLINED {
-    const T *g = gate.at(row) + i, *u = up.at(row) + i;
-    ahead(g, stream.value), ahead(u, stream.value);
-    write<stream.value>(out.at(row) + i, C::value(load(g, lanes)) * load(u, lanes), lanes);
+  walk(grid, std::array{out}, [&](int64_t row, int64_t i, auto lanes) KW_INLINED {
+    return std::array{C::value(take(gate.at(row) + i, lanes)) * take(up.at(row) + i, lanes)};
   });
 }
 
 template <class C, class T>
 void glu_backward(Grid grid, Walk<const T> g, Walk<const T> gate, Walk<const T> up, Walk<T> dgate, Walk<T> dup) {
-  const bool alike = streams(grid.rows * grid.n, dgate.data, dup.data);
-  walk(grid, dgate, alike, [&](auto stream, int64_t row, int64_t i, auto lanes) KW_INLINED {
-    const T *from = g.at(row) + i, *a = gate.at(row) + i, *b = up.at(row) + i;
-    ahead(from, stream.value), ahead(a, stream.value), ahead(b, stream.value);
-    const F gradient = load(from, lanes);
-    const Curve curve = C::both(load(a, lanes));
-    write<stream.value>(dgate.at(row) + i, gradient * load(b, lanes) * curve.slope, lanes);
-    write<stream.value>(dup.at(row) + i, gradient * curve.value, lanes);
+  walk(grid, std::array{dgate, dup}, [&](int64_t row, int64_t i, auto lanes) KW_INLINED {
+    const F gradient = take(g.at(row) + i, lanes);
+    const Curve curve = C::both(take(gate.at(row) + i, lanes));
+    return std::array{gradient * take(up.at(row) + i, lanes) * curve.slope, gradient * curve.value};
   });
 }
 
@@ -128,9 +134,8 @@ KW_KERNEL(activation) {
     using T = decltype(type);
     const auto x = kw::input<T>(args, 0, grid);
     const auto out = kw::output<T>(args, 2, grid.n);
-    kw::walk(grid, out, kw::streams(grid.n, out.data), [&](auto stream, int64_t, int64_t i, auto lanes) KW_INLINED {
-      kw::ahead(x.data + i, stream.value);
-      kw::write<stream.value>(out.data + i, C::value(kw::load(x.data + i, lanes)), lanes);
+    kw::walk(grid, std::array{out}, [&](int64_t, int64_t i, auto lanes) KW_INLINED {
+      return std::array{C::value(kw::take(x.data + i, lanes))};
     });
   });
 }
@@ -143,10 +148,8 @@ KW_KERNEL(activation_backward) {
     using T = decltype(type);
     const auto g = kw::input<T>(args, 0, grid), x = kw::input<T>(args, 1, grid);
     const auto out = kw::output<T>(args, 3, grid.n);
-    kw::walk(grid, out, kw::streams(grid.n, out.data), [&](auto stream, int64_t, int64_t i, auto lanes) KW_INLINED {
-      kw::ahead(g.data + i, stream.value), kw::ahead(x.data + i, stream.value);
-      const kw::F slope = C::both(kw::load(x.data + i, lanes)).slope;
-      kw::write<stream.value>(out.data + i, kw::load(g.data + i, lanes) * slope, lanes);
+    kw::walk(grid, std::array{out}, [&](int64_t, int64_t i, auto lanes) KW_INLINED {
+      return std::array{kw::take(g.data + i, lanes) * C::both(kw::take(x.data + i, lanes)).slope};
     });
   });
 }

@@ -241,7 +241,7 @@ def rms_norm(x: _Tensor, weight: _Maybe = None, *, eps: float = 1e-6, offset: fl
         ArgumentError: shapes or dtypes do not fit.
 
     Example:
-        >>> rms_norm(torch.tensor([[3.0, -3.0]]), torch.tensor([1.0, 2.0])).tolist()
+        >>> rms_norm(torch.tensor([[4.0, -4.0]]), torch.tensor([1.0, 2.0]), eps=0.0).tolist()
         [[1.0, -2.0]]
     """
     normed: _Tensor = _rms(_rows(x), weight, eps, offset)
@@ -267,7 +267,7 @@ def add_rms_norm(
         ArgumentError: shapes or dtypes do not fit.
 
     Example:
-        >>> normed, residual = add_rms_norm(torch.tensor([[3.0, -3.0]]), torch.tensor([[1.0, -1.0]]))
+        >>> normed, residual = add_rms_norm(torch.tensor([[3.0, -3.0]]), torch.tensor([[1.0, -1.0]]), eps=0.0)
         >>> normed.tolist(), residual.tolist()
         ([[1.0, -1.0]], [[4.0, -4.0]])
     """

@@ -9,6 +9,8 @@ namespace {
 
 constexpr int64_t kPositions = 16;  // whose angles are held while all heads are turned
 
+constexpr int64_t kMostStaged = 1024;  // elements of a head that is staged in the nearest cache, then streamed
+
 // (batch, length, heads, size) in whatever order, by its strides.
 template <class T> struct Heads {
   const T* from;
@@ -30,14 +32,14 @@ KW_INLINE void pairs(const T* p, int64_t j, int64_t half, F& first, F& second, L
     for (int i = 0; i < lanes.count; ++i) first[i] = to_scalar(p[2 * (j + i)]), second[i] = to_scalar(p[2 * (j + i) + 1]);
   }
 }
-template <bool NEIGHBOURS, bool STREAM, class T, class Lanes>
+template <bool NEIGHBOURS, class T, class Lanes>
 KW_INLINE void put_pairs(T* p, int64_t j, int64_t half, F first, F second, Lanes lanes) {
   if constexpr (!NEIGHBOURS) {
-    write<STREAM>(p + j, first, lanes), write<STREAM>(p + half + j, second, lanes);
+    store(p + j, first, lanes), store(p + half + j, second, lanes);
   } else if constexpr (std::is_same_v<Lanes, Full>) {
     const M low = iota() / 2 + (iota() & 1) * W;
-    write<STREAM>(p + 2 * j, shuffle(first, second, low), lanes);
-    write<STREAM>(p + 2 * j + W, shuffle(first, second, low + W / 2), lanes);
+    store(p + 2 * j, shuffle(first, second, low), lanes);
+    store(p + 2 * j + W, shuffle(first, second, low + W / 2), lanes);
   } else {
     for (int i = 0; i < lanes.count; ++i) {
       p[2 * (j + i)] = from_scalar<T>(first[i]), p[2 * (j + i) + 1] = from_scalar<T>(second[i]);
@@ -52,17 +54,17 @@ struct Angles {
   float sign;
 };
 
-template <bool NEIGHBOURS, bool STREAM, class T>
+template <bool NEIGHBOURS, class T>
 KW_INLINE void turn_head(const T* from, T* to, const float* cos, const float* sin, const Angles& angles) {
   const int64_t half = angles.half;
   sweep<2>(0, half, [&](int64_t j, auto lanes, int) KW_INLINED {
     F a, b;
     pairs<NEIGHBOURS>(from, j, half, a, b, lanes);
     const F c = load(cos + j, lanes), s = load(sin + j, lanes);
-    put_pairs<NEIGHBOURS, STREAM>(to, j, half, fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
+    put_pairs<NEIGHBOURS>(to, j, half, fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
   });
   sweep<2>(2 * half, angles.size, [&](int64_t j, auto lanes, int) KW_INLINED {
-    write<STREAM>(to + j, load(from + j, lanes), lanes);
+    store(to + j, load(from + j, lanes), lanes);
   });
 }
 
@@ -78,6 +80,7 @@ void turn(const Heads<T> (&tensors)[2], int64_t batches, int64_t length, bool he
   const int64_t work = batches * length * (tensors[0].heads + tensors[1].heads) * angles.size;
   in_shares(batches * blocks, 2 * work, 1, [&](int64_t begin, int64_t end) {
     const std::unique_ptr<float[]> held(new float[static_cast<size_t>(2 * kPositions * half + 1)]);
+    alignas(kLine) T stage[STREAM ? kMostStaged : 1];  // a head
     float *cos = held.get(), *sin = held.get() + kPositions * half;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t batch = item / blocks, first = item % blocks * kPositions;
@@ -89,9 +92,10 @@ void turn(const Heads<T> (&tensors)[2], int64_t batches, int64_t length, bool he
       }
       for (const Heads<T>& t : tensors) {
         const auto one = [&](int64_t p, int64_t h) KW_INLINED {
-          turn_head<NEIGHBOURS, STREAM>(t.from + batch * t.batch + (first + p) * t.position + h * t.head,
-                                        t.to + batch * t.to_batch + (first + p) * t.to_position + h * t.to_head,
-                                        cos + p * half, sin + p * half, angles);
+          const T* from = t.from + batch * t.batch + (first + p) * t.position + h * t.head;
+          T* to = t.to + batch * t.to_batch + (first + p) * t.to_position + h * t.to_head;
+          turn_head<NEIGHBOURS>(from, STREAM ? stage : to, cos + p * half, sin + p * half, angles);
+          if constexpr (STREAM) stream_bytes(to, stage, angles.size * int64_t(sizeof(T)));
         };
         if (heads_first) {
           for (int64_t h = 0; h < t.heads; ++h)
@@ -147,7 +151,7 @@ KW_KERNEL(rope) {
     const kw::Angles angles{cos.dl(), sin.dl(), positions, cos.shape(1), q.shape(3), args.boolean(7) ? -1.0f : 1.0f};
     kw::check_positions(angles, batches * length, cos.shape(0), length);
     const kw::Heads<T> tensors[2] = {kw::heads_of<T>(args, 0, 8, heads_first), kw::heads_of<T>(args, 1, 9, heads_first)};
-    const bool whole = angles.size % kw::W == 0 && angles.half % kw::W == 0;
+    const bool whole = angles.size * sizeof(T) % kw::kLine == 0 && angles.size <= kw::kMostStaged;
     const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kw::kLine == 0; };
     const bool streamed = whole && aligned(tensors[0].to) && aligned(tensors[1].to) && kw::streams(q.numel(), tensors[0].to);
     const auto with = [&](auto neighbours, auto stream) {

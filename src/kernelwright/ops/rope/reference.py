@@ -3,7 +3,16 @@
 import torch
 
 
-def rope(q, k, cos, sin, positions=None, interleaved=False, heads_first=False, inverse=False):
+def rope(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    interleaved: bool = False,
+    heads_first: bool = False,
+    inverse: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return q and k with their first elements turned by the angles of their positions."""
     length = q.shape[2 if heads_first else 1]
     if positions is None:
@@ -16,7 +25,7 @@ def rope(q, k, cos, sin, positions=None, interleaved=False, heads_first=False, i
     return _turned(q, c, s, interleaved), _turned(k, c, s, interleaved)
 
 
-def _turned(x, c, s, interleaved):
+def _turned(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor, interleaved: bool) -> torch.Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     half = c.shape[-1]
     turned, rest = x[..., : 2 * half].to(wide), x[..., 2 * half :]

@@ -49,6 +49,22 @@ template <bool STREAM, class T, class Lanes> KW_INLINE void write(T* p, F v, Lan
   put<STREAM>(p, v, lanes);
 }
 
+// Copies what was staged in cache past the caches, whole lines of it. A loop that loads and streams at once stands still
+// where a load's address has the low 12 bits of a store that still waits for its line; this one has loads of its own.
+inline void stream_bytes(void* to, const void* from, int64_t bytes) {
+  char* out = static_cast<char*>(to);
+  const char* in = static_cast<const char*>(from);
+  int64_t i = std::min<int64_t>(bytes, -reinterpret_cast<uintptr_t>(out) % kLine);
+  std::memcpy(out, in, static_cast<size_t>(i));
+  for (; i + kLine <= bytes; i += kLine)
+    for (int64_t k = 0; k < kLine; k += W * 4) {
+      F v;
+      std::memcpy(&v, in + i + k, sizeof v);
+      stream(reinterpret_cast<float*>(out + i + k), v, Full{});
+    }
+  std::memcpy(out + i, in + i, static_cast<size_t>(bytes - i));
+}
+
 // Whether outputs are large enough to stream, and lie alike, so that one head brings all to a boundary.
 template <class T, class... More> KW_INLINE bool streams(int64_t elements, const T* first, const More*... more) {
   const auto at = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kLine; };
