@@ -58,6 +58,7 @@ QUICK = {
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
     "benign": ["pytest", "tests/benign", "-m", "long"],
+    "ops": ["pytest", "tests/ops", "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],

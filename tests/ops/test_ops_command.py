@@ -55,7 +55,7 @@ MUTANTS = {
 """Wrong kernels, each one edit away from the right one, by family and number of the case."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "case"), MUTANTS, ids=str)
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(family, case, tmp_path):
     cases = cases_of(family)[case]

@@ -282,7 +282,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("op", MUTANTS)
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(op, tmp_path):
     found = verdicts("norms", op, MUTANTS[op], tmp_path)

@@ -180,7 +180,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(tmp_path):
     found = verdicts("rope", "rope", MUTANTS, tmp_path)
     assert found == {"": "accepted", **dict.fromkeys(MUTANTS, "rejected")}
