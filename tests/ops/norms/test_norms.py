@@ -269,7 +269,10 @@ def test_every_op_is_registered_as_torch_asks():
 
 MUTANTS = {
     "rms_norm": {
-        "eps left out": ("* inverse + eps);", "* inverse);"),
+        "weight left out": (
+            "write<STREAM>(to + i, value * s.scale * w, lanes)",
+            "write<STREAM>(to + i, value * s.scale, lanes)",
+        ),
         "lanes beyond the row counted": (
             "else squares.add(u, d * d, lanes);",
             "else squares.run[u] += d * d + 1.0f;",
