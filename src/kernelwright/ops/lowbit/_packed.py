@@ -91,7 +91,7 @@ def pack(
         refuse("lowbit.pack", "weight", "below zero somewhere", "none, or kind='int' or symmetric=False")
     inner = weight.shape[1]
     group = _group("lowbit.pack", group, inner)
-    parts = torch.nn.functional.pad(weight.float(), (0, -inner % group)).unflatten(1, (-1, group))
+    parts = torch.nn.functional.pad(weight.float(), (0, -inner % group)).unflatten(1, (-1, group))  # type: ignore[no-untyped-call]  # torch does not annotate it
     if exponent:
         codes, scales, zeros = *_small_floats(parts, bits, exponent, scale_dtype), None
     elif symmetric:
@@ -209,7 +209,7 @@ def _interleaved(codes: torch.Tensor, bits: int) -> torch.Tensor:
     found, at = codes.new_zeros(panels, tiles, 4, bits, 64), 0
     for size in (8, 4, 2, 1):
         if bits & size:
-            limb = (parts >> at & (1 << size) - 1).unflatten(3, (8 // size, size))
+            limb = (parts >> at & (1 << size) - 1).unflatten(3, (8 // size, size))  # type: ignore[no-untyped-call]  # torch does not annotate it
             for i in range(8 // size):
                 found[:, :, :, at : at + size] |= limb[:, :, :, i] << i * size
             at += size
@@ -218,7 +218,8 @@ def _interleaved(codes: torch.Tensor, bits: int) -> torch.Tensor:
 
 def _by_panels(x: torch.Tensor) -> torch.Tensor:
     padded = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[0] % PANEL))
-    return padded.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+    panels: torch.Tensor = padded.unflatten(0, (-1, PANEL))  # type: ignore[no-untyped-call]  # torch does not annotate it
+    return panels.transpose(1, 2).contiguous()
 
 
 Coded = tuple[torch.Tensor, torch.Tensor]

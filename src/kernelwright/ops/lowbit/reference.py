@@ -1,9 +1,10 @@
 """References of low-bit linear layers: torch alone; the weight is unpacked, and rows are multiplied by it."""
 
 import torch
+from torch import Tensor
 
 
-def codes_of(codes, outputs, inner):
+def codes_of(codes: Tensor, outputs: int, inner: int) -> Tensor:
     """Return the codes as int64 [outputs, inner], from [panels, tiles, 4, bits, 64] bytes."""
     panels, tiles, _, bits, _ = codes.shape
     limbs, section = [], 0
@@ -17,7 +18,7 @@ def codes_of(codes, outputs, inner):
     return whole.reshape(panels * 64, tiles * 32)[:outputs, :inner]
 
 
-def values_of(codes, bits, exponent, dtype):
+def values_of(codes: Tensor, bits: int, exponent: int, dtype: torch.dtype) -> Tensor:
     """Return what codes mean without scale: themselves, or small floats with a sign, `exponent` bits and a mantissa."""
     if not exponent:
         return codes.to(dtype)
@@ -29,10 +30,20 @@ def values_of(codes, bits, exponent, dtype):
     return torch.where(code >> bits - 1 > 0, -table, table)[codes]
 
 
-def unpack(codes, scales, zeros, exponent, group, zero, outputs, inner, dtype=torch.float32):
+def unpack(
+    codes: Tensor,
+    scales: Tensor,
+    zeros: Tensor | None,
+    exponent: int,
+    group: int,
+    zero: int,
+    outputs: int,
+    inner: int,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
     """Return the weight [outputs, inner] as floats."""
 
-    def spread(x):
+    def spread(x: Tensor) -> Tensor:
         return x.transpose(1, 2).reshape(-1, x.shape[1])[:outputs].repeat_interleave(group, 1)[:, :inner]
 
     weight = values_of(codes_of(codes, outputs, inner), codes.shape[3], exponent, dtype)
@@ -40,16 +51,28 @@ def unpack(codes, scales, zeros, exponent, group, zero, outputs, inner, dtype=to
     return weight * spread(scales).to(dtype)
 
 
-def quantised(x, group):
+def quantised(x: Tensor, group: int) -> Tensor:
     """Return rows as the 8 bits hold them: each block is scaled so that its largest value is 127."""
     block = next(tiles for tiles in range(min(8, group // 32), 0, -1) if group // 32 % tiles == 0) * 32
-    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % block)).unflatten(1, (-1, block))
+    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % block))
+    padded = padded.view(len(x), padded.shape[1] // block, block)
     largest = padded.abs().amax(2, keepdim=True).clamp(min=1e-30)
     most = torch.full_like(largest, 127.0)
     return ((padded * (most / largest)).round() * (largest / most)).flatten(1)[:, : x.shape[1]]
 
 
-def linear(x, codes, scales, zeros=None, bias=None, exponent=0, group=32, zero=8, int8=False, outputs=1):
+def linear(
+    x: Tensor,
+    codes: Tensor,
+    scales: Tensor,
+    zeros: Tensor | None = None,
+    bias: Tensor | None = None,
+    exponent: int = 0,
+    group: int = 32,
+    zero: int = 8,
+    int8: bool = False,
+    outputs: int = 1,
+) -> Tensor:
     """Return x @ weight.T + bias, in x's dtype."""
     wide = torch.promote_types(x.dtype, torch.float32)
     weight = unpack(codes, scales, zeros, exponent, group, zero, outputs, x.shape[1], wide)

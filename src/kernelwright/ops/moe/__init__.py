@@ -160,7 +160,8 @@ def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
     wanted = [needed for needed in ctx.needs_input_grad[:4]]
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_(needed) for t, needed in zip(floats, wanted, strict=True)]
-        out = reference.experts(*leaves, ids)
+        x, ups, downs, weights = leaves
+        out = reference.experts(x, ups, downs, weights, ids)
     found = iter(
         torch.autograd.grad(out, [t for t in leaves if t.requires_grad], gradient, allow_unused=True)
     )

@@ -36,7 +36,8 @@ def pack_groups(weight: torch.Tensor) -> torch.Tensor:
     if weight.dim() != 3:
         refuse("moe.pack_groups", "weight", f"of shape {tuple(weight.shape)}", "(groups, columns, inner)")
     padded = torch.nn.functional.pad(weight, (0, 0, 0, -weight.shape[1] % (2 * _HALF)))
-    return padded.unflatten(1, (-1, 2, _HALF)).permute(0, 1, 4, 2, 3).contiguous()
+    panels: torch.Tensor = padded.unflatten(1, (-1, 2, _HALF))  # type: ignore[no-untyped-call]  # torch does not annotate it
+    return panels.permute(0, 1, 4, 2, 3).contiguous()
 
 
 def pack(
@@ -87,5 +88,5 @@ def pack(
         downs = torch.cat((downs, pad(down, (0, missing)).view(hidden, count, width).transpose(0, 1)))
     missing = -width % _HALF
     both = torch.stack([torch.nn.functional.pad(w, (0, 0, 0, missing)) for w in (gates, ups)], 2)
-    panels = both.unflatten(1, (-1, _HALF)).permute(0, 1, 4, 3, 2).contiguous()
+    panels = both.unflatten(1, (-1, _HALF)).permute(0, 1, 4, 3, 2).contiguous()  # type: ignore[no-untyped-call]  # torch does not annotate it
     return Experts(panels, pack_groups(torch.nn.functional.pad(downs, (0, missing))), routed, count)

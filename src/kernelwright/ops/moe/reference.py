@@ -1,26 +1,27 @@
 """References of mixtures of experts: torch alone; each expert multiplies the tokens that chose it."""
 
 import torch
+from torch import Tensor
 
 
 def gate(
-    logits,
-    bias=None,
-    chosen=2,
-    sigmoid=False,
-    groups=1,
-    kept=1,
-    best_of_group=1,
-    renormalised=True,
-    scale=1.0,
-):
+    logits: Tensor,
+    bias: Tensor | None = None,
+    chosen: int = 2,
+    sigmoid: bool = False,
+    groups: int = 1,
+    kept: int = 1,
+    best_of_group: int = 1,
+    renormalised: bool = True,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:
     """Return the weights and the numbers of the experts that each row chooses, the first of equals."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     scores = wide.sigmoid() if sigmoid else wide.softmax(1)
     by_logit = not sigmoid and bias is None and best_of_group == 1
     choice = wide if by_logit else scores if bias is None else scores + bias.to(wide.dtype)
     if groups > 1:
-        parts = choice.unflatten(1, (groups, -1))
+        parts = choice.view(len(choice), groups, choice.shape[1] // groups)
         best = parts.sort(2, descending=True).values[:, :, :best_of_group].sum(2)
         order = best.sort(dim=1, descending=True, stable=True).indices[:, :kept]
         open_groups = torch.zeros_like(best, dtype=torch.bool).scatter(1, order, True)
@@ -32,24 +33,34 @@ def gate(
     return weights * scale, ids
 
 
-def plan(keys, groups):
+def plan(keys: Tensor, groups: int) -> tuple[Tensor, Tensor]:
     """Return an order in which equal keys lie together, and where each group begins; keys of no group come last."""
     known = torch.where((keys >= 0) & (keys < groups), keys, groups)
     sizes = (known.unsqueeze(1) == torch.arange(groups, device=keys.device)).sum(0)
     return known.sort(stable=True).indices, torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
-def weight_of(panels, columns):
+def weight_of(panels: Tensor, columns: int) -> Tensor:
     """Return [groups, columns, inner] of [groups, panels, inner, 2, 16], whose two members lie beside each other."""
     return panels.flatten(3).transpose(2, 3).flatten(1, 2)[:, :columns]
 
 
-def members_of(panels):
+def members_of(panels: Tensor) -> tuple[Tensor, Tensor]:
     """Return both members of panels, each [groups, columns, inner]."""
-    return tuple(panels[:, :, :, i].transpose(2, 3).flatten(1, 2) for i in (0, 1))
+    one, two = (panels[:, :, :, i].transpose(2, 3).flatten(1, 2) for i in (0, 1))
+    return one, two
 
 
-def grouped(x, panels, offsets, gather=None, scatter=None, weights=None, rows=1, columns=1):
+def grouped(
+    x: Tensor,
+    panels: Tensor,
+    offsets: Tensor,
+    gather: Tensor | None = None,
+    scatter: Tensor | None = None,
+    weights: Tensor | None = None,
+    rows: int = 1,
+    columns: int = 1,
+) -> Tensor:
     """Return [rows, columns]: rows of each group, times its weight, added to the rows that they belong to."""
     wide = torch.promote_types(x.dtype, torch.float32)
     w = weight_of(panels, columns).to(wide)
@@ -65,7 +76,7 @@ def grouped(x, panels, offsets, gather=None, scatter=None, weights=None, rows=1,
     return out.to(x.dtype)
 
 
-def experts(x, ups, downs, weights, ids):
+def experts(x: Tensor, ups: Tensor, downs: Tensor, weights: Tensor, ids: Tensor) -> Tensor:
     """Return the sum over a token's experts of weight * (silu(x @ gate.T) * (x @ up.T)) @ down.T."""
     wide = torch.promote_types(x.dtype, torch.float32)
     gates, others = members_of(ups)
