@@ -293,7 +293,11 @@ def _add(found: dict[str, Leaf], state: State) -> None:
 
 
 def _runs(program: Program) -> list[object]:
-    return [(s.op, s.reads, s.writes) if isinstance(s, NativeCall) else s for s in program.steps]
+    """Return what tells programs apart: of a call to torch, what it reads and writes and how it is fed."""
+    return [
+        (s.op, s.reads, s.writes, s.fed, s.panel_bytes) if isinstance(s, NativeCall) else s
+        for s in program.steps
+    ]
 
 
 def _meaning(state: State) -> str:
