@@ -238,6 +238,19 @@ def test_a_kernel_timed_by_the_judge_takes_as_long_as_it_sleeps(pool: Pool) -> N
     assert reply.time_us > 100_000 and reply.cpu_us < 50_000
 
 
+def test_what_does_nothing_is_given_up_but_for_a_baseline_that_waits(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.sandbox._stalled.IDLE_S", 0.6)
+    sleeper = payload("import time\ndef run(x):\n    time.sleep(2.5)\n    return x + 1\n")
+    ours = payload("import time\ndef run(x):\n    time.sleep(2.5)\n    return x + 1\n", trusted=True)
+    with pool.worker(sleeper) as worker, pytest.raises(WorkerFailure, match="nothing of it was at work"):
+        worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
+    with pool.worker(ours, deadline_s=600) as worker:  # it may wait for a compiler's lock
+        reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
+        assert worker.fetch(reply.first).outputs[0].tolist() == [2.0] * 4
+
+
 def test_releasing_an_output_of_one_element_with_any_stride_works(pool: Pool) -> None:
     with pool.worker(payload("def run(x): return (x.reshape(1, 4) + 1)[..., -1]\n")) as worker:
         worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector(1))])

@@ -38,8 +38,8 @@ class Connection:
         """Process id, as the judge sees it."""
         self.freezer = Freezer(self.pid, pidfd)
         """Stops the process and what is below it; every request lets it run again."""
-        self.on_cpu = False
-        """Whether all work is done by the worker's own processes; nothing is known of it before it loads."""
+        self.watches_stalls = False
+        """Whether a request is given up where nothing of the worker is at work; known once it loads."""
         self.dead = False
         """Whether it was killed or ended."""
 
@@ -49,8 +49,8 @@ class Connection:
         return self.expect(number, time.monotonic() + deadline_s, self.stall())
 
     def stall(self, busy_s: float = math.inf) -> Stall | None:
-        """Return what sees that a request will not be answered, where the worker's own processes do the work."""
-        return Stall(self.pid, busy_s) if self.on_cpu else None
+        """Return what sees that a request will not be answered, where that can be told from outside."""
+        return Stall(self.pid, busy_s) if self.watches_stalls else None
 
     def begin(self, message: Message, deadline_s: float, descriptors: tuple[int, ...] = ()) -> int:
         """Send a request and return its number."""

@@ -73,8 +73,9 @@ class WorkerProcess:
         if payload.watched:
             self._libraries = _inspection.libraries(self.pid)
             self._compiles = payload.candidate.language in _COMPILING
-        ours = not _cuda.is_gpu(payload.device) and payload.candidate.language not in DRIVERS
-        self._connection.on_cpu = ours
+        on_cpu = not _cuda.is_gpu(payload.device) and payload.candidate.language not in DRIVERS
+        # Our own baselines may wait: one that compiles for another that holds the compiler's lock.
+        self._connection.watches_stalls = on_cpu and not payload.trusted
         reply = self._connection.ask(message, deadline_s)
         setup_us = (time.perf_counter_ns() - start) / 1000
         if reply.get("content") != payload.candidate.key:
