@@ -26,6 +26,9 @@ TRITON = {name: module for name, module in sys.modules.items() if name.split("."
 def _compiler_again(monkeypatch):
     """Undo what loading a candidate to be interpreted does to the process: tests share it."""
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    for name in [n for n in sys.modules if n.split(".")[0] == "triton" and not n.startswith("triton._C")]:
+        if name not in TRITON:  # imported since by another compiler, whose classes are not this one's
+            monkeypatch.delitem(sys.modules, name)
     for name, module in TRITON.items():
         monkeypatch.setitem(sys.modules, name, module)
 
