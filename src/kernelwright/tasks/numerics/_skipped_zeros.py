@@ -16,7 +16,7 @@ from ._summation_error import MATRICES
 Product = Callable[[Tensor, Tensor], Tensor]
 
 
-class SkippedZeros(Decomposed):  # type: ignore[no-untyped-call]  # torch does not annotate it
+class SkippedZeros(Decomposed):
     """A mode in float64 in which zero times anything is zero inside products, convolutions and attention.
 
     Covers: NaN and infinities opposite a zero of a matrix product, a convolution or attention.
