@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import ops
-from ..records import Candidate, SourceFile, Task
+from ..records import Candidate, Task
 from ..search import Judgement, OnEvent
 from ..tasks import Problem
 from ..tasks.forms import own
 from ..verify import Admission, admit
 from .judge import judge
 
-__all__ = ["Verified", "candidate_of", "sheet", "task_of", "verify_family"]
+__all__ = ["Verified", "candidate_of", "cases_of", "sheet", "task_of", "verify_family"]
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,10 @@ def task_of(family: str, cases: ops.Cases) -> Task:
     return own.load(path, text, "task").model_copy(update={"name": cases.op})
 
 
-def candidate_of(family: str, cases: ops.Cases, *, changed: tuple[str, str] | None = None) -> Candidate:
-    """Return an op's kernel as a candidate.
-
-    Args:
-        family: The family.
-        cases: The cases of the op.
-        changed: Text to replace in the kernel's own file, and by what: a mutant of it.
-    """
+def candidate_of(family: str, cases: ops.Cases) -> Candidate:
+    """Return the kernel of an op as a candidate."""
     kernel: ops.Kernel = ops.family(family).KERNEL
-    made = kernel.candidate(cases.op)
-    if changed is None:
-        return made
-    first, *headers = made.sources
-    text = first.text.replace(*changed)
-    return made.model_copy(update={"sources": (SourceFile(path=first.path, text=text), *headers)})
+    return kernel.candidate(cases.op)
 
 
 def verify_family(

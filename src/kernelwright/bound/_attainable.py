@@ -1,6 +1,7 @@
 """Graph, peaks, rates → the terms of what is attainable: the vector units in turn, and what nothing runs beside."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from ..devices import Peak, Peaks
 from ..records import BoundTerm
@@ -39,14 +40,5 @@ def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates) -> Iterator[Bound
         yield _term("parallel-region", 1.0, "launches", region, "after")
 
 
-def _term(name: str, amount: float, unit: str, peak: Peak, kind: str) -> BoundTerm:
-    return BoundTerm.model_validate(
-        {
-            "name": name,
-            "amount": amount,
-            "unit": unit,
-            "peak": peak.value,
-            "source": peak.source,
-            "kind": kind,
-        }
-    )
+def _term(name: str, amount: float, unit: str, peak: Peak, kind: Literal["ports", "after"]) -> BoundTerm:
+    return BoundTerm(name=name, amount=amount, unit=unit, peak=peak.value, source=peak.source, kind=kind)

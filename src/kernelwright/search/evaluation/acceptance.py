@@ -280,15 +280,11 @@ class Acceptance:
         try:
             with self._timing():
                 peaks = peaks_of(self._device, self._settings, refresh=True)
+                rates = rates_of(self._device, self._settings)
         except BusyError:
             return False
         known = {w.name: w for w in self._problem.task.workloads}
-        new = tuple(
-            bound(
-                self._problem, known[b.workload], self._device, peaks, rates_of(self._device, self._settings)
-            )
-            for b in self._bounds
-        )
+        new = tuple(bound(self._problem, known[b.workload], self._device, peaks, rates) for b in self._bounds)
         moved = new != self._bounds
         self._bounds = new
         return moved
