@@ -155,6 +155,16 @@ def returning(symbol: Kernel, candidate: Candidate, outputs: tuple[TensorSpec, .
     return Destination(symbol, outputs, strided=True, device="")
 
 
+def warm_compiler() -> None:
+    """Do once what a first compilation does in every process: find the vector units, make headers, import.
+
+    It starts no thread, so that the process may be forked afterwards.
+    """
+    _keep_headers()
+    torch.compile(lambda x: x + 1)(torch.zeros(4))
+    torch.compiler.reset()
+
+
 def _compiling(mode: str) -> dict[str, Any]:
     """Return the options of `torch.compile` for a mode, with Inductor set up for it."""
     _name_files_apart()

@@ -29,6 +29,9 @@ class Layout:
         self._arena, self._on_gpu = pool.arena, device.kind != "cpu"
         self._sets: list[list[object]] = []
         self._bound: list[tuple[Argument, ...]] = []
+        self._views: list[torch.Tensor] = []
+        self._values: list[torch.Tensor] = []
+        """The tensors of the sets, and where they lie in the arena."""
         self._flush: torch.Tensor | None = None
 
     def place(self, sets: list[list[object]]) -> list[tuple[Argument, ...]]:
@@ -38,17 +41,16 @@ class Layout:
         """
         if self._sets is not sets:
             self._lay_out(sets)
-        for slot, value in self._slots():
-            if self._on_gpu:
-                self._arena.refill(slot, value)
-            else:
-                self._arena.view(slot).zero_()
+        if self._on_gpu:
+            self._write()
+        elif self._views:
+            torch._foreach_zero_(self._views)
         return self._bound
 
     def fill(self) -> None:
         """Write the content of the inputs placed last."""
-        for slot, value in () if self._on_gpu else self._slots():
-            self._arena.refill(slot, value)
+        if not self._on_gpu:
+            self._write()
 
     def flush_caches(self) -> None:
         """Read twice the size of the last-level cache: evicts inputs, the code's data and dirty lines."""
@@ -66,6 +68,12 @@ class Layout:
             self._arena = self._pool.new_arena(needed)
         self._arena.reset()
         self._sets, self._bound = sets, [self._placed(values) for values in sets]
+        pairs = [self._arena.pair(slot, value) for slot, value in self._slots()]
+        self._views, self._values = [view for view, _ in pairs], [value for _, value in pairs]
+
+    def _write(self) -> None:
+        if self._views:
+            torch._foreach_copy_(self._views, self._values)
 
     def _placed(self, values: Sequence[object]) -> tuple[Argument, ...]:
         skew = 64 * self._random.randrange(_MOST_SKEW)

@@ -92,13 +92,22 @@ class Arena(Resource):
 
     def refill(self, slot: Slot, tensor: Tensor) -> None:
         """Copy other values into a slot; shape and dtype must be the slot's, strides need not be."""
+        view, values = self.pair(slot, tensor)
+        view.copy_(values)
+
+    def pair(self, slot: Slot, tensor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the judge's view of a slot and what is to be copied there, without repeated elements.
+
+        Raises:
+            InputError: the tensor has not the slot's shape and dtype.
+        """
         view = self.view(slot)
         if view.shape != tensor.shape or view.dtype != tensor.dtype:
             raise InputError(
                 f"slot of {slot.dtype}{list(slot.shape)} was given {tensor.dtype}{list(tensor.shape)}; "
                 "expected the same shape and dtype"
             )
-        _without_repeats(view).copy_(_without_repeats(tensor, view.stride()))
+        return _without_repeats(view), _without_repeats(tensor, view.stride())
 
     def view(self, slot: Slot) -> Tensor:
         """Return the judge's own tensor over the slot's bytes, with the slot's strides."""

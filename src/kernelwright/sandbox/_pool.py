@@ -28,10 +28,9 @@ from ._process import START_S
 from ._promises import promises
 from ._types import FailureKind, Payload, WorkerFailure
 from ._worker import Worker
+from ._zygote import COMPILER
 from ._zygotes import PRELOADED, Key, Zygotes
 
-_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache")
-"""What the zygote of compiled baselines imports beyond that: seconds of every worker's first call."""
 _FIRST_UID, _UIDS = 200_000, 50_000
 
 
@@ -259,7 +258,7 @@ class Pool(Resource):
 def _needs(candidate: Candidate, *, trusted: bool) -> tuple[str, ...]:
     """Name what is imported before the fork; of what we do not trust as little as is certain to be used."""
     if trusted and set(COMPILE_FLAGS) & set(candidate.flags):
-        return _COMPILER
+        return COMPILER
     return PRELOADED.get(candidate.language, ())
 
 

@@ -8,6 +8,7 @@ Does not cover: machines without PID namespaces and without Landlock, where a wo
 kill the zygote; the judge then starts another.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -23,6 +24,8 @@ from ._confinement import MESSAGE_BYTES, Confinement, Nesting
 from ._namespaces import isolate_next_child, leave_network, return_to
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache")
+"""What the zygote of compiled baselines imports beyond that."""
 _MODULES = ("torch", "numpy", "tvm_ffi", "kernelwright.languages", "kernelwright.sandbox._worker_main")
 
 
@@ -37,8 +40,10 @@ def main(arguments: list[str]) -> None:
     tempfile.tempdir = "/tmp"  # what is imported may ask, and a zygote has none
     for name in (*_MODULES, *options["preload"]):
         importlib.import_module(name)
-    tempfile.tempdir = None  # each worker finds its own
     _warm()
+    if set(COMPILER) <= set(options["preload"]):
+        _warm_compiler()
+    tempfile.tempdir = None  # each worker finds its own
     nesting = _probe_nesting()
     gc.collect()
     gc.freeze()
@@ -64,6 +69,16 @@ def _warm() -> None:
     for name in ("torch", "cpp"):
         language(name)
     WITNESS.remember()
+
+
+def _warm_compiler() -> None:
+    """Let torch compile once, in the cache that its workers share; what fails here fails again there, and is told."""
+    from ..languages.torch import warm_compiler
+
+    tempfile.tempdir = os.environ["TMPDIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"]
+    with contextlib.suppress(Exception):
+        warm_compiler()
+    del os.environ["TMPDIR"]
 
 
 def _serve(control: socket.socket, nesting: Nesting) -> None:

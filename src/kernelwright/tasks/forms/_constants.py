@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ._source import parse
 
@@ -39,6 +40,11 @@ def constants(text: str, origin: str = "task.py") -> dict[str, Constant]:
         >>> [(c.name, c.value) for c in constants("N = 4 * 8\\ndef get_inputs(): return [f(N, 64)]").values()]
         [('N', 32), ('get_inputs.0', 64)]
     """
+    return {c.name: c for c in _constants(text, origin)}
+
+
+@lru_cache(maxsize=64)
+def _constants(text: str, origin: str) -> tuple[Constant, ...]:
     found: dict[str, Constant] = {}
     for node in parse(text, origin).body:
         if isinstance(node, ast.Assign):
@@ -54,7 +60,7 @@ def constants(text: str, origin: str = "task.py") -> dict[str, Constant]:
                 found[name] = Constant(
                     name, value, expression.lineno, expression.col_offset, expression.end_col_offset
                 )
-    return found
+    return tuple(found.values())
 
 
 def substitute(text: str, values: Mapping[str, int], origin: str = "task.py") -> str:
