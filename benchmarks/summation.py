@@ -11,7 +11,8 @@ from torch.nn.functional import pad
 from kernelwright.tasks.numerics._evaluation import (
     Moments,
     Sum,
-    moments_from,
+    one_pass,
+    pairwise,
     serial,
     shifted,
     two_pass,
@@ -32,19 +33,6 @@ def _split(x: Tensor, size: int) -> Tensor:
     """Return (blocks, size, ...), filled up with zeros."""
     missing = -x.shape[0] % size
     return pad(x, [0, 0] * (x.dim() - 1) + [0, missing]).unflatten(0, (-1, size))
-
-
-def pairwise(x: Tensor) -> Tensor:
-    """Add neighbours until one is left.
-
-    Example:
-        >>> pairwise(torch.arange(5.0))
-        tensor(10.)
-    """
-    while x.shape[0] > 1:
-        x = _split(x, 2)
-        x = x[:, 0] + x[:, 1]
-    return x[0]
 
 
 def kahan(x: Tensor) -> Tensor:
@@ -139,16 +127,6 @@ def welford_blocks(x: Tensor) -> tuple[Tensor, Tensor]:
     found = [two_pass(serial)(b) for b in blocks]
     means, squares = (torch.stack(list(part)) for part in zip(*found, strict=True))
     return merged(means, squares, [b.shape[0] for b in blocks])
-
-
-def one_pass(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Add up terms and their squares at once; where these cancel, go over the terms again.
-
-    Example:
-        >>> one_pass(torch.tensor([-1.0, 0.0, 1.0]))
-        (tensor(0.), tensor(2.))
-    """
-    return moments_from(x, torch.zeros_like(x[0]))
 
 
 def fused(left: Tensor, right: Tensor) -> Tensor:

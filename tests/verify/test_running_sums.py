@@ -72,8 +72,30 @@ def test_factors_rounded_to_half_precision_are_allowed(name, dtype, workload, se
     oracle = problem(name, dtype=dtype, backward=True)
     chosen = [w for w in oracle.task.workloads if w.name == workload]
     assert not judge(oracle, (seed,), ("half-factors", "flash"), chosen).refused
-    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: MEASURED)
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda *_, **__: MEASURED)
     assert judge(oracle, (seed,), ("half-factors",), chosen).refused
+
+
+REPEATED = [
+    (
+        "conv_group_norm_silu",
+        False,
+        "BATCH=5,IN_CHANNELS=9,HEIGHT=7,WIDTH=7,OUT_CHANNELS=16,regime=constant",
+        147288784136080,
+    ),
+    ("gru_sequence", True, "BATCH=33,STEPS=7,IN_FEATURES=33,HIDDEN=33,regime=constant", 56029713480927),
+]
+"""An input of one value: all roundings go one way, which another order of the sum decides."""
+
+
+@pytest.mark.parametrize(("name", "backward", "workload", "seed"), REPEATED, ids=["moments", "products"])
+def test_errors_that_repeat_with_the_inputs_are_allowed(name, backward, workload, seed, monkeypatch):
+    oracle = problem(name, dtype="float32", backward=backward)
+    chosen = [w for w in oracle.task.workloads if w.name == workload]
+    orders = ("one-pass", "pairwise", "split-k")
+    assert not judge(oracle, (seed,), orders, chosen).refused
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda *_, **__: MEASURED)
+    assert judge(oracle, (seed,), orders, chosen).refused
 
 
 OVERFLOWING = "BATCH=5,HEADS=9,LENGTH=9,WIDTH=17,regime=large-scale"

@@ -36,6 +36,12 @@ class Called:
         tensors = (t for t in (*self.inputs, *self.state.values()) if isinstance(t, torch.Tensor))
         return [t.dtype for t in tensors if t.is_floating_point()]
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a float input holds one value everywhere."""
+        floats = (t for t in self.inputs if isinstance(t, torch.Tensor) and t.is_floating_point())
+        return any(t.numel() > 1 and bool((t == t.flatten()[0]).all()) for t in floats)
+
     def moved(self, outcome: Outcome) -> dict[str, torch.Tensor]:
         """Return how an outcome differs from the truth, float64; zero where that is not finite."""
         return {
@@ -109,7 +115,7 @@ def _jumps(called: Called, eps: float, random: torch.Generator) -> dict[str, Jum
 
 def _evaluated(called: Called) -> Iterator[Outcome]:
     """Yield what plain evaluations in float32 give; one that torch cannot run so tells nothing."""
-    for arithmetic in measured_in(called.floats):
+    for arithmetic in measured_in(called.floats, repeated=called.repeats):
         try:
             yield called.problem.run_evaluated(
                 called.workload, called.inputs, called.state, Evaluation(arithmetic)

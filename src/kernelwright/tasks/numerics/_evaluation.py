@@ -70,6 +70,20 @@ def reversed_serial(x: Tensor) -> Tensor:
     return serial(x.flip(0))
 
 
+def pairwise(x: Tensor) -> Tensor:
+    """Add neighbours until one is left.
+
+    Example:
+        >>> pairwise(torch.arange(5.0))
+        tensor(10.)
+    """
+    while x.shape[0] > 1:
+        if x.shape[0] % 2:
+            x = torch.cat([x, torch.zeros_like(x[:1])])
+        x = x[::2] + x[1::2]
+    return x[0]
+
+
 def two_pass(add: Sum) -> Moments:
     """Make moments of a sum: first the mean, then the squares of what is off it.
 
@@ -125,6 +139,16 @@ def moments_from(x: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
     mean, left = total / terms, squares - total * (total / terms)
     well, again = left * _CANCELLED > squares, two_pass(serial)(x)
     return torch.where(well, shift + mean, again[0]), torch.where(well, left, again[1])
+
+
+def one_pass(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Add up every term and its square in one pass.
+
+    Example:
+        >>> one_pass(torch.tensor([1.0, 2.0, 3.0]))
+        (tensor(2.), tensor(2.))
+    """
+    return moments_from(x, torch.zeros_like(x[0]))
 
 
 def product_by(add: Sum) -> Product:
@@ -188,8 +212,18 @@ MEASURED = (
 of the CUDA C++ Programming Guide's table of errors (13.1: expf, tanhf and erff within 2 units), all off one way."""
 
 
-def measured_in(dtypes: Iterable[torch.dtype]) -> tuple[Arithmetic, ...]:
-    """Return what near misses of a problem of these dtypes are measured with.
+REPEATED = (
+    Arithmetic.ordered(pairwise),
+    Arithmetic(multiply=product_by(pairwise)),
+    Arithmetic(moments=one_pass),
+    Arithmetic(moments=shifted),
+)
+"""What is measured too where an input repeats one value: rounding errors repeat there as well, in a direction that the
+order of the sum decides, and do not average out."""
+
+
+def measured_in(dtypes: Iterable[torch.dtype], *, repeated: bool = False) -> tuple[Arithmetic, ...]:
+    """Return what near misses of a problem of these dtypes are measured with; `repeated`: an input is one value.
 
     In half precision that includes factors of products that are rounded to it: what comes between two products is
     float32, and a tensor core takes it rounded.
@@ -198,7 +232,8 @@ def measured_in(dtypes: Iterable[torch.dtype]) -> tuple[Arithmetic, ...]:
         >>> len(measured_in([torch.float32])), len(measured_in([torch.bfloat16, torch.float32]))
         (6, 7)
     """
-    return (*MEASURED, *(Arithmetic(factors=d) for d in _HALF if d in dtypes))
+    half = (Arithmetic(factors=d) for d in _HALF if d in dtypes)
+    return (*MEASURED, *(REPEATED if repeated else ()), *half)
 
 
 def in_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
