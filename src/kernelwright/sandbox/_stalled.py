@@ -12,7 +12,7 @@ from . import _inspection
 
 LOOK_S = 0.2
 """Seconds between two looks."""
-IDLE_S = 2.0
+IDLE_S = 1.5
 """Seconds without work after which no answer is expected: no kernel on a CPU waits so long for anything."""
 _IDLE_SHARE = 0.02
 """Share of a core that waking up and sleeping again may take."""
@@ -40,7 +40,7 @@ class Stall:
         if used_us - self._spent_us > _IDLE_SHARE * IDLE_S * 1e6 or any(map(_at_work, tree)):
             self._rested, self._spent_us = now, used_us
         if now - self._rested >= IDLE_S:
-            return f"nothing of it was at work for {IDLE_S:.0f} s"
+            return f"nothing of it was at work for {IDLE_S:.1f} s"
         computed_s = (_inspection.cpu_us(self._pid) - self._first_us) / 1e6
         if min(computed_s, now - self._begun) >= self._busy_s:
             return f"no answer after {self._busy_s:.0f} s of computing"
