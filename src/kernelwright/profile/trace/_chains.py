@@ -64,8 +64,8 @@ def chains_of(linked: Sequence[Linked], *, most: int = 10) -> tuple[Chain, ...]:
         alive = {place for place, chain in here.items() if counts[chain] >= 2}
         if not alive:
             break
-    kept = [chain for chain in repeated if not _said_by_another(chain, repeated)]
-    found = [_chain(chain, runs, words, singles[chain[0]]) for chain in kept]
+    kept = [names for names in repeated if not _said_by_another(names, repeated)]
+    found = [_chain(names, runs, words, singles[names[0]]) for names in kept]
     ranked = sorted(found, key=lambda c: (-c.saved_launches, -c.saved_gap_us, c.kernels))
     distinct: dict[frozenset[tuple[str, ...]], Chain] = {}
     for chain in ranked:  # a loop over kernels is one chain, wherever it is cut
