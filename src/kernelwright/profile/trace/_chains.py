@@ -68,9 +68,9 @@ def chains_of(linked: Sequence[Linked], *, most: int = 10) -> tuple[Chain, ...]:
     found = [_chain(names, runs, words, singles[names[0]]) for names in kept]
     ranked = sorted(found, key=lambda c: (-c.saved_launches, -c.saved_gap_us, c.kernels))
     distinct: dict[frozenset[tuple[str, ...]], Chain] = {}
-    for chain in ranked:  # a loop over kernels is one chain, wherever it is cut
-        cuts = frozenset(chain.kernels[i:] + chain.kernels[:i] for i in range(len(chain.kernels)))
-        distinct.setdefault(cuts, chain)
+    for best in ranked:  # a loop over kernels is one chain, wherever it is cut
+        cuts = frozenset(best.kernels[i:] + best.kernels[:i] for i in range(len(best.kernels)))
+        distinct.setdefault(cuts, best)
     return tuple(distinct.values())[:most]
 
 
