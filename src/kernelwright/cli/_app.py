@@ -50,6 +50,7 @@ _GROUPS = {
         "task": "Let a language model write a task from words.",
         "describe": "Say what a task computes, to whoever writes a kernel for it.",
         "profile": "Say where the time of the native op goes.",
+        "trace": "Say what a recorded trace shows: launches, queues, idle time, chains worth fusing.",
         "bound": "Say how fast a task could be on a device, by physics.",
         "admit": "Show that a task's checks reject every mutant.",
     },
