@@ -21,7 +21,8 @@ from torch import Tensor
 from kernelwright.errors import TaskError
 from kernelwright.records import CheckStatus, Split
 from kernelwright.tasks import Problem
-from kernelwright.tasks.numerics._evaluation import Arithmetic, Evaluation, Product, product_by, serial
+from kernelwright.tasks.numerics._evaluation import Arithmetic, Evaluation
+from kernelwright.tasks.numerics._orders import Product, product_by, serial
 from kernelwright.verify._case import Case
 from kernelwright.verify.checks.correct import compare_outputs
 

@@ -15,12 +15,9 @@ from torch import Tensor
 from kernelwright.tasks.numerics._evaluation import (
     Arithmetic,
     Evaluation,
-    product_by,
-    reversed_serial,
-    serial,
-    serial_prefixes,
     unfolded,
 )
+from kernelwright.tasks.numerics._orders import product_by, reversed_serial, serial, serial_prefixes
 
 from .flash import Flash, HalfFactors
 from .summation import MOMENTS, SUMS, fused, split_k, tensor_core

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kernelwright.tasks.numerics._evaluation import (
+from kernelwright.tasks.numerics._orders import (
     Moments,
     Sum,
     one_pass,

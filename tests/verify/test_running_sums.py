@@ -13,7 +13,8 @@ from benchmarks.rewritings import REWRITINGS
 from benchmarks.summation import MOMENTS, SUMS, fused, split_k, tensor_core
 
 from kernelwright.records import Split
-from kernelwright.tasks.numerics._evaluation import MEASURED, convolution, serial
+from kernelwright.tasks.numerics._evaluation import MEASURED, convolution
+from kernelwright.tasks.numerics._orders import serial
 
 PROBLEMS = (
     "cumulative_sum", "layer_norm", "matmul_square", "mean_squared_error", "softmax_rows", "variance_rows",
