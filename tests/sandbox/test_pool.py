@@ -252,6 +252,20 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
     assert own_pool._key(payload(text)) == (False, ())
 
 
+def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(own_pool: Pool) -> None:
+    compiled = payload(IDENTITY, trusted=True).candidate.model_copy(update={"flags": ("--compile=default",)})
+    own_pool.prepare([compiled])
+    (key,) = own_pool._zygotes.keys
+    zygote = own_pool._zygotes.ready(key)
+    made = {path.suffix for path in own_pool._zygotes.baselines.rglob("*")}
+    assert {".gch", ".so"} <= made, "headers and a kernel are in the cache that its workers share"
+    processes = [
+        psutil.Process(zygote._process.pid),
+        *psutil.Process(zygote._process.pid).children(recursive=True),
+    ]
+    assert {process.num_threads() for process in processes} == {1}, "a process with threads cannot be forked"
+
+
 def test_a_zygote_ends_with_its_judge_though_it_still_imports(own_pool: Pool) -> None:
     own_pool.prepare([payload("def run(x): return x\n").candidate])
     (zygote,) = own_pool._zygotes._running.values()

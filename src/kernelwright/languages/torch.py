@@ -32,7 +32,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
@@ -161,6 +161,8 @@ def warm_compiler() -> None:
     It starts no thread, so that the process may be forked afterwards.
     """
     _keep_headers()
+    with suppress(ImportError):  # torch.fx shows its progress by it, and that starts a thread
+        importlib.import_module("tqdm").tqdm.monitor_interval = 0
     torch.compile(lambda x: x + 1)(torch.zeros(4))
     torch.compiler.reset()
 
