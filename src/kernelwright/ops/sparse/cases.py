@@ -1,0 +1,40 @@
+"""Workloads of products with sparse matrices: rows without entries, one column, tails of every tile."""
+
+from .._core import Cases
+
+_SIZES = (
+    (1, 1, 1, 1), (2, 3, 5, 1), (3, 2, 0, 4), (5, 4, 9, 2), (7, 16, 30, 3), (16, 7, 64, 15), (17, 33, 90, 16),
+    (8, 8, 64, 17), (31, 5, 100, 31), (4, 64, 33, 32), (64, 4, 200, 33), (33, 31, 257, 47), (2, 100, 150, 48),
+    (100, 2, 99, 63), (9, 9, 81, 64), (12, 50, 333, 65), (50, 12, 41, 79), (3, 3, 20, 80), (20, 40, 160, 95),
+    (40, 20, 7, 96), (6, 6, 36, 127), (11, 13, 50, 128), (13, 11, 75, 129), (1, 200, 300, 144), (200, 1, 40, 160),
+    (10, 10, 1, 191), (25, 25, 125, 192), (5, 60, 61, 255), (60, 5, 222, 256), (14, 15, 16, 257),
+)  # fmt: skip
+"""Rows, columns, entries, width of what is dense."""
+_NAMES = ("rows", "columns", "entries", "width")
+_VERIFIED = [
+    dict(zip(_NAMES, sizes, strict=True)) | {"index": "int32" if i % 2 else "int64"}
+    for i, sizes in enumerate(_SIZES)
+]
+_TIMED = [
+    {"rows": 20_000, "columns": 20_000, "entries": 200_000, "width": 64, "index": "int64"},
+    {"rows": 5_000, "columns": 5_000, "entries": 250_000, "width": 256, "index": "int64"},
+]
+_PATTERN = {"crow": "index[rows + 1] sorted(0, entries + 1)", "col": "index[entries] index(columns)"}
+CASES = (
+    Cases(
+        op="sparse_spmm",
+        reference="spmm",
+        arguments=_PATTERN | {"values": "float32[entries] normal", "x": "float32[columns, width] normal"},
+        timed=_TIMED,
+        verified=_VERIFIED,
+    ),
+    Cases(
+        op="sparse_sddmm",
+        reference="sddmm",
+        arguments=_PATTERN | {"a": "float32[rows, width] normal", "b": "float32[columns, width] normal"},
+        timed=_TIMED,
+        verified=_VERIFIED,
+    ),
+)
+"""The cases of this family: products of two sparse matrices are tested beside dense ones, since their sizes depend on
+values."""
