@@ -251,7 +251,10 @@ MUTANTS = {
         "e < m.crow[r + 1]; ++e) {\n      const float* from = x",
         "e + 1 < m.crow[r + 1]; ++e) {\n      const float* from = x",
     ),
-    "the tail of a row of x is left out": ("if (width > j) tile", "if (width > j && j == 0) tile"),
+    "every vector of a row of x is its first": (
+        "sum[n] = fma(v, load(from + n * W, Full{}), sum[n])",
+        "sum[n] = fma(v, load(from, Full{}), sum[n])",
+    ),
 }
 
 
