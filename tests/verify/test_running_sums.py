@@ -99,6 +99,33 @@ def test_errors_that_repeat_with_the_inputs_are_allowed(name, backward, workload
     assert judge(oracle, (seed,), orders, chosen).refused
 
 
+BESIDE_NAN = [
+    (
+        "conv_batch_norm_residual",
+        "bfloat16",
+        "BATCH=9,CHANNELS=9,HEIGHT=7,WIDTH=7,regime=special",
+        65143283061587,
+    ),
+    (
+        "conv_hardswish_max_pool",
+        "float16",
+        "BATCH=5,IN_CHANNELS=9,HEIGHT=9,WIDTH=9,regime=special",
+        184006999197152,
+    ),
+]
+"""Gradients that are NaN natively, and numbers where products of zeros are left out: rounded factors move these."""
+
+
+@pytest.mark.parametrize(("name", "dtype", "workload", "seed"), BESIDE_NAN, ids=["batch norm", "max pool"])
+def test_what_is_a_number_without_products_of_zeros_may_be_as_far_off_as_others(name, dtype, workload, seed):
+    oracle = problem(name, dtype=dtype, backward=True)
+    chosen = [w for w in oracle.task.workloads if w.name == workload]
+    assert not judge(oracle, (seed,), ("half-factors",), chosen).refused
+    case = oracle.case(chosen[0], seed)
+    spoilt = [torch.where(t.native.isnan(), 100.0, t.native.float()).to(t.native.dtype) for t in case.outputs]
+    assert refused(spoilt, case)
+
+
 OVERFLOWING = "BATCH=5,HEADS=9,LENGTH=9,WIDTH=17,regime=large-scale"
 """Gradients in float16 that overflow in one evaluation and not in another; they may be off by more than they are."""
 

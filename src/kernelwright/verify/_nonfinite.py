@@ -15,7 +15,8 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
     """Count elements of a kind that no right evaluation has.
 
     Right are the native op's kind, and what is not finite in the truth, or in the reference in torch's own steps or
-    without products of zeros; where the native op is not finite, what is so there; and NaN where it hangs on the
+    without products of zeros; where the native op is not finite, what is so there, within a hundredth of it or what is
+    allowed; and NaN where it hangs on the
     order of summation. Where a sum overflowed on the native op's own way to a finite truth, any overflow is as good as
     another. Where the error allowed reaches what the dtype rounds to infinity, both sides of that edge are right.
 
@@ -30,7 +31,10 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
     beyond = ~torch.isfinite(native)
     fine = _same_kind(numbers, native)
     for other in (truth, *(o.reshape(-1)[part] for o in tolerance.others)):
-        near = (numbers - other).abs() <= 1e-2 * other.abs()
+        most = 1e-2 * other.abs()
+        if tolerance.allowed is not None:
+            most = torch.maximum(most, tolerance.allowed.view(-1)[part])
+        near = (numbers - other).abs() <= most
         fine |= torch.where(other.isfinite(), beyond & near, _same_kind(numbers, other))
     if tolerance.doubtful is not None:
         doubtful = tolerance.doubtful.reshape(-1)[part]
