@@ -15,8 +15,8 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
     """Count elements of a kind that no right evaluation has.
 
     Right are the native op's kind, and what is not finite in the truth, or in the reference in torch's own steps or
-    without products of zeros; where the native op is not finite, what is so there, within a hundredth of it or what is
-    allowed; and NaN where it hangs on the
+    without products of zeros; where the native op is not finite, what is so there, as near as a hundredth of
+    it or of its row; and NaN where it hangs on the
     order of summation. Where a sum overflowed on the native op's own way to a finite truth, any overflow is as good as
     another. Where the error allowed reaches what the dtype rounds to infinity, both sides of that edge are right.
 
@@ -30,11 +30,9 @@ def misplaced(numbers: torch.Tensor, tolerance: OutputTolerance, part: slice) ->
     truth, native = tolerance.truth.view(-1)[part], tolerance.native.reshape(-1)[part].to(torch.float64)
     beyond = ~torch.isfinite(native)
     fine = _same_kind(numbers, native)
-    for other in (truth, *(o.reshape(-1)[part] for o in tolerance.others)):
-        most = 1e-2 * other.abs()
-        if tolerance.allowed is not None:
-            most = torch.maximum(most, tolerance.allowed.view(-1)[part])
-        near = (numbers - other).abs() <= most
+    for right, reach in zip((tolerance.truth, *tolerance.others), tolerance.reaches, strict=True):
+        other = right.reshape(-1)[part]
+        near = (numbers - other).abs() <= reach.view(-1)[part]
         fine |= torch.where(other.isfinite(), beyond & near, _same_kind(numbers, other))
     if tolerance.doubtful is not None:
         doubtful = tolerance.doubtful.reshape(-1)[part]

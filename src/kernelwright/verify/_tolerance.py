@@ -23,6 +23,9 @@ _SQUARES = 1e-140, 1e140
 """Sizes between which squares of float64, and sums of them, neither vanish nor overflow."""
 _CONTESTED = 0.01
 """Share of the elements that may be contested; beyond it the native op cannot be a standard."""
+_NEAR = 1e-2
+"""How near, relative to its row, an element must be to what another right evaluation gives where the native op is not
+finite."""
 CLIP = 1e4
 """Units of error at which the norm stops counting, so that one element cannot hide in a power or rule it."""
 
@@ -78,6 +81,13 @@ class OutputTolerance:
         assert self.allowed is not None
         relative = self.allowed / _size(self.truth, torch.finfo(self.native.dtype))
         return float(relative.max()) if relative.numel() else 0.0
+
+    @cached_property
+    def reaches(self) -> tuple[torch.Tensor, ...]:
+        """How near an element must be to the truth and to each of the others where the native op is not finite: a
+        hundredth of it, or of its row where that is larger."""
+        finite = (o.nan_to_num(0.0, 0.0, 0.0).contiguous() for o in (self.truth, *self.others))
+        return tuple(_size(o, torch.finfo(self.native.dtype)).mul_(_NEAR) for o in finite)
 
     @property
     def output(self) -> torch.Tensor:
