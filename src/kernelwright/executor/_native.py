@@ -79,23 +79,30 @@ def engine() -> ctypes.CDLL:
 
 @functools.lru_cache
 def _engine() -> ctypes.CDLL:
-    sources = {
-        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
-    }
-    key = _key(b"engine", *(name.encode() + text for name, text in sources.items()))
-    library = _cached(key, _build_engine)
-    loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    loaded = ctypes.CDLL(str(engine_library()), mode=ctypes.RTLD_GLOBAL)
     loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
     loaded.kw_launch.restype = None
     return loaded
 
 
+def engine_library() -> Path:
+    """Return the engine's file, built where this machine has not built it yet; nothing of it is loaded."""
+    sources = {
+        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
+    }
+    return cached(key(b"engine", *(name.encode() + text for name, text in sources.items())), _build_engine)
+
+
+def kernel_library(source: str) -> Path:
+    """Return the file of a translated kernel, built where this machine has not built it yet; it is not loaded."""
+    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
+    return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
+
+
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
     """Return the library of a translated kernel and the address of its entry."""
     engine()
-    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
-    library = _cached(_key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
-    loaded = ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(kernel_library(source)))
     return loaded, ctypes.cast(getattr(loaded, symbol), ctypes.c_void_p).value or 0
 
 
@@ -152,21 +159,22 @@ def _host() -> bytes:
     )
 
 
-def _key(*parts: bytes) -> str:
+def key(*parts: bytes) -> str:
+    """Name a library by what it is made from, the compiler and the processor."""
     digest = hashlib.sha256()
     for part in (_host(), " ".join(_FLAGS).encode(), *parts):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()[:32]
 
 
-def _cached(key: str, build: Callable[[Path, Path], None]) -> Path:
-    """Return a library by its key; built in a folder of its own and renamed when it is whole."""
-    path = Settings.from_environment().cache / "executor" / f"{key}.so"
+def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
+    """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole."""
+    path = Settings.from_environment().cache / "executor" / f"{name}.so"
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
-        made = Path(name) / "made.so"
-        build(Path(name), made)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as scratch:
+        made = Path(scratch) / "made.so"
+        build(Path(scratch), made)
         made.replace(path)
     return path
