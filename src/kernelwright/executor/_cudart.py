@@ -1,4 +1,4 @@
-"""The CUDA runtime of a machine without a GPU: built once from `host/cudart.cpp`, loaded before what was built on it."""
+"""The CUDA runtime of a machine without a GPU: `host/cudart.cpp`, built once, loaded before what calls it."""
 
 import ctypes
 import functools

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,8 @@ _FLAGS: Final = (
 _ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp")
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()
+_PREBUILT: Final[list[Path]] = []
+_HOST: Final = "host"
 
 
 class Finding(ctypes.Structure):
@@ -145,9 +147,25 @@ def compiler() -> str:
     raise MissingToolError("no C++ compiler (g++ or clang++); install one: `apt-get install g++`")
 
 
+def adopt(prebuilt: Path) -> None:
+    """Take libraries from a folder that `leave_in` filled, whatever this process's own compiler and cache are."""
+    _PREBUILT[:] = [prebuilt]
+    _host.cache_clear()
+
+
+def leave_in(prebuilt: Path, libraries: Sequence[Path]) -> None:
+    """Copy libraries into a folder for processes that are to compile nothing."""
+    prebuilt.mkdir(parents=True, exist_ok=True)
+    for library in libraries:
+        shutil.copyfile(library, prebuilt / library.name)
+    (prebuilt / _HOST).write_bytes(_host())
+
+
 @functools.lru_cache
 def _host() -> bytes:
     """Name the compiler and the processor that `-march=native` stands for."""
+    if _PREBUILT:
+        return (_PREBUILT[0] / _HOST).read_bytes()
     version = subprocess.run([compiler(), "--version"], capture_output=True, check=False, timeout=60).stdout
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -169,6 +187,9 @@ def key(*parts: bytes) -> str:
 
 def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
     """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole."""
+    for prebuilt in _PREBUILT:
+        if (prebuilt / f"{name}.so").is_file():
+            return prebuilt / f"{name}.so"
     path = Settings.from_environment().cache / "executor" / f"{name}.so"
     if path.is_file():
         return path

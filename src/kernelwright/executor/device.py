@@ -57,6 +57,11 @@ class Device:
         )  # fmt: skip
         self._runtime.kw_set_hooks(ctypes.byref(self._hooks))
 
+    def prepare(self) -> None:
+        """Translate the kernels of every library that was loaded, before the first launch."""
+        for binary in range(self._runtime.kw_binaries()):
+            self._module(binary).prepare()
+
     def call(self, function: Callable[..., Any], *arguments: Any, outputs: int = 0) -> Any:
         """Call host code that may launch kernels on tensors of the CPU.
 
@@ -94,7 +99,7 @@ class Device:
             del self._lent[before:]
 
     def lend(self, value: Any, name: str) -> None:
-        """Let kernels touch an array, a tensor or an `Uninitialised` one until the call ends, where they may not yet."""
+        """Let kernels touch an array, a tensor or an `Uninitialised` one until the call ends."""
         span = self.span(value, name)
         if span is not None and not any((s.host, s.size) == (span.host, span.size) for s in self._lent):
             self._lent.append(span)
@@ -147,6 +152,7 @@ class Device:
                 cooperative: int) -> int:  # fmt: skip
         if self._failed is not None:
             return _LAUNCH_FAILURE
+        del cooperative  # all blocks that the runtime lets it launch are resident at once
         if any(cluster[n] != 1 for n in range(3)):
             raise NotExecutedError(f"not executed: a launch of {name.decode()} in clusters")
         kernel = self._kernel(binary, name)
@@ -160,7 +166,7 @@ class Device:
         self.runs = [*self.runs[1 - _KEPT_RUNS :], (kernel.name, run)]
         if run.ok:
             return _SUCCESS
-        self._failed = FaultError(_blame(kernel.name, run))
+        self._failed = FaultError(blame(kernel.name, run))
         return _LAUNCH_FAILURE
 
     def _pointed_at(self, raw: bytes) -> list[Span]:
@@ -221,7 +227,8 @@ def device() -> Device:
     return Device()
 
 
-def _blame(name: str, run: Execution) -> str:
+def blame(name: str, run: Execution) -> str:
+    """Say in a sentence what was found in a launch of the named kernel."""
     if not run.findings:
         return f"{name} ended by {run.status}" + (f": {run.notes[0]}" if run.notes else "")
     more = f" (and {len(run.findings) - 1} more findings)" if len(run.findings) > 1 else ""

@@ -200,6 +200,7 @@ class Kernel:
             launch.steps,
             time_s,
             tuple(notes),
+            self.name,
         )
 
 

@@ -7,8 +7,8 @@ The host half is compiled by nvcc's host compiler against a runtime of our own (
 PTX, which the library carries. Host code is run in this process: give it sources that you trust, or be in the sandbox.
 
 Covers: `<<<>>>`, cudaLaunchKernel(Ex), memory, symbols, streams, events, attributes, occupancy of CUDA's runtime.
-Does not cover: what `host/cudart.cpp` does not define (graphs, textures, IPC), the driver's API, vendor libraries: refused
-by name and line when it is built.
+Does not cover: what `host/cudart.cpp` does not define (graphs, textures, IPC), the driver's API, vendor libraries. They
+are refused by name and line when it is built.
 """
 
 import ctypes
@@ -137,7 +137,7 @@ def unknown_calls(library: Path, sources: Mapping[str, str]) -> str:
 
 
 def _place_of(name: str, sources: Mapping[str, str]) -> str:
-    word = re.compile(rf"\b{re.escape(name.split('_v')[0])}")
+    word = re.compile(rf"\b{re.escape(name.partition('_v')[0])}")
     for file, text in sources.items():
         for number, line in enumerate(text.splitlines(), 1):
             if word.search(line):
