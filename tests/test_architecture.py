@@ -35,7 +35,7 @@ ALLOWED = {
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
-    "executor": {"config", "errors", "languages"},
+    "executor": {"config", "errors", "languages", "records"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},

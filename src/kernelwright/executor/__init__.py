@@ -7,12 +7,12 @@
 See docs/executor.md for what is executed, what is checked and what is not.
 """
 
-from ._errors import NotExecutedError, PtxError
+from ._errors import FaultError, NotExecutedError, PtxError
 from ._memory import Uninitialised
 from .module import Kernel, Module, Options
 from .results import Counters, Execution, Finding, SiteCounters
 
 __all__ = [
-    "Counters", "Execution", "Finding", "Kernel", "Module", "NotExecutedError", "Options", "PtxError", "SiteCounters",
-    "Uninitialised",
+    "Counters", "Execution", "FaultError", "Finding", "Kernel", "Module", "NotExecutedError", "Options", "PtxError",
+    "SiteCounters", "Uninitialised",
 ]  # fmt: skip

@@ -9,3 +9,7 @@ class PtxError(InputError):
 
 class NotExecutedError(InputError):
     """The PTX is well formed, and holds something that the executor does not execute."""
+
+
+class FaultError(InputError):
+    """A launch that the executor found at fault: the first finding, in a sentence."""

@@ -81,6 +81,12 @@ class Layout:
         """Return the bytes of shared memory that the variables take on a device."""
         return sum(self._shared_sizes.values())
 
+    def variable(self, name: str) -> tuple[int, int] | None:
+        """Return where a `.global` or `.const` variable lies in the arena, and its bytes; None where there is none."""
+        if name not in self.globals:
+            return None
+        return self.globals[name], self._module.variables[name].size
+
     def shared_shadow(self, dynamic_bytes: int) -> bytes:
         """Return which bytes of the shared window may be touched."""
         shadow = bytearray(self.dynamic_start + dynamic_bytes + _SHARED_GAP)

@@ -4,7 +4,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,33 +39,39 @@ class Region:
     offset: int
     writable: bool
     initialised: bool
+    shadow: Any = None
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
+    """Some of the caller's bytes that a kernel may touch."""
+
+    name: str
     host: int
     size: int
-    position: int
-    writable: bool
-    initialised: bool
+    writable: bool = True
+    initialised: bool = True
+    shadow: Any = None
+    """A shadow byte for each byte, kept from launch to launch; none where all are alike."""
 
 
-def _span(value: Any, position: int) -> _Span | None:
+def span_of(value: Any, name: str) -> Span | None:
+    """Return the bytes of an array, a tensor on the CPU or an `Uninitialised` one; None of anything else."""
     initialised = not isinstance(value, Uninitialised)
     if isinstance(value, Uninitialised):
         value = value.array
     if isinstance(value, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(value)
-        return _Span(low, high - low if value.size else 0, position, value.flags.writeable, initialised)
+        return Span(name, low, high - low if value.size else 0, value.flags.writeable, initialised)
     if hasattr(value, "data_ptr"):
         if value.device.type != "cpu":
-            raise InputError(f"argument {position} lies on {value.device}; the executor takes CPU tensors")
+            raise InputError(f"{name} lies on {value.device}; the executor takes CPU tensors")
         reach = (
             sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1
             if value.numel()
             else 0
         )
-        return _Span(value.data_ptr(), reach * value.element_size(), position, True, initialised)
+        return Span(name, value.data_ptr(), reach * value.element_size(), True, initialised)
     return None
 
 
@@ -85,16 +91,23 @@ class Memory:
     """
 
     def __init__(
-        self, layout: Layout, function: Function, arguments: Sequence[Any], names: Sequence[str]
+        self, layout: Layout, spans: Sequence[Span], contents: tuple[bytes, bytes] | None = None
     ) -> None:
-        spans = [s for n, a in enumerate(arguments) if (s := _span(a, n)) is not None]
+        """Copy the spans in.
+
+        Args:
+            layout: Of the module.
+            spans: What the kernel may touch.
+            contents: Of the module's own variables and their shadow, where an earlier launch left some.
+        """
         self.regions: list[Region] = []
-        image, shadow = layout.image()
+        image, shadow = contents or layout.image()
+        self.own_bytes = len(image)
         at = aligned(len(image) + RED_ZONE, _ALIGN)
-        for group in _overlapping(spans):
+        for group in _overlapping(list(spans)):
             low, high = min(s.host for s in group), max(s.host + s.size for s in group)
             offset = at + low % 16 % max(_ALIGN, 1)
-            name = " and ".join(dict.fromkeys(names[s.position] for s in group))
+            name = " and ".join(dict.fromkeys(s.name for s in group))
             region = Region(
                 name,
                 low,
@@ -102,6 +115,7 @@ class Memory:
                 offset,
                 all(s.writable for s in group),
                 all(s.initialised for s in group),
+                group[0].shadow if len(group) == 1 else None,
             )
             self.regions.append(region)
             at = aligned(offset + region.size + RED_ZONE, _ALIGN)
@@ -112,23 +126,52 @@ class Memory:
         self.shadow[: len(shadow)] = np.frombuffer(shadow, np.uint8)
         for region in self.regions:
             self._copy_in(region)
-        self.parameters = self._pack(function, arguments, names)
+        self.parameters = b""
+
+    @classmethod
+    def of_arguments(cls, layout: Layout, function: Function, arguments: Sequence[Any]) -> Self:
+        """Return the memory of a launch from Python: the arrays among the arguments, and the parameters' bytes."""
+        names = [f"argument {n}" for n in range(len(arguments))]
+        spans = [s for a, n in zip(arguments, names, strict=True) if (s := span_of(a, n)) is not None]
+        memory = cls(layout, spans)
+        memory.parameters = memory._pack(function, arguments, names)
+        return memory
+
+    def translated(self, raw: bytes) -> bytes:
+        """Return bytes in which every aligned word that points into a region is the address that a kernel sees."""
+        words = bytearray(raw)
+        for at in range(0, len(words) - 7, 8):
+            (word,) = struct.unpack_from("<Q", words, at)
+            region = self._region_of(word)
+            if region is not None:
+                struct.pack_into("<Q", words, at, GLOBAL_BASE + region.offset + word - region.host)
+        return bytes(words)
+
+    def _region_of(self, host: int) -> Region | None:
+        """Return the region that holds a byte, or else the one that ends there."""
+        held = (r for r in self.regions if r.host <= host < r.host + max(r.size, 1))
+        return next(held, next((r for r in self.regions if r.host + r.size == host), None))
 
     def _copy_in(self, region: Region) -> None:
         place = slice(region.offset, region.offset + region.size)
-        if region.initialised:
+        if region.initialised or region.shadow is not None:
             ctypes.memmove(self.data.ctypes.data + region.offset, region.host, region.size)
         else:
             self.data[place] = 0xFF
-        self.shadow[place] = (
-            THERE | (WRITTEN if region.initialised else 0) | (0 if region.writable else FIXED)
-        )
+        written = (WRITTEN if region.initialised else 0) if region.shadow is None else region.shadow
+        self.shadow[place] = THERE | written | (0 if region.writable else FIXED)
 
     def copy_out(self) -> None:
         """Put the bytes that the kernel wrote back to the caller's arrays."""
         for region in self.regions:
             if region.writable and region.size:
                 ctypes.memmove(region.host, self.data.ctypes.data + region.offset, region.size)
+                if region.shadow is not None:
+                    region.shadow[:] = self.shadow[region.offset : region.offset + region.size] & WRITTEN
+
+    def own_contents(self) -> tuple[bytes, bytes]:
+        """Return the module's own variables and their shadow, as they are now."""
+        return self.data[: self.own_bytes].tobytes(), self.shadow[: self.own_bytes].tobytes()
 
     def address(self, value: Any) -> int:
         """Return the address at which a kernel sees an array."""
@@ -170,9 +213,9 @@ class Memory:
         return bytes(packed)
 
 
-def _overlapping(spans: list[_Span]) -> list[list[_Span]]:
+def _overlapping(spans: list[Span]) -> list[list[Span]]:
     """Group spans that share bytes."""
-    groups: list[list[_Span]] = []
+    groups: list[list[Span]] = []
     end = -1
     for span in sorted(spans, key=lambda s: (s.host, -s.size)):
         same = bool(groups) and (span.host, span.size) == (groups[-1][0].host, groups[-1][0].size)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,8 @@ _FLAGS: Final = (
 _ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp")
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()
+_PREBUILT: Final[list[Path]] = []
+_HOST: Final = "host"
 
 
 class Finding(ctypes.Structure):
@@ -79,23 +81,30 @@ def engine() -> ctypes.CDLL:
 
 @functools.lru_cache
 def _engine() -> ctypes.CDLL:
-    sources = {
-        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
-    }
-    key = _key(b"engine", *(name.encode() + text for name, text in sources.items()))
-    library = _cached(key, _build_engine)
-    loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    loaded = ctypes.CDLL(str(engine_library()), mode=ctypes.RTLD_GLOBAL)
     loaded.kw_launch.argtypes = [ctypes.POINTER(Launch)]
     loaded.kw_launch.restype = None
     return loaded
 
 
+def engine_library() -> Path:
+    """Return the engine's file, built where this machine has not built it yet; nothing of it is loaded."""
+    sources = {
+        path.name: path.read_bytes() for path in sorted(NATIVE.iterdir()) if path.suffix in {".h", ".cpp"}
+    }
+    return cached(key(b"engine", *(name.encode() + text for name, text in sources.items())), _build_engine)
+
+
+def kernel_library(source: str) -> Path:
+    """Return the file of a translated kernel, built where this machine has not built it yet; it is not loaded."""
+    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
+    return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
+
+
 def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
     """Return the library of a translated kernel and the address of its entry."""
     engine()
-    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
-    library = _cached(_key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
-    loaded = ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(kernel_library(source)))
     return loaded, ctypes.cast(getattr(loaded, symbol), ctypes.c_void_p).value or 0
 
 
@@ -138,9 +147,25 @@ def compiler() -> str:
     raise MissingToolError("no C++ compiler (g++ or clang++); install one: `apt-get install g++`")
 
 
+def adopt(prebuilt: Path) -> None:
+    """Take libraries from a folder that `leave_in` filled, whatever this process's own compiler and cache are."""
+    _PREBUILT[:] = [prebuilt]
+    _host.cache_clear()
+
+
+def leave_in(prebuilt: Path, libraries: Sequence[Path]) -> None:
+    """Copy libraries into a folder for processes that are to compile nothing."""
+    prebuilt.mkdir(parents=True, exist_ok=True)
+    for library in libraries:
+        shutil.copyfile(library, prebuilt / library.name)
+    (prebuilt / _HOST).write_bytes(_host())
+
+
 @functools.lru_cache
 def _host() -> bytes:
     """Name the compiler and the processor that `-march=native` stands for."""
+    if _PREBUILT:
+        return (_PREBUILT[0] / _HOST).read_bytes()
     version = subprocess.run([compiler(), "--version"], capture_output=True, check=False, timeout=60).stdout
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -152,21 +177,25 @@ def _host() -> bytes:
     )
 
 
-def _key(*parts: bytes) -> str:
+def key(*parts: bytes) -> str:
+    """Name a library by what it is made from, the compiler and the processor."""
     digest = hashlib.sha256()
     for part in (_host(), " ".join(_FLAGS).encode(), *parts):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()[:32]
 
 
-def _cached(key: str, build: Callable[[Path, Path], None]) -> Path:
-    """Return a library by its key; built in a folder of its own and renamed when it is whole."""
-    path = Settings.from_environment().cache / "executor" / f"{key}.so"
+def cached(name: str, build: Callable[[Path, Path], None]) -> Path:
+    """Return a library of the build cache by its key; built in a folder of its own and renamed when it is whole."""
+    for prebuilt in _PREBUILT:
+        if (prebuilt / f"{name}.so").is_file():
+            return prebuilt / f"{name}.so"
+    path = Settings.from_environment().cache / "executor" / f"{name}.so"
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
-        made = Path(name) / "made.so"
-        build(Path(name), made)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as scratch:
+        made = Path(scratch) / "made.so"
+        build(Path(scratch), made)
         made.replace(path)
     return path

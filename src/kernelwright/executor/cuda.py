@@ -4,7 +4,7 @@
     run = module["scale"](grid=8, block=256, arguments=[x, Uninitialised(y), 2.0, n])
 
 Covers: `__global__` functions of one source, with the headers of the toolkit.
-Does not cover: host code (`<<<>>>`, streams, the driver): launch the kernels from Python.
+Does not cover: host code: launch the kernels from Python, or see `program.py`.
 """
 
 import functools
@@ -34,9 +34,9 @@ def compile_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = (
         InputError: where nvcc refuses the source; the message holds its words.
         MissingToolError: where there is no nvcc.
     """
-    nvcc = _nvcc()
-    words = [nvcc, "-ptx", f"-arch={target}", "-lineinfo", "-std=c++17", *flags]
-    key = hashlib.sha256("\0".join([_version(nvcc), *words[1:], source]).encode()).hexdigest()[:32]
+    tool = nvcc()
+    words = [tool, "-ptx", f"-arch={target}", "-lineinfo", "-std=c++17", *flags]
+    key = hashlib.sha256("\0".join([version(tool), *words[1:], source]).encode()).hexdigest()[:32]
     path = Settings.from_environment().cache / "executor" / f"{key}.ptx"
     if path.is_file():
         return path.read_text()
@@ -62,7 +62,12 @@ def load_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = ()) 
     return Module.load(compile_cuda(source, target=target, flags=flags))
 
 
-def _nvcc() -> str:
+def nvcc() -> str:
+    """Return the path of nvcc.
+
+    Raises:
+        MissingToolError: where there is none.
+    """
     settings = Settings.from_environment()
     home = settings.cuda_home
     names = [settings.nvcc] if settings.nvcc else ["nvcc", *([str(home / "bin" / "nvcc")] if home else [])]
@@ -74,5 +79,6 @@ def _nvcc() -> str:
 
 
 @functools.lru_cache
-def _version(nvcc: str) -> str:
-    return run_tool([nvcc, "--version"], deadline_s=60).output
+def version(tool: str) -> str:
+    """Return what nvcc says of its version."""
+    return run_tool([tool, "--version"], deadline_s=60).output

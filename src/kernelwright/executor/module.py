@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -21,8 +22,8 @@ import numpy as np
 from ..errors import InputError, NotFoundError, known_names
 from . import _native
 from ._errors import NotExecutedError
-from ._layout import Layout
-from ._memory import Memory
+from ._layout import Layout, parameter_offsets
+from ._memory import Memory, Span
 from ._parser import parse
 from ._translate import Translation, translate
 from .results import Execution, counters_of, finding_of, status_of
@@ -87,12 +88,43 @@ class Kernel:
         Raises:
             InputError: where grid, block, shared memory or arguments cannot be launched.
         """
-        options = options or Options()
-        entry = self._translation.entry
         dims, threads = _shape(grid, "grid"), _shape(block, "block")
         self._refuse(dims, threads, shared_bytes)
-        names = [f"argument {n}" for n in range(len(arguments))]
-        memory = Memory(self._layout, entry, arguments, names)
+        memory = Memory.of_arguments(self._layout, self._translation.entry, arguments)
+        return self._execute(dims, threads, memory, shared_bytes, options or Options())
+
+    def execute(self, grid: Shape, block: Shape, spans: Sequence[Span], parameters: bytes, *, shared_bytes: int = 0,
+                options: Options | None = None, contents: tuple[bytes, bytes] | None = None,
+                ) -> tuple[Execution, tuple[bytes, bytes]]:  # fmt: skip
+        """Execute the kernel on raw parameters, whose pointers are the host's, into `spans`.
+
+        Returns:
+            How it ended, and the module's own variables with their shadow afterwards, to give to the next launch as
+            `contents`.
+
+        Raises:
+            InputError: where grid, block or shared memory cannot be launched.
+        """
+        dims, threads = _shape(grid, "grid"), _shape(block, "block")
+        self._refuse(dims, threads, shared_bytes)
+        memory = Memory(self._layout, spans, contents)
+        memory.parameters = memory.translated(parameters)
+        run = self._execute(dims, threads, memory, shared_bytes, options or Options())
+        return run, memory.own_contents()
+
+    @property
+    def parameter_places(self) -> tuple[tuple[int, int], ...]:
+        """Return the offset and size of each parameter among the parameters' bytes."""
+        offsets, _ = parameter_offsets(self._translation.entry)
+        return tuple((offsets[p.name], p.size) for p in self._translation.entry.parameters)
+
+    @property
+    def most_threads(self) -> int:
+        """Return the most threads that a block may have."""
+        return self._translation.entry.most_threads or _MOST_THREADS
+
+    def _execute(self, dims: tuple[int, ...], threads: tuple[int, ...], memory: Memory, shared_bytes: int,
+                 options: Options) -> Execution:  # fmt: skip
         notes: list[str] = []
         launch, kept = self._prepare(memory, dims, threads, shared_bytes, options, notes)
         started = time.monotonic()
@@ -168,6 +200,7 @@ class Kernel:
             launch.steps,
             time_s,
             tuple(notes),
+            self.name,
         )
 
 
@@ -187,6 +220,24 @@ class Module(Mapping[str, Kernel]):
             PtxError: where it is no PTX.
         """
         return cls(ptx)
+
+    @property
+    def layout(self) -> Layout:
+        """Return where the module's variables lie."""
+        return self._layout
+
+    def build(self) -> tuple[list[Path], list[str]]:
+        """Build all kernels without loading any: the libraries, and why kernels are not executed that are not.
+
+        Nothing of the PTX's is run or loaded: for a process that does not trust it.
+        """
+        built, refused = [_native.engine_library()], []
+        for name in self:
+            try:
+                built.append(_native.kernel_library(translate(self._parsed, self._layout, name).source))
+            except NotExecutedError as error:
+                refused.append(f"{name}: {error}")
+        return built, refused
 
     @property
     def target(self) -> str:

@@ -105,6 +105,8 @@ class Execution:
     time_s: float
     """Wall seconds on this host; says nothing about any GPU."""
     notes: tuple[str, ...] = ()
+    kernel: str = ""
+    """The entry's name in the PTX."""
 
     @property
     def ok(self) -> bool:

@@ -6,7 +6,7 @@
 Types and specialisations (divisible by 16, equal to 1) are those that Triton's own launcher gives.
 
 Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
-Does not cover: tensor descriptors, clusters (`num_ctas`), autotuners (choose a configuration), `pre_hook`.
+Does not cover: tensor descriptors, clusters (`num_ctas`), `pre_hook`; of an autotuner, all but the first configuration.
 """
 
 import contextlib
@@ -83,6 +83,7 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         MissingToolError: where there is no Triton.
     """
     try:
+        from triton.runtime.autotuner import Autotuner
         from triton.runtime.jit import JITFunction
     except ImportError:
         raise MissingToolError("no triton; install it: `pip install triton`") from None
@@ -101,12 +102,15 @@ def executing(*, target: int = 80, options: Options | None = None) -> Iterator[l
         values = [given.get(p.name, p.default) for p in self.params if p.name not in constants]
         runs.append(run_triton(self, grid, values, constants, target=target, options=options, **settings))
 
-    before = JITFunction.run
-    JITFunction.run = run
+    def run_first(self: Any, *arguments: Any, **named: Any) -> Any:
+        return self.fn.run(*arguments, **{**named, **self.configs[0].all_kwargs()})
+
+    before, tuned_before = JITFunction.run, Autotuner.run
+    JITFunction.run, Autotuner.run = run, run_first
     try:
         yield runs
     finally:
-        JITFunction.run = before
+        JITFunction.run, Autotuner.run = before, tuned_before
 
 
 def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[str, Any] | None = None, *,

@@ -21,6 +21,7 @@ __all__ = [
     "Availability",
     "Kernel",
     "Language",
+    "executes",
     "get_language",
     "imported_names",
     "language_names",
@@ -39,6 +40,17 @@ def language_names() -> tuple[str, ...]:
         True
     """
     return _LANGUAGES.names()
+
+
+def executes(name: str) -> bool:
+    """Tell whether the language can execute its GPU kernels here, under a sanitiser: it has `load_executed`.
+
+    Example:
+        >>> executes("torch")
+        False
+    """
+    asked = getattr(get_language(name), "executes", None)
+    return bool(asked and asked())
 
 
 def get_language(name: str) -> Language:

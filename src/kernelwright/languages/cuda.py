@@ -32,6 +32,7 @@ A spill is a finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-m
 import functools
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -90,8 +91,12 @@ class Cuda:
             self._settings.cache,
             candidate,
             self.toolchain(),
-            lambda folder: _build(nvcc, candidate, folder, deadline_s),
+            lambda folder: self.compile(nvcc, candidate, folder, deadline_s),
         )
+
+    def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+        """Compile the sources that lie in the folder, into it."""
+        return compile_with(nvcc, candidate, folder, deadline_s)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load the library and return a `Destination` whose outputs are on the GPU."""
@@ -137,14 +142,17 @@ def ptxas_evidence(text: str) -> dict[str, Scalar]:
     return dict(facts)
 
 
-def _build(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+def compile_with(
+    nvcc: str, candidate: Candidate, folder: Path, deadline_s: float, more: Sequence[str] = ()
+) -> Build:
+    """Compile a candidate's sources in a folder, with more words for nvcc; the build names no artefact yet."""
     problem = _problem(candidate)
     if problem is not None:
         return Build(status=BuildStatus.FAILED, diagnostics=problem)
     sources = [s.path for s in candidate.sources if s.path.endswith(_SUFFIXES)]
     codes = [f"-gencode=arch={t.replace('sm', 'compute')},code={t}" for t in _targets()]
     command = [
-        nvcc, *_BASE_FLAGS, *codes, *candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes(),
+        nvcc, *_BASE_FLAGS, *codes, *more, *candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes(),
         *sources, "-o", LIBRARY,
     ]  # fmt: skip
     done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)

@@ -103,6 +103,8 @@ class Payload:
     """What is asked for beside the outputs; none for forward tasks."""
     deployed: bool = False
     """Whether its surroundings look like somebody's program instead of the judge's worker."""
+    executed: bool = False
+    """Whether its kernels' PTX is executed under the sanitiser, for languages whose `executes` says yes."""
     watched: bool = False
     """Whether to look at what its calls are made of; such a worker is never timed."""
     alone: "OperatorIsolation | None" = None

@@ -69,7 +69,8 @@ class WorkerState:
             self.watch = Watch()
             self.watch.install(candidate.language)
         silence = self._silenced(request["alone"])
-        load = language(candidate.language).load
+        spoken: Any = language(candidate.language)
+        load = spoken.load_executed if request["executed"] else spoken.load
         if request["deployed"]:
             self._deployed = Deployed(clock=self._device == "cpu" and candidate.language not in DRIVERS)
             kernel = self._deployed.run(load, candidate, build, outputs)

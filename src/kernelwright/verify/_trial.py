@@ -14,6 +14,7 @@ from typing import cast
 
 import torch
 
+from ..languages import executes
 from ..records import Build, Candidate, Workload
 from ..sandbox import (
     Arena,
@@ -73,12 +74,13 @@ class Trial:
         watched: bool = False,
         alone: OperatorIsolation | None = None,
         deployed: bool = False,
+        executed: bool = False,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
         self.seeds = seeds
         self._build, self._pool, self._watched, self._alone = build, pool, watched, alone
-        self._deployed = deployed
+        self._deployed, self._executed = deployed, executed
         self._end = time.monotonic() + deadline_s
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
@@ -108,6 +110,11 @@ class Trial:
         return self._build
 
     @property
+    def executes(self) -> bool:
+        """Whether the candidate's kernels can be executed here under the sanitiser, as there is no GPU to run them."""
+        return self._pool.device == "cpu" and executes(self.candidate.language)
+
+    @property
     def threads(self) -> int:
         """Threads that were agreed."""
         return self._pool.threads
@@ -128,6 +135,7 @@ class Trial:
         watched: bool = False,
         alone: OperatorIsolation | None = None,
         deployed: bool = False,
+        executed: bool = False,
     ) -> "Trial":
         """Return a trial of the same candidate in workers of its own; a context manager.
 
@@ -136,10 +144,11 @@ class Trial:
             watched: Whether its workers look at what calls are made of.
             alone: Which of torch's operators its workers do without.
             deployed: Whether its workers' surroundings look like somebody's program.
+            executed: Whether its workers execute the kernels' PTX under the sanitiser.
         """
         return Trial(
             oracle, self.candidate, self._build, self._pool, deadline_s=self.remaining_s, seeds=self.seeds,
-            watched=watched, alone=alone, deployed=deployed,
+            watched=watched, alone=alone, deployed=deployed, executed=executed,
         )  # fmt: skip
 
     def worker(self, workload: Workload) -> Worker:
@@ -150,7 +159,13 @@ class Trial:
         )  # fmt: skip
         key = repr((payload.init, [(s.name, s.shape, s.dtype) for s in workload.state]))
         if key not in self._workers:
-            payload = replace(payload, watched=self._watched, alone=self._alone, deployed=self._deployed)
+            payload = replace(
+                payload,
+                watched=self._watched,
+                alone=self._alone,
+                deployed=self._deployed,
+                executed=self._executed,
+            )
             self._workers[key] = self._pool.worker(
                 payload, deadline_s=min(_LOAD_LIMIT_S, max(1.0, self.remaining_s))
             )
@@ -216,7 +231,7 @@ class Trial:
 
 def _may_compile(candidate: Candidate) -> bool:
     """Tell whether a first call may take long for the sake of a compiler; it only ever gives more time."""
-    return candidate.language in ("triton", "opencl", "wgsl") or any(
+    return candidate.language in ("cuda", "triton", "opencl", "wgsl") or any(
         _COMPILING.search(file.text) for file in candidate.sources
     )
 
@@ -226,3 +241,8 @@ def describe(failure: WorkerFailure) -> str:
     last = failure.output.strip().splitlines()
     told = f" ({last[-1][:200]})" if last and failure.kind is not FailureKind.PROTOCOL else ""
     return f"{failure.kind.value}: {failure.message}{told}"
+
+
+def is_not_executed(failure: WorkerFailure) -> bool:
+    """Tell whether the kernel holds what the executor does not execute: nothing is known of it, then."""
+    return failure.message.startswith("NotExecutedError: ")

@@ -13,8 +13,9 @@ from ._case import Case, Oracle, Seeds
 from ._observe import observe
 from ._protocol import Depth, Probe, failed, passed, unknown
 from ._triage import triage
-from ._trial import Trial, describe
+from ._trial import Trial, describe, is_not_executed
 from .checks import CHECKS, LAST, OF_RANDOM, PROBES, SWEEPS
+from .checks.sanitised import Sanitised
 
 LOADS, RUNS, SUPPORTED, FINISHED = "loads", "runs", "supported", "finished"
 """Checks of the driver itself; they cannot be switched off."""
@@ -153,6 +154,7 @@ def _examine(
             first = case
             on_right()
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
+            asked = [p for p in asked if trial.executes or not isinstance(p, Sanitised)]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]
             yield from _probes(trial, case, asked, disabled)
@@ -210,6 +212,8 @@ def _blamed(trial: Trial, check: str, failure: WorkerFailure) -> Finding:
     """Blame the candidate, unless it was still at work when the whole verification's time was up."""
     if failure.kind is FailureKind.TIMEOUT and trial.remaining_s <= 0:
         return unknown(check, "the deadline of the verification came first")
+    if is_not_executed(failure):
+        return unknown(check, describe(failure))
     return failed(check, describe(failure))
 
 

@@ -24,6 +24,7 @@ from .process import ProcessClean, ProcessesGone
 from .relations import Relations
 from .repeatable import Repeatable
 from .returns import Returns
+from .sanitised import Sanitised
 from .state import StateUnchanged
 from .weights import WeightElementsFollowed, WeightsFollowed
 
@@ -35,7 +36,7 @@ CHECKS: tuple[Check, ...] = (
 PROBES: tuple[Probe, ...] = (
     ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
     WeightElementsFollowed(), Repeatable(), NothingKept(), Endurance(), Deployment(), Relations(), Modes(),
-    Calls(), ProcessClean(),
+    Calls(), Sanitised(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)

@@ -1,0 +1,118 @@
+"""The CUDA runtime of a machine without a GPU: `host/cudart.cpp`, built once, loaded before what calls it."""
+
+import ctypes
+import functools
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import MissingToolError
+from ..languages._process import run_tool
+from . import _native
+
+HOST: Final = Path(__file__).parent / "host"
+_BUILD_S: Final = 300.0
+_MAGIC: Final = 0xBA55ED50
+_PTX: Final = 1
+_DEFINED: Final = re.compile(r"^(?:API|extern \"C\" .*?)\s*\b(_*cuda\w+)\(", re.MULTILINE)
+
+_FOLDER: Final = re.compile(r'(^\s*\.file\s+\d+\s+")[^"]*/(?=[^"/]+")', re.MULTILINE)
+"""Where a source lay when it was compiled, which says nothing to anybody."""
+
+LAUNCH: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32),
+    ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int,
+)  # fmt: skip
+MEMORY: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64
+)
+SYMBOL: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_uint64,
+    ctypes.c_uint64,
+    ctypes.c_uint64,
+    ctypes.c_int,
+)
+ATTRIBUTES: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64)
+)
+
+
+class Hooks(ctypes.Structure):
+    """What the runtime asks of Python; the fields of `Hooks` in `host/cudart.cpp`."""
+
+    _fields_ = [("launch", LAUNCH), ("memory", MEMORY), ("symbol", SYMBOL), ("attributes", ATTRIBUTES)]
+
+
+def functions() -> frozenset[str]:
+    """Name the functions of CUDA's runtime that are here.
+
+    Example:
+        >>> "cudaMalloc" in functions(), "cudaGraphLaunch" in functions()
+        (True, False)
+    """
+    return frozenset(_DEFINED.findall((HOST / "cudart.cpp").read_text()))
+
+
+def built(nvcc: str) -> Path:
+    """Return the runtime's library, built where this machine has not built it yet."""
+    source = HOST / "cudart.cpp"
+
+    def build(folder: Path, into: Path) -> None:
+        words = [
+            nvcc, "-std=c++17", "-x", "c++", "-O1", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
+            "--cudart=none", str(source), "-o", str(into),
+        ]  # fmt: skip
+        done = run_tool(words, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[HOST])
+        if done.timed_out or done.returncode != 0:
+            raise MissingToolError(f"nvcc did not build the executor's CUDA runtime:\n{done.output[:4000]}")
+
+    return _native.cached(_native.key(b"cudart", source.read_bytes()), build)
+
+
+@functools.lru_cache
+def load(library: str) -> Any:
+    """Load the runtime so that what is loaded later finds its functions."""
+    loaded = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    loaded.kw_binary.restype = ctypes.c_void_p
+    return loaded
+
+
+def ptx_at(address: int) -> str:
+    """Return the PTX of a fat binary in memory; of several the last, which is for the newest architecture."""
+    return ptx_in(lambda offset, size: ctypes.string_at(address + offset, size))
+
+
+def ptx_of(library: Path) -> list[str]:
+    """Return the PTX of each fat binary in a library's file."""
+    raw = library.read_bytes()
+    starts = [m.start() for m in re.finditer(re.escape(struct.pack("<I", _MAGIC)), raw)]
+    found = []
+    for start in starts:
+        at = start
+        if int.from_bytes(raw[at + 4 : at + 6], "little") == 1:
+            found.append(ptx_in(lambda offset, size, at=at: raw[at + offset : at + offset + size]))  # type: ignore[misc]
+    return found
+
+
+def ptx_in(read: Callable[[int, int], bytes]) -> str:
+    """Return the last PTX of a fat binary; empty where there is none.
+
+    Args:
+        read: Returns bytes by their offset and number.
+    """
+    magic, _, header, size = struct.unpack("<IHHQ", read(0, 16))
+    if magic != _MAGIC:
+        return ""
+    at, end, found = header, header + size, ""
+    while at < end:
+        kind, _, own, held = struct.unpack("<HHIQ", read(at, 16))
+        if kind == _PTX:
+            found = read(at + own, held).split(b"\0")[0].decode(errors="replace")
+            found = _FOLDER.sub(r"\1", found)
+        at += own + held
+    return found

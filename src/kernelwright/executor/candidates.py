@@ -1,0 +1,152 @@
+"""Candidates of `cuda` and `triton`: run by a GPU where there is one, else executed from their PTX, never timed.
+
+| language | on a machine without a GPU |
+|---|---|
+| `cuda` | every call is executed under the sanitiser; a finding ends it with an error |
+| `triton` | interpreted; one more call is executed under the sanitiser (the check `sanitised`) |
+
+The build translates every kernel and leaves the libraries in the artefact, so that workers compile nothing of `cuda`.
+
+Covers: host code of `cuda` candidates as it is (`program.py`); Triton launches, of autotuners the first configuration.
+Does not cover: times; candidates that find the executor in their process and change it, whose answers are compared as
+ever by the judge.
+"""
+
+import contextlib
+import functools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from ..errors import MissingToolError
+from ..languages import Kernel
+from ..languages import cuda as real_cuda
+from ..languages import triton as real_triton
+from ..languages._destination import Destination, load_entry
+from ..languages._entry import split_entry
+from ..languages.cpp import LIBRARY
+from ..languages.torch import load_symbol, returning
+from ..records import Build, BuildStatus, Candidate, TensorSpec, content_key
+from . import _cudart, _native
+from ._errors import FaultError
+from .device import blame, device
+from .module import Module, Options
+from .program import flags_for, unknown_calls
+from .triton import executing
+
+_TARGET: Final = "sm_90"
+_FOLDER: Final = "executor"
+_RUNTIME: Final = "cudart.so"
+_DEADLINE_S: Final = 15.0
+_OTHER_SEED: Final = 1
+
+
+def executes() -> bool:
+    """Tell whether kernels are executed here: no GPU runs them, and there is a C++ compiler to translate for."""
+    return not torch.cuda.is_available() and any(shutil.which(name) for name in ("g++", "clang++"))
+
+
+class Cuda(real_cuda.Cuda):
+    """CUDA C++; executed where there is no GPU."""
+
+    def toolchain(self) -> str:
+        """Name nvcc, flags, targets, and that the PTX is executed."""
+        return super().toolchain() + (f", executed as {_TARGET} by {_version()}" if executes() else "")
+
+    def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+        """Compile for the targets, and without a GPU for the executor too."""
+        if not executes():
+            return super().compile(nvcc, candidate, folder, deadline_s)
+        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, flags_for(_TARGET))
+        return built if built.status is not BuildStatus.OK else _prepared(nvcc, candidate, folder, built)
+
+    def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load the library; without a GPU its launches are executed on tensors of the CPU."""
+        if not executes():
+            return super().load(candidate, artefact, outputs)
+        _start(artefact)
+        device().options = _options()
+        entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
+        device().prepare()
+        given = functools.partial(device().call, entry, outputs=len(outputs))
+        return Destination(given, outputs, strided=candidate.parameters.get("strided") is True)
+
+    def executes(self) -> bool:
+        """Tell whether kernels are executed here."""
+        return executes()
+
+    def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load it so that blocks, warps and lanes come in another order than in `load`."""
+        kernel = self.load(candidate, artefact, outputs)
+        device().options = _options(_OTHER_SEED)
+        return kernel
+
+
+class Triton(real_triton.Triton):
+    """Triton; interpreted where there is no GPU, and executed where that is asked for."""
+
+    def executes(self) -> bool:
+        """Tell whether kernels are executed here."""
+        return executes()
+
+    def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load it so that Triton's compiler makes PTX of every launch, which is executed."""
+        runs = contextlib.ExitStack().enter_context(executing(target=90, options=_options()))
+        symbol = load_symbol(candidate, artefact)
+
+        def checked(call: Callable[..., Any], *arguments: Any) -> Any:
+            runs.clear()
+            result = call(*arguments)
+            wrong = next((run for run in runs if not run.ok), None)
+            if wrong is not None:
+                raise FaultError(blame(wrong.kernel, wrong))
+            return result
+
+        @functools.wraps(symbol, updated=())
+        def make(*init: Any, **keywords: Any) -> Any:
+            module = symbol(*init, **keywords)
+            module.forward = functools.partial(checked, module.forward)
+            return module
+
+        if candidate.style == "module":
+            return make
+        return returning(functools.wraps(symbol)(functools.partial(checked, symbol)), candidate, outputs)
+
+
+@functools.lru_cache
+def _version() -> str:
+    """Name the executor by its own files: what it builds changes with them."""
+    files = sorted(p for p in Path(__file__).parent.rglob("*") if p.suffix in {".py", ".h", ".cpp"})
+    return content_key(*(part for p in files for part in (p.name, p.read_text())))
+
+
+def _options(seed: int = 0) -> Options:
+    return Options(seed=seed, count=False, deadline_s=_DEADLINE_S, threads=torch.get_num_threads())
+
+
+def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Build:
+    """Put what executes the built library beside it: translated kernels, the engine, CUDA's runtime."""
+    library = folder / LIBRARY
+    unknown = unknown_calls(library, {s.path: s.text for s in candidate.sources})
+    if unknown:
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
+    place, findings, libraries = folder / _FOLDER, list(built.findings), []
+    for ptx in filter(None, _cudart.ptx_of(library)):
+        made, refused = Module.load(ptx).build()
+        libraries += made
+        findings += refused
+    _native.leave_in(place, libraries)
+    shutil.copyfile(_cudart.built(nvcc), place / _RUNTIME)
+    return built.model_copy(update={"findings": tuple(findings)})
+
+
+def _start(artefact: Path) -> None:
+    """Let this process find the libraries of the build, and CUDA's runtime."""
+    place = artefact / _FOLDER
+    if not (place / _RUNTIME).is_file():
+        raise MissingToolError(f"{str(artefact)!r} was built where there is a GPU; build the candidate here")
+    _native.adopt(place)
+    device().start(place / _RUNTIME)

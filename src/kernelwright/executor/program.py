@@ -1,0 +1,156 @@
+"""A CUDA program, host and device halves, as it is: nvcc builds it, its launches are executed here.
+
+    program = load_program(source)               # extern "C" int scale(const float* x, float* y, int n) { ... <<<>>> }
+    program.call("scale", x, Uninitialised(y), n)
+
+The host half is compiled by nvcc's host compiler against a runtime of our own (`host/cudart.cpp`), the device half to
+PTX, which the library carries. Host code is run in this process: give it sources that you trust, or be in the sandbox.
+
+Covers: `<<<>>>`, cudaLaunchKernel(Ex), memory, symbols, streams, events, attributes, occupancy of CUDA's runtime.
+Does not cover: what `host/cudart.cpp` does not define (graphs, textures, IPC), the driver's API, vendor libraries. They
+are refused by name and line when it is built.
+"""
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import InputError
+from ..languages import imported_names
+from ..languages._process import run_tool
+from . import _cudart, _native
+from ._memory import Uninitialised
+from .cuda import nvcc as find_nvcc
+from .cuda import version as nvcc_version
+from .device import Device, device
+
+_COMPILE_S: Final = 180.0
+_VENDOR: Final = re.compile(
+    r"_*(cuda[A-Z]|cu[A-Z]|cublas|cudnn|cufft|curand|cusparse|cusolver|nvrtc|nccl|nvshmem)"
+)
+_NEWEST: Final = re.compile(
+    r"wgmma|setmaxnreg|cp\.async\.bulk|tensormap|CUtensorMap|fence\.proxy|cluster|barrier_arrive_tx"
+)
+
+
+class Program:
+    """A loaded library whose launches are executed."""
+
+    def __init__(self, library: Path, held: Device) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self.device = held
+        """Where it runs."""
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call an `extern "C"` function that returns an int, or nothing.
+
+        Args:
+            name: Its name.
+            arguments: Arrays and tensors of the CPU, given as pointers; `Uninitialised` outputs; numpy scalars by their
+                own type, other integers as `int`, other floats as `double`.
+
+        Raises:
+            FaultError: a launch was found at fault.
+            InputError: no such function.
+        """
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise InputError(f'the program exports no {name!r}; declare it `extern "C"`')
+        spans = [self.device.span(a, f"argument {n}") for n, a in enumerate(arguments)]
+        with self.device.lending([s for s in spans if s is not None]):
+            return self.device.call(function, *(_passed(a) for a in arguments))
+
+
+def load_program(source: str, *, target: str = "", flags: Sequence[str] = ()) -> Program:
+    """Build a program of one `.cu` file and load it.
+
+    Args:
+        source: Text of the file.
+        target: `sm_80`, `sm_90a` ...; by default what the source needs.
+        flags: More words for nvcc.
+
+    Raises:
+        InputError: where nvcc refuses the source, or it calls what is not executed.
+        MissingToolError: where there is no nvcc.
+    """
+    nvcc = find_nvcc()
+    target = target or target_for(source)
+    words = [nvcc, *flags_for(target), *flags]
+    name = _native.key(b"program", nvcc_version(nvcc).encode(), *(w.encode() for w in words), source.encode())
+
+    def build(folder: Path, into: Path) -> None:
+        (folder / "kernel.cu").write_text(source)
+        done = run_tool(
+            [*words, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", into.name],
+            deadline_s=_COMPILE_S, folder=folder, closed=True,
+        )  # fmt: skip
+        if done.timed_out:
+            raise InputError(f"nvcc did not end within {_COMPILE_S:g} s")
+        if done.returncode != 0:
+            raise InputError(f"nvcc refused the source:\n{done.output[:4000]}")
+        if unknown := unknown_calls(into, {"kernel.cu": source}):
+            raise InputError(unknown)
+
+    library = _native.cached(name, build)
+    held = device()
+    held.start(_cudart.built(nvcc))
+    return Program(library, held)
+
+
+def flags_for(target: str) -> list[str]:
+    """Return the words that have nvcc put a target's PTX into a library, to be loaded with a runtime of our own.
+
+    Example:
+        >>> flags_for("sm_90")[0]
+        '-gencode=arch=compute_90,code=compute_90'
+    """
+    made = target.replace("sm_", "compute_")
+    return [f"-gencode=arch={made},code={made}", "--no-compress", "-lineinfo", "--cudart=none"]
+
+
+def target_for(text: str) -> str:
+    """Return the target whose PTX is executed: sm_90, or sm_90a where the source uses what only that has.
+
+    Example:
+        >>> target_for("wgmma.fence.sync.aligned")
+        'sm_90a'
+    """
+    return "sm_90a" if _NEWEST.search(text) else "sm_90"
+
+
+def unknown_calls(library: Path, sources: Mapping[str, str]) -> str:
+    """Say what of CUDA's a library calls that is not executed, with its line; empty where there is nothing.
+
+    Args:
+        library: A built library; its file is read, it is not loaded.
+        sources: The text of each file, by name.
+    """
+    known = _cudart.functions()
+    missing = sorted(n for n in imported_names(library) if _VENDOR.match(n) and n not in known)
+    if not missing:
+        return ""
+    return "not executed: " + ", ".join(f"{name}{_place_of(name, sources)}" for name in missing)
+
+
+def _place_of(name: str, sources: Mapping[str, str]) -> str:
+    word = re.compile(rf"\b{re.escape(name.partition('_v')[0])}")
+    for file, text in sources.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if word.search(line):
+                return f" at {file}:{number}"
+    return ""
+
+
+def _passed(value: Any) -> Any:
+    value = value.array if isinstance(value, Uninitialised) else value
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data)
+    if hasattr(value, "data_ptr"):
+        return ctypes.c_void_p(value.data_ptr())
+    if isinstance(value, np.generic):
+        return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())
+    return ctypes.c_double(value) if isinstance(value, float) else value

@@ -1,0 +1,176 @@
+"""CUDA programs, host half and device half, run as they are on a machine without CUDA."""
+
+import numpy as np
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.executor import FaultError, NotExecutedError, Uninitialised
+from kernelwright.executor.program import load_program
+
+pytestmark = pytest.mark.needs("nvcc")
+
+PROGRAM = r"""
+#include <cooperative_groups.h>
+#include <initializer_list>
+struct Arrays { const float* x; float* y; int n; };
+__constant__ float factor[2];
+__device__ int counter;
+__global__ void scale(Arrays a) {
+  extern __shared__ float s[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i < a.n ? a.x[i] : 0;
+  __syncthreads();  // all
+  if (i < a.n) a.y[i] = s[threadIdx.x] * factor[1], atomicAdd(&counter, 1);
+}
+__global__ void mirror(const int* x, int* y) {
+  __shared__ int s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+#ifndef RACE
+  __syncthreads();
+#endif
+  y[threadIdx.x] = s[63 - threadIdx.x];
+}
+#define CHECK(call) if (cudaError_t error = call) return -int(error)
+extern "C" int twice(const float* x, float* y, int n, float a) {
+  float *dx, *dy, c[2] = {7, a};
+  int seen = 0;
+  cudaStream_t stream;
+  cudaEvent_t begin, end;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
+  CHECK(cudaMalloc(&dx, n * sizeof(float)));
+  CHECK(cudaMallocAsync(&dy, n * sizeof(float), stream));
+  CHECK(cudaMemcpyToSymbol(factor, c, sizeof c));
+  CHECK(cudaMemcpyToSymbol(counter, &seen, sizeof seen));
+  CHECK(cudaMemcpyAsync(dx, x, n * sizeof(float), cudaMemcpyHostToDevice, stream));
+  CHECK(cudaEventRecord(begin, stream));
+  CHECK(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000));
+  for (auto a : {Arrays{dx, dy, n}, Arrays{dy, dx, n}}) scale<<<(n + 63) / 64, 64, 60000, stream>>>(a);
+  CHECK(cudaGetLastError());
+  CHECK(cudaEventRecord(end, stream));
+  CHECK(cudaStreamWaitEvent(stream, end, 0));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(y, dx, n * sizeof(float), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpyFromSymbol(&seen, counter, sizeof seen));
+  CHECK(cudaFree(dx));
+  CHECK(cudaFreeAsync(dy, stream));
+  CHECK(cudaEventDestroy(begin));
+  CHECK(cudaStreamDestroy(stream));
+  return seen;
+}
+extern "C" int mirrored(const int* x, int* y) {
+  mirror<<<1, 64>>>(x, y);
+  return cudaDeviceSynchronize();
+}
+extern "C" int unwritten(int* y) {
+  int *x, *z;
+  cudaMalloc(&x, 256);
+  cudaMalloc(&z, 256);
+  cudaMemset(x, 0, 252);
+  cudaMemcpy(z, x, 256, cudaMemcpyDeviceToDevice);
+  mirror<<<1, 64>>>(z, y);
+  return cudaFree(x);
+}
+extern "C" int freed(int* y) {
+  int* x;
+  cudaMalloc(&x, 256);
+  cudaMemset(x, 0, 256);
+  cudaFree(x);
+  mirror<<<1, 64>>>(x, y);
+  return 0;
+}
+extern "C" int errors(int* seen) {
+  scale<<<1, 2048>>>({});
+  seen[0] = cudaPeekAtLastError();
+  seen[1] = cudaGetLastError();
+  seen[2] = cudaGetLastError();
+  mirror<<<1, 64, 50000>>>(nullptr, nullptr);
+  seen[3] = cudaGetLastError();
+  seen[4] = cudaFree(seen);
+  seen[5] = cudaSetDevice(1);
+  return 0;
+}
+extern "C" int facts(int* seen) {
+  cudaDeviceProp p;
+  int least, best, blocks, value;
+  CHECK(cudaGetDeviceProperties(&p, 0));
+  CHECK(cudaOccupancyMaxPotentialBlockSize(&least, &best, mirror, 0, 0));
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mirror, 64, 100 << 10));
+  CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
+  cudaFuncAttributes a;
+  CHECK(cudaFuncGetAttributes(&a, mirror));
+  seen[0] = p.major, seen[1] = best, seen[2] = blocks, seen[3] = value == p.multiProcessorCount;
+  seen[4] = int(a.sharedSizeBytes);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    return load_program(PROGRAM)
+
+
+def test_a_program_runs_as_it_is(program):
+    x, y = np.arange(100, dtype=np.float32), np.empty(100, np.float32)
+    assert program.call("twice", x, Uninitialised(y), 100, np.float32(3)) == 200
+    assert np.array_equal(y, 9 * x)
+    assert [r.status for _, r in program.device.runs[-2:]] == ["ok", "ok"]
+
+
+def test_variables_keep_their_values_from_launch_to_launch(program):
+    x, y = np.ones(40, np.float32), np.empty(40, np.float32)
+    assert program.call("twice", x, Uninitialised(y), 40, np.float32(-2)) == 80
+    assert set(y) == {4.0}
+
+
+def test_launch_errors_are_those_of_the_runtime(program):
+    seen = np.zeros(6, np.int32)
+    program.call("errors", seen)
+    assert seen.tolist() == [9, 9, 0, 1, 1, 101]
+
+
+def test_what_the_device_says_of_itself(program):
+    seen = np.zeros(5, np.int32)
+    assert program.call("facts", seen) == 0
+    assert seen.tolist() == [9, 1024, 2, 1, 256]
+
+
+def test_memory_of_the_runtime_starts_unwritten_and_copies_of_it_too(program):
+    y = np.zeros(64, np.int32)
+    with pytest.raises(
+        FaultError, match=r"uninitialised .*kernel\.cu:16: .*thread 63.*4 bytes before|byte 252 of allocation"
+    ):
+        program.call("unwritten", y)
+
+
+def test_memory_that_was_freed_is_no_allocation(program):
+    with pytest.raises(FaultError, match=r"out-of-bounds at PTX line \d+, kernel\.cu:16"):
+        program.call("freed", np.zeros(64, np.int32))
+
+
+def test_a_fault_names_the_lines_of_both_sides():
+    racy = load_program(PROGRAM, flags=["-DRACE"])
+    with pytest.raises(FaultError, match=r"race at PTX line \d+, kernel\.cu:(16|20): .*kernel\.cu:(16|20)"):
+        racy.call("mirrored", np.arange(64, dtype=np.int32), np.zeros(64, np.int32))
+
+
+def test_calls_that_are_not_there_are_refused_by_name_and_line():
+    source = "int main() {\n  cudaGraph_t g;\n  return cudaGraphCreate(&g, 0);\n}"
+    with pytest.raises(InputError, match=r"not executed: cudaGraphCreate at kernel\.cu:3"):
+        load_program(source)
+
+
+def test_kernels_that_are_not_executed_are_refused_by_instruction():
+    source = (
+        '__global__ void k(int* x) { asm volatile("discard.global.L2 [%0], 128;" :: "l"(x)); }\n'
+        'extern "C" int go(int* x) { k<<<1, 1>>>(x); return 0; }'
+    )
+    with pytest.raises(NotExecutedError, match=r"not executed: .*discard"):
+        load_program(source).call("go", np.zeros(32, np.int32))
+
+
+def test_a_function_that_is_not_there_is_said(program):
+    with pytest.raises(InputError, match="exports no 'nosuch'"):
+        program.call("nosuch")
