@@ -119,7 +119,7 @@ def _needs(action: Action) -> set[str]:
         case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
             return {action.tiling.form}
         case Phases():
-            return {"panels", "ahead"}
+            return {"convolve", "ahead"}
         case Pack() | Dual():
             return {"packed", "ahead"}
         case Single() | Double():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, Node, Reshape, Size, Window
+from ..graph import Contract, Node, Pad, Reshape, Size, Window, same
 from ..tile import Axis, Contraction, Expression, Image, Position
 from ._index import joined
 from ._product import Flat, NotContraction
@@ -26,6 +26,18 @@ class Convolved:
     def rank(self) -> int:
         """Dimensions of the image."""
         return len(self.window.dims)
+
+    @property
+    def inside(self) -> tuple[Node, tuple[int, ...], float]:
+        """The image, how far it is padded before its first element along each dimension, and with what."""
+        source = self.window.source
+        still = (0,) * self.rank
+        if not isinstance(source, Pad) or any(source.low[:2]) or min(source.low) < 0:
+            return source, still, 0.0
+        kept = zip(source.shape[:2], source.source.shape[:2], strict=True)
+        if not all(same(one, two) for one, two in kept):
+            return source, still, 0.0
+        return source.source, source.low[2:], float(source.value)
 
     @property
     def space(self) -> str:
@@ -98,16 +110,17 @@ def image_of(
     rows, columns, left, right = whole.rows, whole.columns, whole.left, whole.right
     if c.on_left:
         rows, columns, left, right = columns, rows, right, left
-    at = tuple(Axis(f"{found.name}_at{d}", c.window.source.shape[2 + d]) for d in range(c.rank))
+    source, low, outside = c.inside
+    at = tuple(Axis(f"{found.name}_at{d}", source.shape[2 + d]) for d in range(c.rank))
     flat.builder.axes |= {axis.name: axis.size for axis in at}
     sizes = dict(zip(c.image, (found.left if c.on_left else found.right).shape, strict=True))
     channel = joined([(index[label], sizes[label]) for label in (*c.group, c.channel)])
     inner = {label: axis for label, axis in zip(_summed(found), whole.inner, strict=True)}
     value = flat.operand(
-        c.window.source, (index[c.image[0]], channel, *(Position(a.name) for a in at)), [inner[c.channel], *at]
+        source, (index[c.image[0]], channel, *(Position(a.name) for a in at)), [inner[c.channel], *at]
     )
     image = Image(
-        (inner[c.channel],), columns[: -c.rank], at, c.window.strides, c.window.dilations, value
+        (inner[c.channel],), columns[: -c.rank], at, low, outside, c.window.strides, c.window.dilations, value
     )
     summed = tuple(inner[label] for label in (c.channel, *c.taps))
     return replace(whole, rows=rows, columns=columns, left=left, right=right, inner=summed, image=image)

@@ -130,7 +130,11 @@ class Image:
     images: tuple[Axis, ...]
     """The columns before the last ones, which are the results', in the order of `at`."""
     at: tuple[Axis, ...]
-    """Positions of the image, padding included: depth, height and width, or the last of them."""
+    """Positions of the image: depth, height and width, or the last of them."""
+    low: tuple[int, ...]
+    """How far the image is padded before its first element: the factor is its element at that much less."""
+    outside: float
+    """What it is padded with."""
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     value: Expression

@@ -32,9 +32,13 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         bare(size_text(product([a.size for a in axes])))
         for axes in (c.batch, c.rows, image.images, image.channels)
     )
-    listed = [[size_text(a.size) for a in space], [size_text(a.size) for a in taps],
-              [str(s) for s in image.strides], [str(d) for d in image.dilations]]  # fmt: skip
-    each = ", ".join("{" + ", ".join([*["1"] * (3 - rank), *map(bare, texts)]) + "}" for texts in listed)
+    listed = [[size_text(a.size) for a in axes] for axes in (space, taps, image.at)]
+    listed += [list(map(str, numbers)) for numbers in (image.strides, image.dilations, image.low)]
+    fill = ["1"] * 5 + ["0"]  # of dimensions that the image lacks
+    each = ", ".join(
+        "{" + ", ".join([*[one] * (3 - rank), *map(bare, texts)]) + "}"
+        for one, texts in zip(fill, listed, strict=True)
+    )
     none: tuple[Axis, ...] = ()
     positions = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in image.at], strict=True))
     results = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in space], strict=True))
@@ -47,7 +51,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
             "x", image.value,
         ),
         *finish(c, body, {**roles, **results}),
-        f"  const kw::Convolution sizes{{{sizes}, {each}}};  // groups, results, images, channels; results, window, steps",
+        f"  const kw::Convolution sizes{{{sizes}, {each}, {image.outside!r}f}};  // groups, results, images, channels",
         f"  const kw::TapRange ranges[] = {{{ranges}}};",
         "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
     ]  # fmt: skip

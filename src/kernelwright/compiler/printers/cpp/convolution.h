@@ -13,8 +13,10 @@
 namespace kw {
 
 struct Convolution {
-  int64_t items, rows, images, channels;                // groups; results and channels of each; images
-  int64_t sizes[3], taps[3], strides[3], dilations[3];  // of the results and the window: depth, height, width
+  int64_t items, rows, images, channels;  // groups; results of each; images; channels of each
+  int64_t sizes[3], taps[3], extents[3];  // of the results, the window and the image: depth, height, width
+  int64_t strides[3], dilations[3], low[3];  // low: padding before the image
+  float outside;                             // what the padding holds
 };
 
 // The taps that some of the rows use: those of one phase of a transposed convolution.
@@ -175,60 +177,69 @@ template <class T> struct Convolving {
   const TapRange* ranges;
   Temporary<float> copy, sums;
   const std::vector<int64_t> starts;
+  std::vector<int64_t> columns;  // of a row of the image in the copy
   std::vector<Tap> taps[T::phases];
   Convolving(const Blocks<T>& b, const TapRange* ranges)
       : b(b), ranges(ranges), copy(b.c.channels * b.channel + W * (T::vectors + 1)), sums(T::panel * b.vectors * W),
         starts(b.starts()) {
     for (int p = 0; p < T::phases; ++p) taps[p] = b.taps(ranges[p]);
+    for (int64_t x = 0; x < b.span[2]; ++x) columns.push_back(b.column(x));
     std::fill_n(copy.data, b.c.channels * b.channel + W * (T::vectors + 1), 0.0f);
   }
 
-  // Copies one row of the image; get(x, lanes) reads it.
-  template <class Get> KW_INLINE void copy_row(Get get, int64_t count, float* to) const {
-    const int64_t step = b.c.strides[2];
+  // Copies elements `from` to `to` of a row of the copy, 0 to `count`; get(x, lanes) reads them; fills the others.
+  template <class Get> KW_INLINE void copy_row(Get get, int64_t count, int64_t from, int64_t to, float* row) const {
+    for (int64_t x = 0; x < from; ++x) row[columns[x]] = b.c.outside;
+    for (int64_t x = to; x < count; ++x) row[columns[x]] = b.c.outside;
     const auto part = [&](int64_t x, auto then) KW_INLINED {
-      if (count - x >= W) then(Full{});
-      else if (count > x) then(Part{static_cast<int>(count - x)});
+      if (to - x >= W) then(Full{});
+      else if (to > x) then(Part{static_cast<int>(to - x)});
     };
-    if (step == 1) {
-      for (int64_t x = 0; x < count; x += W)
-        part(x, [&](auto lanes) KW_INLINED { store(to + x, get(x, lanes), lanes); });
-    } else if (step == 2) {
-      for (int64_t x = 0; x < count; x += 2 * W) {
+    if (b.c.strides[2] == 1) {
+      for (int64_t x = from; x < to; x += W)
+        part(x, [&](auto lanes) KW_INLINED { store(row + x, get(x, lanes), lanes); });
+    } else if (b.c.strides[2] == 2) {
+      for (int64_t x = from; x < to; x += 2 * W) {
         F two[2] = {};
         part(x, [&](auto lanes) KW_INLINED { two[0] = get(x, lanes); });
         part(x + W, [&](auto lanes) KW_INLINED { two[1] = get(x + W, lanes); });
         for (int odd = 0; odd < 2; ++odd) {
-          const int64_t left = (count - x + 1 - odd) / 2;
-          float* spot = to + odd * b.phase[0] * b.phase[1] + x / 2;
+          const int64_t left = (to - x + 1 - odd) / 2;
+          if (left <= 0) break;
+          float* spot = row + columns[x + odd];
           const F every = shuffle(two[0], two[1], iota() * 2 + odd);
           if (left >= W) store(spot, every, Full{});
-          else if (left > 0) store(spot, every, Part{static_cast<int>(left)});
+          else store(spot, every, Part{static_cast<int>(left)});
         }
       }
     } else {
-      for (int64_t x = 0; x < count; x += W)
+      for (int64_t x = from; x < to; x += W)
         part(x, [&](auto lanes) KW_INLINED {
           const F v = get(x, lanes);
-          for (int i = 0; i < lanes.count; ++i) to[b.column(x + i)] = v[i];
+          for (int i = 0; i < lanes.count; ++i) row[columns[x + i]] = v[i];
         });
     }
   }
 
   template <class Image> void copy_image(Image image, int64_t item, int64_t n, const int64_t* from, const int64_t* to) {
     const Convolution& c = b.c;
-    int64_t last[3];  // of what results within the image read
-    for (int d = 0; d < 3; ++d)
+    int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
+    for (int d = 0; d < 3; ++d) {
       last[d] = (to[d] - from[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+      first[d] = from[d] * c.strides[d] - c.low[d];
+    }
     const int64_t images = std::min(b.images, c.images - n);
+    const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
+    const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
+    const auto within = [&](int d, int64_t at) KW_INLINED { return at >= 0 && at < c.extents[d]; };
     for (int64_t k = 0; k < c.channels; ++k)
       for (int64_t i = 0; i < images; ++i)
         for (int64_t z = 0; z < last[0]; ++z)
           for (int64_t y = 0; y < last[1]; ++y) {
-            const int64_t zz = from[0] * c.strides[0] + z, yy = from[1] * c.strides[1] + y;
-            const int64_t xx = from[2] * c.strides[2];
-            copy_row([&](int64_t x, auto lanes) KW_INLINED { return image(item, k, n + i, zz, yy, xx + x, lanes); },
-                     last[2], copy.data + k * b.channel + i * b.image + z * b.slice + b.line(y));
+            const int64_t zz = first[0] + z, yy = first[1] + y;
+            const int64_t end = within(0, zz) && within(1, yy) ? right : left;
+            copy_row([&](int64_t x, auto lanes) KW_INLINED { return image(item, k, n + i, zz, yy, first[2] + x, lanes); },
+                     last[2], left, end, copy.data + k * b.channel + i * b.image + z * b.slice + b.line(y));
           }
   }
 
