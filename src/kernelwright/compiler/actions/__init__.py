@@ -18,6 +18,7 @@
 | `direct` | product | register tiles, one factor read in place, unpacked |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
+| `convolve` | convolve | direct convolution over a copy of the image, weights in panels |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
 | `online` | online | attention in one pass over the keys: no scores in memory |
 | `split` | product | split-K: a long sum in parts, added at the end |
@@ -54,6 +55,7 @@ from .accumulate import Double, Single
 from .activated import Activated
 from .algebra import Diagonal
 from .commute import Commute
+from .convolve import Convolve
 from .dead import Drop
 from .dual import Dual
 from .folding import Fold
@@ -89,6 +91,7 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Winograd(),
+    Convolve(),
     Online(),
     Phases(),
     Split(),
@@ -113,10 +116,10 @@ def offered(forms: Collection[str]) -> tuple[Action, ...]:
 
 def _needs(action: Action) -> set[str]:
     match action:
-        case Panels() | Direct() | Dots() | Winograd() | Online():
+        case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
             return {action.tiling.form}
         case Phases():
-            return {"panels", "ahead"}
+            return {"convolve", "ahead"}
         case Pack() | Dual():
             return {"packed", "ahead"}
         case Single() | Double():
@@ -143,6 +146,7 @@ __all__ = [
     "Activated",
     "Ahead",
     "Commute",
+    "Convolve",
     "Diagonal",
     "Direct",
     "Dots",

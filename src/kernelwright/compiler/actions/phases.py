@@ -1,15 +1,15 @@
 """Transposed convolutions: all phases of the stride multiplied at once, instead of zeros between elements."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
 from ..graph import Contract, Graph, Node, Pad, Permute, Reshape, Slice, Window, same
-from ..tile import Tiling
 from ._state import State
-from .product import nearest_products, plain_products, tiled
-from .weights import ahead
+from .convolve import convolved
+from .product import nearest_products, plain_products
 
 _VIEWS = (Window, Pad, Slice, Reshape, Permute)
 
@@ -19,10 +19,9 @@ class Phases:
     """Compute a transposed convolution as a plain one that has a channel for each phase of every result's channel.
 
     The results at `stride * i + phase` read the elements around `i`, through the weights of that phase: no zeros
-    between elements are multiplied. Where windows are no multiple of the stride the weights are filled up with zeros,
-    so that an infinity or not-a-number reaches more results than in torch; verification decides. Legal in float32,
-    for strides above one that divide the results' sizes, without dilation. Multiplied in panels; weights that are
-    parameters are laid out ahead.
+    between elements are multiplied, nor the weights that a phase lacks. Legal in float32, for strides above one that
+    divide the results' sizes, without dilation. Convolved directly (`convolve`); weights that are parameters are laid
+    out ahead.
     """
 
     name = "phases"
@@ -37,8 +36,7 @@ class Phases:
         weights = found.kernel()
         multiplied = found.multiplied(weights)
         graph = state.graph.rewritten({found.product: found.in_order(multiplied)})
-        after = tiled(replace(state, graph=graph), {multiplied.name: Tiling("panels")})
-        return ahead(after, weights.name) if found.weights in state.graph.lasting else after
+        return convolved(replace(state, graph=graph), multiplied, found.ranges)
 
 
 def _transposed(state: State) -> dict[str, "_Transposed"]:
@@ -143,8 +141,19 @@ class _Transposed:
         whole = [c * s for c, s in zip(self._counts, self.strides, strict=True)]
         return _same(self.product.shape[-self._rank :], whole)
 
+    @property
+    def ranges(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each phase, from which tap to which it has weights, along each axis."""
+        every = list[list[tuple[int, int]]]()
+        sizes = zip(self.weights.shape[2:], self._first, self.strides, self._taps, strict=True)
+        for w, first, s, taps in sizes:
+            begins = [-((a - first) // s) for a in range(s)]
+            ends = [(int(w) - 1 + first - a) // s for a in range(s)]
+            every.append([(taps - 1 - e, taps - b) for b, e in zip(begins, ends, strict=True)])
+        return tuple(itertools.product(*every))
+
     def kernel(self) -> Node:
-        """Return the weights by phase: ((groups,) results * phases, channels, *taps)."""
+        """Return the weights by phase: ((groups,) phases * results, channels, *taps)."""
         w, rank, taps = self.weights, self._rank, self._taps
         wide = tuple(t * s for t, s in zip(taps, self.strides, strict=True))
         node = self._node(Pad, "filled", (*w.shape[:2], *wide), w, low=(0, 0, *self._first), value=0.0)
@@ -152,7 +161,7 @@ class _Transposed:
         cut = [size for pair in zip(taps, self.strides, strict=True) for size in pair]
         node = self._node(Reshape, "cut", (*self._grouped, each, w.shape[1], *cut), node)
         at = [g + 2 + 2 * d for d in range(rank)]
-        order = (*range(g), g + 1, *(d + 1 for d in at), g, *at)
+        order = (*range(g), *(d + 1 for d in at), g + 1, g, *at)
         node = self._node(Permute, "phased", [node.shape[d] for d in order], node, order=order)
         still = len(node.shape) - rank
         starts, steps = (*(0,) * still, *(t - 1 for t in taps)), (*(1,) * still, *(-1,) * rank)
@@ -160,7 +169,7 @@ class _Transposed:
         return self._node(Reshape, "weights", (*self._grouped, self._results, each, *taps), node)
 
     def multiplied(self, weights: Node) -> Contract:
-        """Return the product of all phases: (batch, (groups,) results * phases, *counts)."""
+        """Return the product of all phases: (batch, (groups,) phases * results, *counts)."""
         x, taps, counts = self.source, self._taps, self._counts
         offsets = zip(self.pads, self._first, self.strides, taps, strict=True)
         low = [t - 1 - (p + first) // s for p, first, s, t in offsets]
@@ -182,11 +191,13 @@ class _Transposed:
 
     def in_order(self, multiplied: Contract) -> Node:
         """Return the results where they belong."""
-        lead, counts = (self.source.shape[0], *self._grouped, self.weights.shape[1]), self._counts
-        node = self._node(Reshape, "apart", (*lead, *self.strides, *counts), multiplied)
-        at = len(lead)
-        pairs = [(at + self._rank + d, at + d) for d in range(self._rank)]
-        order = (*range(at), *(d for pair in pairs for d in pair))
+        lead, counts = (self.source.shape[0], *self._grouped), self._counts
+        node = self._node(
+            Reshape, "apart", (*lead, *self.strides, self.weights.shape[1], *counts), multiplied
+        )
+        at, rank = len(lead), self._rank
+        pairs = [(at + rank + 1 + d, at + d) for d in range(rank)]
+        order = (*range(at), at + rank, *(d for pair in pairs for d in pair))
         node = self._node(Permute, "between", [node.shape[d] for d in order], node, order=order)
         return self._node(Reshape, "", self.product.shape, node)
 

@@ -34,7 +34,7 @@ def is_depthwise(product: Contract) -> bool:
     return False
 
 
-def _sites(found: Mapping[str, bool]) -> Iterator[str]:
+def sites_of(found: Mapping[str, bool]) -> Iterator[str]:
     """Yield products, each told whether it is dense, and the `SEVERAL` of them."""
     yield from found
     if len(found) > 1:
@@ -43,7 +43,7 @@ def _sites(found: Mapping[str, bool]) -> Iterator[str]:
         yield "dense"
 
 
-def _chosen(found: Mapping[str, bool], site: str) -> frozenset[str]:
+def chosen(found: Mapping[str, bool], site: str) -> frozenset[str]:
     """Return the products that a site stands for."""
     if site not in SEVERAL:
         return frozenset([site])
@@ -58,11 +58,11 @@ class Library:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield captured products that run as plain loops, and the `SEVERAL` of them."""
-        yield from _sites(self._found(state))
+        yield from sites_of(self._found(state))
 
     def apply(self, state: State, site: str) -> State:
         """Make the operation native."""
-        chosen = _chosen(self._found(state), site)
+        chosen = chosen(self._found(state), site)
         return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
 
     @staticmethod
@@ -108,11 +108,11 @@ class Tiled:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield products of floats whose loops are plain, and the `SEVERAL` of them."""
-        yield from _sites(self._found(state))
+        yield from sites_of(self._found(state))
 
     def apply(self, state: State, site: str) -> State:
         """Choose the form."""
-        return tiled(state, dict.fromkeys(sorted(_chosen(self._found(state), site)), self.tiling))
+        return tiled(state, dict.fromkeys(sorted(chosen(self._found(state), site)), self.tiling))
 
     def _found(self, state: State) -> dict[str, bool]:
         found = (n for n in plain_products(state) if self.tiling.form != "dots" or _lies_along_the_sum(n))

@@ -27,6 +27,7 @@ from ..tile import (
 )  # fmt: skip
 from ._attention import attended_by, weights_of
 from ._block import Block, NeedsStore, kind_of
+from ._image import image_of
 from ._index import Index, NeedsSplit, joined
 from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
@@ -163,6 +164,8 @@ def _attempt(
         whole = _attending(whole, weights, attended.is_right)
     elif tiling.form == "online":
         raise NotContraction("no softmax is multiplied")
+    elif tiling.form == "convolve":
+        whole = image_of(found, whole, named, index, flat)
     else:
         whole = _along_results(
             whole, _lies_along(tuple(positions), root.shape, (*whole.rows, *whole.columns))

@@ -24,6 +24,7 @@ _SPEED = {
     "packed": 8.0,
     "dots": 4.0,
     "winograd": 7.0,
+    "convolve": 9.0,
     "online": 8.0,
 }
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
@@ -78,6 +79,8 @@ def contraction_cost(
         case "dots":
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
             times_read = -(-rows // 4)
+        case "convolve":
+            full, again = 1.0, right // max(1, int(product([a.size for a in step.inner[1:]])))
         case "winograd":
             full, again = wide, (4 * right + 8 * left * (not t.is_spread)) // 9 + 32 * batch * rows * columns
             times_read = 4 / 9 * -(-rows // t.block)

@@ -66,6 +66,7 @@ from ._program import (
     Begin,
     Buffer,
     Contraction,
+    Image,
     Kernel,
     Let,
     Loop,
@@ -92,7 +93,7 @@ from ._tiling import Form, Tiling
 
 __all__ = [
     "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
-    "Expression", "Extent", "Form", "Guard", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
+    "Expression", "Extent", "Form", "Guard", "Image", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of",
     "is_known", "known_size", "led_by", "lies_along", "mapped", "merged", "moved", "number", "offset", "part_kind",

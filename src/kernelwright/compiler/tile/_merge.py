@@ -24,7 +24,8 @@ from ._program import Axis, Contraction, Let, Store, factors, factors_mapped, re
 def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> Contraction:
     """Merge neighbouring axes of a role if no load, store or condition distinguishes them.
 
-    Every index becomes the element's offset in its buffer, in the last dimension.
+    Every index becomes the element's offset in its buffer, in the last dimension. The axes of a convolution that reads
+    its image stay apart.
 
     Args:
         contraction: What to simplify.
@@ -34,6 +35,8 @@ def merged(contraction: Contraction, shapes: Mapping[str, tuple[int, ...]]) -> C
         A product of `(batch, seq, k)` and `(k, n)` has the rows `batch` and `seq`; they become one axis.
     """
     c = _mapped(contraction, lambda e: _flat(e, shapes))
+    if c.image is not None:
+        return c
     c, batch = _joined(c, c.batch)
     c, rows = _joined(c, c.rows)
     c, columns = _joined(c, c.columns)

@@ -122,6 +122,26 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Image:
+    """What a convolution's windows cut: the right factor is its element at `stride * result + dilation * tap`."""
+
+    channels: tuple[Axis, ...]
+    """The inner axis of channels, if there is one; the others are the window's, in the order of `at`."""
+    images: tuple[Axis, ...]
+    """The columns before the last ones, which are the results', in the order of `at`."""
+    at: tuple[Axis, ...]
+    """Positions of the image: depth, height and width, or the last of them."""
+    low: tuple[int, ...]
+    """How far the image is padded before its first element: the factor is its element at that much less."""
+    outside: float
+    """What it is padded with."""
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    value: Expression
+    """A function of batch, channel, images and these positions."""
+
+
+@dataclass(frozen=True)
 class Contraction:
     """`accumulator[batch, rows, columns] = sum over inner of left * right`, then the epilogue, element by element.
 
@@ -147,6 +167,8 @@ class Contraction:
     """Further products of the same left factor, multiplied at once: the epilogue reads the sums of all."""
     weights: Weights | None = None
     """What the left factor is, where that is a softmax of another product."""
+    image: Image | None = None
+    """What the right factor is cut from, where the form asks for it."""
 
     family = "contraction"
 
@@ -330,7 +352,8 @@ def factors(contraction: Contraction) -> tuple[Expression, ...]:
     """Return all that a contraction computes before its epilogue."""
     w = contraction.weights
     scores = (w.query, w.key, w.score) if w else ()
-    return (contraction.left, *scores, *rights(contraction))
+    image = (contraction.image.value,) if contraction.image else ()
+    return (contraction.left, *scores, *rights(contraction), *image)
 
 
 def factors_mapped(c: Contraction, change: Callable[[Expression], Expression]) -> Contraction:
@@ -342,7 +365,10 @@ def factors_mapped(c: Contraction, change: Callable[[Expression], Expression]) -
         key=change(c.weights.key),
         score=change(c.weights.score),
     )
-    return replace(c, left=change(c.left), right=change(c.right), others=others, weights=w)
+    image = c.image and replace(c.image, value=change(c.image.value))
+    return replace(
+        c, left=change(c.left), right=change(c.right), others=others, weights=w, image=image
+    )
 
 
 def renamed(expression: Expression, axes: Mapping[str, Expression]) -> Expression:

@@ -24,6 +24,7 @@ FORMS = (
     "packed",
     "dots",
     "winograd",
+    "convolve",
     "online",
     "moves",
     "segments",

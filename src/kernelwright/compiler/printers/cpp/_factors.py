@@ -52,11 +52,14 @@ def factor(
     ]  # fmt: skip
 
 
-def finish(c: Contraction, body: Body) -> list[str]:
-    """Print the function of what follows the sums of a product; `body` prints its statements."""
+def finish(c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | None = None) -> list[str]:
+    """Print the function of what follows the sums of a product; `body` prints its statements.
+
+    `roles` are the parameters after the sums, each with the axes that it counts through: items, rows and columns.
+    """
     used = {e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)}
     parameters, lines = [], list[str]()
-    for role, axes in {"item": c.batch, "row": c.rows, "column": c.columns}.items():
+    for role, axes in (roles or {"item": c.batch, "row": c.rows, "column": c.columns}).items():
         counter, apart_lines = parameter(role, axes, used)
         parameters.append(f"int64_t {counter}".rstrip())
         lines += apart_lines

@@ -64,7 +64,10 @@ class Printer:
     def headers(self) -> tuple[str, ...]:
         """The headers that the file includes, first the one that all printed kernels begin with."""
         found = list(products(self.program)) if self.style.lanes else []
-        forms = {"winograd": ("winograd.h",), "packed": ("gemm.h",), "online": ("gemm.h", "attention.h")}
+        forms = {
+            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("convolution.h",),
+            "online": ("gemm.h", "attention.h"),
+        }  # fmt: skip
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))
         further = dict.fromkeys(name for names in wanted for name in names)
         return ("tiles.h", "contraction.h", *further) if any(map(is_tiled, found)) else ("tiles.h",)

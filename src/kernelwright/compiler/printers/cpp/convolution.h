@@ -1,0 +1,345 @@
+// A convolution as it is defined: lanes along a row of results, weights from memory to all lanes, sums in registers.
+//   results[g, o, n, z, y, x] = finish(sum over c, u of weights[g, o, c, u] * image[g, c, n, stride * (z, y, x) + step * u])
+// A task is a block of neighbouring results of every channel. It copies what they read into its second cache, padding
+// included, each phase of the stride a plane of its own: from there on a tap of the window is a distance between
+// addresses, whatever the stride, the dilation and the number of dimensions, and every load is of neighbours. Where rows
+// are no whole vectors, vectors run through the copied plane, and the few results between rows are left out.
+// Weights lie in panels, [groups][phases][results / panel][channels][taps][panel].
+#pragma once
+#include <vector>
+
+#include "contraction.h"
+
+namespace kw {
+
+struct Convolution {
+  int64_t items, rows, images, channels;  // groups; results of each; images; channels of each
+  int64_t sizes[3], taps[3], extents[3];  // of the results, the window and the image: depth, height, width
+  int64_t strides[3], dilations[3], low[3];  // low: padding before the image
+  float outside;                             // what the padding holds
+};
+
+// The taps that some of the rows use: those of one phase of a transposed convolution.
+struct TapRange {
+  int64_t begin[3], end[3];
+};
+
+// Where a tap reads the image, and its weights.
+struct Tap {
+  int64_t image, weights;
+};
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kVectorRegisters = 32;
+#else
+constexpr int kVectorRegisters = 16;
+#endif
+constexpr int64_t kSumElements = 4096;             // of a panel and a block of results: half the first cache
+constexpr int64_t kImageBytes = int64_t(3) << 17;  // of an image that a block copies: part of the second cache
+constexpr int64_t kLongChain = 512;                // products that one register sums
+
+// sums[r, p] (+)= sum over channels and taps of weights[c, t, r] * image[c, starts[p] + t].
+template <int R, int P>
+__attribute__((noinline)) void pixel_tile(const float* image, const int64_t* starts, int64_t channel, const Tap* taps,
+                                          int64_t count, int64_t channels, const float* weights, int64_t panel,
+                                          float* sums, int64_t sums_row, bool add) {
+  F acc[R][P];
+  const float* from[P];
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) {
+    from[p] = image + starts[p];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r][p] = F{};
+  }
+  int64_t at = 0;
+  for (int64_t c = 0; c < channels; ++c, at += channel, weights += panel)
+    for (const Tap* tap = taps; tap < taps + count; ++tap) {
+      const int64_t place = at + tap->image;
+      const float* w = weights + tap->weights;
+      F x[P];
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) x[p] = load(from[p] + place, Full{});
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const F y = splat(w[r]);
+#pragma GCC unroll 8
+        for (int p = 0; p < P; ++p) acc[r][p] = fma(y, x[p], acc[r][p]);
+      }
+    }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      float* to = sums + r * sums_row + p * W;
+      store(to, add ? load(to, Full{}) + acc[r][p] : acc[r][p], Full{});
+    }
+}
+
+// A panel of R rows by up to P vectors, as many rows at once as registers hold.
+template <int R, int P, class... Rest>
+KW_INLINE void pixel_vectors(int64_t vectors, const float* image, const int64_t* starts, Rest... rest) {
+  if constexpr (P > 1)
+    if (vectors < P) return pixel_vectors<R, P - 1>(vectors, image, starts, rest...);
+  pixel_tile<R, P>(image, starts, rest...);
+}
+
+// rows: of a panel. phases: ranges of taps; rows are in their order.
+template <int rows_, int phases_> struct Direct {
+  static constexpr int panel = rows_, phases = phases_;
+  static constexpr int most = kVectorRegisters > 16 ? 8 : 4;  // rows of a tile
+  static constexpr int rows = panel < most ? panel : most;
+  static constexpr int fits = (kVectorRegisters - 1) / (rows + 1);
+  static constexpr int vectors = fits > 8 ? 8 : fits;
+};
+
+// What a block of results is, and where a task's copy of the image has it.
+template <class T> struct Blocks {
+  const Convolution& c;
+  int64_t images, size[3];         // results of a block
+  int64_t span[3], phase[2];       // elements of the image that they read; rows and columns of a phase of the stride
+  int64_t slice, image, channel;   // elements from one to the next in the copy
+  int64_t row, vectors;            // elements from one row of sums to the next; vectors of a panel's row
+  bool flat;                       // vectors run through rows
+
+  explicit Blocks(const Convolution& c, int64_t threads) : c(c), images(1), size{1, 1, c.sizes[2]} {
+    const int64_t held = std::max<int64_t>(kSumElements / T::panel, W * T::vectors);
+    size[2] = std::min(c.sizes[2], held);
+    settle();
+    for (int d = 1; d >= -1; --d) {  // rows, then slices, then images, while what a block holds fits the caches
+      if (d < 1 && (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1])) break;
+      int64_t& here = d < 0 ? images : size[d];
+      const int64_t all = d < 0 ? c.images : c.sizes[d];
+      while (here < all) {
+        ++here;
+        settle();
+        if (vectors * W <= held && bytes() <= kImageBytes && (threads == 1 || tasks() >= 4 * threads)) continue;
+        --here;
+        break;
+      }
+      const int64_t blocks = (all + here - 1) / here;
+      here = (all + blocks - 1) / blocks;  // as large as each other
+    }
+    settle();
+  }
+
+  int64_t bytes() const { return c.channels * channel * int64_t(sizeof(float)); }
+  int64_t tasks() const {
+    int64_t count = c.items * ((c.images + images - 1) / images);
+    for (int d = 0; d < 3; ++d) count *= (c.sizes[d] + size[d] - 1) / size[d];
+    return count;
+  }
+
+  void settle() {
+    for (int d = 0; d < 3; ++d) span[d] = (size[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+    for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
+    slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
+    image = slice * span[0];
+    channel = (image * images + 15) / 16 * 16 + 16;
+    if (channel % 1024 == 0) channel += 16;
+    const int64_t whole = (size[2] + W - 1) / W * W;
+    flat = size[2] == c.sizes[2] && size[1] > 1 && phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
+    row = flat ? phase[1] : whole;
+    vectors = images * size[0] * each();
+  }
+  // Vectors of one slice.
+  int64_t each() const {
+    return flat ? (row * (size[1] - 1) + size[2] + W - 1) / W : size[1] * (row / W);
+  }
+  // The place of a row of the image in the copy of a slice; of a column in that row.
+  int64_t line(int64_t y) const {
+    return (y % c.strides[1] * c.strides[2] * phase[0] + y / c.strides[1]) * phase[1];
+  }
+  int64_t column(int64_t x) const { return x % c.strides[2] * phase[0] * phase[1] + x / c.strides[2]; }
+
+  std::vector<Tap> taps(const TapRange& range) const {
+    std::vector<Tap> found;
+    for (int64_t u = range.begin[0]; u < range.end[0]; ++u)
+      for (int64_t v = range.begin[1]; v < range.end[1]; ++v)
+        for (int64_t w = range.begin[2]; w < range.end[2]; ++w)
+          found.push_back({u * c.dilations[0] * slice + line(v * c.dilations[1]) + column(w * c.dilations[2]),
+                           ((u * c.taps[1] + v) * c.taps[2] + w) * T::panel});
+    return found;
+  }
+  std::vector<int64_t> starts() const {
+    std::vector<int64_t> found;
+    for (int64_t n = 0; n < images; ++n)
+      for (int64_t z = 0; z < size[0]; ++z) {
+        const int64_t base = n * image + z * c.strides[0] * slice;
+        for (int64_t v = 0; v < each(); ++v)
+          found.push_back(base + (flat ? v * W : v / (row / W) * phase[1] + v % (row / W) * W));
+      }
+    return found;
+  }
+};
+
+template <class T> struct Convolving {
+  const Blocks<T>& b;
+  const TapRange* ranges;
+  Temporary<float> copy, sums;
+  const std::vector<int64_t> starts;
+  std::vector<int64_t> columns;  // of a row of the image in the copy
+  std::vector<Tap> taps[T::phases];
+  Convolving(const Blocks<T>& b, const TapRange* ranges)
+      : b(b), ranges(ranges), copy(b.c.channels * b.channel + W * (T::vectors + 1)), sums(T::panel * b.vectors * W),
+        starts(b.starts()) {
+    for (int p = 0; p < T::phases; ++p) taps[p] = b.taps(ranges[p]);
+    for (int64_t x = 0; x < b.span[2]; ++x) columns.push_back(b.column(x));
+    std::fill_n(copy.data, b.c.channels * b.channel + W * (T::vectors + 1), 0.0f);
+  }
+
+  // Copies elements `from` to `to` of a row of the copy, 0 to `count`; get(x, lanes) reads them; fills the others.
+  template <class Get> KW_INLINE void copy_row(Get get, int64_t count, int64_t from, int64_t to, float* row) const {
+    for (int64_t x = 0; x < from; ++x) row[columns[x]] = b.c.outside;
+    for (int64_t x = to; x < count; ++x) row[columns[x]] = b.c.outside;
+    const auto part = [&](int64_t x, auto then) KW_INLINED {
+      if (to - x >= W) then(Full{});
+      else if (to > x) then(Part{static_cast<int>(to - x)});
+    };
+    if (b.c.strides[2] == 1) {
+      for (int64_t x = from; x < to; x += W)
+        part(x, [&](auto lanes) KW_INLINED { store(row + x, get(x, lanes), lanes); });
+    } else if (b.c.strides[2] == 2) {
+      for (int64_t x = from; x < to; x += 2 * W) {
+        F two[2] = {};
+        part(x, [&](auto lanes) KW_INLINED { two[0] = get(x, lanes); });
+        part(x + W, [&](auto lanes) KW_INLINED { two[1] = get(x + W, lanes); });
+        for (int odd = 0; odd < 2; ++odd) {
+          const int64_t left = (to - x + 1 - odd) / 2;
+          if (left <= 0) break;
+          float* spot = row + columns[x + odd];
+          const F every = shuffle(two[0], two[1], iota() * 2 + odd);
+          if (left >= W) store(spot, every, Full{});
+          else store(spot, every, Part{static_cast<int>(left)});
+        }
+      }
+    } else {
+      for (int64_t x = from; x < to; x += W)
+        part(x, [&](auto lanes) KW_INLINED {
+          const F v = get(x, lanes);
+          for (int i = 0; i < lanes.count; ++i) row[columns[x + i]] = v[i];
+        });
+    }
+  }
+
+  template <class Image> void copy_image(Image image, int64_t item, int64_t n, const int64_t* from, const int64_t* to) {
+    const Convolution& c = b.c;
+    int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
+    for (int d = 0; d < 3; ++d) {
+      last[d] = (to[d] - from[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+      first[d] = from[d] * c.strides[d] - c.low[d];
+    }
+    const int64_t images = std::min(b.images, c.images - n);
+    const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
+    const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
+    const auto within = [&](int d, int64_t at) KW_INLINED { return at >= 0 && at < c.extents[d]; };
+    for (int64_t k = 0; k < c.channels; ++k)
+      for (int64_t i = 0; i < images; ++i)
+        for (int64_t z = 0; z < last[0]; ++z)
+          for (int64_t y = 0; y < last[1]; ++y) {
+            const int64_t zz = first[0] + z, yy = first[1] + y;
+            const int64_t end = within(0, zz) && within(1, yy) ? right : left;
+            copy_row([&](int64_t x, auto lanes) KW_INLINED { return image(item, k, n + i, zz, yy, first[2] + x, lanes); },
+                     last[2], left, end, copy.data + k * b.channel + i * b.image + z * b.slice + b.line(y));
+          }
+  }
+
+  // The sums of one panel, in `sums`.
+  void multiply(const float* weights, int phase) {
+    const Convolution& c = b.c;
+    const int64_t window = c.taps[0] * c.taps[1] * c.taps[2], count = static_cast<int64_t>(taps[phase].size());
+    const int64_t chain = std::max<int64_t>(1, kLongChain / std::max<int64_t>(1, count));
+    const int64_t tiles = (b.vectors + T::vectors - 1) / T::vectors;
+    for (int64_t k = 0; k < c.channels; k += chain)
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t first = b.vectors * i / tiles, end = b.vectors * (i + 1) / tiles;
+        const auto rows = [&](auto count_rows, int64_t r) KW_INLINED {
+          pixel_vectors<count_rows.value, T::vectors>(
+              end - first, copy.data + k * b.channel, starts.data() + first, b.channel, taps[phase].data(), count,
+              std::min(chain, c.channels - k), weights + k * window * T::panel + r, window * T::panel,
+              sums.data + r * b.vectors * W + first * W, b.vectors * W, k != 0);
+        };
+        int64_t r = 0;
+        for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
+        if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
+      }
+  }
+
+  template <class Finish>
+  void finish_panel(Finish finish, int64_t item, int64_t m, int64_t rows, int64_t n, const int64_t* from,
+                    const int64_t* to) const {
+    const int64_t images = std::min(b.images, b.c.images - n), each = b.each() * W;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < images; ++i)
+        for (int64_t z = from[0]; z < to[0]; ++z) {
+          const float* slice = sums.data + (r * b.images * b.size[0] + i * b.size[0] + z - from[0]) * each;
+          for (int64_t y = from[1]; y < to[1]; ++y) {
+            const float* row = slice + (y - from[1]) * b.row;
+            int64_t x = from[2];
+            for (; x + W <= to[2]; x += W) finish(load(row + x - from[2], Full{}), item, m + r, n + i, z, y, x, Full{});
+            if (x < to[2]) {
+              const Part part{static_cast<int>(to[2] - x)};
+              finish(load(row + x - from[2], part), item, m + r, n + i, z, y, x, part);
+            }
+          }
+        }
+  }
+};
+
+// Weights of a panel as it lies: to[c][tap][r].
+template <class T, class Left>
+void lay_panel(const Convolution& c, Left left, int64_t item, int64_t m, int64_t rows, float* to) {
+  const int64_t inner = c.channels * c.taps[0] * c.taps[1] * c.taps[2];
+  for (int64_t r = 0; r < T::panel; ++r)
+    for (int64_t k = 0; k < inner; k += W) {
+      const int64_t count = std::min<int64_t>(W, inner - k);
+      const F v = r < rows ? left(item, m + r, k, Part{static_cast<int>(count)}) : F{};
+      for (int64_t i = 0; i < count; ++i) to[(k + i) * T::panel + r] = v[i];
+    }
+}
+
+// Weights are given in panels, or as a function of the factor that they are.
+template <class T, class Left, class Image, class Finish>
+void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases], Left left, Image image,
+                       Finish finish) {
+  if (c.items * c.rows * c.images * c.sizes[0] * c.sizes[1] * c.sizes[2] == 0) return;
+  constexpr bool given = std::is_pointer_v<Left>;
+  const int64_t inner = c.channels * c.taps[0] * c.taps[1] * c.taps[2], each = c.rows / T::phases;
+  const int64_t panels = (each + T::panel - 1) / T::panel, all = panels * T::phases;
+  const bool alone = c.items * c.rows * c.images * c.sizes[0] * c.sizes[1] * c.sizes[2] * inner < kSerialProducts;
+  const int64_t threads = alone || omp_in_parallel() ? 1 : omp_get_max_threads();
+  const Blocks<T> blocks(c, threads);
+  const int64_t tasks = blocks.tasks(), groups = std::clamp<int64_t>(2 * threads / std::max<int64_t>(1, tasks), 1, all);
+  const Temporary<float> own(given ? 0 : c.items * all * inner * T::panel);
+  const auto first_row = [&](int64_t panel) { return panel / panels * each + panel % panels * T::panel; };
+  const auto rows_of = [&](int64_t panel) { return std::min<int64_t>(T::panel, each - panel % panels * T::panel); };
+#pragma omp parallel num_threads(threads)
+  {
+    const float* weights = own.data;
+    if constexpr (given) weights = left;
+    else {
+#pragma omp for schedule(static)
+      for (int64_t i = 0; i < c.items * all; ++i)
+        lay_panel<T>(c, left, i / all, first_row(i % all), rows_of(i % all), own.data + i * inner * T::panel);
+    }
+    Convolving<T> task(blocks, ranges);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t i = 0; i < tasks * groups; ++i) {
+      int64_t left_over = i / groups, from[3], to[3];
+      for (int d = 2; d >= 0; --d) {
+        const int64_t count = (c.sizes[d] + blocks.size[d] - 1) / blocks.size[d];
+        from[d] = left_over % count * blocks.size[d];
+        to[d] = std::min(c.sizes[d], from[d] + blocks.size[d]);
+        left_over /= count;
+      }
+      const int64_t count = (c.images + blocks.images - 1) / blocks.images;
+      const int64_t n = left_over % count * blocks.images, item = left_over / count;
+      task.copy_image(image, item, n, from, to);
+      for (int64_t j = all * (i % groups) / groups; j < all * (i % groups + 1) / groups; ++j) {
+        task.multiply(weights + (item * all + j) * inner * T::panel, static_cast<int>(j / panels));
+        task.finish_panel(finish, item, first_row(j), rows_of(j), n, from, to);
+      }
+    }
+  }
+}
+
+}  // namespace kw

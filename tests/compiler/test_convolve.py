@@ -1,0 +1,94 @@
+"""Direct convolutions: every size, tail, stride and padding is right, and where the form is legal."""
+
+import dataclasses
+
+import pytest
+import torch
+from tests.compiler.test_actions import BY_NAME, graph_of
+from tests.compiler.test_products import built
+from tests.compiler.test_weights import weighed
+from torch.nn import functional as F
+
+from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
+from kernelwright.compiler.graph import interpret
+from kernelwright.compiler.lower import Decisions, lower
+from kernelwright.compiler.policy import beam
+from kernelwright.compiler.printers import Unprintable, cpp, forms_of
+from kernelwright.compiler.tile import Tiling, products, run_program
+
+CASES = {
+    "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19)], [(7, 5, 3, 3), (7,)]),
+    "panels": (lambda x, w: F.conv2d(x, w, padding=1), [(1, 3, 9, 14)], [(19, 3, 3, 3)]),
+    "stride": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 3, 11, 38)], [(8, 3, 3, 3)]),
+    "strides": (lambda x, w: F.conv2d(x, w, stride=(1, 3)), [(1, 2, 6, 70)], [(4, 2, 2, 5)]),
+    "dilated": (lambda x, w: F.conv2d(x, w, stride=2, dilation=(3, 2), padding=2), [(1, 4, 13, 21)], [(3, 4, 3, 3)]),
+    "grouped": (lambda x, w: F.conv2d(x.exp(), w, padding=1, groups=2) * 2, [(3, 4, 5, 6)], [(6, 2, 3, 3)]),
+    "depthwise": (lambda x, w, b: F.relu6(F.conv2d(x, w, b, padding=3, groups=6)), [(2, 6, 9, 40)], [(6, 1, 7, 7), (6,)]),
+    "multiplied": (lambda x, w: F.conv2d(x, w, groups=3), [(1, 3, 6, 18)], [(6, 1, 3, 3)]),
+    "sequence": (lambda x, w: F.conv1d(x, w, padding=4), [(3, 6, 37)], [(5, 6, 9)]),
+    "causal": (lambda x, w: F.conv1d(F.pad(x, (4, 0)), w, dilation=2), [(2, 3, 50)], [(4, 3, 3)]),
+    "long": (lambda x, w: F.conv1d(x, w, stride=2), [(1, 2, 5000)], [(8, 2, 4)]),
+    "volume": (
+        lambda x, w, a: F.conv3d(x, w, stride=(2, 1, 2), padding=1) + a, [(2, 3, 5, 6, 9)],
+        [(4, 3, 3, 3, 3), (4, 1, 1, 1)],
+    ),
+    "point": (lambda x, w: F.conv2d(x, w, stride=2), [(1, 9, 7, 8)], [(10, 9, 1, 1)]),
+    "one": (lambda x, w: F.conv2d(x, w, padding=1), [(3, 2, 1, 1)], [(2, 2, 3, 3)]),
+    "channels": (lambda x, w: torch.softmax(F.conv2d(x, w, padding=1), 1), [(3, 2, 5, 6)], [(4, 2, 3, 3)]),
+    "chain": (lambda x, w: F.conv2d(x, w, padding=1), [(1, 120, 4, 5)], [(3, 120, 3, 3)]),
+    "reflected": (lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1), "reflect"), w), [(1, 3, 6, 20)], [(5, 3, 3, 3)]),
+    "residual": (
+        lambda x, w, g, b, m, v: F.silu(F.batch_norm(F.conv2d(x, w, padding=1), m, v.exp(), g, b) + x),
+        [(2, 6, 7, 17)], [(6, 6, 3, 3), (6,), (6,), (6,), (6,)],
+    ),
+    "pooled": (
+        lambda x, w: F.max_pool2d(torch.relu(F.conv2d(x, w, padding=1)), 2), [(1, 3, 8, 22)], [(5, 3, 3, 3)],
+    ),
+}  # fmt: skip
+"""A function, shapes of arguments and of weights."""
+BUILDS = {
+    "all": ((), list(CASES)),
+    "eight": (("-mno-avx512f",), ["odd", "stride", "grouped", "depthwise", "volume"]),
+    "four": (("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"), ["panels", "dilated", "sequence"]),
+}
+"""Vectors of what the machine has, of 8 and of 4 floats."""
+
+
+def state_of(case, fixed=True):
+    function, arguments, weights = CASES[case]
+    graph = weighed(function, arguments, weights) if fixed else graph_of(function, *arguments, *weights)
+    start = State(graph, graph)
+    (site,) = BY_NAME["convolve"].sites(start)
+    return taken(start, BY_NAME["convolve"], site)
+
+
+def inputs_of(graph):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("fixed", [True, False])
+def test_printed_loops_mean_the_convolution(build, fixed):
+    flags, cases = BUILDS[build]
+    states = {case: state_of(case, fixed) for case in (cases if fixed else cases[:4])}
+    for case, state in states.items():
+        assert any(p.image for p in products(state.program)), case
+    programs = {c: (s.graph, dataclasses.replace(s.program, name=c)) for c, s in states.items()}
+    library = built(programs, *flags)
+    for case, (graph, _) in programs.items():
+        inputs = inputs_of(graph)
+        (wanted,) = interpret(states[case].origin, inputs)
+        output = torch.full(tuple(wanted.shape), float("nan"))
+        library.get_function(case)(*inputs, output)
+        assert float((output - wanted).abs().max() / wanted.abs().max()) < 3e-6, case
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_meaning_is_torchs(case):
+    state = state_of(case)
+    inputs = inputs_of(state.origin)
+    (wanted,), (now,) = interpret(state.origin, inputs), interpret(state.graph, inputs)
+    torchs = CASES[case][0](*(x.double() for x in inputs))
+    assert torch.allclose(wanted, torchs, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(now, wanted, rtol=1e-10, atol=1e-10)
