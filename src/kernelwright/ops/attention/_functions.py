@@ -1,5 +1,6 @@
 """The public functions of attention."""
 
+from itertools import pairwise
 from typing import Literal, overload
 
 import torch
@@ -88,3 +89,71 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
         given = f"{mask.dtype} of shape {tuple(mask.shape)}" if isinstance(mask, T) else repr(mask)
         refuse("attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None")
     return ranges.reshape((1,) * (5 - ranges.dim()) + ranges.shape).to(q.device)
+
+
+def varlen(
+    q: T, k: T, v: T, q_starts: T, k_starts: T, *, causal: bool = False, window: int | None = None,
+    scale: float | None = None, soft_cap: float | None = None, sinks: T | None = None,
+) -> T:  # fmt: skip
+    """Return attention of sequences that lie one after another, each to its own keys.
+
+    Args:
+        q: (tokens, heads, inner), as for `attention`.
+        k: (keys, kv heads, inner).
+        v: (keys, kv heads, columns).
+        q_starts: (sequences + 1,) int32 or int64: where each sequence's queries begin, and the end.
+        k_starts: The same of keys.
+        causal: Whether a query sees no key after it; the last query of a sequence stands at its last key.
+        window: Keys at most this far away are seen; None for all.
+        scale: What scores are multiplied by; 1 / sqrt(inner) by default.
+        soft_cap: Scores are kept within it; None for no cap.
+        sinks: (heads,) float32, as for `attention`.
+
+    Returns:
+        (tokens, heads, columns) of q's dtype, with gradients as `attention` has.
+
+    Raises:
+        ArgumentError: an argument does not fit.
+
+    Example:
+        >>> x, starts = torch.randn(5, 2, 8), torch.tensor([0, 2, 5])
+        >>> out = varlen(x, x, x, starts, starts)
+        >>> torch.allclose(out[:2], varlen(x[:2], x[:2], x[:2], starts[:2], starts[:2]), atol=1e-6)
+        True
+    """
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, T):
+            refuse("attention.varlen", name, f"a {type(x).__name__}", "a tensor")
+        if x.dim() != 3:
+            refuse("attention.varlen", name, f"of shape {tuple(x.shape)}", "(tokens, heads, columns)")
+    _check_starts("q_starts", q_starts, len(q))
+    _check_starts("k_starts", k_starts, len(k))
+    if len(q_starts) != len(k_starts):
+        refuse("attention.varlen", "k_starts", f"of {len(k_starts)} places", f"{len(q_starts)}, as q_starts has")
+    if window is not None and (not isinstance(window, int) or window < 0):
+        refuse("attention.varlen", "window", repr(window), "a whole number from 0, or None")
+    begins, ends = k_starts[:-1].long(), k_starts[1:].long()
+    place = torch.arange(len(q), device=q_starts.device)
+    at = torch.searchsorted(q_starts[1:].long(), place, right=True)
+    position = ends[at] + place - q_starts[1:].long()[at]  # among keys
+    low, high = begins[at], ends[at]
+    if causal:
+        high = torch.minimum(high, position + 1)
+    if window is not None:
+        low, high = torch.maximum(low, position - window), torch.minimum(high, position + window + 1)
+    ranges = torch.stack((low, high), -1).to(torch.int32)[:, None]
+    given = (t.transpose(0, 1)[None] for t in (q, k, v))
+    return attention(*given, ranges, scale=scale, soft_cap=soft_cap, sinks=sinks)[0].transpose(0, 1)
+
+
+def _check_starts(argument: str, starts: object, most: int) -> None:
+    if not isinstance(starts, T):
+        refuse("attention.varlen", argument, f"a {type(starts).__name__}", "a tensor of whole numbers")
+    if starts.dim() != 1 or not len(starts) or starts.dtype not in (torch.int32, torch.int64):
+        given = f"of shape {tuple(starts.shape)}, {starts.dtype}"
+        refuse("attention.varlen", argument, given, "(sequences + 1,), torch.int32 or torch.int64")
+    if torch.compiler.is_compiling() or starts.device.type == "meta":
+        return
+    places = starts.tolist()
+    if places[0] != 0 or places[-1] != most or any(a > b for a, b in pairwise(places)):
+        refuse("attention.varlen", argument, f"{places}", f"places that rise from 0 to {most}")

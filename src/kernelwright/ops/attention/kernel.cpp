@@ -1,5 +1,6 @@
 // Attention forward, its gradients, and one token against a cache: clients of the flash templates.
 #include "flash.h"
+#include "flash_decode.h"
 #include "flash_gradient.h"
 
 namespace kw {
@@ -33,6 +34,49 @@ struct Given {
     return g;
   }
 };
+
+// q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slopes, window, scale, soft_cap; out, lse
+template <class T, class C> void decode(const Args& args) {
+  const auto q = args.tensor<const T>(0);
+  const auto k = args.tensor<const C>(1), v = args.tensor<const C>(2);
+  const auto floats = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const float>(i).data(); };
+  const int32_t* table = args.is_none(4) ? nullptr : args.tensor<const int32_t>(4).data();
+  const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), v.shape(3), k.shape(1),
+                      table ? args.tensor<const int32_t>(4).shape(1) : 1};
+  const int32_t* lengths = args.tensor<const int32_t>(3).data();
+  char said[160];
+  for (int64_t b = 0; b < s.batch; ++b) {
+    if (lengths[b] < 0 || lengths[b] > s.positions * s.most) {
+      snprintf(said, sizeof said, "attention.decode: lengths is %d somewhere; expected 0 to %lld, what the pages hold",
+                    lengths[b], static_cast<long long>(s.positions * s.most));
+      raise("ValueError", "", said);
+    }
+    for (int64_t i = 0; table && i * s.positions < lengths[b]; ++i)
+      if (table[b * s.most + i] < 0 || table[b * s.most + i] >= k.shape(0)) {
+        snprintf(said, sizeof said, "attention.decode: pages is %d somewhere; expected 0 to %lld", table[b * s.most + i],
+                      static_cast<long long>(k.shape(0) - 1));
+        raise("ValueError", "", said);
+      }
+  }
+  const auto scoring = Scoring::of(static_cast<float>(args.real(10)), static_cast<float>(args.real(11)), floats(8), 0);
+  const Temporary<float> queries(s.batch * s.heads * s.depth());
+  for (int64_t i = 0; i < s.batch * s.heads; ++i)
+    copy_row(q.data() + i / s.heads * q.stride(0) + i % s.heads * q.stride(1), s.inner, scoring.factor,
+             queries.data + i * s.depth());
+  Cache<C> keys = Cache<C>::of(k), values = Cache<C>::of(v);
+  keys.scales = floats(5), values.scales = floats(6);
+  T* out = args.tensor<T>(12).data();
+  float* lse = args.tensor<float>(13).data();
+  Decode<C>{s, keys, values, queries.data, lengths, table, floats(7), scoring, args.integer(9)}.run(
+      [&](int64_t b, int64_t h, const float* sums, const Softmax& state) {
+        const bool dead = state.top == -kInf;
+        T* to = out + (b * s.heads + h) * s.columns;
+        over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
+          store(to + e, load(sums + e, Full{}) / (dead ? 1.0f : state.total), lanes);
+        });
+        lse[b * s.heads + h] = dead ? -kInf : state.top * kLn2 + std::log(state.total);
+      });
+}
 
 }  // namespace
 }  // namespace kw
@@ -70,5 +114,13 @@ KW_KERNEL(attention_gradients) {
     };
     if (g.scoring.plain()) derive(std::true_type{});
     else derive(std::false_type{});
+  });
+}
+
+KW_KERNEL(attention_decode) {
+  kw::by_type(args, 0, [&](auto type) {
+    using T = decltype(type);
+    if (args.is<int8_t>(1)) kw::decode<T, int8_t>(args);
+    else kw::decode<T, T>(args);
   });
 }

@@ -126,3 +126,40 @@ def gradients(
                 if one is not None:
                     total += one
     return dq, dk, dv, dsinks
+
+
+def cached(cache: T, scales: T | None, page: T, slot: T, dtype: torch.dtype) -> T:
+    """Return what a cache has at some positions: (1, groups, positions, columns)."""
+    found = cache[page, slot].to(dtype)
+    if scales is not None:
+        found = found * scales[page, slot].to(dtype)[..., None]
+    return found.transpose(0, 1)[None]
+
+
+def decode(
+    q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None = None, k_scales: T | None = None,
+    v_scales: T | None = None, sinks: T | None = None, slopes: T | None = None, window: int = 0, scale: float = 1.0,
+    soft_cap: float = 0.0,
+) -> tuple[T, T]:  # fmt: skip
+    """Return attention of one token of each sequence to the first positions of its pages, and the log-sum-exp."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    size = k_cache.shape[1]
+    most = size * (1 if pages is None else pages.shape[1])
+    out = q.new_zeros((*q.shape[:2], v_cache.shape[3]))
+    lse = q.new_full(q.shape[:2], float("-inf"), dtype=wide)
+    for b, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= most:
+            raise ValueError(
+                f"attention.decode: lengths is {length} somewhere; expected 0 to {most}, what the pages hold"
+            )
+        position = torch.arange(max(0, length - window) if window else 0, length, device=q.device)
+        page = torch.full_like(position, b) if pages is None else pages[b].long()[position // size]
+        if len(page) and not 0 <= int(page.min()) <= int(page.max()) < len(k_cache):
+            raise ValueError(f"attention.decode: pages is {int(page.max())} somewhere; expected 0 to {len(k_cache) - 1}")
+        k = cached(k_cache, k_scales, page, position % size, wide)
+        v = cached(v_cache, v_scales, page, position % size, wide)
+        at = position.new_tensor([len(position) - 1])
+        one = q[b][None, :, None].to(wide)
+        found = some_rows(one, k, v, None, sinks, slopes, scale, soft_cap, at)
+        out[b], lse[b] = found[0][0, :, 0].to(q.dtype), found[1][0, :, 0]
+    return out, lse
