@@ -1,0 +1,177 @@
+"""One token of each sequence against its cache."""
+
+from typing import Any
+
+import torch
+
+from .._core import Op, cpu_only, floats, refuse
+from . import reference
+from ._ops import KERNEL, SERVED, numbers, of_heads
+
+T = torch.Tensor
+_NAME = "attention.decode"
+_CACHED = "(pages, positions, kv heads, columns)"
+
+
+def _of_ints(argument: str, x: object, shape: tuple[int | str, ...]) -> None:
+    if not isinstance(x, T):
+        refuse(_NAME, argument, f"a {type(x).__name__}", "a tensor of torch.int32")
+    fits = x.dim() == len(shape) and all(
+        isinstance(n, str) or n == m for n, m in zip(shape, x.shape, strict=True)
+    )
+    if not fits or x.dtype is not torch.int32:
+        words = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''}), torch.int32"
+        refuse(_NAME, argument, f"of shape {tuple(x.shape)}, {x.dtype}", words)
+
+
+def _check_cache(q: T, argument: str, cache: T, scales: T | None) -> None:
+    if not isinstance(cache, T):
+        refuse(_NAME, argument, f"a {type(cache).__name__}", "a tensor")
+    if cache.dim() != 4:
+        refuse(_NAME, argument, f"of shape {tuple(cache.shape)}", _CACHED)
+    if cache.dtype is not (q.dtype if scales is None else torch.int8):
+        wanted = f"{q.dtype}, as q is, or torch.int8 with scales" if scales is None else "torch.int8"
+        refuse(_NAME, argument, f"of {cache.dtype}", wanted)
+    name = f"{argument[0]}_scales"
+    if scales is None:
+        return
+    if not isinstance(scales, T):
+        refuse(_NAME, name, f"a {type(scales).__name__}", "a tensor of torch.float32")
+    if scales.shape != cache.shape[:3] or scales.dtype is not torch.float32:
+        given = f"of shape {tuple(scales.shape)}, {scales.dtype}"
+        refuse(_NAME, name, given, f"{tuple(cache.shape[:3])}, torch.float32")
+
+
+def _check(
+    q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None = None, k_scales: T | None = None,
+    v_scales: T | None = None, sinks: T | None = None, slopes: T | None = None, window: int = 0, scale: float = 1.0,
+    soft_cap: float = 0.0,
+) -> None:  # fmt: skip
+    floats(_NAME, "q", q)
+    if q.dim() != 3:
+        refuse(_NAME, "q", f"of shape {tuple(q.shape)}", "(batch, heads, inner)")
+    batch, heads, inner = q.shape
+    _check_cache(q, "k_cache", k_cache, k_scales)
+    _check_cache(q, "v_cache", v_cache, v_scales)
+    count, size, groups = k_cache.shape[:3]
+    if k_cache.shape[3] != inner:
+        refuse(_NAME, "k_cache", f"of {k_cache.shape[3]} columns", f"{inner}, as q has")
+    if v_cache.shape[:3] != k_cache.shape[:3]:
+        given = f"of shape {tuple(v_cache.shape)}"
+        refuse(_NAME, "v_cache", given, f"({count}, {size}, {groups}, columns), as k_cache has")
+    if not groups or heads % groups:
+        refuse(_NAME, "k_cache", f"of {groups} heads", f"a divisor of {heads}, the heads of q")
+    if not size:
+        refuse(_NAME, "k_cache", "of pages without positions", "at least one position")
+    _of_ints("lengths", lengths, (batch,))
+    if pages is not None:
+        _of_ints("pages", pages, (batch, "pages"))
+    elif count < batch:
+        refuse(_NAME, "k_cache", f"of {count} pages", f"at least {batch}, one a sequence, or a table of pages")
+    of_heads(_NAME, "sinks", sinks, heads)
+    of_heads(_NAME, "alibi", slopes, heads)
+    if not isinstance(window, int) or isinstance(window, bool) or window < 0:
+        refuse(_NAME, "window", repr(window), "a whole number above 0, or None")
+    numbers(_NAME, scale, soft_cap)
+
+
+def _serves(q: T, k_cache: T, v_cache: T, lengths: T, *rest: Any) -> str | None:
+    if q.dtype not in SERVED:
+        return f"q is of {q.dtype}, and the kernel takes float32, bfloat16 and float16"
+    for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
+        if x.stride(-1) != 1 and x.shape[-1] != 1:
+            return f"{name} does not have its columns side by side"
+    if k_cache.dtype is not v_cache.dtype:
+        return "one cache has scales and the other has none"
+    for x in (lengths, *rest[:5]):
+        if x is not None and not (x.is_contiguous() and x.dtype in (torch.int32, torch.float32)):
+            return "lengths, pages, scales, sinks or alibi are not contiguous, or are of float64"
+    return cpu_only(q, k_cache, v_cache, lengths, *rest[:5])
+
+
+def _outputs(q: T, k_cache: T, v_cache: T, *_: Any) -> tuple[T, T]:  # noqa: ARG001
+    wide = torch.float64 if q.dtype is torch.float64 else torch.float32
+    return q.new_empty(*q.shape[:2], v_cache.shape[3]), q.new_empty(*q.shape[:2], dtype=wide)
+
+
+_decode = Op(
+    "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? pages, Tensor? k_scales, "
+    "Tensor? v_scales, Tensor? sinks, Tensor? alibi, int window, float scale, float soft_cap) -> (Tensor, Tensor)",
+    reference=reference.decode, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+)  # fmt: skip
+
+
+def decode(
+    q: T, k_cache: T, v_cache: T, lengths: T, *, pages: T | None = None, k_scales: T | None = None,
+    v_scales: T | None = None, window: int | None = None, scale: float | None = None, soft_cap: float | None = None,
+    sinks: T | None = None, alibi: T | None = None,
+) -> T:  # fmt: skip
+    """Return attention of the last token of each sequence to what is cached of it, its own key and value included.
+
+    Keys are read where they lie, once for all heads of a group, and shared out over tasks, whose results are added in
+    an order that does not depend on threads. There are no gradients.
+
+    Args:
+        q: (batch, heads, inner) float32, bfloat16 or float16; float64 runs the reference.
+        k_cache: (pages, positions, kv heads, inner) of q's dtype, or int8 with `k_scales`.
+        v_cache: (pages, positions, kv heads, columns), likewise.
+        lengths: (batch,) int32: how many positions of each sequence count; 0 gives zeros.
+        pages: (batch, most pages) int32: the pages of each sequence in order; sequence b is page b if none.
+        k_scales: (pages, positions, kv heads) float32, what int8 keys are multiplied by; see `quantize`.
+        v_scales: The same of values.
+        window: The last positions that count; None for all.
+        scale: What scores are multiplied by; 1 / sqrt(inner) by default.
+        soft_cap: Scores are kept within it; None for no cap.
+        sinks: (heads,) float32: the score of one more key without a value.
+        alibi: (heads,) float32: `alibi * distance` is subtracted from scores.
+
+    Returns:
+        (batch, heads, columns) of q's dtype.
+
+    Raises:
+        ArgumentError: an argument does not fit.
+        ValueError: a length or a page is out of range.
+
+    Example:
+        >>> q, cache = torch.randn(2, 4, 8), torch.randn(2, 16, 2, 8)
+        >>> decode(q, cache, cache, torch.tensor([1, 16], dtype=torch.int32)).shape
+        torch.Size([2, 4, 8])
+    """
+    if not isinstance(q, T):
+        refuse(_NAME, "q", f"a {type(q).__name__}", "a tensor")
+    if scale is None:
+        scale = max(1, q.shape[-1] if q.dim() else 1) ** -0.5
+    if soft_cap is not None and not (isinstance(soft_cap, float | int) and soft_cap > 0):
+        refuse(_NAME, "soft_cap", repr(soft_cap), "a number above 0, or None")
+    if window is not None and (not isinstance(window, int) or window < 1):
+        refuse(_NAME, "window", repr(window), "a whole number above 0, or None")
+    given = (lengths, pages, k_scales, v_scales, sinks, alibi, window or 0, scale, float(soft_cap or 0.0))
+    out: T = _decode(q, k_cache, v_cache, *given)[0]
+    return out
+
+
+def quantize(x: T) -> tuple[T, T]:
+    """Return a cache as int8, and the scales that give it back: each position's and head's largest number is 127.
+
+    Args:
+        x: (..., columns) floats.
+
+    Returns:
+        codes: (..., columns) int8.
+        scales: (...,) float32.
+
+    Raises:
+        ArgumentError: x is no tensor of floats, or has no dimension.
+
+    Example:
+        >>> codes, scales = quantize(torch.tensor([[2.54, -1.0]]))
+        >>> codes.tolist(), round(float(scales), 4)
+        ([[127, -50]], 0.02)
+    """
+    floats("attention.quantize", "x", x)
+    if not x.dim():
+        refuse("attention.quantize", "x", "of no dimensions", "at least one")
+    top = x.abs().amax(-1).float() if x.shape[-1] else x.new_zeros(x.shape[:-1], dtype=torch.float32)
+    scales = top / 127
+    codes = (x.float() / torch.where(scales > 0, scales, 1)[..., None]).round()
+    return codes.to(torch.int8), scales

@@ -1,0 +1,126 @@
+// Attention forward, its gradients, and one token against a cache: clients of the flash templates.
+#include "flash.h"
+#include "flash_decode.h"
+#include "flash_gradient.h"
+
+namespace kw {
+namespace {
+
+template <class Function> void by_type(const Args& args, int at, Function function) {
+  if (args.is<float>(at)) function(float{});
+  else if (args.is<bfloat16>(at)) function(bfloat16{});
+  else function(float16{});
+}
+
+// q, k, v, then, after what lies between, ranges, sinks, slopes, scale, soft_cap
+struct Given {
+  FlashShape shape;
+  RowRanges ranges;
+  Scoring scoring;
+  const float *sinks, *slopes;
+
+  template <class T> static Given of(const Args& args, int first, int between = 0) {
+    const auto q = args.tensor<const T>(first), k = args.tensor<const T>(first + 1), v = args.tensor<const T>(first + 2);
+    Given g{{q.shape(0), q.shape(1), k.shape(1), q.shape(2), k.shape(2), q.shape(3), v.shape(3)}, {}, {}, nullptr, nullptr};
+    first += between;
+    if (!args.is_none(first + 3)) {
+      const auto r = args.tensor<const int32_t>(first + 3);
+      g.ranges = {r.data(), r.shape(3), r.shape(0) > 1 ? r.stride(0) : 0, r.shape(1) > 1 ? r.stride(1) : 0};
+    }
+    if (!args.is_none(first + 4)) g.sinks = args.tensor<const float>(first + 4).data();
+    if (!args.is_none(first + 5)) g.slopes = args.tensor<const float>(first + 5).data();
+    g.scoring = Scoring::of(static_cast<float>(args.real(first + 6)), static_cast<float>(args.real(first + 7)), g.slopes,
+                            g.shape.keys - g.shape.rows);
+    return g;
+  }
+};
+
+// q, k_cache, v_cache, lengths, pages, k_scales, v_scales, sinks, slopes, window, scale, soft_cap; out, lse
+template <class T, class C> void decode(const Args& args) {
+  const auto q = args.tensor<const T>(0);
+  const auto k = args.tensor<const C>(1), v = args.tensor<const C>(2);
+  const auto floats = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const float>(i).data(); };
+  const int32_t* table = args.is_none(4) ? nullptr : args.tensor<const int32_t>(4).data();
+  const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), v.shape(3), k.shape(1),
+                      table ? args.tensor<const int32_t>(4).shape(1) : 1};
+  const int32_t* lengths = args.tensor<const int32_t>(3).data();
+  char said[160];
+  for (int64_t b = 0; b < s.batch; ++b) {
+    if (lengths[b] < 0 || lengths[b] > s.positions * s.most) {
+      snprintf(said, sizeof said, "attention.decode: lengths is %d somewhere; expected 0 to %lld, what the pages hold",
+                    lengths[b], static_cast<long long>(s.positions * s.most));
+      raise("ValueError", "", said);
+    }
+    for (int64_t i = 0; table && i * s.positions < lengths[b]; ++i)
+      if (table[b * s.most + i] < 0 || table[b * s.most + i] >= k.shape(0)) {
+        snprintf(said, sizeof said, "attention.decode: pages is %d somewhere; expected 0 to %lld", table[b * s.most + i],
+                      static_cast<long long>(k.shape(0) - 1));
+        raise("ValueError", "", said);
+      }
+  }
+  const auto scoring = Scoring::of(static_cast<float>(args.real(10)), static_cast<float>(args.real(11)), floats(8), 0);
+  const Temporary<float> queries(s.batch * s.heads * s.depth());
+  for (int64_t i = 0; i < s.batch * s.heads; ++i)
+    copy_row(q.data() + i / s.heads * q.stride(0) + i % s.heads * q.stride(1), s.inner, scoring.factor,
+             queries.data + i * s.depth());
+  Cache<C> keys = Cache<C>::of(k), values = Cache<C>::of(v);
+  keys.scales = floats(5), values.scales = floats(6);
+  T* out = args.tensor<T>(12).data();
+  float* lse = args.tensor<float>(13).data();
+  Decode<C>{s, keys, values, queries.data, lengths, table, floats(7), scoring, args.integer(9)}.run(
+      [&](int64_t b, int64_t h, const float* sums, const Softmax& state) {
+        const bool dead = state.top == -kInf;
+        T* to = out + (b * s.heads + h) * s.columns;
+        over_lanes(s.columns, [&](int64_t e, auto lanes) KW_INLINED {
+          store(to + e, load(sums + e, Full{}) / (dead ? 1.0f : state.total), lanes);
+        });
+        lse[b * s.heads + h] = dead ? -kInf : state.top * kLn2 + std::log(state.total);
+      });
+}
+
+}  // namespace
+}  // namespace kw
+
+// q, k, v, ranges, sinks, slopes, scale, soft_cap; out, lse
+KW_KERNEL(attention) {
+  kw::by_type(args, 0, [&](auto type) {
+    using T = decltype(type);
+    const auto g = kw::Given::of<T>(args, 0);
+    const auto attend = [&](auto plain) {
+      kw::Flash<T, plain.value>{
+          g.shape, kw::Heads<const T>::of(args.tensor<const T>(0)), kw::Heads<const T>::of(args.tensor<const T>(1)),
+          kw::Heads<const T>::of(args.tensor<const T>(2)), kw::Heads<T>::of(args.tensor<T>(8)),
+          args.tensor<float>(9).data(), g.ranges, g.scoring, g.sinks}.run();
+    };
+    if (g.scoring.plain()) attend(std::true_type{});
+    else attend(std::false_type{});
+  });
+}
+
+// gradient, lse's gradient or none, q, k, v, out, lse, ranges, sinks, slopes, scale, soft_cap; dq, dk, dv, dsinks
+KW_KERNEL(attention_gradients) {
+  kw::by_type(args, 2, [&](auto type) {
+    using T = decltype(type);
+    const auto heads = [&](int i) { return kw::Heads<const T>::of(args.tensor<const T>(i)); };
+    const auto to = [&](int i) { return args.tensor<float>(i).data(); };
+    auto g = kw::Given::of<T>(args, 2, 2);
+    const auto derive = [&](auto plain) {
+      const kw::FlashGradient<T, plain.value> all{
+          g.shape, heads(2), heads(3), heads(4), heads(5), heads(0), args.tensor<const float>(6).data(),
+          args.is_none(1) ? nullptr : args.tensor<const float>(1).data(), g.ranges, g.scoring,
+          static_cast<float>(args.real(10)), to(12), to(13), to(14)};
+      all.run();
+      if (g.sinks) all.of_sinks(g.sinks, to(15));
+    };
+    if (g.scoring.plain()) derive(std::true_type{});
+    else derive(std::false_type{});
+  });
+}
+
+KW_KERNEL(attention_decode) {
+  kw::by_type(args, 0, [&](auto type) {
+    using T = decltype(type);
+    if (args.is<int8_t>(1)) kw::decode<T, int8_t>(args);
+    else kw::decode<T, T>(args);
+  });
+}

@@ -1,0 +1,165 @@
+"""References of attention: torch alone, some rows at a time, so that scores are not stored whole."""
+
+import torch
+
+CHUNK = 1 << 24
+"""Most scores that are held at once."""
+T = torch.Tensor
+
+
+def allowed_of(ranges: T, keys: int) -> T:
+    """Return which keys rows see: (items, heads, rows, keys) bool of (items, heads, rows, many, 2)."""
+    begin = ranges[..., 0].long().clamp(0, keys)
+    end = ranges[..., 1].long().clamp(0, keys)
+    step = (begin < end).to(torch.int32)
+    edges = step.new_zeros((*ranges.shape[:3], keys + 1))
+    edges.scatter_add_(-1, begin, step)
+    edges.scatter_add_(-1, end, -step)
+    return edges.cumsum(-1)[..., :keys] > 0
+
+
+def weighted(weights: T, v: T, allowed: T | None) -> T:
+    """Return weights @ v, to which what is hidden adds nothing, be it infinite or NaN."""
+    if allowed is None or v.numel() == 0 or bool(v.isfinite().all()):
+        return weights @ v
+    whole = v.isfinite().all(-1)
+    odd = (~whole).flatten(0, -2).any(0).nonzero()[:, 0]
+    out = weights @ torch.where(whole[..., None], v, 0)
+    there = ~whole[..., odd][..., None, :] & allowed[..., odd]
+    each = weights[..., odd][..., None] * v[..., None, odd, :]
+    return out + torch.where(there[..., None], each, 0).sum(-2)
+
+
+def scores_of(q: T, k: T, slopes: T | None, scale: float, soft_cap: float, positions: T) -> T:
+    """Return scores of (items, groups, heads of a group, rows, inner) by (items, groups, keys, inner)."""
+    scores = q @ k[:, :, None].transpose(-1, -2) * scale
+    if soft_cap:
+        scores = torch.tanh(scores / soft_cap) * soft_cap
+    if slopes is not None:
+        apart = (torch.arange(k.shape[-2], device=k.device) - positions[:, None]).abs()
+        scores = scores - slopes.to(scores.dtype).reshape(*q.shape[1:3], 1, 1) * apart
+    return scores
+
+
+def some_rows(
+    q: T, k: T, v: T, ranges: T | None, sinks: T | None, slopes: T | None, scale: float, soft_cap: float, positions: T
+) -> tuple[T, T]:  # fmt: skip
+    """Return the result of some rows, in the dtype of their arithmetic."""
+    items, heads, rows, _ = q.shape
+    groups, keys = k.shape[1:3]
+    shape = (items, groups, heads // groups, rows)
+    scores = scores_of(q.reshape(*shape, q.shape[3]), k, slopes, scale, soft_cap, positions)
+    allowed = None
+    if ranges is not None:
+        allowed = allowed_of(ranges, keys).expand(items, heads, rows, keys).reshape(*shape, keys)
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    more = None if sinks is None else sinks.to(q.dtype).reshape(1, *shape[1:3], 1)
+    top = scores.amax(-1) if keys else scores.new_full(shape, float("-inf"))
+    if more is not None:
+        top = torch.maximum(top, more)
+    dead = top == float("-inf")
+    top = torch.where(dead, 0, top).detach()
+    weights = (scores - top[..., None]).exp()
+    total = weights.sum(-1)
+    if more is not None:
+        total = total + (more - top).exp()
+    total = torch.where(dead, 1, total)
+    out = weighted(weights, v[:, :, None], allowed) / total[..., None]
+    lse = torch.where(dead, float("-inf"), top + total.log())
+    return out.reshape(items, heads, rows, v.shape[3]), lse.reshape(items, heads, rows)
+
+
+def parts(q: T, k: T, ranges: T | None) -> list[tuple[slice, T | None, T]]:
+    """Return slices of rows, their ranges, and their positions, so few that their scores fit into a chunk."""
+    items, heads, rows, _ = q.shape
+    keys = k.shape[2]
+    each = max(1, CHUNK // max(1, items * heads * keys))
+    found: list[tuple[slice, T | None, T]] = []
+    for i in range(0, rows, each):
+        part = slice(i, min(i + each, rows))
+        positions = torch.arange(part.start, part.stop, device=q.device) + (keys - rows)
+        found.append((part, None if ranges is None else ranges[:, :, part], positions))
+    return found
+
+
+def attention(
+    q: T, k: T, v: T, ranges: T | None = None, sinks: T | None = None, slopes: T | None = None, scale: float = 1.0,
+    soft_cap: float = 0.0,
+) -> tuple[T, T]:  # fmt: skip
+    """Return attention and the log-sum-exp of each row's scores; rows that see no key are zero, and -inf."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    k, v = k.to(wide), v.to(wide)
+    found = [
+        some_rows(q[:, :, part].to(wide), k, v, some, sinks, slopes, scale, soft_cap, positions)
+        for part, some, positions in parts(q, k, ranges)
+    ]
+    if not found:
+        return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=wide)
+    outs, lses = zip(*found, strict=True)
+    return torch.cat(outs, 2).to(q.dtype), torch.cat(lses, 2)
+
+
+def gradients(
+    gradient: T, lse_gradient: T | None, q: T, k: T, v: T, out: T, lse: T, ranges: T | None, sinks: T | None,  # noqa: ARG001
+    slopes: T | None, scale: float, soft_cap: float,
+) -> tuple[T, T, T, T]:  # fmt: skip
+    """Return gradients by q, k, v and sinks (empty if there are none), in float32 or wider."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    q, k, v = (t.detach().to(wide) for t in (q, k, v))
+    kept = q.new_empty(0) if sinks is None else sinks.detach().to(wide)
+    dq, dk, dv, dsinks = (torch.zeros_like(t) for t in (q, k, v, kept))
+    with torch.enable_grad():
+        for part, some, positions in parts(q, k, ranges):
+            leaves = [t.detach().requires_grad_() for t in (q[:, :, part], k, v, kept)]
+            found = some_rows(
+                *leaves[:3], some, None if sinks is None else leaves[3], slopes, scale, soft_cap, positions
+            )
+            given = [gradient[:, :, part].to(wide), None]
+            if lse_gradient is not None:  # of a row without keys it is none
+                given[1] = torch.where(found[1].isfinite(), lse_gradient[:, :, part].to(wide), 0)
+            wanted = [(o, g) for o, g in zip(found, given, strict=True) if g is not None]
+            each = torch.autograd.grad(
+                [o for o, _ in wanted], leaves, [g for _, g in wanted], allow_unused=True
+            )
+            dq[:, :, part] = each[0]
+            for total, one in zip((dk, dv, dsinks), each[1:], strict=True):
+                if one is not None:
+                    total += one
+    return dq, dk, dv, dsinks
+
+
+def cached(cache: T, scales: T | None, page: T, slot: T, dtype: torch.dtype) -> T:
+    """Return what a cache has at some positions: (1, groups, positions, columns)."""
+    found = cache[page, slot].to(dtype)
+    if scales is not None:
+        found = found * scales[page, slot].to(dtype)[..., None]
+    return found.transpose(0, 1)[None]
+
+
+def decode(
+    q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None = None, k_scales: T | None = None,
+    v_scales: T | None = None, sinks: T | None = None, slopes: T | None = None, window: int = 0, scale: float = 1.0,
+    soft_cap: float = 0.0,
+) -> tuple[T, T]:  # fmt: skip
+    """Return attention of one token of each sequence to the first positions of its pages, and the log-sum-exp."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    size = k_cache.shape[1]
+    most = size * (1 if pages is None else pages.shape[1])
+    out = q.new_zeros((*q.shape[:2], v_cache.shape[3]))
+    lse = q.new_full(q.shape[:2], float("-inf"), dtype=wide)
+    for b, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= most:
+            raise ValueError(
+                f"attention.decode: lengths is {length} somewhere; expected 0 to {most}, what the pages hold"
+            )
+        position = torch.arange(max(0, length - window) if window else 0, length, device=q.device)
+        page = torch.full_like(position, b) if pages is None else pages[b].long()[position // size]
+        if len(page) and not 0 <= int(page.min()) <= int(page.max()) < len(k_cache):
+            raise ValueError(f"attention.decode: pages is {int(page.max())} somewhere; expected 0 to {len(k_cache) - 1}")
+        k = cached(k_cache, k_scales, page, position % size, wide)
+        v = cached(v_cache, v_scales, page, position % size, wide)
+        at = position.new_tensor([len(position) - 1])
+        one = q[b][None, :, None].to(wide)
+        found = some_rows(one, k, v, None, sinks, slopes, scale, soft_cap, at)
+        out[b], lse[b] = found[0][0, :, 0].to(q.dtype), found[1][0, :, 0]
+    return out, lse
