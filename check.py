@@ -59,6 +59,8 @@ LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
     "benign": ["pytest", "tests/benign", "-m", "long"],
     "ops": ["pytest", "tests/ops", "-m", "long"],
+    "kernels": ["pytest", "tests/kernels", "-m", "long"],
+    "compiler": ["pytest", "tests/compiler", "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],

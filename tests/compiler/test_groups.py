@@ -199,6 +199,7 @@ RANDOM = {"wgsl": (20, [("float32",), HALVES]), "opencl": (8, [("float32",), HAL
 """How many programs of which dtypes; PoCL takes a second to compile a kernel."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", [pytest.param(n, marks=needs[n]) for n in PRINTERS])
 def test_random_programs_mean_the_same_on_the_device(language, tmp_path):
     seeds, dtypes = RANDOM[language]

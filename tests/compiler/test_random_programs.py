@@ -73,7 +73,9 @@ def test_loops_in_python_mean_what_the_graph_means(apart):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", [n if n == "auto" else pytest.param(n, marks=pytest.mark.long) for n in LAYOUTS]
+)
 def test_cpp_means_what_the_graph_means(layout, monkeypatch):
     monkeypatch.setitem(SIZES, "stream", 1)
     found = dict(programs(Decisions(layout=LAYOUTS[layout]), moved=layout == "moved"))

@@ -17,6 +17,7 @@ def _gated(gate: Function, axis: int = -1, first: bool = True) -> Function:
     return function
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

@@ -19,6 +19,7 @@ def _transposed(shapes: list, left: bool, right: bool) -> list:
     return [((*a[::-1],) if left else a, (*b[::-1],) if right else b) for a, b in shapes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

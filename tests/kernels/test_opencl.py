@@ -14,6 +14,7 @@ def _rms(x: Tensor, weight: Tensor) -> Tensor:
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

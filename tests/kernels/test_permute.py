@@ -6,6 +6,7 @@ import torch
 from .bench import Function, check
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

@@ -20,6 +20,7 @@ def _special(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

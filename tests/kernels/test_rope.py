@@ -38,6 +38,7 @@ def _heads(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos[None, None] + _rotate_half(x) * sin[None, None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

@@ -202,6 +202,7 @@ def test_other_shapes_are_declined() -> None:
         kernel((inputs[0],), inputs[0], torch.randn(1, 8))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dim", [0, 1])
 def test_costly_values_are_computed_once(dim: int) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ def _shapes(*shapes: tuple[int, ...]) -> list[list[torch.Tensor]]:
     return [[torch.randn(shape)] for shape in shapes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "cases"),
     [

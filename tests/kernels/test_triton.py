@@ -55,6 +55,7 @@ _CASES: dict[str, tuple[Function, list]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _CASES)
 def test_other_sizes(name: str) -> None:
     function, shapes = _CASES[name]

@@ -181,10 +181,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "op", ["glu_packed", *(pytest.param(op, marks=pytest.mark.long) for op in MUTANTS if op != "glu_packed")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("op", MUTANTS)
 def test_the_judge_accepts_the_kernel_and_refuses_mutants_of_it(op, tmp_path):
     found = verdicts("activations", op, MUTANTS[op], tmp_path)
     assert found == {"": "accepted", **dict.fromkeys(MUTANTS[op], "rejected")}
