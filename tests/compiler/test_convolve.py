@@ -9,12 +9,9 @@ from tests.compiler.test_products import built
 from tests.compiler.test_weights import weighed
 from torch.nn import functional as F
 
-from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
+from kernelwright.compiler.actions import State, taken
 from kernelwright.compiler.graph import interpret
-from kernelwright.compiler.lower import Decisions, lower
-from kernelwright.compiler.policy import beam
-from kernelwright.compiler.printers import Unprintable, cpp, forms_of
-from kernelwright.compiler.tile import Tiling, products, run_program
+from kernelwright.compiler.tile import products
 
 CASES = {
     "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19)], [(7, 5, 3, 3), (7,)]),

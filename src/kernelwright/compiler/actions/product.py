@@ -62,8 +62,8 @@ class Library:
 
     def apply(self, state: State, site: str) -> State:
         """Make the operation native."""
-        chosen = chosen(self._found(state), site)
-        return replace(state, decisions=replace(state.decisions, native=state.decisions.native | chosen))
+        found = chosen(self._found(state), site)
+        return replace(state, decisions=replace(state.decisions, native=state.decisions.native | found))
 
     @staticmethod
     def _found(state: State) -> dict[str, bool]:

@@ -3,8 +3,8 @@
 from ._attention import attended_by
 from ._block import NeedsStore, Unlowered, kind_of
 from ._decisions import Decisions
-from ._loops import Arranged, Layout
 from ._image import Convolved, convolved_by
+from ._loops import Arranged, Layout
 from ._lower import NotLowered, lower
 
 __all__ = [

@@ -67,7 +67,9 @@ def _check(
     if pages is not None:
         _of_ints("pages", pages, (batch, "pages"))
     elif count < batch:
-        refuse(_NAME, "k_cache", f"of {count} pages", f"at least {batch}, one a sequence, or a table of pages")
+        refuse(
+            _NAME, "k_cache", f"of {count} pages", f"at least {batch}, one a sequence, or a table of pages"
+        )
     of_heads(_NAME, "sinks", sinks, heads)
     of_heads(_NAME, "alibi", slopes, heads)
     if not isinstance(window, int) or isinstance(window, bool) or window < 0:

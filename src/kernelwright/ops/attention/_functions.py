@@ -87,7 +87,9 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
         ranges = mask
     else:
         given = f"{mask.dtype} of shape {tuple(mask.shape)}" if isinstance(mask, T) else repr(mask)
-        refuse("attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None")
+        refuse(
+            "attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None"
+        )
     return ranges.reshape((1,) * (5 - ranges.dim()) + ranges.shape).to(q.device)
 
 
@@ -129,7 +131,9 @@ def varlen(
     _check_starts("q_starts", q_starts, len(q))
     _check_starts("k_starts", k_starts, len(k))
     if len(q_starts) != len(k_starts):
-        refuse("attention.varlen", "k_starts", f"of {len(k_starts)} places", f"{len(q_starts)}, as q_starts has")
+        refuse(
+            "attention.varlen", "k_starts", f"of {len(k_starts)} places", f"{len(q_starts)}, as q_starts has"
+        )
     if window is not None and (not isinstance(window, int) or window < 0):
         refuse("attention.varlen", "window", repr(window), "a whole number from 0, or None")
     begins, ends = k_starts[:-1].long(), k_starts[1:].long()

@@ -376,7 +376,9 @@ class BlockSparse(Mask):
             for length in (lengths,) if isinstance(lengths, int) else lengths:
                 _count(self, name, length, 1)
             if not isinstance(lengths, int) and len(lengths) != blocks:
-                refuse(_NAME, name, f"{len(lengths)} lengths", f"{blocks}, the blocks of table, or one length")
+                refuse(
+                    _NAME, name, f"{len(lengths)} lengths", f"{blocks}, the blocks of table, or one length"
+                )
 
     def _edges(self, axis: int, size: int) -> T:
         lengths = (self.row_lengths, self.key_lengths)[axis]

@@ -155,7 +155,9 @@ def decode(
         position = torch.arange(max(0, length - window) if window else 0, length, device=q.device)
         page = torch.full_like(position, b) if pages is None else pages[b].long()[position // size]
         if len(page) and not 0 <= int(page.min()) <= int(page.max()) < len(k_cache):
-            raise ValueError(f"attention.decode: pages is {int(page.max())} somewhere; expected 0 to {len(k_cache) - 1}")
+            raise ValueError(
+                f"attention.decode: pages is {int(page.max())} somewhere; expected 0 to {len(k_cache) - 1}"
+            )
         k = cached(k_cache, k_scales, page, position % size, wide)
         v = cached(v_cache, v_scales, page, position % size, wide)
         at = position.new_tensor([len(position) - 1])
