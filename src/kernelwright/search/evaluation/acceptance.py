@@ -35,7 +35,7 @@ from ._join import evaluation_of, joined, together
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 11
+HARNESS_VERSION = 12
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
@@ -55,7 +55,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-11:eager,compile'
+        'kernelwright-12:eager,compile'
     """
 
     def __init__(
