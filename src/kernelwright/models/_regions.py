@@ -17,7 +17,7 @@ PRODUCTS = ("linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "convolution", 
             "scaled_dot_product_attention", "embedding", "_scaled_dot_product_flash_attention_for_cpu")  # fmt: skip
 """Operators between which everything else can be fused."""
 _MOVES = ("view", "_unsafe_view", "reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select",
-          "split", "split_with_sizes", "chunk", "unbind", "t", "alias", "detach", "getitem", "unflatten", "flatten")  # fmt: skip
+          "split", "split_with_sizes", "chunk", "unbind", "t", "alias", "clone", "detach", "getitem", "unflatten", "flatten")  # fmt: skip
 """Operators that compute nothing."""
 _MOST_NODES = 400
 """Nodes of the largest region: what is larger is planned by its parts."""
