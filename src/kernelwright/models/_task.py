@@ -10,12 +10,43 @@ from ..records import Reference, SourceFile, Task, TensorSpec, Workload
 from ..tasks import dtype_name
 from ..tasks.forms import kernelbench
 from ._capture import Capture
-from ._print import Printed, Unprintable, listed
+from ._print import Printed, Unprintable, expression, listed
 from ._regions import Region
 from ._timing import Fact, Timed
 
 _MOST_PACKED = 1 << 20
 """Bytes of a tensor, compressed, that a task's text may hold."""
+
+
+UNPACK = _UNPACK = '''
+
+def _unpacked(text, shape, dtype):
+    import base64
+    import zlib
+
+    raw = bytearray(zlib.decompress(base64.b85decode(text))) if text else bytearray()
+    return torch.frombuffer(raw, dtype=dtype).reshape(shape).clone() if raw else torch.empty(shape, dtype=dtype)
+'''
+
+_FILE = '''import torch
+from torch import nn
+{unpack}
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__(){weights}
+
+    def forward({arguments}):{body}
+
+
+def _drawn():
+    return [{inputs}
+    ]
+
+
+def get_inputs():
+    return _drawn()
+'''
 
 
 def region_task(capture: Capture, region: Region, timed: Timed) -> Task:
@@ -114,33 +145,32 @@ def _weight(name: str, fact: Fact) -> str:
     spread = max(fact.rms**2 - centre**2, 0.0) ** 0.5 or 0.1 * (abs(centre) or 1.0)
     return f"self.{name} = nn.Parameter(({centre:.4g} + torch.randn({fact.shape}) * {spread:.4g}).to({fact.dtype}))"
 
+def graph_text(capture: Capture, timed: Timed) -> str:
+    """Return the text of a whole graph in the KernelBench form: weights are `w0`, `w1` ... in their order.
 
-UNPACK = _UNPACK = '''
-
-def _unpacked(text, shape, dtype):
-    import base64
-    import zlib
-
-    raw = bytearray(zlib.decompress(base64.b85decode(text))) if text else bytearray()
-    return torch.frombuffer(raw, dtype=dtype).reshape(shape).clone() if raw else torch.empty(shape, dtype=dtype)
-'''
-
-_FILE = '''import torch
-from torch import nn
-{unpack}
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__(){weights}
-
-    def forward({arguments}):{body}
-
-
-def _drawn():
-    return [{inputs}
+    Raises:
+        Unprintable: an input cannot be described, or a constant is too large.
+    """
+    names = {name: f"a{i}" for i, name in enumerate(capture.inputs)}
+    names |= {name: f"self.w{i}" for i, name in enumerate(capture.weights)}
+    names |= {name: f"self.c{i}" for i, name in enumerate(capture.constants)}
+    lines = []
+    for number, node in enumerate(capture.nodes):
+        lines.append(f"v{number} = {expression(node, lambda n: names[n])}")
+        names[node.name] = f"v{number}"
+    lines += [f"{names[old]}.copy_({names[new]})" for old, new in capture.mutations]
+    results = [names[o] for o in capture.outputs]
+    lines.append(f"return {listed(results) if len(results) > 1 else results[0]}")
+    weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(capture.weights)]
+    weights += [
+        f"self.register_buffer('c{i}', {packed(v)}, persistent=False)"
+        for i, v in enumerate(capture.constants.values())
     ]
-
-
-def get_inputs():
-    return _drawn()
-'''
+    inputs = [_input(timed.facts[n], capture.values[n]) for n in capture.inputs]
+    return _FILE.format(
+        unpack=_UNPACK,
+        weights="".join(f"\n        {line}" for line in weights),
+        arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
+        body="".join(f"\n        {line}" for line in lines),
+        inputs="".join(f"\n        {line}," for line in inputs),
+    )
