@@ -4,6 +4,33 @@ Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─
 """
 
 from ._capture import Capture, Captured, capture_model
+from ._optimize import BASELINES, model_result, optimize_model
+from ._plan import Gain, Plan, PlannedRegion, plan
+from ._records import ModelResult, RegionOutcome
+from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
+from .patch import Patch, patch
 
-__all__ = ["Capture", "Captured", "Loaded", "ModelTarget", "Whole", "capture_model", "is_model", "load_model"]
+__all__ = [
+    "BASELINES",
+    "Capture",
+    "Captured",
+    "Gain",
+    "Loaded",
+    "ModelResult",
+    "ModelTarget",
+    "Patch",
+    "Plan",
+    "PlannedRegion",
+    "Region",
+    "RegionOutcome",
+    "Whole",
+    "capture_model",
+    "is_model",
+    "load_model",
+    "model_result",
+    "optimize_model",
+    "patch",
+    "plan",
+    "regions_of",
+]

@@ -58,11 +58,12 @@ def assemble(
                 raise InputError(f"two kernels bring different files {source.path!r}")
     body = _Body(capture, timed, parts, state, names)
     entry = SourceFile(path=_ENTRY, text=body.text())
+    labels = ", ".join(part.label for part in parts)
     compiled = any(part.compiled for part in parts)
     flags = tuple(sorted({flag for part in parts for flag in part.flags}))
     return Candidate(
         sources=(entry, *sources.values()), language="cpp" if compiled else "torch", entry=f"{_ENTRY}:run",
-        style="function", flags=flags, proposer="models", reason=f"kernels for {', '.join(p.label for p in parts) or 'nothing'}",
+        style="function", flags=flags, proposer="models", reason=f"kernels for {labels or 'nothing'}",
     )  # fmt: skip
 
 
@@ -78,9 +79,13 @@ class _Part:
         if candidate.language not in {"cpp", "torch"}:
             raise InputError(f"{self.label}: a kernel in {candidate.language} cannot be part of a model yet")
         if unusual := [f for f in self.flags if not f.startswith("-W")]:
-            raise InputError(f"{self.label}: its compiler flag {unusual[0]!r} would hold for other kernels too")
+            raise InputError(
+                f"{self.label}: its compiler flag {unusual[0]!r} would hold for other kernels too"
+            )
         if candidate.language == "torch" and candidate.flags:
-            raise InputError(f"{self.label}: a kernel under {candidate.flags[0]} cannot be part of a model yet")
+            raise InputError(
+                f"{self.label}: a kernel under {candidate.flags[0]} cannot be part of a model yet"
+            )
         self._python = [s for s in candidate.sources if s.path.endswith(".py")]
         if len(self._python) > 1 or (candidate.style != "destination" and not self._python):
             raise InputError(f"{self.label}: expected one Python file in its kernel, got {len(self._python)}")
@@ -97,7 +102,10 @@ class _Part:
             if source.path.endswith(".py"):
                 yield SourceFile(path=f"part{self.number}.py", text=source.text)
             elif source.path.endswith(_CPP):
-                yield SourceFile(path=f"part{self.number}_{source.path.rpartition('/')[2]}", text=self._renamed(source.text))
+                yield SourceFile(
+                    path=f"part{self.number}_{source.path.rpartition('/')[2]}",
+                    text=self._renamed(source.text),
+                )
             else:
                 yield source
 
@@ -107,9 +115,15 @@ class _Part:
         symbol = candidate.entry.rpartition(":")[2]
         if candidate.style != "destination":
             given = f"kernels=_Renamed(kernels, 'part{n}_')" if self.compiled else ""
-            return [f"_module{n} = _loaded('part{n}.py'{', ' + given if given else ''})", f"_part{n} = _module{n}.{symbol}"]
+            return [
+                f"_module{n} = _loaded('part{n}.py'{', ' + given if given else ''})",
+                f"_part{n} = _module{n}.{symbol}",
+            ]
         workload = self.accepted.task.workloads[0]
-        taken = [*(f"a{i}" for i in range(len(workload.arguments))), *(f"s{i}" for i in range(len(workload.state)))]
+        taken = [
+            *(f"a{i}" for i in range(len(workload.arguments))),
+            *(f"s{i}" for i in range(len(workload.state))),
+        ]
         made = [f"o{i}" for i in range(len(workload.outputs))]
         outputs = [
             f"    {name} = torch.empty({spec.shape}, dtype=torch.{spec.dtype})"
@@ -125,14 +139,20 @@ class _Part:
         renamed = _EXPORT.sub(rf"\1\2part{self.number}_\3", text)
         includes = list(_INCLUDE.finditer(renamed))
         end = includes[-1].end() if includes else 0
-        return f"{renamed[:end]}\n\nnamespace part{self.number} {{\n{renamed[end:]}\n}}  // namespace part{self.number}\n"
+        name = f"part{self.number}"
+        return f"{renamed[:end]}\n\nnamespace {name} {{\n{renamed[end:]}\n}}  // namespace {name}\n"
 
 
 class _Body:
     """Prints the model's function."""
 
     def __init__(
-        self, capture: Capture, timed: Timed, parts: Sequence[_Part], state: Sequence[str], names: dict[str, str]
+        self,
+        capture: Capture,
+        timed: Timed,
+        parts: Sequence[_Part],
+        state: Sequence[str],
+        names: dict[str, str],
     ) -> None:
         self._capture, self._timed, self._parts, self._state = capture, timed, parts, state
         self._names = {node: f"a{i}" for i, node in enumerate(capture.inputs)}
@@ -184,7 +204,11 @@ class _Body:
         fixed = {*self._capture.constants, *self._capture.folded}
         last = {*self._capture.outputs, *(new for _, new in self._capture.mutations)} & fixed
         needed = last | {
-            s.name for n in self._capture.nodes if n.name not in fixed for s in n.all_input_nodes if s.name in fixed
+            s.name
+            for n in self._capture.nodes
+            if n.name not in fixed
+            for s in n.all_input_nodes
+            if s.name in fixed
         }
         for node in reversed(self._capture.nodes):
             if node.name in needed:
@@ -211,7 +235,12 @@ class _Body:
             self._names[node.name] = f"v{place}"
             lines.append(f"    v{place} = {self._short(expression(node, self._name))}")
         lines += [f"    {self._name(old)}.copy_({self._name(new)})" for old, new in self._capture.mutations]
-        given = {*self._capture.inputs, *self._capture.weights, *self._capture.constants, *self._capture.folded}
+        given = {
+            *self._capture.inputs,
+            *self._capture.weights,
+            *self._capture.constants,
+            *self._capture.folded,
+        }
         results = [f"{self._name(o)}.clone()" if o in given - set(self._capture.inputs) else self._name(o)
                    for o in self._capture.outputs]  # fmt: skip
         lines.append(f"    return {listed(results) if len(results) > 1 else results[0]}")
@@ -225,7 +254,11 @@ class _Body:
         by_name = {f"w{i}": node for i, node in enumerate(text.weights)}
         weights = [self._contiguous(by_name[name]) for name in part.weights]
         taken = [*inputs, f"held[{use}]"] if part.packs else [*inputs, *weights]
-        left = listed([self._names[n] for n in text.outputs]) if len(text.outputs) > 1 else self._names[text.outputs[0]]
+        left = (
+            listed([self._names[n] for n in text.outputs])
+            if len(text.outputs) > 1
+            else self._names[text.outputs[0]]
+        )
         return f"{left} = _part{part.number}({', '.join(taken)})"
 
     def _prepare(self, state: Sequence[str]) -> list[str]:
@@ -241,16 +274,19 @@ class _Body:
     def _guard(self) -> list[str]:
         lines = []
         for number, name in enumerate(self._capture.inputs):
-            fact = self._timed.facts[name]
+            fact, held = self._timed.facts[name], f"a{number}"
+            unlike = f"{held}.shape != {fact.shape} or {held}.dtype is not {fact.dtype}"
+            lines.append(f"    if {unlike} or not {held}.is_contiguous():")
             lines.append(
-                f"    if a{number}.shape != {fact.shape} or a{number}.dtype is not {fact.dtype} or not a{number}.is_contiguous():"
+                f'        raise NotImplementedError("Unsupported: input {number} is not as it was captured")'
             )
-            lines.append(f'        raise NotImplementedError("Unsupported: input {number} is not as it was captured")')
         return lines
 
     def _contiguous(self, name: str) -> str:
         fact = self._timed.facts.get(name)
-        return self._name(name) if fact is not None and fact.contiguous else f"{self._name(name)}.contiguous()"
+        return (
+            self._name(name) if fact is not None and fact.contiguous else f"{self._name(name)}.contiguous()"
+        )
 
     def _lasts(self, name: str) -> bool:
         """Tell whether a value is a result, or what an argument is set to, so that it needs memory of its own."""
@@ -267,7 +303,7 @@ class _Body:
         if match is None:
             return call
         short = self._operators.setdefault(match[1], "_" + match[1].removeprefix("aten.").replace(".", "_"))
-        return f"{short}({call[match.end():]}"
+        return f"{short}({call[match.end() :]}"
 
 
 _HEAD = '''"""A model with kernels in place of some of its parts."""

@@ -18,7 +18,13 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ._target import Loaded, Whole
 
-_DROPPED = ("aten._assert", "aten.sym_constrain", "aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar")
+_DROPPED = (
+    "aten._assert",
+    "aten.sym_constrain",
+    "aten._assert_tensor_metadata",
+    "aten._assert_async",
+    "aten._assert_scalar",
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,9 @@ class Capture:
         """Nodes that depend on constants alone, not on inputs or weights: they are the same in every call."""
         same = set(self.constants)
         for node in self.nodes:
-            if not node.target.__name__.startswith("rand") and all(n.name in same for n in node.all_input_nodes):
+            if not node.target.__name__.startswith("rand") and all(
+                n.name in same for n in node.all_input_nodes
+            ):
                 same.add(node.name)
         return frozenset(same - set(self.constants))
 
@@ -102,7 +110,10 @@ def _exported(
 
 
 def _capture(
-    name: str, program: torch.export.ExportedProgram, tensors: Sequence[torch.Tensor], state: Mapping[str, torch.Tensor]
+    name: str,
+    program: torch.export.ExportedProgram,
+    tensors: Sequence[torch.Tensor],
+    state: Mapping[str, torch.Tensor],
 ) -> Capture:
     inputs: list[str] = []
     weights: dict[str, str] = {}
@@ -153,7 +164,9 @@ def _check(nodes: Sequence[fx.Node]) -> None:
     """Raise a `TypeError` for a graph that cannot be printed: sizes that depend on values, other operators."""
     for node in nodes:
         if not isinstance(node.target, torch._ops.OpOverload) and node.target is not operator.getitem:
-            raise TypeError(f"{node.name} calls {getattr(node.target, '__name__', node.target)}, which is no ATen operator")
+            raise TypeError(
+                f"{node.name} calls {getattr(node.target, '__name__', node.target)}, which is no ATen operator"
+            )
         value = node.meta.get("val")
         tensors = value if isinstance(value, list | tuple) else [value]
         for tensor in tensors:

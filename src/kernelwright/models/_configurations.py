@@ -1,4 +1,4 @@
-"""Name → a small model of that architecture with random weights, from the package transformers; nothing is downloaded."""
+"""Name → a small model of that architecture with random weights, by transformers; nothing is downloaded."""
 
 import importlib
 from dataclasses import dataclass

@@ -230,7 +230,9 @@ class _Look:
         """Return the regions that take a share of the time, the most promising first."""
         least = _LEAST_SHARE * self._times.whole_us
         kept = [r for r in regions if self._time_us(r) >= least and self._is_part(r)]
-        return sorted(kept, key=lambda r: -self._hope_us(r) / (_LOOK_NODES + r.units[0].stop - r.units[0].start))
+        return sorted(
+            kept, key=lambda r: -self._hope_us(r) / (_LOOK_NODES + r.units[0].stop - r.units[0].start)
+        )
 
     def at(self, region: Region) -> PlannedRegion:
         """Return what may be expected of a region."""
@@ -239,7 +241,8 @@ class _Look:
         found = bound(Problem(task), workload, self._device, self._peaks, self._rates)
         uses, time_us = len(region.units), self._time_us(region)
         return PlannedRegion(
-            region=region.key, piece=self._capture.name, kind=region.kind, label=region.label, uses=uses, time_us=time_us,
+            region=region.key, piece=self._capture.name, kind=region.kind, label=region.label, uses=uses,
+            time_us=time_us,
             share=min(time_us / self._times.whole_us, 1.0), bound_us=uses * found.attainable_us, limit=found.limit,
             gain=self._gain(region, found), cost_s=_SET_UP_S + _CALLS * time_us / uses / 1e6, chosen=False,
         )  # fmt: skip
@@ -276,7 +279,9 @@ class _Look:
         gaps = {"product": max(products - least["product"], 0.0), "other": max(rest - least["other"], 0.0)}
         inside = self._capture.nodes[region.units[0].start : region.units[0].stop]
         ease = 0.5 if sum(operator_name(n) in PRODUCTS for n in inside) > _MOST_PRODUCTS else 1.0
-        low, expected, high = (ease * sum(_CLOSED[kind][i] * gap for kind, gap in gaps.items()) for i in range(3))
+        low, expected, high = (
+            ease * sum(_CLOSED[kind][i] * gap for kind, gap in gaps.items()) for i in range(3)
+        )
         return Gain(low=low, expected=expected, high=high)
 
 

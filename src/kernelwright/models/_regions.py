@@ -16,8 +16,10 @@ Kind = Literal["op", "fused", "block", "chain"]
 PRODUCTS = ("linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "convolution", "conv1d", "conv2d", "conv3d",
             "scaled_dot_product_attention", "embedding", "_scaled_dot_product_flash_attention_for_cpu")  # fmt: skip
 """Operators between which everything else can be fused."""
-_MOVES = ("view", "_unsafe_view", "reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select",
-          "split", "split_with_sizes", "chunk", "unbind", "t", "alias", "clone", "detach", "getitem", "unflatten", "flatten")  # fmt: skip
+_MOVES = frozenset({
+    "view", "_unsafe_view", "reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select",
+    "split", "split_with_sizes", "chunk", "unbind", "t", "alias", "clone", "detach", "getitem", "unflatten", "flatten",
+})  # fmt: skip
 """Operators that compute nothing."""
 _MOST_NODES = 400
 """Nodes of the largest region: what is larger is planned by its parts."""
@@ -95,7 +97,8 @@ def regions_of(capture: Capture) -> Found:
         if not any(unit.overlaps(other) for other, _ in group):
             group.append((unit, text))
     regions = (
-        Region(g[0][0].kind, g[0][0].label, tuple(u for u, _ in g), tuple(t for _, t in g)) for g in groups.values()
+        Region(g[0][0].kind, g[0][0].label, tuple(u for u, _ in g), tuple(t for _, t in g))
+        for g in groups.values()
     )
     return Found(tuple(regions), tuple(f"{label}: {why}" for label, why in native.items()))
 

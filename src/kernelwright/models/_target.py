@@ -45,6 +45,11 @@ class Whole(nn.Module):
         """The tensors among the example inputs, in order."""
         return [self._leaves[i] for i in self._places]
 
+    @property
+    def call(self) -> str:
+        """How the inputs are nested, and all in them that is no tensor."""
+        return call_signature(self._leaves, self._spec)
+
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Call the model with these tensors in place of the example ones."""
         leaves = list(self._leaves)
@@ -144,6 +149,12 @@ def load_model(target: ModelTarget, inputs: object = None) -> Loaded:
     return _from_file(*_split(text))
 
 
+def call_signature(leaves: Sequence[object], structure: object) -> str:
+    """Return how inputs are nested, and all in them that is no tensor."""
+    plain = ["tensor" if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in leaves]
+    return f"{structure!r} {plain}"
+
+
 def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
     """Return the tensors of a nested result in order, those of dataclasses too; everything else is left out."""
     if isinstance(result, torch.Tensor):
@@ -170,7 +181,9 @@ def _from_file(path: Path, symbol: str) -> Loaded:
     symbol = symbol or BUILD
     build = getattr(module, symbol, None)
     if not callable(build):
-        names = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
+        names = [
+            n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__
+        ]
         raise TaskError(
             f"{path} has no function {symbol!r} that returns (module, inputs); {known_names(symbol, names)}"
         )
@@ -224,7 +237,9 @@ def _inputs(name: str, module: nn.Module, inputs: object) -> tuple[tuple[Any, ..
     inputs = getattr(module, "example_inputs", None) if inputs is None else inputs
     match inputs:
         case None:
-            raise TaskError(f"{name}: no inputs of one call were given; return (module, inputs), or pass inputs=...")
+            raise TaskError(
+                f"{name}: no inputs of one call were given; return (module, inputs), or pass inputs=..."
+            )
         case torch.Tensor():
             return (inputs,), {}
         case Mapping():
@@ -252,7 +267,7 @@ def _file_text(path: Path, symbol: str) -> str:
 
 def whole_text(build: str) -> str:
     """Return the text of a KernelBench file around code that defines `build`."""
-    parts = "\n\n".join(inspect.getsource(part) for part in (Whole, tensors_of))
+    parts = "\n\n".join(inspect.getsource(part) for part in (Whole, call_signature, tensors_of))
     return _FILE.format(build=build, parts=parts)
 
 

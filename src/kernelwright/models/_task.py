@@ -18,7 +18,7 @@ _MOST_PACKED = 1 << 20
 """Bytes of a tensor, compressed, that a task's text may hold."""
 
 
-UNPACK = _UNPACK = '''
+UNPACK = _UNPACK = """
 
 def _unpacked(text, shape, dtype):
     import base64
@@ -26,9 +26,9 @@ def _unpacked(text, shape, dtype):
 
     raw = bytearray(zlib.decompress(base64.b85decode(text))) if text else bytearray()
     return torch.frombuffer(raw, dtype=dtype).reshape(shape).clone() if raw else torch.empty(shape, dtype=dtype)
-'''
+"""
 
-_FILE = '''import torch
+_FILE = """import torch
 from torch import nn
 {unpack}
 
@@ -46,7 +46,7 @@ def _drawn():
 
 def get_inputs():
     return _drawn()
-'''
+"""
 
 
 def region_task(capture: Capture, region: Region, timed: Timed) -> Task:
@@ -61,7 +61,9 @@ def region_task(capture: Capture, region: Region, timed: Timed) -> Task:
     """
     text, part = region.texts[0], f"region_{region.key}"
     _check(text, timed)
-    return kernelbench.load(Path(f"{part}.py"), region_text(capture, text, timed), max_elements=None, contract=None)
+    return kernelbench.load(
+        Path(f"{part}.py"), region_text(capture, text, timed), max_elements=None, contract=None
+    )
 
 
 def region_sketch(capture: Capture, region: Region, timed: Timed) -> Task:
@@ -100,7 +102,11 @@ def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
     weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(text.weights)]
     arguments = ", ".join(["self", *(f"a{i}" for i in range(len(text.inputs)))])
     held = [f"w{i} = self.w{i}" for i in range(len(text.weights))]
-    body = [*held, *text.lines, f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}"]
+    body = [
+        *held,
+        *text.lines,
+        f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}",
+    ]
     unpack = _UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
     return _FILE.format(
         unpack=unpack,
@@ -144,6 +150,7 @@ def _weight(name: str, fact: Fact) -> str:
     centre = (fact.low + fact.high) / 2 if fact.low == fact.high or fact.low > 0 else 0.0
     spread = max(fact.rms**2 - centre**2, 0.0) ** 0.5 or 0.1 * (abs(centre) or 1.0)
     return f"self.{name} = nn.Parameter(({centre:.4g} + torch.randn({fact.shape}) * {spread:.4g}).to({fact.dtype}))"
+
 
 def graph_text(capture: Capture, timed: Timed) -> str:
     """Return the text of a whole graph in the KernelBench form: weights are `w0`, `w1` ... in their order.

@@ -80,7 +80,7 @@ def timed(
     wholes: list[float] = []
     facts: dict[str, Fact] = {}
     with torch.no_grad(), torch.random.fork_rng():
-        _run(capture, lambda node, call: call(), facts)
+        _run(capture, lambda _, call: call(), facts)
         whole()
         overhead = _overhead_us(clock)
 
@@ -108,7 +108,11 @@ def _run(
     """Run every node, and drop values as soon as nothing reads them, as eager torch does."""
     lasting = {*capture.outputs, *(new for _, new in capture.mutations)}
     values: dict[str, Any] = {**capture.values, **capture.constants}
-    owners = {v.untyped_storage().data_ptr(): k for k, v in values.items() if v.numel()} if facts is not None else {}
+    owners = (
+        {v.untyped_storage().data_ptr(): k for k, v in values.items() if v.numel()}
+        if facts is not None
+        else {}
+    )
     if facts is not None:
         facts.update({name: _fact(value, "") for name, value in values.items()})
     last = _last_uses(capture, lasting)

@@ -6,8 +6,8 @@ from pathlib import Path
 from ..records import Task
 from ..tasks.forms import kernelbench
 from ._capture import Capture
-from ._task import graph_text
 from ._target import Loaded
+from ._task import graph_text
 from ._timing import Timed
 
 
@@ -41,5 +41,3 @@ def whole_task(loaded: Loaded, capture: Capture, timed: Timed) -> WholeTask:
         return WholeTask(task, dict(capture.weights))
     task = kernelbench.load(Path(path.name), graph_text(capture, timed), max_elements=None, contract=None)
     return WholeTask(task, {node: f"w{i}" for i, node in enumerate(capture.weights)})
-
-
