@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
-from ._target import Loaded, Whole
+from ._target import Loaded, Whole, unchanged
 
 _DROPPED = (
     "aten._assert",
@@ -94,7 +94,7 @@ def capture_model(loaded: Loaded) -> Captured:
         (['model'], ())
     """
     whole = loaded.whole
-    with _quiet(), torch.no_grad():
+    with _quiet(), torch.no_grad(), unchanged(whole):
         try:
             return Captured((_exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True)),))
         except Exception as error:  # noqa: BLE001  whatever a model raises while it is exported, Dynamo is asked next

@@ -17,7 +17,7 @@ from ._capture import Capture, Captured, capture_model
 from ._choose import choose
 from ._print import Unprintable
 from ._regions import PRODUCTS, Region, operator_name, regions_of
-from ._target import Loaded, ModelTarget, load_model
+from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._task import region_sketch
 from ._timing import Timed, timed
 
@@ -168,7 +168,7 @@ def planned(
     whole = loaded.whole
     with _steady(device) as (clock, notes):
         for piece in captured.pieces:
-            times[piece.name] = timed(piece, lambda: whole(*whole.tensors), wait=_wait(device), clock=clock)
+            times[piece.name] = timed(piece, whole, wait=_wait(device), clock=clock)
     for piece in captured.pieces:
         in_piece = regions_of(piece)
         native += in_piece.native
@@ -288,7 +288,7 @@ class _Look:
 def _check_runs(loaded: Loaded) -> None:
     whole = loaded.whole
     try:
-        with torch.no_grad():
+        with torch.no_grad(), unchanged(whole):
             outputs = whole(*whole.tensors)
     except Exception as error:
         raise TaskError(

@@ -3,7 +3,8 @@
 import ast
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ class Whole(nn.Module):
     def __init__(self, inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         super().__init__()
         self.inner = inner
-        self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        self._leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self._places = [i for i, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)]
         self.training = False
 
@@ -116,6 +118,26 @@ def is_model(target: object, *, whole: bool = False) -> bool:
 
 
 _Definition = ast.FunctionDef | ast.ClassDef
+
+
+@contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """Give a module its buffers back as they were, whatever calls inside change.
+
+    Example:
+        >>> norm = nn.BatchNorm1d(2)
+        >>> with unchanged(norm):
+        ...     _ = norm(torch.ones(4, 2))
+        >>> int(norm.num_batches_tracked)
+        0
+    """
+    before = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)
 
 
 def load_model(target: ModelTarget, inputs: object = None) -> Loaded:

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ._capture import Capture
+from ._target import Whole, unchanged
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
 
@@ -60,7 +61,7 @@ class Timed:
 
 
 def timed(
-    capture: Capture, whole: Callable[[], object], *, seconds: float = 3.0, wait: Callable[[], None] = lambda: None,
+    capture: Capture, whole: Whole, *, seconds: float = 3.0, wait: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timed:  # fmt: skip
     """Call the model as its owner does and then its graph node by node, in turns, and time both.
@@ -71,7 +72,7 @@ def timed(
 
     Args:
         capture: The graph with its inputs and weights.
-        whole: Calls the model, in eager torch.
+        whole: The model; its buffers are as they were when this returns.
         seconds: About how long to time for; five rounds are made in any case.
         wait: Waits for the device.
         clock: Seconds; on one thread of a busy machine, those of the processor.
@@ -79,9 +80,9 @@ def timed(
     spent: dict[str, list[float]] = {n.name: [] for n in capture.nodes}
     wholes: list[float] = []
     facts: dict[str, Fact] = {}
-    with torch.no_grad(), torch.random.fork_rng():
+    with torch.no_grad(), torch.random.fork_rng(), unchanged(whole):
         _run(capture, lambda _, call: call(), facts)
-        whole()
+        whole(*whole.tensors)
         overhead = _overhead_us(clock)
 
         def clocked(node: fx.Node, call: Callable[[], Any]) -> Any:
@@ -94,7 +95,7 @@ def timed(
         end = time.perf_counter() + seconds
         while len(wholes) < _LEAST_ROUNDS or (len(wholes) < _MOST_ROUNDS and time.perf_counter() < end):
             begun = clock()
-            whole()
+            whole(*whole.tensors)
             wait()
             wholes.append((clock() - begun) * 1e6)
             _run(capture, clocked, None)
