@@ -114,7 +114,7 @@ def optimize_model(
             "weights": verdict.weights,
             "call": plan.loaded.whole.call,
             "eager_speedup": _over_eager(store, judgement),
-            "expected": _expected(plan, verdict.kept),
+            "expected": _expected(plan, verdict.judged),
         }
     )
     with Store(store) as kept:
@@ -252,6 +252,8 @@ class _Verdict:
         self._timed = plan.timed[self._capture.name]
         self.kept: tuple[Accepted, ...] = ()
         """The kernels in the result."""
+        self.judged: tuple[Accepted, ...] = ()
+        """The kernels in what was judged in full."""
         self.out: dict[str, str] = {}
         """Region → why its accepted kernel is not in the result."""
         self.reason = ""
@@ -279,6 +281,7 @@ class _Verdict:
             if not self.kept:
                 self.reason = "no kernel that helps alone helps inside the model"
                 return None
+            self.judged = self.kept
             judgement = ask(self._assembled(self.kept, whole), False)
         if judgement.decision is not DecisionStatus.IMPROVED:
             self.reason = judgement.reason
