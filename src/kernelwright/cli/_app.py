@@ -40,6 +40,7 @@ default they are traversed again and again, for a seventh of the processor time 
 
 _GROUPS = {
     "Search": {
+        "plan": "Say what is worth changing in a whole model, before anything is spent.",
         "optimize": "Search for a faster kernel, verify it, and package it.",
         "resume": "Go on with a run that was interrupted.",
         "judge": "Verify and measure a candidate against a task.",

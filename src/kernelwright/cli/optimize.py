@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from ._agents import Agents
 from ._asking import Asking
 from ._common import Calls, Common, Count, Positive, Taken
+from ._model import is_model_target, model
 
 if TYPE_CHECKING:
     from .. import flow
@@ -37,9 +38,13 @@ def optimize(
     taken: Taken | None = None,
     asking: Asking | None = None,
     agents: Agents | None = None,
+    whole: bool = False,
     common: Common | None = None,
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
+
+    A whole model (`file.py:build`, a `.pt2` archive, `hf:NAME`) is planned first, its regions are searched, and the
+    patched model is judged from end to end, within ten minutes unless `--minutes` says otherwise.
 
     Ends with `improved` and a packaged kernel, or with "nothing better found"; both are a success. Without a
     budget it tries 40 candidates or searches for a minute, whichever ends first, and stops after 3 minutes.
@@ -79,6 +84,7 @@ def optimize(
         taken: How the task is loaded.
         asking: Which language models, and within which limits.
         agents: Which coding agent, and within which limits.
+        whole: Take a file of the KernelBench form as a whole model instead of one op.
         common: Flags of every command.
     """
     begun = time.monotonic()
@@ -90,6 +96,11 @@ def optimize(
 
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
+    if is_model_target(target, whole=whole):
+        return model(
+            target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
+            common=common,
+        )  # fmt: skip
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
         usd=asking.usd,

@@ -1,0 +1,81 @@
+"""`kernelwright optimize MODEL`: whole models."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._common import Common, program, speedup_text
+
+if TYPE_CHECKING:
+    from ..models import ModelResult
+
+_MINUTES = 10.0
+
+
+def is_model_target(target: str, *, whole: bool) -> bool:
+    """Tell whether a target is a whole model.
+
+    Raises:
+        InputError: `whole` asks for a model where none can be.
+    """
+    from ..errors import InputError
+    from ..models import is_model
+
+    found = is_model(target, whole=whole)
+    if whole and not found:
+        raise InputError(
+            f"{target!r} is no whole model; expected a file with a function build() or with Model and get_inputs()"
+            if Path(target.partition(":")[0]).is_file()
+            else f"{target!r} is no whole model, and no such file exists; name file.py:build, a .pt2 archive or hf:NAME"
+        )
+    return found
+
+
+def model(
+    target: str,
+    *,
+    minutes: float | None,
+    device: str | None,
+    baselines: Sequence[str] | None,
+    proposers: Sequence[str] | None,
+    languages: Sequence[str] | None,
+    common: Common,
+) -> int:
+    """Optimise a whole model and print what came of it."""
+    from ..models import BASELINES, PROPOSERS, optimize_model
+    from ..records import Budget
+    from ._console import reporting
+
+    minutes = minutes or _MINUTES
+    with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
+        result = optimize_model(
+            target, minutes=minutes, device=device, baselines=tuple(baselines or BASELINES),
+            proposers=tuple(proposers or PROPOSERS), languages=tuple(languages or ()), store=common.folder,
+            on_event=on_event,
+        )  # fmt: skip
+    print(result.line() if common.json else model_text(result, common.again), flush=True)
+    return 0
+
+
+def model_text(result: "ModelResult", again: str = "") -> str:
+    """Format the result of a model for people."""
+    speedup = result.speedup.model_dump() if result.speedup else None
+    against = f"{speedup_text(speedup)} against {result.baseline}" if speedup else str(result.decision)
+    head = "improved, " if result.improved else "nothing better found; "
+    lines = [f"{result.model}: {head}{against}"]
+    if result.reason:
+        lines.append(f"  why       {result.reason}")
+    if result.eager_speedup is not None:
+        low, expected, high = result.expected
+        lines.append(
+            f"  forecast  {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "
+            f"measured {result.eager_speedup:.2f}"
+        )
+    for region in result.regions:
+        alone = f"{region.speedup:.2f}x alone" if region.speedup else "no kernel"
+        state = "in the model" if region.kept else f"native: {region.reason}"
+        lines.append(f"  region    {region.label} x{region.uses}: {alone}, {state}")
+    if result.improved:
+        lines.append(f"  next      kernelwright.patch(model, {result.run!r}) in Python")
+        lines.append(f"            {program()} export {result.run} --to DIR{again}   (a package to import)")
+    return "\n".join(lines)

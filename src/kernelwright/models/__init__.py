@@ -1,0 +1,37 @@
+"""Model → regions, plan, patched model: whole models, measured end to end.
+
+Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─▶ patch ─▶ verdict on the whole
+"""
+
+from ._capture import Capture, Captured, capture_model
+from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
+from ._plan import Gain, Plan, PlannedRegion, plan
+from ._records import ModelResult, RegionOutcome
+from ._regions import Region, regions_of
+from ._target import Loaded, ModelTarget, Whole, is_model, load_model
+from ._patch import Patch, patch
+
+__all__ = [
+    "BASELINES",
+    "PROPOSERS",
+    "Capture",
+    "Captured",
+    "Gain",
+    "Loaded",
+    "ModelResult",
+    "ModelTarget",
+    "Patch",
+    "Plan",
+    "PlannedRegion",
+    "Region",
+    "RegionOutcome",
+    "Whole",
+    "capture_model",
+    "is_model",
+    "load_model",
+    "model_result",
+    "optimize_model",
+    "patch",
+    "plan",
+    "regions_of",
+]

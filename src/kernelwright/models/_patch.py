@@ -1,0 +1,230 @@
+"""Model, accepted result → patched model: reversible, whole or not at all, native outside what was verified."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from ..errors import InputError
+from ..languages import get_language
+from ..records import BuildStatus, Candidate, TensorSpec, Workload
+from ..search import accepted_of
+from ..store import Store
+from ._optimize import model_result
+from ._records import ModelResult
+from ._target import call_signature, tensors_of
+
+_PLACE = "forward"
+
+
+class Patch:
+    """A patched model. As a context manager it is removed at the end.
+
+    The model's own `forward` runs whenever a call is not one that was verified: other shapes, dtypes or layouts, other
+    values of arguments that are no tensors, a gradient asked for, training mode, hooks on a part, a part replaced.
+    Parameters are read in every call, so that loading a state dictionary or training on is seen. The state dictionary
+    has the same names and tensors as before.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        kernel: Callable[..., Any],
+        weights: Sequence[str],
+        inputs: Sequence[TensorSpec],
+        call: str,
+    ) -> None:
+        """Put `kernel(*tensors, *weights)` in place of the model's forward.
+
+        Args:
+            model: The model, in eval mode.
+            kernel: Returns the tensors of the model's result in order, and declines what it does not serve with
+                `NotImplementedError("Unsupported: ...")`.
+            weights: Names of parameters and buffers in the order in which the kernel takes them.
+            inputs: What the tensors of a call must be.
+            call: How a call is nested, and all in it that is no tensor (`call_signature`).
+
+        Raises:
+            InputError: the model is patched already, or has other parameters.
+        """
+        if _PLACE in vars(model):
+            raise InputError("the model's forward is replaced already; remove that first")
+        self.model, self.calls, self.native_calls = model, 0, 0
+        self._kernel, self._native = kernel, model.forward
+        self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
+        self._places = [_place(model, name) for name in weights]
+        self._parts = [
+            (owner._modules, name, part) for owner in model.modules() for name, part in owner._modules.items()
+        ]
+        self._hooked = [
+            hooks
+            for m in model.modules()
+            if m is not model
+            for hooks in (m._forward_hooks, m._forward_pre_hooks)
+        ]
+        self._call = call
+        self._template: Any = None
+        self._structure: tuple[Any, list[Any]] | None = None
+        vars(model)[_PLACE] = self._forward
+
+    def remove(self) -> None:
+        """Take the patch off: the model is as it was; a second call does nothing."""
+        if vars(self.model).get(_PLACE) == self._forward:
+            del vars(self.model)[_PLACE]
+
+    def __enter__(self) -> Self:
+        """Return the patch, which is in place already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the patch off."""
+        self.remove()
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        weights = [place[name] for place, name in self._places]
+        if not self._serves(leaves, tensors, structure, weights):
+            self.native_calls += 1
+            return self._native(*args, **kwargs)
+        if self._structure is None:
+            return self._first(args, kwargs, leaves, structure)
+        try:
+            result = self._kernel(*tensors, *weights)
+        except (NotImplementedError, RuntimeError) as error:
+            if not str(error).startswith("Unsupported"):
+                raise
+            self.native_calls += 1
+            return self._native(*args, **kwargs)
+        self.calls += 1
+        return _rebuilt(self._template, iter((result,) if isinstance(result, torch.Tensor) else result))
+
+    def _first(self, args: Any, kwargs: Any, leaves: list[Any], structure: Any) -> Any:
+        """Let the native model answer the first call of the verified kind, whose structure later results take."""
+        result = self._native(*args, **kwargs)
+        self._template = _emptied(result)
+        self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.native_calls += 1
+        return result
+
+    def _serves(
+        self, leaves: list[Any], tensors: list[torch.Tensor], structure: Any, weights: list[torch.Tensor]
+    ) -> bool:
+        if self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
+            return False
+        if any(places.get(name) is not part for places, name, part in self._parts):
+            return False
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights)):
+            return False
+        if not self._is_same(leaves, structure):
+            return False
+        return all(
+            t.shape == shape
+            and t.dtype is dtype
+            and t.device.type == "cpu"
+            and t.is_contiguous()
+            and type(t) is torch.Tensor
+            for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
+        ) and all(w.is_contiguous() for w in weights)
+
+    def _is_same(self, leaves: list[Any], structure: Any) -> bool:
+        """Tell whether a call is nested as it was captured, with the same values of all that is no tensor."""
+        if self._structure is None:
+            return call_signature(leaves, structure) == self._call
+        known, plain = self._structure
+        return structure == known and all(
+            one is None or one == leaf for one, leaf in zip(plain, leaves, strict=True)
+        )
+
+
+def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path | str | None = None) -> Patch:
+    """Patch a model with what was accepted for it; use it in a `with` block, or `remove` it later.
+
+    Args:
+        model: The model that was optimised, or another with the same parameters.
+        kernels: The result of `optimize_model`, or the run in which the model was judged.
+        store: Folder of the run store; by default the user's.
+
+    Raises:
+        InputError: nothing was accepted in that run, it is of another model, or its kernels cannot be loaded here.
+    """
+    result = model_result(kernels, store) if isinstance(kernels, str) else kernels
+    with Store(store) as kept:
+        if not result.improved:
+            raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
+        record = kept.run(result.run)
+        candidate = accepted_of(kept, record)[0].candidate
+        workload = kept.task(record.task).workloads[0]
+    _check_weights(model, result, workload)
+    inputs = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
+    return Patch(model, _loaded(candidate, workload), result.weights, inputs, result.call)
+
+
+def _loaded(candidate: Candidate, workload: Workload) -> Callable[..., Any]:
+    """Build and load an accepted candidate in this process."""
+    from ..languages.prepared import prepared
+
+    language = get_language(candidate.language)
+    build = language.build(candidate)
+    if build.status is not BuildStatus.OK:
+        raise InputError(
+            f"kernel {candidate.key} cannot be built here: {build.status}: {build.diagnostics[:500]}"
+        )
+    kernel = language.load(candidate, Path(build.artefact or "."), workload.outputs)
+    return prepared(kernel, tuple(s.name for s in workload.state)) or kernel
+
+
+def _check_weights(model: nn.Module, result: ModelResult, workload: Workload) -> None:
+    state = model.state_dict()
+    for name, spec in zip(result.weights, workload.state, strict=True):
+        value = state.get(name)
+        if value is None or tuple(value.shape) != spec.shape or str(value.dtype) != f"torch.{spec.dtype}":
+            found = "has none" if value is None else f"has {value.dtype}{list(value.shape)}"
+            raise InputError(
+                f"{result.model} was judged with {name!r} of {spec.dtype}{list(spec.shape)}; this model {found}"
+            )
+
+
+def _place(model: nn.Module, name: str) -> tuple[dict[str, Any], str]:
+    """Return the dictionary of the module that holds a parameter or buffer, and its name there."""
+    path, _, last = name.rpartition(".")
+    try:
+        owner = model.get_submodule(path)
+    except AttributeError:
+        raise InputError(f"the model has no parameter or buffer {name!r}") from None
+    for places in (owner._parameters, owner._buffers):
+        if places.get(last) is not None:
+            return places, last
+    raise InputError(f"the model has no parameter or buffer {name!r}")
+
+
+def _emptied(result: Any) -> Any:
+    """Return a result without the contents of its tensors."""
+    if isinstance(result, torch.Tensor):
+        return torch.empty(0)
+    return _rebuilt(result, iter([torch.empty(0) for _ in tensors_of(result)]))
+
+
+def _rebuilt(template: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """Return a result like the template with these tensors in its places, in order."""
+    if isinstance(template, torch.Tensor):
+        return next(tensors)
+    if dataclasses.is_dataclass(template) and isinstance(template, Mapping):
+        return type(template)(**{k: _rebuilt(v, tensors) for k, v in template.items()})
+    if isinstance(template, Mapping):
+        return type(template)({k: _rebuilt(v, tensors) for k, v in template.items()})  # type: ignore[call-arg]
+    if isinstance(template, tuple) and hasattr(template, "_fields"):
+        return type(template)(*(_rebuilt(v, tensors) for v in template))
+    if isinstance(template, list | tuple):
+        return type(template)(_rebuilt(v, tensors) for v in template)
+    if dataclasses.is_dataclass(template) and not isinstance(template, type):
+        fields = [f.name for f in dataclasses.fields(template)]
+        return dataclasses.replace(template, **{n: _rebuilt(getattr(template, n), tensors) for n in fields})
+    return template

@@ -1,0 +1,183 @@
+"""Region → Task: the part as a module of its own, on inputs like those that occur inside the model."""
+
+import base64
+import zlib
+from pathlib import Path
+
+import torch
+
+from ..records import Reference, SourceFile, Task, TensorSpec, Workload
+from ..tasks import dtype_name
+from ..tasks.forms import kernelbench
+from ._capture import Capture
+from ._print import Printed, Unprintable, expression, listed
+from ._regions import Region
+from ._timing import Fact, Timed
+
+_MOST_PACKED = 1 << 20
+"""Bytes of a tensor, compressed, that a task's text may hold."""
+
+
+UNPACK = _UNPACK = """
+
+def _unpacked(text, shape, dtype):
+    import base64
+    import zlib
+
+    raw = bytearray(zlib.decompress(base64.b85decode(text))) if text else bytearray()
+    return torch.frombuffer(raw, dtype=dtype).reshape(shape).clone() if raw else torch.empty(shape, dtype=dtype)
+"""
+
+_FILE = """import torch
+from torch import nn
+{unpack}
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__(){weights}
+
+    def forward({arguments}):{body}
+
+
+def _drawn():
+    return [{inputs}
+    ]
+
+
+def get_inputs():
+    return _drawn()
+"""
+
+
+def region_task(capture: Capture, region: Region, timed: Timed) -> Task:
+    """Return a region as a task: weights are its state, so that one kernel serves every use.
+
+    The shapes are those of the model and no others. Real inputs are normal with the root mean square that they have
+    inside the model, whole numbers lie in the range that occurs, and masks are the ones that occur.
+
+    Raises:
+        Unprintable: an input cannot be described, or a result shares memory with an input.
+        TaskError: the part does not run by itself.
+    """
+    text, part = region.texts[0], f"region_{region.key}"
+    _check(text, timed)
+    return kernelbench.load(
+        Path(f"{part}.py"), region_text(capture, text, timed), max_elements=None, contract=None
+    )
+
+
+def region_sketch(capture: Capture, region: Region, timed: Timed) -> Task:
+    """Return a region's task with its search workload alone, nothing of it run: enough to bound it.
+
+    Raises:
+        Unprintable: an input cannot be described, or a result shares memory with an input.
+    """
+    text, name = region.texts[0], f"region_{region.key}.py"
+    _check(text, timed)
+    file = SourceFile(path=name, text=region_text(capture, text, timed))
+    workload = Workload(
+        name="as-declared",
+        arguments=tuple(_spec(f"a{i}", timed.facts[n]) for i, n in enumerate(text.inputs)),
+        state=tuple(_spec(f"w{i}", timed.facts[n]) for i, n in enumerate(text.weights)),
+        outputs=tuple(_spec(f"output{i}", timed.facts[n]) for i, n in enumerate(text.outputs)),
+    )
+    reference = Reference(files=(file,), entry=f"{name}:Model", style="module", origin=name)
+    return Task(name=f"region_{region.key}", form="kernelbench", reference=reference, workloads=(workload,))
+
+
+def _spec(name: str, fact: Fact) -> TensorSpec:
+    return TensorSpec(name=name, shape=fact.shape, dtype=dtype_name(fact.dtype))
+
+
+def _check(text: Printed, timed: Timed) -> None:
+    for name in text.outputs:
+        if (owner := timed.facts[name].views) and owner in {*text.inputs, *text.weights}:
+            raise Unprintable("its result is a view of what it is given")
+
+
+def region_text(capture: Capture, text: Printed, timed: Timed) -> str:
+    """Return the text of a region in the KernelBench form."""
+    values = {**capture.values, **capture.constants}
+    inputs = [_input(timed.facts[n], values.get(n)) for n in text.inputs]
+    weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(text.weights)]
+    arguments = ", ".join(["self", *(f"a{i}" for i in range(len(text.inputs)))])
+    held = [f"w{i} = self.w{i}" for i in range(len(text.weights))]
+    body = [
+        *held,
+        *text.lines,
+        f"return {listed(text.returned) if len(text.returned) > 1 else text.returned[0]}",
+    ]
+    unpack = _UNPACK if any("_unpacked" in line for line in (*inputs, *weights)) else ""
+    return _FILE.format(
+        unpack=unpack,
+        weights="".join(f"\n        {line}" for line in weights),
+        arguments=arguments,
+        body="".join(f"\n        {line}" for line in body),
+        inputs="".join(f"\n        {line}," for line in inputs),
+    )
+
+
+def packed(value: torch.Tensor) -> str:
+    """Return Python that makes a tensor of the same values, where `_unpacked` is defined (`UNPACK`).
+
+    Raises:
+        Unprintable: it is too large for a text.
+    """
+    data = value.detach().cpu().contiguous()
+    raw = zlib.compress(data.reshape(-1).view(torch.uint8).numpy().tobytes(), 9) if data.numel() else b""
+    if len(raw) > _MOST_PACKED:
+        raise Unprintable(f"a constant of {tuple(value.shape)} does not fit into a text")
+    return f"_unpacked({base64.b85encode(raw).decode()!r}, {tuple(value.shape)}, {value.dtype})"
+
+
+def _input(fact: Fact, value: torch.Tensor | None) -> str:
+    """Return Python that draws an input like the one that occurs."""
+    shape, dtype = fact.shape, fact.dtype
+    if dtype.is_floating_point and fact.finite:
+        drawn = f"torch.randn({shape}) * {fact.rms or 1.0:.4g}"
+        return drawn if dtype is torch.float32 else f"({drawn}).to({dtype})"
+    if dtype in (torch.int64, torch.int32):
+        return f"torch.randint({int(fact.low)}, {int(fact.high) + 1}, {shape}, dtype={dtype})"
+    if value is None:
+        raise Unprintable(f"an input of {dtype} is neither numbers nor a known mask")
+    return packed(value)
+
+
+def _weight(name: str, fact: Fact) -> str:
+    """Return Python that makes a weight, a parameter where it is of real numbers."""
+    if not fact.dtype.is_floating_point:
+        return f"self.register_buffer({name!r}, torch.zeros({fact.shape}, dtype={fact.dtype}))"
+    centre = (fact.low + fact.high) / 2 if fact.low == fact.high or fact.low > 0 else 0.0
+    spread = max(fact.rms**2 - centre**2, 0.0) ** 0.5 or 0.1 * (abs(centre) or 1.0)
+    return f"self.{name} = nn.Parameter(({centre:.4g} + torch.randn({fact.shape}) * {spread:.4g}).to({fact.dtype}))"
+
+
+def graph_text(capture: Capture, timed: Timed) -> str:
+    """Return the text of a whole graph in the KernelBench form: weights are `w0`, `w1` ... in their order.
+
+    Raises:
+        Unprintable: an input cannot be described, or a constant is too large.
+    """
+    names = {name: f"a{i}" for i, name in enumerate(capture.inputs)}
+    names |= {name: f"self.w{i}" for i, name in enumerate(capture.weights)}
+    names |= {name: f"self.c{i}" for i, name in enumerate(capture.constants)}
+    lines = []
+    for number, node in enumerate(capture.nodes):
+        lines.append(f"v{number} = {expression(node, lambda n: names[n])}")
+        names[node.name] = f"v{number}"
+    lines += [f"{names[old]}.copy_({names[new]})" for old, new in capture.mutations]
+    results = [names[o] for o in capture.outputs]
+    lines.append(f"return {listed(results) if len(results) > 1 else results[0]}")
+    weights = [_weight(f"w{i}", timed.facts[n]) for i, n in enumerate(capture.weights)]
+    weights += [
+        f"self.register_buffer('c{i}', {packed(v)}, persistent=False)"
+        for i, v in enumerate(capture.constants.values())
+    ]
+    inputs = [_input(timed.facts[n], capture.values[n]) for n in capture.inputs]
+    return _FILE.format(
+        unpack=_UNPACK,
+        weights="".join(f"\n        {line}" for line in weights),
+        arguments=", ".join(["self", *(f"a{i}" for i in range(len(capture.inputs)))]),
+        body="".join(f"\n        {line}" for line in lines),
+        inputs="".join(f"\n        {line}," for line in inputs),
+    )

@@ -1,0 +1,98 @@
+"""Graphs of models: exported whole, or in pieces that are named; what odd models become."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from kernelwright.models import capture_model, load_model
+
+
+def captured(module, *inputs, **named):
+    return capture_model(load_model(module, (tuple(inputs), named) if named else tuple(inputs)))
+
+
+def test_a_model_is_one_graph_with_its_weights_by_name(small):
+    found = capture_model(load_model(small))
+    piece = found.whole
+    assert piece is not None and found.breaks == ()
+    assert set(piece.weights.values()) == set(load_model(small).whole.state_dict())
+    assert ("norms.1",) in set(piece.paths.values()) and piece.kinds["norms.1"] == "Norm"
+
+
+def test_control_flow_on_values_breaks_the_graph_and_the_rest_is_still_captured():
+    class Branching(nn.Module):
+        def forward(self, x):
+            x = torch.relu(x) * 2
+            if x.sum() > 0:
+                x = torch.sigmoid(x) + 1
+            return x
+
+    found = captured(Branching(), torch.ones(4, 4))
+    assert found.whole is None and len(found.pieces) == 2
+    assert any("test_capture.py" in line for line in found.breaks)
+    assert "aten.relu.default" in {str(n.target) for n in found.pieces[0].nodes}
+    assert "aten.sigmoid.default" in {str(n.target) for n in found.pieces[1].nodes}
+
+
+def test_sizes_that_depend_on_values_are_named_and_no_error():
+    class Selecting(nn.Module):
+        def forward(self, x):
+            return torch.relu(x)[x > 0]
+
+    found = captured(Selecting(), torch.randn(16))
+    assert found.whole is None and found.breaks
+
+
+def test_a_buffer_that_a_call_changes_is_a_mutation():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    module = Counting()
+    found = captured(module, torch.ones(2)).whole
+    assert [found.weights[old] for old, _ in found.mutations] == ["inner.calls"]
+    assert module.calls.item() == 0.0
+
+
+def test_tied_weights_keep_their_names_and_share_their_values():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(8, 4), nn.Linear(4, 8, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, tokens):
+            return self.head(self.embedding(tokens))
+
+    found = captured(Tied(), torch.tensor([[1, 2]])).whole
+    assert set(found.weights.values()) == {"inner.embedding.weight", "inner.head.weight"}
+    assert len({found.values[node].data_ptr() for node in found.weights}) == 1
+
+
+def test_inputs_by_name_and_results_in_a_dataclass_are_flattened():
+    @dataclass
+    class Result:
+        logits: torch.Tensor
+        loss: torch.Tensor | None = None
+
+    class Named(nn.Module):
+        def forward(self, x, mask=None):
+            return Result(x.relu(), (x * mask).sum())
+
+    found = captured(Named(), torch.ones(2), mask=torch.zeros(2)).whole
+    assert len(found.inputs) == 2 and len(found.outputs) == 2
+
+
+def test_what_is_the_same_in_every_call_is_known():
+    class Table(nn.Module):
+        def forward(self, x):
+            return x * torch.arange(4).float().cos()
+
+    found = captured(Table(), torch.ones(4)).whole
+    assert {"cos"} <= found.folded and "mul" not in found.folded

@@ -1,0 +1,264 @@
+"""A whole model from plan to verdict: searches and judge are planted, then everything is real but the search."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tests.models.conftest import written
+
+from kernelwright.api.judge import judge
+from kernelwright.devices import detect
+from kernelwright.errors import InputError, TaskError
+from kernelwright.models import _optimize, load_model, model_result, optimize_model, patch
+from kernelwright.models import _plan as planning
+from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
+from kernelwright.store import Store
+
+KERNEL = "def run(*values):\n    return values[0]\n"
+
+
+class World:
+    """Plants what a search of each region finds, and how fast the model is with each set of kernels."""
+
+    def __init__(self, folder):
+        self.folder, self.store = folder, folder / "store"
+        self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
+        self.final = DecisionStatus.IMPROVED
+
+    def search(self, task, *, budget, **options):
+        assert budget.minutes > 0 and options["store"] == self.store
+        self.searched.append(task.name)
+        speedup = self.found.get(task.name, 1.0)
+        if isinstance(speedup, Exception):
+            raise speedup
+        with Store(self.store) as store:
+            run = store.create_run(task, device="cpu", budget=Budget(), seed=0)
+            store.finish_run(run.id, RunStatus.FINISHED, {})
+        return SimpleNamespace(run=run.id)
+
+    def accepted_of(self, store, run):
+        speedup = self.found.get(run.task_name, 1.0)
+        if isinstance(speedup, Exception) or speedup <= 1.0:
+            return ()
+        candidate = Candidate(
+            sources=(SourceFile(path="k.py", text=KERNEL),),
+            language="torch",
+            entry="k.py:run",
+            reason=run.task_name,
+        )
+        return (
+            SimpleNamespace(candidate=candidate, decision=SimpleNamespace(speedup=Interval(median=speedup))),
+        )
+
+    @contextmanager
+    def judging(self, task, **options):
+        self.task = task
+
+        def ask(candidate, screen):
+            names = [n for n in self.effects if n in candidate.reason]
+            self.asked.append((screen, candidate.reason))
+            speedup = 1.0 + sum(self.effects[n] for n in names)
+            return SimpleNamespace(
+                speedup=Interval(median=speedup), baseline="compile", reason="planted", candidate=candidate.key, run="r1",
+                decision=DecisionStatus.INCONCLUSIVE if screen else self.final,
+            )  # fmt: skip
+
+        yield ask
+
+    def optimize(self, target, **options):
+        return optimize_model(
+            target, device="cpu", store=self.store, search=self.search, on_event=self.events.append, **options
+        )
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    world = World(tmp_path)
+    monkeypatch.setattr(_optimize, "judging", world.judging)
+    monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
+    monkeypatch.setattr(_optimize, "_over_eager", lambda store, judgement: 1.5)
+    monkeypatch.setattr(planning, "_LEAST_SHARE", 0.0)
+    monkeypatch.setattr(_optimize, "_LEAST_SHARE", 0.0)
+    return world
+
+
+def tasks_of(path):
+    """Return the task's name of each region of a model by its label."""
+    plan = planning.plan(path, device="cpu")
+    return {r.label: f"region_{r.region}" for r in plan.regions}, plan
+
+
+def test_a_plan_tells_shares_bounds_and_gains(small):
+    _, plan = tasks_of(small)
+    rows = {r.label: r for r in plan.regions}
+    assert rows["norms.0"].uses == 3 and rows["layers.0"].uses == 3
+    assert all(r.gain.low <= r.gain.expected <= r.gain.high and 0 < r.share <= 1 for r in plan.regions)
+    low, expected, high = plan.expected
+    assert 1.0 <= low <= expected <= high <= plan.ceiling
+    assert plan.chosen and plan.seconds < 60
+
+
+def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small):
+    names, _ = tasks_of(small)
+    world.found = {names["norms.0"]: 2.0, names["layers.0"]: 1.5}
+    world.effects = {"norms.0": 0.4, "layers.0": -0.2}
+    result = world.optimize(small)
+    outcomes = {r.label: r for r in result.regions}
+    assert result.improved and result.eager_speedup == 1.5 and result.run == "r1"
+    assert outcomes["norms.0"].kept and not outcomes["layers.0"].kept
+    assert outcomes["layers.0"].reason == "the model is not faster with it"
+    assert world.asked[-1] == (False, "kernels for norms.0")
+    assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
+    assert model_result("last", world.store) == result
+
+
+def test_nothing_is_installed_if_the_whole_is_not_accepted(world, small):
+    names, _ = tasks_of(small)
+    world.found, world.effects, world.final = {names["norms.0"]: 2.0}, {"norms.0": 0.4}, DecisionStatus.EQUAL
+    result = world.optimize(small)
+    assert not result.improved and result.reason == "planted" and not any(r.kept for r in result.regions)
+    with pytest.raises(InputError, match="nothing was accepted for small: planted"):
+        patch(load_model(small).module, result, store=world.store)
+
+
+def test_the_failure_of_a_region_never_ends_the_run(world, small):
+    names, _ = tasks_of(small)
+    world.found = {n: ValueError("a bug") for n in names.values()} | {names["norms.0"]: 2.0}
+    world.effects = {"norms.0": 0.4}
+    result = world.optimize(small)
+    assert result.improved
+    assert any("ValueError: a bug" in r.reason for r in result.regions)
+
+
+def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small):
+    names, _ = tasks_of(small)
+    world.found = {names["norms.0"]: 2.0}
+    search = world.search
+
+    def interrupted(task, **options):
+        if task.name == names["norms.0"]:
+            return search(task, **options)
+        raise KeyboardInterrupt
+
+    world.search = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        world.optimize(small)
+    world.search, world.effects = search, {"norms.0": 0.4}
+    before = world.searched.count(names["norms.0"])
+    assert before == 1
+    result = world.optimize(small)
+    assert world.searched.count(names["norms.0"]) == 1 and result.improved
+
+
+def test_no_kernel_means_the_native_model_stays(world, small):
+    result = world.optimize(small)
+    assert not result.improved and result.reason == "no region has an accepted kernel" and not world.asked
+
+
+def test_a_model_whose_graph_breaks_is_planned_and_stays_native(world, tmp_path):
+    path = written(
+        tmp_path,
+        "branching.py",
+        """
+        import torch
+
+        class Branching(torch.nn.Module):
+            def forward(self, x):
+                if x.sum() > 0:
+                    x = torch.sigmoid(x) + 1
+                return torch.softmax(x, -1)
+
+        def build():
+            return Branching().eval(), (torch.ones(4, 64),)
+        """,
+    )
+    result = world.optimize(path)
+    assert not result.improved and "graph breaks" in result.reason
+    assert planning.plan(path, device="cpu").breaks
+
+
+def test_a_model_that_does_not_run_is_said(tmp_path):
+    path = written(
+        tmp_path,
+        "bad.py",
+        "import torch\ndef build():\n    return torch.nn.Linear(2, 3).eval(), (torch.ones(1, 7),)\n",
+    )
+    with pytest.raises(TaskError, match="does not run on its inputs"):
+        planning.plan(path, device="cpu")
+
+
+SLOW = """
+import torch
+
+
+class Waves(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(128) + 0.5)
+
+    def forward(self, x):
+        for _ in range(12):
+            x = x * self.weight + 0.125
+        return x
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Waves(), Waves()
+        self.middle = torch.nn.Linear(128, 128)
+
+    def forward(self, x):
+        return self.second(self.middle(self.first(x)))
+
+
+def build():
+    torch.manual_seed(0)
+    return Model().eval(), (torch.randn(128, 128),)
+"""
+FUSED = """
+#include "kernelwright.h"
+
+KW_KERNEL(waves) {
+  auto x = args.tensor<const float>(0), w = args.tensor<const float>(1);
+  auto out = args.tensor<float>(2);
+  const int64_t rows = x.shape(0), n = x.shape(1);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; ++i) {
+      float value = x.data()[r * n + i];
+      for (int step = 0; step < 12; ++step) value = value * w.data()[i] + 0.125f;
+      out.data()[r * n + i] = value;
+    }
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("C++ compiler")
+def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+    path, store = written(tmp_path, "slow.py", SLOW), tmp_path / "store"
+    label = {r.region: r.label for r in planning.plan(path, device="cpu").regions}
+
+    def search(task, **_):
+        if label[task.name.removeprefix("region_")] != "first":
+            raise InputError("only one region has a planted kernel")
+        file = SourceFile(path="kernel.cpp", text=FUSED)
+        planted = Candidate(sources=(file,), language="cpp", entry="kernel.cpp:waves", style="destination")
+        return judge(task, planted, device="cpu", baselines=("eager",), store=store)
+
+    result = optimize_model(path, minutes=20, device="cpu", baselines=("eager",), store=store, search=search)
+    assert result.improved, result
+    outcome = next(r for r in result.regions if r.label == "first")
+    assert outcome.kept and outcome.uses == 2 and outcome.speedup > 1.5
+    assert result.speedup.low > 1.02 and result.eager_speedup > 1.02
+    loaded = load_model(path)
+    state = {k: v.clone() for k, v in loaded.module.state_dict().items()}
+    with patch(loaded.module, result, store=store) as patched, torch.no_grad():
+        loaded.module(*loaded.args)
+        got = loaded.module(*loaded.args)
+        assert patched.calls == 1
+        torch.testing.assert_close(got, patched._native(*loaded.args))
+    assert all(torch.equal(v, state[k]) for k, v in loaded.module.state_dict().items())
+    assert detect("cpu").fingerprint == result.device
