@@ -39,6 +39,7 @@ ALLOWED = {
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
+    "models": (EVERYTHING, {"cli", "report", "server"}),
     "search": (EVERYTHING, {"cli", "report", "flow", "api", "server"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "api"}),
     "api": (EVERYTHING, {"cli", "report", "server"}),

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Cap(nn.Module):
 class Tiny(nn.Module):
     """Tokens (batch, new) int64, with a cache and a mask (batch, past + new) of what is no padding, to logits."""
 
-    def __init__(self, sizes=Sizes(), seed=0, experts=True):  # noqa: B008
+    def __init__(self, sizes=Sizes(), seed=0, experts=True):
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

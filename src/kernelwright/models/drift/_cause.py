@@ -76,7 +76,12 @@ def find_cause(
     module = changed.get_submodule(path)
     own = alone and bool(_shared_children(native, changed, path))
     return Cause(
-        path=path, kind=type(module).__name__, own=own, alone=alone, kernel=_kernel(path, kernels or {}), tried=tried
+        path=path,
+        kind=type(module).__name__,
+        own=own,
+        alone=alone,
+        kernel=_kernel(path, kernels or {}),
+        tried=tried,
     )
 
 

@@ -14,7 +14,9 @@ from ...errors import InputError
 class Decoder(Protocol):
     """A language model as it is served."""
 
-    def __call__(self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    def __call__(
+        self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         """Return the logits of some tokens that follow those of the cache.
 
         Args:
@@ -63,7 +65,9 @@ def decoder_of(model: Any) -> tuple[Decoder, bool]:
     if hasattr(model, "prepare_inputs_for_generation"):
         return _Transformers(model), True
     if hasattr(model, "config") and hasattr(model, "get_input_embeddings"):
-        raise InputError(f"{type(model).__name__} gives no logits of a next token; expected a model with a head for that")
+        raise InputError(
+            f"{type(model).__name__} gives no logits of a next token; expected a model with a head for that"
+        )
     called = model.forward if isinstance(model, nn.Module) else model
     try:
         names = set(inspect.signature(called).parameters)
@@ -80,7 +84,9 @@ class _Plain:
     def __init__(self, model: Callable[[Tensor], Any]) -> None:
         self._model = model
 
-    def __call__(self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    def __call__(
+        self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         del mask
         new = tokens.shape[1]
         tokens = tokens if cache is None else torch.cat((cache, tokens), 1)
@@ -99,11 +105,16 @@ class _Transformers:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        named = inspect.signature(model.forward).parameters
+        self._name = "cache" if "cache" in named else "past_key_values"
+        """What its cache is called; later versions say `cache`."""
 
-    def __call__(self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    def __call__(
+        self, tokens: Tensor, *, cache: Any = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         more: dict[str, Any] = {}
         if mask is not None:
             more["attention_mask"] = mask.long()
             more["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        found = self._model(input_ids=tokens, past_key_values=cache, use_cache=True, **more)
-        return found.logits, found.past_key_values
+        found = self._model(input_ids=tokens, use_cache=True, **{self._name: cache}, **more)
+        return found.logits, found[self._name]

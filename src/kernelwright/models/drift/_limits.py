@@ -11,6 +11,9 @@ from torch import Tensor
 DRIFTED, SAME = 0.001, 0.05
 """Chances, over all statistics of a comparison together, that an honest model passes the limit beyond which it has
 drifted, and the one below which it is the same. Between the two, nothing is concluded."""
+_TWICE = math.sqrt(2)
+"""How much larger errors are if each step rounds twice where the native model rounds once, as a step that is split
+does; independent errors add up by their squares."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,19 @@ class Limits:
     """Statistics of each of them, its own error left out of the noise."""
     comparisons: int
     """How many statistics are compared with these limits."""
+    least: Tensor
+    """(positions,): half a unit in the last place of the outputs, the least noise that is assumed."""
 
     def limit(self, name: str, chance: float) -> float:
         """Return what a further honest evaluation exceeds with this chance, over all comparisons together.
 
-        A prediction limit of the statistic's logarithm, by Student's t distribution.
+        A prediction limit of the statistic's logarithm, by Student's t distribution, with every step rounded twice.
         """
-        logs = [math.log(max(getattr(one, name), 1e-30)) for one in self.honest]
+        logs: list[float] = [math.log(max(getattr(one, name), 1e-30)) for one in self.honest]
         mean = math.fsum(logs) / len(logs)
         spread = math.sqrt(math.fsum((v - mean) ** 2 for v in logs) / (len(logs) - 1) * (1 + 1 / len(logs)))
-        return math.exp(mean + float(t_distribution.ppf(1 - chance / self.comparisons, len(logs) - 1)) * spread)
+        quantile = float(t_distribution.ppf(1 - chance / self.comparisons, len(logs) - 1))
+        return _TWICE * math.exp(mean + quantile * spread)
 
     def excess(self, found: Statistics, chance: float) -> float:
         """Return how many times a limit the farthest statistic is; above 1 it passes."""
@@ -80,7 +86,7 @@ def limits_of(errors: Tensor, exact: Sequence[Tensor], eps: float, *, comparison
         statistics_of(row, torch.maximum(((total - row.pow(2)) / (count - 1)).clamp(min=0).sqrt(), least))
         for row in errors
     ]
-    return Limits(torch.maximum((total / count).sqrt(), least), tuple(honest), comparisons)
+    return Limits(torch.maximum((total / count).sqrt(), least), tuple(honest), comparisons, least)
 
 
 def statistics_of(errors: Tensor, noise: Tensor) -> Statistics:

@@ -61,7 +61,9 @@ def agreement_of(
     few = min(5, t.shape[-1])
     fives = (n.topk(few, -1).indices[:, :, None] == c.topk(few, -1).indices[:, None]).any(-1).double().mean()
     ranks = [rankdata(rows.numpy(), axis=-1) for rows in (n, c)]
-    correlation = torch.stack([torch.corrcoef(torch.tensor([*pair])) for pair in zip(*map(_lists, ranks), strict=True)])
+    correlation = torch.stack(
+        [torch.corrcoef(torch.tensor([*pair])) for pair in zip(*map(_lists, ranks), strict=True)]
+    )
     return Agreement(
         kl=_kl(n, c), native_kl=_kl(t, n), first=float((~differs).double().mean()),
         flips=int((differs & (margin > 4 * noise)).sum()), five=float(fives),

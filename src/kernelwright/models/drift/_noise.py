@@ -15,10 +15,10 @@ from ...tasks.numerics._summation_error import MATRICES
 
 _SUMS = frozenset({"sum", "mean"})
 _EXACT = frozenset({
-    "_to_copy", "clone", "copy_", "cat", "stack", "where", "masked_fill", "embedding", "gather", "index", "index_select",
-    "neg", "abs", "relu", "max", "min", "amax", "amin", "argmax", "maximum", "minimum", "clamp", "sort", "topk", "tril",
-    "triu", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "slice_scatter", "index_copy", "scatter",
-    "repeat", "flip", "roll", "constant_pad_nd",
+    "_to_copy", "clone", "copy_", "cat", "stack", "where", "masked_fill", "embedding", "gather", "index",
+    "index_select", "neg", "abs", "relu", "max", "min", "amax", "amin", "argmax", "maximum", "minimum", "clamp", "sort",
+    "topk", "tril", "triu", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "slice_scatter",
+    "index_copy", "scatter", "repeat", "flip", "roll", "constant_pad_nd",
 })  # fmt: skip
 """Operators that round nothing."""
 
@@ -60,7 +60,9 @@ class Reordered(DispatchMode):
         wide = torch.float32 if half and (name in MATRICES or name in _SUMS) else torch.float64
         if name in MATRICES and not half:
             return func(*args, **kwargs)
-        result = func(*(_cast(a, dtype, wide) for a in args), **{k: _cast(v, dtype, wide) for k, v in kwargs.items()})
+        result = func(
+            *(_cast(a, dtype, wide) for a in args), **{k: _cast(v, dtype, wide) for k, v in kwargs.items()}
+        )
         return tree_map(lambda y: self._rounded(y, wide, dtype), result)
 
     def _permuted(self, first: int, args: tuple[Any, ...]) -> tuple[Any, ...]:

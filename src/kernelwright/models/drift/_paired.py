@@ -36,7 +36,7 @@ def paired(native: Sequence[float], changed: Sequence[float]) -> Paired:
     """Compare figures of the same items, by Student's t on their differences.
 
     Args:
-        native: A figure of each item by the native model, such as right (1) or wrong (0), or its perplexity's logarithm.
+        native: A figure of each item by the native model, such as right (1) or wrong (0).
         changed: The same by the changed model.
 
     Raises:
@@ -48,7 +48,9 @@ def paired(native: Sequence[float], changed: Sequence[float]) -> Paired:
         (-0.125, 1, True)
     """
     if len(native) != len(changed) or len(native) < 2:
-        raise InputError(f"{len(native)} and {len(changed)} figures were paired; expected as many of both, at least 2")
+        raise InputError(
+            f"{len(native)} and {len(changed)} figures were paired; expected as many of both, at least 2"
+        )
     differences = [c - n for n, c in zip(native, changed, strict=True)]
     count = len(differences)
     mean = math.fsum(differences) / count

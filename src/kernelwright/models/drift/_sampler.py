@@ -25,7 +25,7 @@ class SamplerDrift(Record):
     draws: int
     """Draws of each sampler from each row."""
     p_value: float
-    """Chance of a difference as large between equal samplers, for the number of rows (Holm)."""
+    """Chance of a difference as large between equal samplers, corrected for the number of rows (Bonferroni)."""
     context: int
     """The row where they differ most."""
     token: int
@@ -120,7 +120,9 @@ def top_p(share: float, temperature: float = 1.0) -> Sampler:
         tensor([0])
     """
     if not (0 < share <= 1 and math.isfinite(temperature) and temperature > 0):
-        raise InputError(f"top-p is {share!r} at temperature {temperature!r}; expected a share in (0, 1] and one above 0")
+        raise InputError(
+            f"top-p is {share!r} at temperature {temperature!r}; expected a share in (0, 1] and one above 0"
+        )
 
     def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
         return torch.multinomial(nucleus(logits, share, temperature), 1, generator=generator)[:, 0]

@@ -21,6 +21,12 @@ class Scene(StrEnum):
     """Each on its own; the second part token by token through the cache."""
     BATCHED = "batched"
     """All in one batch, padded on the left; the second part token by token through the cache."""
+    EXACT = "exact"
+    """In float64, alone and in a batch: what the model computes, its rounding taken away."""
+
+
+DEPLOYED = (Scene.ALONE, Scene.DECODED, Scene.BATCHED)
+"""The scenes at the model's own dtype."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +44,22 @@ class Requests:
         Raises:
             InputError: there are none, or one is no row of at least two tokens.
         """
-        if not self.tokens or any(t.dim() != 1 or len(t) < 2 or t.dtype is not torch.int64 for t in self.tokens):
+        if not self.tokens or any(
+            t.dim() != 1 or len(t) < 2 or t.dtype is not torch.int64 for t in self.tokens
+        ):
             shapes = [(tuple(t.shape), str(t.dtype)) for t in self.tokens]
             raise InputError(f"requests are {shapes}; expected rows of at least 2 tokens, int64")
 
 
 def serve(model: Any, requests: Requests, scene: Scene) -> list[Tensor]:
-    """Return the logits of each request, (length, vocabulary)."""
+    """Return the logits of each request, (length, vocabulary), in a scene at the model's own dtype."""
     decode, pads = decoder_of(model)
     with torch.no_grad():
-        match scene:
-            case Scene.ALONE:
-                return [decode(row[None])[0][0] for row in requests.tokens]
-            case Scene.DECODED:
-                return [_stepwise(decode, row[None], None, requests.steps)[0] for row in requests.tokens]
-            case Scene.BATCHED:
-                return _batched(decode, requests, pads)
+        if scene is Scene.ALONE:
+            return [decode(row[None])[0][0] for row in requests.tokens]
+        if scene is Scene.DECODED:
+            return [_stepwise(decode, row[None], None, requests.steps)[0] for row in requests.tokens]
+        return _batched(decode, requests, pads)
 
 
 def _batched(decode: Decoder, requests: Requests, pads: bool) -> list[Tensor]:
@@ -101,15 +107,29 @@ def generate(model: Any, prompt: Tensor, count: int, choose: Choose) -> Tensor:
     return torch.cat(chosen)
 
 
-def own_text(model: Any, lengths: Sequence[int], steps: int, seed: int, *, vocabulary: int | None = None) -> Requests:
+def vocabulary_of(model: Any) -> int:
+    """Return how many tokens a model knows, by the width of its logits.
+
+    Raises:
+        InputError: it cannot be called with tokens.
+    """
+    decode, _ = decoder_of(model)
+    try:
+        with torch.no_grad():
+            return decode(torch.zeros(1, 1, dtype=torch.int64))[0].shape[-1]
+    except (RuntimeError, TypeError, IndexError, NotImplementedError, AttributeError) as error:
+        what = " ".join(str(error).split())
+        raise InputError(
+            f"{type(model).__name__} cannot be called with tokens (1, 1), int64: {what}; expected a language model"
+        ) from None
+
+
+def own_text(model: Any, lengths: Sequence[int], steps: int, seed: int) -> Requests:
     """Let a model write requests of these lengths: its own distribution is what a drift moves it away from.
 
     A random first token, then samples at temperature 1, so that the perplexity of the text is the model's own.
     """
-    random = torch.Generator().manual_seed(seed)
-    decode, _ = decoder_of(model)
-    with torch.no_grad():
-        size = vocabulary or decode(torch.zeros(1, 1, dtype=torch.int64))[0].shape[-1]
+    random, size = torch.Generator().manual_seed(seed), vocabulary_of(model)
 
     def draw(logits: Tensor) -> Tensor:
         return torch.multinomial(logits.double().softmax(-1), 1, generator=random)[:, 0]
