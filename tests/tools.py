@@ -162,6 +162,7 @@ TOOLS = {
     "OpenCL": Tool(_language("opencl"), "no pyopencl with a driver that builds", "OpenCL kernels"),
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),
     "hta": Tool(_package("hta"), "no HolisticTraceAnalysis package", "that traces give the figures it gives"),
+    "transformers": Tool(_package("transformers"), "no transformers package", "models of transformers"),
     "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
     "Chromium": Tool(

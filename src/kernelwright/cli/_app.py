@@ -47,6 +47,9 @@ _GROUPS = {
         "export": "Write a run's accepted kernel as an importable package.",
         "recheck": "Judge an exported package again, here and now.",
     },
+    "Whole models": {
+        "drift": "Compare a changed model with its native form, as deployed.",
+    },
     "Tasks": {
         "task": "Let a language model write a task from words.",
         "describe": "Say what a task computes, to whoever writes a kernel for it.",
