@@ -67,12 +67,14 @@ def mirror(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + row * n + columns, 2 * value, mask=columns < n)
 
 def run(x):
+    x = x.contiguous()
     out = torch.empty_like(x)
     mirror[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
 """
 BEYOND = TRITON.replace(
-    "n - 1 - columns, mask=columns < n)", "n - 1 - columns + 0 * tl.load(x + 70000 + columns).to(tl.int32))"
+    "n - 1 - columns, mask",
+    "n - 1 - columns + tl.where(tl.load(x + tl.num_programs(0) * n) == 12345.0, 1, 0), mask",
 )
 
 
