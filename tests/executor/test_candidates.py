@@ -67,12 +67,14 @@ def mirror(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + row * n + columns, 2 * value, mask=columns < n)
 
 def run(x):
+    x = x.contiguous()
     out = torch.empty_like(x)
     mirror[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
 """
 BEYOND = TRITON.replace(
-    "n - 1 - columns, mask=columns < n)", "n - 1 - columns + 0 * tl.load(x + 70000 + columns).to(tl.int32))"
+    "n - 1 - columns, mask",
+    "n - 1 - columns + tl.where(tl.load(x + tl.num_programs(0) * n) == 12345.0, 1, 0), mask",
 )
 
 
@@ -108,7 +110,7 @@ def found(verdict, check):
 @pytest.mark.needs("nvcc")
 def test_a_right_cuda_kernel_is_accepted_without_a_gpu(judged):
     verdict = judged(CUDA, "cuda", "full")
-    assert verdict.status is VerdictStatus.ACCEPTED, verdict.findings
+    assert verdict.status is VerdictStatus.ACCEPTED, [f for f in verdict.findings if f.message]
     assert found(verdict, "sanitised").status is CheckStatus.PASS
     assert not get_language("cuda").timeable("cpu")
 
@@ -125,7 +127,7 @@ def test_a_race_refuses_a_cuda_kernel_and_names_its_lines(judged):
 @pytest.mark.needs("triton")
 def test_a_right_triton_kernel_is_interpreted_and_executed(judged):
     verdict = judged(TRITON, "triton", "full")
-    assert verdict.status is VerdictStatus.ACCEPTED, verdict.findings
+    assert verdict.status is VerdictStatus.ACCEPTED, [f for f in verdict.findings if f.message]
     assert found(verdict, "sanitised").status is CheckStatus.PASS
 
 

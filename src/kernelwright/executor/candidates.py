@@ -15,6 +15,7 @@ ever by the judge.
 import contextlib
 import functools
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +43,8 @@ _FOLDER: Final = "executor"
 _RUNTIME: Final = "cudart.so"
 _DEADLINE_S: Final = 15.0
 _OTHER_SEED: Final = 1
+_FOR_GOOD: Final = contextlib.ExitStack()
+"""Holds what stays on until the worker ends."""
 
 
 def executes() -> bool:
@@ -88,13 +91,28 @@ class Cuda(real_cuda.Cuda):
 class Triton(real_triton.Triton):
     """Triton; interpreted where there is no GPU, and executed where that is asked for."""
 
+    def toolchain(self) -> str:
+        """Name Triton, torch, targets, and what executes."""
+        return super().toolchain() + (f", executed by {_version()}" if executes() else "")
+
+    def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+        """Compile for the targets, and leave the engine beside it where that executes."""
+        built = super().compile(candidate, folder, deadline_s)
+        if built.status is BuildStatus.OK and executes():
+            _native.leave_in(folder / _FOLDER, [_native.engine_library()])
+        return built
+
     def executes(self) -> bool:
         """Tell whether kernels are executed here."""
         return executes()
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that Triton's compiler makes PTX of every launch, which is executed."""
-        runs = contextlib.ExitStack().enter_context(executing(target=90, options=_options()))
+        import triton
+
+        _native.adopt(artefact / _FOLDER)
+        triton.knobs.cache.dir = tempfile.mkdtemp(prefix="kernelwright-triton-")
+        runs = _FOR_GOOD.enter_context(executing(target=90, options=_options()))
         symbol = load_symbol(candidate, artefact)
 
         def checked(call: Callable[..., Any], *arguments: Any) -> Any:

@@ -108,8 +108,12 @@ class Triton:
             self._settings.cache,
             candidate,
             self.toolchain(),
-            lambda folder: _build(candidate, folder, deadline_s),
+            lambda folder: self.compile(candidate, folder, deadline_s),
         )
+
+    def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+        """Compile the declared specialisations; the sources lie in the folder."""
+        return _build(candidate, folder, deadline_s)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Return the entry; without a GPU, under the interpreter and refusing bfloat16."""

@@ -20,7 +20,7 @@ _WATCHED = (
     "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
 )  # fmt: skip
 _CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function)
-_SET_BY_COMPILER = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+_SET_BY_COMPILER = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_INTERPRET"}
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""

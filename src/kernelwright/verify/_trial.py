@@ -34,6 +34,8 @@ from ._case import Case, Oracle, Seeds
 
 _CALL_LIMIT_S = 20.0
 """Seconds that one request may take at most."""
+_EXECUTED_LIMIT_S = 120.0
+"""The same where kernels are executed by a sanitiser, whose translation to C++ is compiled in the first call."""
 _LOAD_LIMIT_S = 60.0
 """Seconds that loading may take at most."""
 _FIRST_BUSY_S = 5.0
@@ -126,7 +128,7 @@ class Trial:
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        return min(_CALL_LIMIT_S, self.remaining_s)
+        return min(_EXECUTED_LIMIT_S if self._executed else _CALL_LIMIT_S, self.remaining_s)
 
     def beside(
         self,

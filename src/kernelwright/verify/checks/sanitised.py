@@ -1,7 +1,7 @@
 """A GPU kernel's PTX is executed on the CPU under a sanitiser, and nothing is found."""
 
 from ...records import Finding
-from ...sandbox import WorkerFailure
+from ...sandbox import FailureKind, WorkerFailure
 from .._case import Case
 from .._protocol import Depth, failed, passed, unknown
 from .._trial import Trial, describe, is_not_executed
@@ -29,7 +29,7 @@ class Sanitised:
             try:
                 fetched = executed.call(executed.place(case))[0]
             except WorkerFailure as failure:
-                if is_not_executed(failure):
+                if is_not_executed(failure) or failure.kind is FailureKind.TIMEOUT:
                     return unknown(self.name, describe(failure))
                 return failed(self.name, describe(failure))
         found = compare_outputs(self.name, fetched, case, "where its PTX is executed, ")
