@@ -9,10 +9,13 @@
 namespace kw {
 
 KW_INLINE F load(const int8_t* p, Full) {
-  typedef int8_t B __attribute__((vector_size(W)));
-  B b;
-  std::memcpy(&b, p, sizeof b);
-  return __builtin_convertvector(b, F);
+#if defined(__AVX512F__)
+  return (F)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__)
+  return (F)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  return from_integers(load_integers(p, Full{}));
+#endif
 }
 
 // A cache [pages][positions][groups][columns], its columns side by side.
@@ -30,6 +33,8 @@ struct DecodeShape {
   int64_t width() const { return (columns + W - 1) / W * W; }
 };
 
+constexpr int64_t kFromMemory = int64_t(1) << 24;  // bytes of keys and values that no cache is taken to hold
+
 template <class C> struct Decode {
   static constexpr int64_t kKeys = 128;    // of a chunk
   static constexpr int64_t kShare = 1024;  // least keys of a share
@@ -43,6 +48,7 @@ template <class C> struct Decode {
   const float* sinks;
   Scoring scoring;
   int64_t window;  // 0 for none
+  bool asks = false;  // for rows ahead: where they do not follow each other, or come from memory
 
   // Rows of a chunk of keys: where they are, and what they are scaled by; beyond the last they are the last.
   struct Rows {
@@ -50,13 +56,16 @@ template <class C> struct Decode {
     alignas(64) float k_scale[kKeys + W], v_scale[kKeys + W];
   };
   void find(Rows& rows, int64_t b, int64_t g, int64_t first, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t n = first + i, slot = n % s.positions, page = table ? table[b * s.most + n / s.positions] : b;
-      rows.k[i] = k.data + page * k.page + slot * k.slot + g * k.head;
-      rows.v[i] = v.data + page * v.page + slot * v.slot + g * v.head;
-      const int64_t at = (page * s.positions + slot) * s.groups + g;
-      if (k.scales) rows.k_scale[i] = k.scales[at];
-      if (v.scales) rows.v_scale[i] = v.scales[at];
+    int64_t order = first / s.positions, slot = first - order * s.positions;
+    for (int64_t i = 0; i < count; ++order, slot = 0) {
+      const int64_t page = table ? table[b * s.most + order] : b, end = std::min(count, i + s.positions - slot);
+      const C *from_k = k.data + page * k.page + slot * k.slot + g * k.head, *from_v = v.data + page * v.page + slot * v.slot + g * v.head;
+      const int64_t at = (page * s.positions + slot) * s.groups + g - i * s.groups;
+      if (k.scales)
+        for (int64_t n = i; n < end; ++n) rows.k_scale[n] = k.scales[at + n * s.groups];
+      if (v.scales)
+        for (int64_t n = i; n < end; ++n) rows.v_scale[n] = v.scales[at + n * s.groups];
+      for (; i < end; ++i, from_k += k.slot, from_v += v.slot) rows.k[i] = from_k, rows.v[i] = from_v;
     }
     for (int64_t i = count; i % W; ++i) {
       rows.k[i] = rows.k[count - 1], rows.v[i] = rows.v[count - 1];
@@ -78,8 +87,8 @@ template <class C> struct Decode {
 #pragma GCC unroll 8
         for (int g = 0; g < G; ++g) {
           row[g] = rows.k[n + i + g];
-          if (n + i + g + W < count) ask(rows.k[n + i + g + W], s.inner);
-          ask(rows.v[n + i + g], s.columns);
+          if (asks && n + i + g + W < count) ask(rows.k[n + i + g + W], s.inner);
+          if (asks) ask(rows.v[n + i + g], s.columns);
 #pragma GCC unroll 8
           for (int r = 0; r < N; ++r) acc[g][r] = F{};
         }
@@ -193,10 +202,12 @@ template <class C> struct Decode {
   }
 
   // done(b, h, sums, state): of each head, its sums not yet divided.
-  template <class Done> void run(Done done) const {
+  template <class Done> void run(Done done) {
     int64_t longest = 0, all = 0;
     for (int64_t b = 0; b < s.batch; ++b) longest = std::max<int64_t>(longest, lengths[b]), all += lengths[b];
     if (window) longest = std::min(longest, window);
+    asks = k.slot != s.inner || v.slot != s.columns ||
+           all * s.groups * (s.inner + s.columns) * int64_t(sizeof(C)) > kFromMemory;
     const int64_t shares = std::clamp<int64_t>(longest / kShare, 1, kShares), items = s.batch * s.groups, each = s.each();
     const Temporary<float> sums(items * shares * each * s.width());
     const Temporary<Softmax> states(items * shares * each);
