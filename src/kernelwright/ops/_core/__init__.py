@@ -1,6 +1,6 @@
 """What every family stands on: an op is a schema, a reference, a kernel and a guard."""
 
-from .arguments import cpu_only, floats, matrix, refuse
+from .arguments import cpu_only, floats, matrix, refuse, told
 from .cases import Cases
 from .explain import Explanation, explain
 from .families import build, families, family, ops_of
@@ -21,4 +21,5 @@ __all__ = [
     "matrix",
     "ops_of",
     "refuse",
+    "told",
 ]

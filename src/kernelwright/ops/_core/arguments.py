@@ -23,6 +23,16 @@ def refuse(op: str, argument: str, given: object, expected: str) -> NoReturn:
     raise ArgumentError(f"{op}: {argument} is {given}; expected {expected}")
 
 
+def told(x: object) -> str:
+    """Say what was given: shape and dtype of a tensor, the type of anything else.
+
+    Example:
+        >>> told(torch.ones(2, 3)), told(5)
+        ('of shape (2, 3), torch.float32', 'a int')
+    """
+    return f"of shape {tuple(x.shape)}, {x.dtype}" if isinstance(x, torch.Tensor) else f"a {type(x).__name__}"
+
+
 def floats(op: str, argument: str, x: torch.Tensor) -> None:
     """Refuse what is no tensor of floats.
 

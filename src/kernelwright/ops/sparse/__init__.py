@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, matrix, refuse
+from .._core import Kernel, Op, cpu_only, floats, matrix, refuse, told
 from . import reference
 
-__all__ = ["KERNEL", "sddmm", "spgemm", "spmm", "transpose"]
+__all__ = ["KERNEL", "multiplied", "sddmm", "spgemm", "spmm", "transpose"]
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
 """The library of this family."""
@@ -32,12 +32,7 @@ _Tensor = torch.Tensor
 def _check_csr(name: str, crow: _Tensor, col: _Tensor, values: _Tensor | None = None, of: str = "") -> None:
     for which, x in ((f"{of}crow", crow), (f"{of}col", col)):
         if not isinstance(x, torch.Tensor) or x.dim() != 1 or x.dtype not in _INDICES:
-            given = (
-                f"of shape {tuple(x.shape)}, {x.dtype}"
-                if isinstance(x, torch.Tensor)
-                else f"a {type(x).__name__}"
-            )
-            refuse(name, which, given, "a vector of int32 or int64")
+            refuse(name, which, told(x), "a vector of int32 or int64")
     if not len(crow):
         refuse(name, f"{of}crow", "empty", "one number more than rows")
     if col.dtype is not crow.dtype:
@@ -192,6 +187,27 @@ def spmm(a: _Tensor, x: _Tensor) -> _Tensor:
         refuse("sparse.spmm", "x", f"of shape {tuple(x.shape)}", f"({a.shape[1]}, ...), as a has columns")
     found: _Tensor = _spmm(*parts, x[:, None] if vector else x)
     return found[:, 0] if vector else found
+
+
+def multiplied(crow: _Tensor, col: _Tensor, values: _Tensor, x: _Tensor) -> _Tensor:
+    """Return a sparse matrix, given as its three parts, times a dense one, as `spmm` does.
+
+    Args:
+        crow: (rows + 1,) int32 or int64, where the entries of each row begin.
+        col: (entries,), the column of each.
+        values: (entries,) float32; other floats run the reference.
+        x: (columns, width), of the same dtype.
+
+    Raises:
+        ArgumentError: shapes or dtypes do not fit.
+        ValueError: the indices are no CSR form.
+
+    Example:
+        >>> multiplied(torch.tensor([0, 1]), torch.tensor([1]), torch.tensor([2.0]), torch.tensor([[1.0], [5.0]]))
+        tensor([[10.]])
+    """
+    found: _Tensor = _spmm(crow, col, values, x)
+    return found
 
 
 def sddmm(pattern: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
