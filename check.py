@@ -61,6 +61,8 @@ LONG = {
     "ops": ["pytest", "tests/ops", "-m", "long"],
     "kernels": ["pytest", "tests/kernels", "-m", "long"],
     "compiler": ["pytest", "tests/compiler", "-m", "long"],
+    "inductor": ["pytest", "tests/propose", "-m", "long"],
+    "decisions": ["pytest", "tests/measure", "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],

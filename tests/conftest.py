@@ -1,5 +1,6 @@
 """Every test starts from the same random state; what was skipped is told at the end of a run."""
 
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -25,6 +26,13 @@ LONGEST = (
 def _same_random_state():
     random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory):
+    """A cache of builds for all processes of a run: what torch compiles first takes some twenty seconds in each."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
 
 
 def pytest_configure():

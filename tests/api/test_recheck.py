@@ -62,8 +62,8 @@ def exported(folder: Path, text: str) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
+def settings(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(shared_cache))
     monkeypatch.setattr(acceptance, "_VERIFY_S", 900.0)  # on a machine that is busy with other things too
 
 

@@ -19,7 +19,9 @@ def test_equal_pairs_are_improved_in_at_most_one_percent(machine):
     assert share_improved(machine, 1.0, Contract()) <= 0.01
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine", [m if i < 2 else pytest.param(m, marks=pytest.mark.long) for i, m in enumerate(MACHINES)]
+)
 def test_pairs_at_the_least_effect_are_improved_no_more_often_than_the_level_allows(machine):
     assert share_improved(machine, 1.02, Contract(), runs=60) <= 0.025 + 0.015
 

@@ -11,10 +11,10 @@ from kernelwright.tasks import Problem, load_task
 from .layer import LAYER, LINEAR
 
 
-def test_a_compiled_module_is_given_the_parameters_too(tmp_path):
+def test_a_compiled_module_is_given_the_parameters_too(tmp_path, shared_cache):
     (tmp_path / "layer.py").write_text(LAYER)
     problem = Problem(load_task(str(tmp_path / "layer.py")))
-    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path / "cache")})
+    settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(shared_cache)})
     candidate = Candidate(
         sources=(SourceFile(path="c.py", text=f"import torch\n{LINEAR}"),), language="torch", entry="c.py:run"
     )

@@ -47,6 +47,7 @@ def built(problem: Problem) -> tuple[Candidate, Build]:
     return candidate, get_language("cpp").build(candidate)
 
 
+@pytest.mark.long
 @needs_compiler
 def test_it_stands_alone_and_is_right(problem: Problem, built: tuple[Candidate, Build]) -> None:
     candidate, build = built
@@ -62,6 +63,7 @@ def test_it_stands_alone_and_is_right(problem: Problem, built: tuple[Candidate, 
         torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 @needs_compiler
 def test_other_sizes_are_declined(problem: Problem, built: tuple[Candidate, Build]) -> None:
     candidate, build = built

@@ -229,8 +229,8 @@ def _belongings() -> tuple[int, int]:
 
 
 @pytest.fixture
-def own_pool(tmp_path: Path) -> Iterator[Pool]:
-    environ = {"KERNELWRIGHT_SANDBOX": KINDS[0], "KERNELWRIGHT_CACHE": str(tmp_path)}
+def own_pool(shared_cache: Path) -> Iterator[Pool]:
+    environ = {"KERNELWRIGHT_SANDBOX": KINDS[0], "KERNELWRIGHT_CACHE": str(shared_cache)}
     with Pool(Settings.from_environment(environ), arena_bytes=1 << 20, memory_bytes=1 << 30) as pool:
         yield pool
 
@@ -253,17 +253,22 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
 
 
 def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(own_pool: Pool) -> None:
-    compiled = payload(IDENTITY, trusted=True).candidate.model_copy(update={"flags": ("--compile=default",)})
+    text = (
+        "from torch._inductor.cpu_vec_isa import valid_vec_isa_list as units\n"
+        "def run(x): return x + units.cache_info().currsize\n"
+    )
+    asking = payload(text, trusted=True)
+    compiled = asking.candidate.model_copy(update={"flags": ("--compile=default",)})
     own_pool.prepare([compiled])
     (key,) = own_pool._zygotes.keys
-    zygote = own_pool._zygotes.ready(key)
-    made = {path.suffix for path in own_pool._zygotes.baselines.rglob("*")}
-    assert {".gch", ".so"} <= made, "headers and a kernel are in the cache that its workers share"
-    processes = [
-        psutil.Process(zygote._process.pid),
-        *psutil.Process(zygote._process.pid).children(recursive=True),
-    ]
-    assert {process.num_threads() for process in processes} == {1}, "a process with threads cannot be forked"
+    with own_pool.worker(asking, deadline_s=600) as worker:
+        reply = worker.call([worker.bind((own_pool.arena.place(torch.zeros(4)),), vector())])
+        assert worker.fetch(reply.first).outputs[0].tolist() == [1.0] * 4, (
+            "vector units were looked for before"
+        )
+    zygote = psutil.Process(own_pool._zygotes.ready(key)._process.pid)
+    threads = {process.num_threads() for process in (zygote, *zygote.children(recursive=True))}
+    assert threads == {1}, "a process with threads cannot be forked"
 
 
 def test_a_zygote_ends_with_its_judge_though_it_still_imports(own_pool: Pool) -> None:

@@ -47,7 +47,11 @@ def by_sequence(q, k_cache, v_cache, lengths, pages, window, scale, soft_cap, si
 
 def drawn(batch, heads, groups, inner, columns, size, most):
     count = most + 2
-    q, k, v = torch.randn(batch, heads, inner), torch.randn(count, size, groups, inner), torch.randn(count, size, groups, columns)
+    q, k, v = (
+        torch.randn(batch, heads, inner),
+        torch.randn(count, size, groups, inner),
+        torch.randn(count, size, groups, columns),
+    )
     lengths = torch.randint(0, size * most + 1, (batch,), dtype=torch.int32)
     return q, k, v, lengths, torch.randint(0, count, (batch, most), dtype=torch.int32)
 
@@ -91,7 +95,9 @@ def test_every_size_and_kind_of_cache(size):
 def test_any_legal_call_is_right(sizes, seed, options):
     torch.manual_seed(seed)
     batch, groups, each, *rest = sizes
-    given = {n: x for (n, x), wanted in zip(options_of(groups * each).items(), options, strict=True) if wanted}
+    given = {
+        n: x for (n, x), wanted in zip(options_of(groups * each).items(), options, strict=True) if wanted
+    }
     held(*drawn(batch, groups * each, groups, *rest), 3e-6, **given)
 
 
