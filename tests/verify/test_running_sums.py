@@ -216,12 +216,12 @@ def test_a_convolution_by_products_is_one(transposed, groups):
 @pytest.mark.parametrize("name", ["instance_norm", "mean_squared_error"])
 def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
     monkeypatch.setattr("kernelwright.tasks.numerics._rounding.drift", lambda *args: None)
-    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: ())
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda *_, **__: ())
     assert judge(problem(name), (1, 2)).refused
 
 
 def test_but_for_what_plain_evaluations_are_off_by_one_pass_would_be_refused(monkeypatch):
-    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda _: ())
+    monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda *_, **__: ())
     assert judge(problem("layer_norm"), (1, 2), ("shifted",)).refused
 
 
