@@ -13,6 +13,7 @@ from kernelwright.errors import InputError, TaskError
 from kernelwright.models import _optimize, load_model, model_result, optimize_model, patch
 from kernelwright.models import _plan as planning
 from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
+from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
 
 KERNEL = "def run(*values):\n    return values[0]\n"
@@ -264,6 +265,11 @@ def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched
     outcome = next(r for r in result.regions if r.label == "first")
     assert outcome.kept and outcome.uses == 2 and outcome.speedup > 1.5
     assert result.speedup.low > 1.02 and result.eager_speedup > 1.02
+    with Store(store) as kept:
+        record = kept.run(result.run)
+        task, accepted = kept.task(record.task), accepted_of(kept, record)
+    folder = package_accepted(task, record, accepted, tmp_path / "package", {})
+    assert (folder / "claim.json").is_file() and (folder / "slow_whole" / "specialisations.json").is_file()
     loaded = load_model(path)
     state = {k: v.clone() for k, v in loaded.module.state_dict().items()}
     with patch(loaded.module, result, store=store) as patched, torch.no_grad():
