@@ -12,6 +12,7 @@ from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
 from kernelwright.models import _optimize, load_model, model_result, optimize_model, patch
 from kernelwright.models import _plan as planning
+from kernelwright.models._regions import Found, regions_of
 from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
@@ -73,13 +74,20 @@ class World:
         )
 
 
+def two_regions(capture):
+    """Find the regions of the norms and the layers alone: each that is looked at takes a test's time."""
+    found = regions_of(capture)
+    kept = tuple(r for r in found.regions if r.label in {"norms.0", "layers.0"})
+    return Found(kept, found.native)
+
+
 @pytest.fixture(scope="module")
 def small_plan(tmp_path_factory):
     """The plan of the small model, made once."""
     path = written(tmp_path_factory.mktemp("small"), "small.py", SMALL)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(planning, "_LEAST_SHARE", 0.0)
-        patched.setattr(planning, "_MOST_LOOKED", 8)
+        patched.setattr(planning, "regions_of", two_regions)
         return planning.planned(path, device=detect("cpu"))
 
 
@@ -106,7 +114,7 @@ def test_a_plan_tells_shares_bounds_and_gains(small_plan):
     assert all(r.gain.low <= r.gain.expected <= r.gain.high and 0 < r.share <= 1 for r in plan.regions)
     low, expected, high = plan.expected
     assert 1.0 <= low <= expected <= high <= plan.ceiling
-    assert plan.chosen and plan.seconds < 60
+    assert plan.chosen and plan.device == detect("cpu").fingerprint
 
 
 def test_what_helps_is_kept_and_what_hurts_inside_is_taken_out(world, small_plan):
