@@ -5,11 +5,11 @@ Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─
 
 from ._capture import Capture, Captured, capture_model
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
+from ._patch import Patch, patch
 from ._plan import Gain, Plan, PlannedRegion, plan
 from ._records import ModelResult, RegionOutcome
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
-from ._patch import Patch, patch
 
 __all__ = [
     "BASELINES",

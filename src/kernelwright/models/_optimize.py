@@ -57,7 +57,8 @@ def optimize_model(
     Args:
         target: The model.
         inputs: Inputs of one call, for a module that is passed as it is.
-        minutes: Wall minutes; up to two fifths, at most five minutes, are kept for the verdict on the whole.
+        minutes: Wall minutes for the plan and the searches; up to two fifths, at most five minutes, are kept for the
+            verdict on the whole, which is not cut off if it takes longer.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
         baselines: Native forms of the model to beat; the fastest counts.
         proposers: Who proposes kernels for regions.
