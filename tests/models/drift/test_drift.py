@@ -1,6 +1,7 @@
 """Planted drifts are found, with their cause; honest rewritings are the same; what is not known is said."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from kernelwright.errors import InputError
 from kernelwright.models.drift import Outcome, Requests, compare, drift, drift_of_calls, own_text
+from kernelwright.models.drift._limits import DRIFTED, SAME
 
 EVERY_KIND = [
     "eps_times_ten", "final_eps_missing", "wrong_rotary_half", "positions_off_by_one_later", "scale_of_head_plus_one",
@@ -139,6 +141,21 @@ def test_a_sampler_alone_can_drift(single):
     assert found.outcome is Outcome.DRIFTED
     assert found.reason.startswith("the sampler")
     assert found.scenes[0].excess < 1
+
+
+@pytest.mark.parametrize(("place", "outcome"), [(-0.1, "same"), (0.5, "inconclusive"), (1.1, "drifted")])
+def test_between_the_two_limits_nothing_is_concluded(single, place, outcome):
+    """Planted: the same error at each position, on a scale from the limit of the same, 0, to that of drift, 1."""
+    noise = single.noise
+    same, drifted = (noise.limits.limit("overall", chance) for chance in (SAME, DRIFTED))
+    error = same + place * (drifted - same)
+    assert error < noise.limits.limit("largest", SAME)
+    lengths = [len(y) for y in noise.exact]
+    moved = [
+        y + error * n[:, None] for y, n in zip(noise.exact, noise.limits.noise.split(lengths), strict=True)
+    ]
+    planted = dataclasses.replace(noise, exam=lambda model, scene: moved)
+    assert compare(planted, lambda x: x).outcome == outcome
 
 
 class Random(nn.Module):

@@ -13,7 +13,7 @@ from ._cause import find_cause
 from ._decoder import deployment_of
 from ._exam import Exam, Noise, noise_of
 from ._layers import layer_errors
-from ._limits import DRIFTED, SAME, errors_of, statistics_of
+from ._limits import DRIFTED, SAME, Statistics, errors_of, statistics_of
 from ._measures import agreement_of, generation_of, perplexity_of
 from ._noise import dtype_of, exact_of
 from ._result import Drift, Outcome, SceneDrift
@@ -195,17 +195,10 @@ def _judged(noise: Noise, found: Sequence[SceneDrift]) -> tuple[Outcome, str, Sc
         same = ", though in float64 it computes the same" if exact and exact.excess <= 1 else ""
         within = f", though within the noise of {dtype_of(noise.native)}" if worst is exact else ""
         return Outcome.DRIFTED, f"{error}, beyond what an honest evaluation reaches{same}{within}", worst
-    if worst.excess * _gap(noise) > 1:
+    if noise.limits.excess(Statistics(worst.largest, worst.overall), SAME) > 1:
         said = f"{error}, more than most honest evaluations; serve more requests, or draw more"
         return Outcome.INCONCLUSIVE, said, worst
     return Outcome.SAME, f"at most {error}, as an honest evaluation", worst
-
-
-def _gap(noise: Noise) -> float:
-    """Return how far apart the two limits are, as a ratio; the nearer of both statistics."""
-    return min(
-        noise.limits.limit(name, DRIFTED) / noise.limits.limit(name, SAME) for name in ("largest", "overall")
-    )
 
 
 def _scene_drift(noise: Noise, changed: Any, scene: Scene) -> SceneDrift:

@@ -52,7 +52,9 @@ class Limits:
 
     def excess(self, found: Statistics, chance: float) -> float:
         """Return how many times a limit the farthest statistic is; above 1 it passes."""
-        return max(getattr(found, name) / self.limit(name, chance) for name in ("largest", "overall"))
+        return max(
+            found.largest / self.limit("largest", chance), found.overall / self.limit("overall", chance)
+        )
 
 
 def errors_of(found: Sequence[Tensor], exact: Sequence[Tensor]) -> Tensor:
