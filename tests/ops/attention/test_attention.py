@@ -14,8 +14,8 @@ from kernelwright.errors import InputError
 from kernelwright.ops.attention import attention, masks, reference, varlen
 
 SIZES = (
-    (1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 37, 53, 20, 17), (1, 2, 1, 300, 700, 64, 64), (2, 8, 8, 130, 130, 128, 96),
-    (1, 6, 2, 65, 65, 256, 256), (1, 3, 1, 5, 33, 48, 31), (1, 1, 1, 400, 31, 32, 32), (1, 1, 1, 0, 5, 4, 4),
+    (1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 37, 53, 20, 17), (1, 2, 1, 150, 600, 64, 64), (2, 3, 3, 130, 130, 128, 96),
+    (1, 4, 2, 65, 65, 256, 256), (1, 3, 1, 5, 33, 48, 31), (1, 1, 1, 400, 31, 32, 32), (1, 1, 1, 0, 5, 4, 4),
     (1, 2, 2, 5, 0, 4, 4), (0, 2, 2, 5, 3, 4, 4),
 )  # fmt: skip
 """Batch, heads, kv heads, rows, keys, inner, columns."""
@@ -95,7 +95,12 @@ def test_gradients_of_every_size_and_option(size):
     sinks, alibi = torch.randn(size[1]), torch.rand(size[1]) / 10
     ranges = torch.randint(-3, size[4] + 4, (size[0], size[1], size[3], 2, 2), dtype=torch.int32)
     allowed = reference.allowed_of(ranges, size[4])
-    for scale, soft_cap, biased in ((None, None, False), (0.3, 2.0, True), (0.2, 4.0, False), (None, None, True)):
+    for scale, soft_cap, biased in (
+        (None, None, False),
+        (0.3, 2.0, True),
+        (0.2, 4.0, False),
+        (None, None, True),
+    ):
         options = {"scale": scale, "soft_cap": soft_cap}
         leaves = [t.detach().requires_grad_() for t in (*tensors, sinks)]
         wide = [t.detach().double().requires_grad_() for t in leaves]
@@ -133,7 +138,7 @@ def test_the_reference_passes_gradcheck():
     assert torch.autograd.gradcheck(call, (q, k, v, sinks))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     data=st.data(),
     sizes=st.tuples(*(st.integers(1, n) for n in (2, 3, 3, 70, 140, 70, 70))),
@@ -180,15 +185,17 @@ def test_what_is_hidden_has_no_part_be_it_no_number(which, value):
     torch.testing.assert_close(found[:, :, :50], clean[:, :, :50], rtol=1e-6, atol=1e-6)
     if which == 2:
         assert not found[:, :, 50:, 3].isfinite().any()
-    expected, _ = reference.attention(
-        *tensors, masks.Causal().ranges(90, 90)[None, None], scale=0.25
-    )
+    expected, _ = reference.attention(*tensors, masks.Causal().ranges(90, 90)[None, None], scale=0.25)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def test_large_scores_do_not_overflow():
     q, k, v = drawn(1, 1, 1, 50, 60, 32, 32)
-    near(attention(q * 300, k, v), plain(q.double() * 300, k.double(), v.double(), torch.ones(50, 60) > 0), 3e-4)
+    near(
+        attention(q * 300, k, v),
+        plain(q.double() * 300, k.double(), v.double(), torch.ones(50, 60) > 0),
+        3e-4,
+    )
 
 
 def test_any_strides_are_read_and_columns_that_lie_apart_run_the_reference():
@@ -205,7 +212,7 @@ def test_any_strides_are_read_and_columns_that_lie_apart_run_the_reference():
 
 
 def test_the_number_of_threads_changes_nothing():
-    q, k, v = (t.requires_grad_() for t in drawn(1, 4, 2, 700, 700, 32, 32))
+    q, k, v = (t.requires_grad_() for t in drawn(1, 2, 1, 700, 700, 32, 32))
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
@@ -242,7 +249,9 @@ def test_it_goes_through_compile_with_gradients():
     leaves = [t.requires_grad_() for t in tensors]
     torch.testing.assert_close(compiled(*leaves), loss(*leaves))
     for one, other in zip(
-        torch.autograd.grad(compiled(*leaves), leaves), torch.autograd.grad(loss(*leaves), leaves), strict=True
+        torch.autograd.grad(compiled(*leaves), leaves),
+        torch.autograd.grad(loss(*leaves), leaves),
+        strict=True,
     ):
         torch.testing.assert_close(one, other)
 
@@ -260,9 +269,14 @@ def test_the_ops_are_registered_as_torch_asks():
 
 def test_it_is_torchs_own_attention():
     q, k, v = drawn(2, 4, 4, 100, 100, 64, 64)
-    torch.testing.assert_close(attention(q, k, v), scaled_dot_product_attention(q, k, v), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(
-        attention(q, k, v, masks.Causal()), scaled_dot_product_attention(q, k, v, is_causal=True), rtol=1e-4, atol=1e-5
+        attention(q, k, v), scaled_dot_product_attention(q, k, v), rtol=1e-4, atol=1e-5
+    )
+    torch.testing.assert_close(
+        attention(q, k, v, masks.Causal()),
+        scaled_dot_product_attention(q, k, v, is_causal=True),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 

@@ -69,7 +69,9 @@ def test_the_predicates_of_documents_are_as_they_are_written():
     assert torch.equal(SPECS["causal document"].allowed(SIZE, SIZE), same & (k <= q))
     assert torch.equal(SPECS["prefix document"].allowed(SIZE, SIZE), same & ((k - begin < 4) | (k <= q)))
     assert torch.equal(SPECS["shared question"].allowed(SIZE, SIZE), (same | (number == 0)) & (k <= q))
-    assert torch.equal(SPECS["causal blockwise"].allowed(SIZE, SIZE), (same | (number[:, None] == 5)) & (k <= q))
+    assert torch.equal(
+        SPECS["causal blockwise"].allowed(SIZE, SIZE), (same | (number[:, None] == 5)) & (k <= q)
+    )
     assert torch.equal(SPECS["block causal document"].allowed(SIZE, SIZE), same & (k < (q // 8 + 1) * 8))
 
 

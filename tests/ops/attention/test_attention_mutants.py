@@ -4,29 +4,56 @@ import pytest
 from tests.ops.mutants import verdicts
 
 WHOLE = {
-    "sums that are not shrunk to a new largest score": ("if (shrunk != 1.0f)\n        for (int64_t e = 0; e < room.columns", "if (false)\n        for (int64_t e = 0; e < room.columns"),
-    "a cap that is not applied": ("return cap == 0.0f ? x : cap * tanh(x);", "return cap == 0.0f ? x : cap * x;"),
+    "sums that are not shrunk to a new largest score": (
+        "if (shrunk != 1.0f)\n        for (int64_t e = 0; e < room.columns",
+        "if (false)\n        for (int64_t e = 0; e < room.columns",
+    ),
+    "a cap that is not applied": (
+        "return cap == 0.0f ? x : cap * tanh(x);",
+        "return cap == 0.0f ? x : cap * x;",
+    ),
     "the sink of the first head": ("Softmax{sinks[h] * kLog2E, 1.0f}", "Softmax{sinks[0] * kLog2E, 1.0f}"),
-    "distance from the wrong row": ("const int64_t at = row.row + scoring.offset;", "const int64_t at = row.row;"),
+    "distance from the wrong row": (
+        "const int64_t at = row.row + scoring.offset;",
+        "const int64_t at = row.row;",
+    ),
     "keys of another group": ("pack_transposed(k.at(b, g, n)", "pack_transposed(k.at(b, 0, n)"),
 }
 MASKED = {
-    "the last key of a range is hidden": ("ranges[2 * i + 1] - first, count", "ranges[2 * i + 1] - 1 - first, count"),
-    "a partial panel is not masked": ("if (bits[p] != kEveryKey) x = where_bits", "if (bits[p] == 0) x = where_bits"),
-    "only the first range": ("for (int64_t i = 0; i < many; ++i) {\n    const int64_t begin = std::max<int64_t>(ranges[2 * i] - first", "for (int64_t i = 0; i < 1; ++i) {\n    const int64_t begin = std::max<int64_t>(ranges[2 * i] - first"),
-    "the ranges of the first head": ("data + b * item + h * head + i * many * 2", "data + b * item + i * many * 2"),
+    "the last key of a range is hidden": (
+        "ranges[2 * i + 1] - first, count",
+        "ranges[2 * i + 1] - 1 - first, count",
+    ),
+    "a partial panel is not masked": (
+        "if (bits[p] != kEveryKey) x = where_bits",
+        "if (bits[p] == 0) x = where_bits",
+    ),
+    "only the first range": (
+        "for (int64_t i = 0; i < many; ++i) {\n    const int64_t begin = std::max<int64_t>(ranges[2 * i] - first",
+        "for (int64_t i = 0; i < 1; ++i) {\n    const int64_t begin = std::max<int64_t>(ranges[2 * i] - first",
+    ),
+    "the ranges of the first head": (
+        "data + b * item + h * head + i * many * 2",
+        "data + b * item + i * many * 2",
+    ),
     "a panel that one row sees is skipped": ("seen[p] |= room.bits[r][p]", "seen[p] = room.bits[r][p]"),
 }
 DECODE = {
     "a window one longer": ("lengths[b] - window) : 0", "lengths[b] - window - 1) : 0"),
     "pages in order": ("table ? table[b * s.most + order] : b", "table ? order % 2 : b"),
     "keys after a page's end": ("count, i + s.positions - slot)", "count, i + s.positions)"),
-    "the first share alone": ("store(to + e, i ? load(to + e, Full{}) + part : part, Full{})", "store(to + e, i ? load(to + e, Full{}) : part, Full{})"),
+    "the first share alone": (
+        "store(to + e, i ? load(to + e, Full{}) + part : part, Full{})",
+        "store(to + e, i ? load(to + e, Full{}) : part, Full{})",
+    ),
     "tails not masked": ("x = keep(lanes, x, splat(-kInf));", "x = keep(lanes, x, x);"),
 }
 QUANTIZED = {
     "values not scaled": ("v.scales ? x * load(rows.v_scale + n, Full{}) : x", "x"),
-    "the scale of the next head": ("rows.k_scale[n] = k.scales[at + n * s.groups]", "rows.k_scale[n] = k.scales[at - g + n * s.groups]"),
+    "the scale of the first head": (
+        "rows.k_scale[n] = k.scales[at + n * s.groups]",
+        "rows.k_scale[n] = k.scales[at - g + n * s.groups]",
+    ),
 }  # fmt: skip
 
 
