@@ -195,8 +195,9 @@ def test_a_wrong_argument_is_named_in_one_sentence(call, says):
 
 
 WRONG = (
-    None, 3, -1, 2.5, "text", [1.0], (), True, torch.tensor(1.0), torch.randn(3), torch.randn(2, 3), torch.randn(1, 2, 3),
-    torch.randn(1, 2, 3, 4), torch.randn(2, 3, 4, 5, 6), torch.zeros(2, 4, 8).long(), torch.randn(2, 4, 8).double(),
+    None, 3, -1, 2.5, "text", [1.0], (), True, torch.tensor(1.0), torch.randn(3), torch.randn(2, 3),
+    torch.randn(1, 2, 3), torch.randn(1, 2, 3, 4), torch.randn(2, 3, 4, 5, 6), torch.zeros(2, 4, 8).long(),
+    torch.randn(2, 4, 8).double(),
     torch.randn(2, 0, 8), torch.randn(0, 4, 8), torch.zeros(2, 4, dtype=torch.bool),
     torch.zeros(3, 5, 2, 8).bfloat16(), torch.full((2,), 99, dtype=torch.int32),
     torch.full((2,), -4, dtype=torch.int32), torch.zeros(2, 3, dtype=torch.int32),

@@ -56,8 +56,13 @@ def test_every_size(size):
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(sizes=st.tuples(*(st.integers(1, n) for n in (300, 400, 70))), count=st.integers(1, 400), seed=st.integers(0, 99),
-       biased=st.booleans(), dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]))  # fmt: skip
+@given(
+    sizes=st.tuples(*(st.integers(1, n) for n in (300, 400, 70))),
+    count=st.integers(1, 400),
+    seed=st.integers(0, 99),
+    biased=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+)
 def test_any_legal_call_is_right(sizes, count, seed, biased, dtype):
     torch.manual_seed(seed)
     x, weight, bias = drawn(*sizes, dtype)
@@ -66,7 +71,7 @@ def test_any_legal_call_is_right(sizes, count, seed, biased, dtype):
 
 def test_of_equals_the_first_token_comes_first_whatever_the_threads():
     x, weight = torch.randint(-1, 2, (40, 4)).float(), torch.randint(-1, 2, (5000, 4)).float()
-    right = (x @ weight.T).sort(1, descending=True, stable=True)
+    right = (x @ weight.T).sort(dim=1, descending=True, stable=True)
     before = torch.get_num_threads()
     try:
         for threads in (1, 2, 3):
@@ -129,7 +134,8 @@ def test_samples_have_their_probabilities():
     assert bool(((found - chances).abs() < 4.5 * deviation).all())
     for options, kept, power in (
         ({"count": 3}, 3, 1.0), ({"top_p": 0.8}, 3, 1.0), ({"top_p": 0.85}, 3, 1.0), ({"min_p": 0.3}, 3, 1.0),
-        ({"temperature": 0.5}, 6, 2.0), ({"top_p": 0.0}, 1, 1.0), ({"min_p": 1.0}, 1, 1.0), ({"temperature": 0}, 1, 1.0),
+        ({"temperature": 0.5}, 6, 2.0), ({"top_p": 0.0}, 1, 1.0), ({"min_p": 1.0}, 1, 1.0),
+        ({"temperature": 0}, 1, 1.0),
     ):  # fmt: skip
         found, chances = shares(**options)
         wanted = chances[:kept] ** power

@@ -88,6 +88,12 @@ def log_probs(
     check(x, weight, bias)
     if not isinstance(tokens, T):
         refuse("logits", "tokens", f"a {type(tokens).__name__}", f"({len(x)},), torch.int64")
+    if tokens.shape != (len(x),) or tokens.dtype is not torch.int64:
+        given = f"of shape {tuple(tokens.shape)}, {tokens.dtype}"
+        refuse("logits", "tokens", given, f"({len(x)},), torch.int64")
+    if not isinstance(ignore_index, int):
+        given = f"a {type(ignore_index).__name__}"
+        refuse("logits", "ignore_index", given, "a whole number")
     cap = _cap(softcap) or None
     return -linear_cross_entropy(
         x, weight, tokens, bias, softcap=cap, ignore_index=ignore_index, reduction="none"

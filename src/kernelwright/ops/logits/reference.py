@@ -20,7 +20,7 @@ def top(
             logits = logits + bias.to(wide)
         if softcap:
             logits = torch.tanh(logits / softcap) * softcap
-        found = logits.sort(1, descending=True, stable=True)
+        found = logits.sort(dim=1, descending=True, stable=True)
         values.append(found.values[:, :count])
         tokens.append(found.indices[:, :count])
         whole.append(logits.logsumexp(1) if sums else logits.new_empty(0))
