@@ -146,8 +146,9 @@ def varlen(
     if window is not None:
         low, high = torch.maximum(low, position - window), torch.minimum(high, position + window + 1)
     ranges = torch.stack((low, high), -1).to(torch.int32)[:, None]
-    given = (t.transpose(0, 1)[None] for t in (q, k, v))
-    return attention(*given, ranges, scale=scale, soft_cap=soft_cap, sinks=sinks)[0].transpose(0, 1)
+    mine, keys, values = (t.transpose(0, 1)[None] for t in (q, k, v))
+    out = attention(mine, keys, values, ranges, scale=scale, soft_cap=soft_cap, sinks=sinks)
+    return out[0].transpose(0, 1)
 
 
 def _check_starts(argument: str, starts: object, most: int) -> None:

@@ -83,7 +83,8 @@ class Mask:
         seen = (torch.minimum(end[..., None], last) - torch.maximum(begin[..., None], first)).clamp(min=0)
         seen = seen.sum(-2)
         spare = -rows % tile[0]
-        seen = torch.nn.functional.pad(seen, (0, 0, 0, spare)).unflatten(-2, (-1, tile[0])).sum(-2)
+        seen = torch.nn.functional.pad(seen, (0, 0, 0, spare))
+        seen = seen.reshape(*seen.shape[:-2], -(-rows // tile[0]), tile[0], seen.shape[-1]).sum(-2)
         highs = torch.full((seen.shape[-2],), tile[0])
         if spare:
             highs[-1] -= spare

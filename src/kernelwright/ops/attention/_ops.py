@@ -152,8 +152,8 @@ def _serves_gradients(
     for name, x in (("gradient", gradient), ("out", out)):
         if x.dtype is not q.dtype or (x.stride(3) != 1 and x.shape[3] != 1):
             return f"{name} is not of {q.dtype} with its columns side by side"
-    for x in (lse, lse_gradient):
-        if x is not None and not (x.is_contiguous() and x.dtype is torch.float32):
+    for y in (lse, lse_gradient):
+        if y is not None and not (y.is_contiguous() and y.dtype is torch.float32):
             return "lse or its gradient is not contiguous float32"
     return _serves(q, k, v, *settings) or cpu_only(gradient, out, lse, lse_gradient)
 

@@ -111,10 +111,11 @@ def gradients(
     with torch.enable_grad():
         for part, some, positions in parts(q, k, ranges):
             leaves = [t.detach().requires_grad_() for t in (q[:, :, part], k, v, kept)]
+            mine, keys, values, own = leaves
             found = some_rows(
-                *leaves[:3], some, None if sinks is None else leaves[3], slopes, scale, soft_cap, positions
+                mine, keys, values, some, None if sinks is None else own, slopes, scale, soft_cap, positions
             )
-            given = [gradient[:, :, part].to(wide), None]
+            given: list[T | None] = [gradient[:, :, part].to(wide), None]
             if lse_gradient is not None:  # of a row without keys it is none
                 given[1] = torch.where(found[1].isfinite(), lse_gradient[:, :, part].to(wide), 0)
             wanted = [(o, g) for o, g in zip(found, given, strict=True) if g is not None]

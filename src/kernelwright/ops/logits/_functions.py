@@ -91,9 +91,9 @@ def log_probs(
     if tokens.shape != (len(x),) or tokens.dtype is not torch.int64:
         given = f"of shape {tuple(tokens.shape)}, {tokens.dtype}"
         refuse("logits", "tokens", given, f"({len(x)},), torch.int64")
-    if not isinstance(ignore_index, int):
-        given = f"a {type(ignore_index).__name__}"
-        refuse("logits", "ignore_index", given, "a whole number")
+    if not isinstance(ignore_index, int) or not -(1 << 63) <= ignore_index < 1 << 63:
+        given = f"a {type(ignore_index).__name__}" if isinstance(ignore_index, T) else repr(ignore_index)
+        refuse("logits", "ignore_index", given, "a whole number of 64 bits")
     cap = _cap(softcap) or None
     return -linear_cross_entropy(
         x, weight, tokens, bias, softcap=cap, ignore_index=ignore_index, reduction="none"
