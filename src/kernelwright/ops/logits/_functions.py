@@ -146,7 +146,7 @@ def sample(
     values, tokens = top_k(x, weight, count, bias, softcap=softcap)
     if temperature == 0:
         return tokens[:, 0]
-    weights = (values.double() / temperature).softmax(1)
+    weights = (values.double() / float(temperature)).softmax(1)
     before = weights.cumsum(1) - weights
     kept = (before < top_p) & (weights >= min_p * weights[:, :1])
     kept[:, 0] = True
@@ -159,7 +159,7 @@ def sample(
 def _cap(softcap: object) -> float:
     if softcap is None:
         return 0.0
-    if isinstance(softcap, bool) or not isinstance(softcap, float | int) or not 0 < softcap < float("inf"):
+    if isinstance(softcap, bool) or not isinstance(softcap, float | int) or not 0 < softcap < 1e300:
         given = f"a {type(softcap).__name__}" if isinstance(softcap, T) else repr(softcap)
         refuse("logits", "softcap", given, "a number above 0, or None")
     return float(softcap)

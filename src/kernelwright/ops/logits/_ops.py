@@ -37,11 +37,11 @@ def check(x: T, weight: T, bias: T | None, count: int = 1, softcap: float = 0.0,
     number(softcap, "softcap", 0.0)
 
 
-def number(x: object, name: str, least: float, most: float = float("inf")) -> None:
-    """Refuse what is no number from `least` to `most`, infinity not included."""
-    if isinstance(x, bool) or not isinstance(x, float | int) or not least <= x <= most or x == float("inf"):
+def number(x: object, name: str, least: float, most: float = 1e300) -> None:
+    """Refuse what is no number from `least` to `most`."""
+    if isinstance(x, bool) or not isinstance(x, float | int) or not least <= x <= most:
         given = f"a {type(x).__name__}" if isinstance(x, T) else repr(x)
-        above = "" if most == float("inf") else f" to {most:g}"
+        above = "" if most == 1e300 else f" to {most:g}"
         refuse("logits", name, given, f"a finite number from {least:g}{above}")
 
 
