@@ -14,8 +14,8 @@ from kernelwright.errors import InputError
 from kernelwright.ops.attention import attention, masks, reference, varlen
 
 SIZES = (
-    (1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 37, 53, 20, 17), (1, 2, 1, 300, 700, 64, 64), (2, 8, 8, 130, 130, 128, 96),
-    (1, 6, 2, 65, 65, 256, 256), (1, 3, 1, 5, 33, 48, 31), (1, 1, 1, 400, 31, 32, 32), (1, 1, 1, 0, 5, 4, 4),
+    (1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 37, 53, 20, 17), (1, 2, 1, 150, 600, 64, 64), (2, 3, 3, 130, 130, 128, 96),
+    (1, 4, 2, 65, 65, 256, 256), (1, 3, 1, 5, 33, 48, 31), (1, 1, 1, 400, 31, 32, 32), (1, 1, 1, 0, 5, 4, 4),
     (1, 2, 2, 5, 0, 4, 4), (0, 2, 2, 5, 3, 4, 4),
 )  # fmt: skip
 """Batch, heads, kv heads, rows, keys, inner, columns."""
@@ -138,7 +138,7 @@ def test_the_reference_passes_gradcheck():
     assert torch.autograd.gradcheck(call, (q, k, v, sinks))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     data=st.data(),
     sizes=st.tuples(*(st.integers(1, n) for n in (2, 3, 3, 70, 140, 70, 70))),
@@ -212,7 +212,7 @@ def test_any_strides_are_read_and_columns_that_lie_apart_run_the_reference():
 
 
 def test_the_number_of_threads_changes_nothing():
-    q, k, v = (t.requires_grad_() for t in drawn(1, 4, 2, 700, 700, 32, 32))
+    q, k, v = (t.requires_grad_() for t in drawn(1, 2, 1, 700, 700, 32, 32))
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

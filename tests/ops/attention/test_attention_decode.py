@@ -1,4 +1,4 @@
-"""Decode against float64: pages, int8, windows, options, any legal call, errors; and wrong calls of the whole family."""
+"""Decode against float64: pages, int8, windows, options, any legal call, errors; wrong calls of the whole family."""
 
 import random
 
@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright import ops
-from kernelwright.errors import InputError
 from kernelwright.ops.attention import attention, decode, masks, quantize, varlen
 
 SIZES = (
-    (1, 1, 1, 1, 1, 1, 1), (2, 8, 2, 64, 64, 16, 12), (3, 14, 2, 128, 96, 7, 20), (2, 3, 3, 20, 17, 64, 4),
-    (1, 32, 8, 256, 256, 128, 30), (4, 9, 1, 33, 31, 1, 90),
+    (1, 1, 1, 1, 1, 1, 1), (2, 8, 2, 64, 64, 16, 12), (3, 14, 2, 128, 96, 7, 12), (2, 3, 3, 20, 17, 64, 4),
+    (1, 16, 4, 256, 256, 64, 9), (4, 9, 1, 33, 31, 1, 90),
 )  # fmt: skip
 """Batch, heads, kv heads, inner, columns, positions of a page, pages of a sequence."""
 
@@ -86,7 +85,7 @@ def test_every_size_and_kind_of_cache(size):
         held(q.bfloat16(), k8, v8, lengths, pages, 1e-2, (ks, vs), **options)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     sizes=st.tuples(*(st.integers(1, n) for n in (3, 3, 12, 70, 70, 20, 15))),
     seed=st.integers(0, 1000),
@@ -196,10 +195,12 @@ def test_a_wrong_argument_is_named_in_one_sentence(call, says):
 
 
 WRONG = (
-    None, 3, -1, 2.5, "text", [1.0], (), True, torch.tensor(1.0), torch.randn(3), torch.randn(2, 3), torch.randn(1, 2, 3),
-    torch.randn(1, 2, 3, 4), torch.randn(2, 3, 4, 5, 6), torch.zeros(2, 4, 8).long(), torch.randn(2, 4, 8).double(),
-    torch.randn(2, 0, 8), torch.randn(0, 4, 8), torch.zeros(2, 4, dtype=torch.bool), torch.zeros(3, 5, 2, 8).bfloat16(),
-    torch.full((2,), 99, dtype=torch.int32), torch.full((2,), -4, dtype=torch.int32), torch.zeros(2, 3, dtype=torch.int32),
+    None, 3, -1, 2.5, "text", [1.0], (), True, torch.tensor(1.0), torch.randn(3), torch.randn(2, 3),
+    torch.randn(1, 2, 3), torch.randn(1, 2, 3, 4), torch.randn(2, 3, 4, 5, 6), torch.zeros(2, 4, 8).long(),
+    torch.randn(2, 4, 8).double(),
+    torch.randn(2, 0, 8), torch.randn(0, 4, 8), torch.zeros(2, 4, dtype=torch.bool),
+    torch.zeros(3, 5, 2, 8).bfloat16(), torch.full((2,), 99, dtype=torch.int32),
+    torch.full((2,), -4, dtype=torch.int32), torch.zeros(2, 3, dtype=torch.int32),
     torch.zeros(3, 1, 2, dtype=torch.int32), float("nan"), float("inf"), torch.randn(1, 4, 3, 8).to("meta"),
     masks.Document((3,)), masks.SlidingWindow(2),
 )  # fmt: skip
@@ -208,7 +209,10 @@ X = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 6)
 Y, STARTS = torch.randn(5, 2, 8), torch.tensor([0, 2, 5])
 CALLS = (
     (attention, dict(zip("qkv", X, strict=True)), ("mask", "scale", "soft_cap", "sinks", "alibi")),
-    (varlen, {"q": Y, "k": Y, "v": Y, "q_starts": STARTS, "k_starts": STARTS}, ("window", "scale", "soft_cap", "sinks")),
+    (
+        varlen, {"q": Y, "k": Y, "v": Y, "q_starts": STARTS, "k_starts": STARTS},
+        ("window", "scale", "soft_cap", "sinks"),
+    ),
     (
         decode, {"q": Q, "k_cache": K, "v_cache": V, "lengths": LENGTHS},
         ("pages", "k_scales", "v_scales", "window", "scale", "soft_cap", "sinks", "alibi"),

@@ -50,7 +50,10 @@ DECODE = {
 }
 QUANTIZED = {
     "values not scaled": ("v.scales ? x * load(rows.v_scale + n, Full{}) : x", "x"),
-    "the scale of the next head": ("rows.k_scale[n] = k.scales[at + n * s.groups]", "rows.k_scale[n] = k.scales[at - g + n * s.groups]"),
+    "the scale of the first head": (
+        "rows.k_scale[n] = k.scales[at + n * s.groups]",
+        "rows.k_scale[n] = k.scales[at - g + n * s.groups]",
+    ),
 }  # fmt: skip
 
 

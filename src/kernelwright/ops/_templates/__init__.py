@@ -1,7 +1,8 @@
-"""Four templates under many kernels, as C++ headers; a family's `kernel.cpp` is a client of one.
+"""Five templates under many kernels, as C++ headers; a family's `kernel.cpp` is a client of one.
 
 | folder | what it computes | clients |
 |---|---|---|
+| `flash` | softmax of scores, times values, by tiles under ranges of keys; gradients; decode | attention |
 | `gathered_gemm` | rows of a segment plan times their group's weight, gathered and scattered | experts |
 | `lowbit` | weights of 1 to 8 bits, unpacked, multiplied and scaled in registers | low-bit linear layers |
 | `segments` | keys to an order and offsets | experts |

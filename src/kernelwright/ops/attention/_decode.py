@@ -6,7 +6,7 @@ import torch
 
 from .._core import Op, cpu_only, floats, refuse
 from . import reference
-from ._ops import KERNEL, SERVED, numbers, of_heads
+from ._ops import KERNEL, SERVED, numbers, of_heads, said
 
 T = torch.Tensor
 _NAME = "attention.decode"
@@ -73,7 +73,7 @@ def _check(
     of_heads(_NAME, "sinks", sinks, heads)
     of_heads(_NAME, "alibi", slopes, heads)
     if not isinstance(window, int) or isinstance(window, bool) or window < 0:
-        refuse(_NAME, "window", repr(window), "a whole number above 0, or None")
+        refuse(_NAME, "window", said(window), "a whole number above 0, or None")
     numbers(_NAME, scale, soft_cap)
 
 
@@ -96,10 +96,27 @@ def _outputs(q: T, k_cache: T, v_cache: T, *_: Any) -> tuple[T, T]:  # noqa: ARG
     return q.new_empty(*q.shape[:2], v_cache.shape[3]), q.new_empty(*q.shape[:2], dtype=wide)
 
 
+def _by_reference(q: T, k_cache: T, v_cache: T, lengths: T, pages: T | None, *rest: Any) -> tuple[T, T]:
+    """Run the reference on what is in range; the kernel looks for itself."""
+    count, size = k_cache.shape[:2]
+    most = size * (1 if pages is None else pages.shape[1])
+    expected = f"0 to {most}, what the pages hold"
+    for length in lengths.tolist():
+        if not 0 <= length <= most:
+            refuse(_NAME, "lengths", f"{length} somewhere", expected)
+    if pages is not None:
+        used = torch.arange(pages.shape[1]) * size < lengths.cpu()[:, None]
+        for page in pages.cpu()[used].tolist():
+            if not 0 <= page < count:
+                refuse(_NAME, "pages", f"{page} somewhere", f"0 to {count - 1}")
+        pages = torch.where(used.to(pages.device), pages, 0)
+    return reference.decode(q, k_cache, v_cache, lengths, pages, *rest)
+
+
 _decode = Op(
     "attention_decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? pages, Tensor? k_scales, "
     "Tensor? v_scales, Tensor? sinks, Tensor? alibi, int window, float scale, float soft_cap) -> (Tensor, Tensor)",
-    reference=reference.decode, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
+    reference=_by_reference, kernel=KERNEL, outputs=_outputs, check=_check, serves=_serves,
 )  # fmt: skip
 
 
@@ -144,9 +161,9 @@ def decode(
     if scale is None:
         scale = max(1, q.shape[-1] if q.dim() else 1) ** -0.5
     if soft_cap is not None and not (isinstance(soft_cap, float | int) and soft_cap > 0):
-        refuse(_NAME, "soft_cap", repr(soft_cap), "a number above 0, or None")
+        refuse(_NAME, "soft_cap", said(soft_cap), "a number above 0, or None")
     if window is not None and (not isinstance(window, int) or window < 1):
-        refuse(_NAME, "window", repr(window), "a whole number above 0, or None")
+        refuse(_NAME, "window", said(window), "a whole number above 0, or None")
     given = (lengths, pages, k_scales, v_scales, sinks, alibi, window or 0, scale, float(soft_cap or 0.0))
     out: T = _decode(q, k_cache, v_cache, *given)[0]
     return out

@@ -7,28 +7,28 @@ import torch
 
 from .._core import refuse
 from . import masks
-from ._ops import forward, of_four, of_heads
+from ._ops import forward, of_four, of_heads, said
 
 T = torch.Tensor
 
 
 @overload
 def attention(
-    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None, soft_cap: float | None = None,
-    sinks: T | None = None, alibi: T | None = None, return_lse: Literal[False] = False,
+    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
+    soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: Literal[False] = False,
 ) -> T: ...  # fmt: skip
 @overload
 def attention(
-    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None, soft_cap: float | None = None,
-    sinks: T | None = None, alibi: T | None = None, return_lse: Literal[True],
+    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
+    soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: Literal[True],
 ) -> tuple[T, T]: ...  # fmt: skip
 def attention(
-    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None, soft_cap: float | None = None,
-    sinks: T | None = None, alibi: T | None = None, return_lse: bool = False,
+    q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
+    soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: bool = False,
 ) -> T | tuple[T, T]:  # fmt: skip
     """Return attention: values weighted by the softmax over keys of `scale * q @ k.T`, capped, biased and masked.
 
-    Scores go through `soft_cap * tanh(score / soft_cap)`, then the bias is added, then the mask hides; sums are float32.
+    Scores go through `soft_cap * tanh(score / soft_cap)`, the bias is added, the mask hides. Sums are float32.
     What a mask hides has no part in a row, be it infinite or NaN; a row that sees no key is zeros. Gradients are
     computed from scores that are made again, tile by tile; there are none by `alibi`, and no second derivatives.
 
@@ -61,11 +61,11 @@ def attention(
     of_four("attention", "k", k, q)
     ranges = ranges_of(mask, q, k)
     if soft_cap is not None and not (isinstance(soft_cap, float | int) and soft_cap > 0):
-        refuse("attention", "soft_cap", repr(soft_cap), "a number above 0, or None")
+        refuse("attention", "soft_cap", said(soft_cap), "a number above 0, or None")
     if scale is None:
         scale = max(1, q.shape[3]) ** -0.5
     elif not isinstance(scale, float | int):
-        refuse("attention", "scale", repr(scale), "a finite number, or None")
+        refuse("attention", "scale", said(scale), "a finite number, or None")
     of_heads("attention", "sinks", sinks, q.shape[1])
     of_heads("attention", "alibi", alibi, q.shape[1])
     out: T
@@ -86,7 +86,7 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
     elif isinstance(mask, T) and mask.dtype is torch.int32 and 3 <= mask.dim() <= 5:
         ranges = mask
     else:
-        given = f"{mask.dtype} of shape {tuple(mask.shape)}" if isinstance(mask, T) else repr(mask)
+        given = f"{mask.dtype} of shape {tuple(mask.shape)}" if isinstance(mask, T) else said(mask)
         refuse(
             "attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None"
         )
@@ -134,8 +134,8 @@ def varlen(
         refuse(
             "attention.varlen", "k_starts", f"of {len(k_starts)} places", f"{len(q_starts)}, as q_starts has"
         )
-    if window is not None and (not isinstance(window, int) or window < 0):
-        refuse("attention.varlen", "window", repr(window), "a whole number from 0, or None")
+    if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 0):
+        refuse("attention.varlen", "window", said(window), "a whole number from 0, or None")
     begins, ends = k_starts[:-1].long(), k_starts[1:].long()
     place = torch.arange(len(q), device=q_starts.device)
     at = torch.searchsorted(q_starts[1:].long(), place, right=True)
@@ -146,8 +146,9 @@ def varlen(
     if window is not None:
         low, high = torch.maximum(low, position - window), torch.minimum(high, position + window + 1)
     ranges = torch.stack((low, high), -1).to(torch.int32)[:, None]
-    given = (t.transpose(0, 1)[None] for t in (q, k, v))
-    return attention(*given, ranges, scale=scale, soft_cap=soft_cap, sinks=sinks)[0].transpose(0, 1)
+    mine, keys, values = (t.transpose(0, 1)[None] for t in (q, k, v))
+    out = attention(mine, keys, values, ranges, scale=scale, soft_cap=soft_cap, sinks=sinks)
+    return out[0].transpose(0, 1)
 
 
 def _check_starts(argument: str, starts: object, most: int) -> None:

@@ -26,6 +26,11 @@ def of_four(name: str, argument: str, x: T, like: T | None = None) -> None:
         refuse(name, argument, f"of {x.dtype}", f"{like.dtype}, as q is")
 
 
+def said(x: object) -> str:
+    """Return what was given, in a line."""
+    return f"a tensor of shape {tuple(x.shape)}" if isinstance(x, T) else repr(x)
+
+
 def of_heads(name: str, argument: str, x: object, heads: int) -> None:
     """Refuse what is not a float32 number for each head."""
     if x is None:
@@ -39,9 +44,9 @@ def of_heads(name: str, argument: str, x: object, heads: int) -> None:
 def numbers(name: str, scale: float, soft_cap: float) -> None:
     """Refuse a scale or a cap that nobody could use."""
     if not isinstance(scale, float | int) or not abs(scale) < float("inf"):
-        refuse(name, "scale", repr(scale), "a finite number")
+        refuse(name, "scale", said(scale), "a finite number")
     if not isinstance(soft_cap, float | int) or not 0 <= soft_cap < float("inf"):
-        refuse(name, "soft_cap", repr(soft_cap), "a number above 0, or None")
+        refuse(name, "soft_cap", said(soft_cap), "a number above 0, or None")
 
 
 def _check(
@@ -110,6 +115,10 @@ def _backward(ctx: Any, gradient: T | None, lse_gradient: T | None) -> tuple[T |
     q, k, v, out, lse, ranges, sinks, slopes = ctx.saved_tensors
     if gradient is None:
         gradient = torch.zeros_like(out)
+    elif gradient.stride(3) != 1:  # of a sum, it is one number everywhere
+        gradient = gradient.contiguous()
+    if lse_gradient is not None:
+        lse_gradient = lse_gradient.contiguous()
     dq, dk, dv, dsinks = gradients(
         gradient, lse_gradient, q, k, v, out, lse, ranges, sinks, slopes, *ctx.settings
     )
@@ -143,8 +152,8 @@ def _serves_gradients(
     for name, x in (("gradient", gradient), ("out", out)):
         if x.dtype is not q.dtype or (x.stride(3) != 1 and x.shape[3] != 1):
             return f"{name} is not of {q.dtype} with its columns side by side"
-    for x in (lse, lse_gradient):
-        if x is not None and not (x.is_contiguous() and x.dtype is torch.float32):
+    for y in (lse, lse_gradient):
+        if y is not None and not (y.is_contiguous() and y.dtype is torch.float32):
             return "lse or its gradient is not contiguous float32"
     return _serves(q, k, v, *settings) or cpu_only(gradient, out, lse, lse_gradient)
 

@@ -1,17 +1,18 @@
-"""Masks as specs: which keys each row sees, as a predicate, as ranges of keys, as an area, and as a class for each tile.
+"""Masks as specs: which keys each row sees, as a predicate, ranges of keys, an area, and a class for each tile.
 
 A spec knows nothing of tensors' sizes but what it is told: `rows` queries and `keys` keys. Query i stands at position
 `i + keys - rows`, so that the last query stands at the last key. Masks of documents are for as many rows as keys.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
 import torch
 
 from .._core import refuse
+from ._mask import EMPTY, FULL, NAME, PARTIAL, Mask, count
 
 __all__ = [
     "EMPTY",
@@ -31,99 +32,7 @@ __all__ = [
     "ShareQuestion",
     "SlidingWindow",
 ]
-EMPTY, PARTIAL, FULL = 0, 1, 2
-"""Classes of a tile: no pair of it is allowed, some are, all are."""
 T = torch.Tensor
-_NAME = "attention.masks"
-
-
-@dataclass(frozen=True)
-class Mask:
-    """What a spec is: `allows` is the predicate, `pairs` says the same as ranges of keys; the rest follows."""
-
-    _kept: dict[tuple[int, int], T] = field(
-        default_factory=dict, init=False, repr=False, compare=False, hash=False
-    )
-
-    def allows(self, q: T, k: T) -> T:
-        """Return whether positions q see keys k, elementwise with broadcasting."""
-        raise NotImplementedError
-
-    def pairs(self, q: T, keys: int) -> list[tuple[T | int, T | int]]:
-        """Return ranges [begin, end) of the keys that positions q see; empty where begin is not below end."""
-        raise NotImplementedError
-
-    def check(self, rows: int, keys: int) -> None:
-        """Raise for sizes that the spec is not for."""
-
-    def ranges(self, rows: int, keys: int) -> T:
-        """Return (rows, ranges, 2) or (heads, rows, ranges, 2) int32: begins and ends of the keys that each row sees.
-
-        Example:
-            >>> Causal().ranges(2, 3).tolist()
-            [[[0, 2]], [[0, 3]]]
-        """
-        if torch.compiler.is_compiling():
-            return self._ranges(rows, keys)
-        if (rows, keys) not in self._kept:
-            self._kept[rows, keys] = self._ranges(rows, keys)
-        return self._kept[rows, keys]
-
-    def _ranges(self, rows: int, keys: int) -> T:
-        self.check(rows, keys)
-        q = torch.arange(keys - rows, keys)
-        ends = [torch.as_tensor(x).expand(rows) for pair in self.pairs(q, keys) for x in pair]
-        return torch.stack(ends, 1).clamp(0, keys).to(torch.int32).reshape(rows, len(ends) // 2, 2)
-
-    def allowed(self, rows: int, keys: int) -> T:
-        """Return the predicate of every pair: (rows, keys) bool, or one for each head.
-
-        Example:
-            >>> Causal().allowed(2, 3).tolist()
-            [[True, True, False], [True, True, True]]
-        """
-        self.check(rows, keys)
-        return self.allows(torch.arange(keys - rows, keys)[:, None], torch.arange(keys)[None])
-
-    def area(self, rows: int, keys: int) -> int:
-        """Return how many pairs are allowed, all heads of the spec together; forward takes 4 * area * columns flops a head.
-
-        Example:
-            >>> Causal().area(4, 4)
-            10
-        """
-        begin, end = _disjoint(self.ranges(rows, keys))
-        return int((end - begin).clamp(min=0).sum())
-
-    def classes(self, rows: int, keys: int, tile: tuple[int, int] = (128, 128)) -> T:
-        """Return the class of each tile: (tiles of rows, tiles of keys) int8, or one such for each head.
-
-        Example:
-            >>> Causal().classes(4, 4, (2, 2)).tolist()
-            [[1, 0], [2, 1]]
-        """
-        begin, end = _disjoint(self.ranges(rows, keys))
-        first = torch.arange(0, keys, tile[1])
-        last = (first + tile[1]).clamp(max=keys)
-        seen = (torch.minimum(end[..., None], last) - torch.maximum(begin[..., None], first)).clamp(min=0)
-        seen = seen.sum(-2)
-        spare = -rows % tile[0]
-        seen = torch.nn.functional.pad(seen, (0, 0, 0, spare)).unflatten(-2, (-1, tile[0])).sum(-2)
-        highs = torch.full((seen.shape[-2],), tile[0])
-        if spare:
-            highs[-1] -= spare
-        whole = highs[:, None] * (last - first)
-        return torch.where(seen == 0, EMPTY, torch.where(seen == whole, FULL, PARTIAL)).to(torch.int8)
-
-
-def _disjoint(ranges: T) -> tuple[T, T]:
-    """Return begins and ends that cover each key of a row once."""
-    begin, end = ranges.long().unbind(-1)
-    end = torch.maximum(begin, end)
-    begin, order = begin.sort(-1)
-    end = end.gather(-1, order).cummax(-1).values
-    before = torch.nn.functional.pad(end[..., :-1], (1, 0))
-    return torch.maximum(begin, before), end
 
 
 @dataclass(frozen=True)
@@ -161,7 +70,7 @@ class SlidingWindow(Mask):
 
     def __post_init__(self) -> None:
         """Refuse a negative window."""
-        _count(self, "window", self.window, 0)
+        count(self, "window", self.window, 0)
 
     def allows(self, q: T, k: T) -> T:
         """Return `-window <= k - q <= window`, or `<= 0`."""
@@ -180,7 +89,7 @@ class GlobalSlidingWindow(Mask):
 
     def __post_init__(self) -> None:
         """Refuse a negative window."""
-        _count(self, "window", self.window, 0)
+        count(self, "window", self.window, 0)
 
     def allows(self, q: T, k: T) -> T:
         """Return `|q - k| <= w or q < 2 * w or k < 2 * w`."""
@@ -201,7 +110,7 @@ class PrefixLM(Mask):
 
     def __post_init__(self) -> None:
         """Refuse a negative prefix."""
-        _count(self, "prefix", self.prefix, 0)
+        count(self, "prefix", self.prefix, 0)
 
     def allows(self, q: T, k: T) -> T:
         """Return `k < prefix or k <= q`."""
@@ -221,15 +130,15 @@ class _Documents(Mask):
     def __post_init__(self) -> None:
         """Refuse what are no lengths."""
         if not isinstance(self.lengths, tuple) or not self.lengths:
-            refuse(_NAME, "lengths", repr(self.lengths), "a tuple of lengths of documents")
+            refuse(NAME, "lengths", repr(self.lengths), "a tuple of lengths of documents")
         for length in self.lengths:
-            _count(self, "lengths", length, 0)
+            count(self, "lengths", length, 0)
 
     def check(self, rows: int, keys: int) -> None:
         """Raise unless rows and keys are as many as the documents have."""
         if not rows == keys == sum(self.lengths):
             given = f"of {sum(self.lengths)} positions"
-            refuse(_NAME, "lengths", given, f"as many as there are rows, {rows}, and keys, {keys}")
+            refuse(NAME, "lengths", given, f"as many as there are rows, {rows}, and keys, {keys}")
 
     def of(self, position: T) -> tuple[T, T, T]:
         """Return number, begin and end of the document of each position."""
@@ -312,7 +221,7 @@ class BlockCausalDocument(_Documents):
     def __post_init__(self) -> None:
         """Refuse a block without positions."""
         super().__post_init__()
-        _count(self, "block", self.block, 1)
+        count(self, "block", self.block, 1)
 
     def allows(self, q: T, k: T) -> T:
         """Return `same document and k < (q // block + 1) * block`."""
@@ -334,12 +243,12 @@ class Dense(Mask):
         """Refuse what is no table of pairs."""
         if self.table.dtype is not torch.bool or self.table.dim() not in (2, 3):
             given = f"of shape {tuple(self.table.shape)}, {self.table.dtype}"
-            refuse(_NAME, "table", given, "(rows, keys) or (heads, rows, keys), torch.bool")
+            refuse(NAME, "table", given, "(rows, keys) or (heads, rows, keys), torch.bool")
 
     def check(self, rows: int, keys: int) -> None:
         """Raise unless the table has these sizes."""
         if self.table.shape[-2:] != (rows, keys):
-            refuse(_NAME, "table", f"of shape {tuple(self.table.shape)}", f"(..., {rows}, {keys})")
+            refuse(NAME, "table", f"of shape {tuple(self.table.shape)}", f"(..., {rows}, {keys})")
 
     def allowed(self, rows: int, keys: int) -> T:
         """Return the table."""
@@ -374,11 +283,9 @@ class BlockSparse(Mask):
             ("key_lengths", self.key_lengths, self.table.shape[-1]),
         ):
             for length in (lengths,) if isinstance(lengths, int) else lengths:
-                _count(self, name, length, 1)
+                count(self, name, length, 1)
             if not isinstance(lengths, int) and len(lengths) != blocks:
-                refuse(
-                    _NAME, name, f"{len(lengths)} lengths", f"{blocks}, the blocks of table, or one length"
-                )
+                refuse(NAME, name, f"{len(lengths)} lengths", f"{blocks}, the blocks of table, or one length")
 
     def _edges(self, axis: int, size: int) -> T:
         lengths = (self.row_lengths, self.key_lengths)[axis]
@@ -388,7 +295,7 @@ class BlockSparse(Mask):
         most = int(edges[-1])
         if not (most == size or (isinstance(lengths, int) and most - lengths < size <= most)):
             name = ("row_lengths", "key_lengths")[axis]
-            refuse(_NAME, name, f"{most} positions in all", f"{size}, as there are")
+            refuse(NAME, name, f"{most} positions in all", f"{size}, as there are")
         return edges.clamp(max=size)
 
     def allowed(self, rows: int, keys: int) -> T:
@@ -401,7 +308,7 @@ class BlockSparse(Mask):
 
 
 def runs(table: T, edges: T) -> T:
-    """Return the runs of a table's rows: (..., rows, runs, 2) int32, from edge to edge; runs that are not there are empty.
+    """Return the runs of a table's rows: (..., rows, runs, 2) int32, from edge to edge; what is not there is empty.
 
     Example:
         >>> runs(torch.tensor([[True, True, False, True]]), torch.arange(5)).tolist()
@@ -416,8 +323,3 @@ def runs(table: T, edges: T) -> T:
         number = (steps == which).cumsum(-1) - 1
         found[(*place[:-1], number[place], torch.tensor(end))] = edges[place[-1]].to(torch.int32)
     return found
-
-
-def _count(mask: Mask, name: str, given: object, least: int) -> None:
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        refuse(f"{_NAME}.{type(mask).__name__}", name, repr(given), f"a whole number from {least}")

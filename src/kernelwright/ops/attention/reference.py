@@ -36,7 +36,7 @@ def scores_of(q: T, k: T, slopes: T | None, scale: float, soft_cap: float, posit
     if soft_cap:
         scores = torch.tanh(scores / soft_cap) * soft_cap
     if slopes is not None:
-        apart = (torch.arange(k.shape[-2], device=k.device) - positions[:, None]).abs()
+        apart = (torch.arange(k.shape[-2], device=k.device) - positions[..., None]).abs()
         scores = scores - slopes.to(scores.dtype).reshape(*q.shape[1:3], 1, 1) * apart
     return scores
 
@@ -111,10 +111,11 @@ def gradients(
     with torch.enable_grad():
         for part, some, positions in parts(q, k, ranges):
             leaves = [t.detach().requires_grad_() for t in (q[:, :, part], k, v, kept)]
+            mine, keys, values, own = leaves
             found = some_rows(
-                *leaves[:3], some, None if sinks is None else leaves[3], slopes, scale, soft_cap, positions
+                mine, keys, values, some, None if sinks is None else own, slopes, scale, soft_cap, positions
             )
-            given = [gradient[:, :, part].to(wide), None]
+            given: list[T | None] = [gradient[:, :, part].to(wide), None]
             if lse_gradient is not None:  # of a row without keys it is none
                 given[1] = torch.where(found[1].isfinite(), lse_gradient[:, :, part].to(wide), 0)
             wanted = [(o, g) for o, g in zip(found, given, strict=True) if g is not None]
@@ -124,16 +125,16 @@ def gradients(
             dq[:, :, part] = each[0]
             for total, one in zip((dk, dv, dsinks), each[1:], strict=True):
                 if one is not None:
-                    total += one
+                    total.add_(one)
     return dq, dk, dv, dsinks
 
 
 def cached(cache: T, scales: T | None, page: T, slot: T, dtype: torch.dtype) -> T:
-    """Return what a cache has at some positions: (1, groups, positions, columns)."""
+    """Return what a cache has at some positions of each sequence: (batch, groups, positions, columns)."""
     found = cache[page, slot].to(dtype)
     if scales is not None:
         found = found * scales[page, slot].to(dtype)[..., None]
-    return found.transpose(0, 1)[None]
+    return found.transpose(1, 2)
 
 
 def decode(
@@ -144,24 +145,16 @@ def decode(
     """Return attention of one token of each sequence to the first positions of its pages, and the log-sum-exp."""
     wide = torch.promote_types(q.dtype, torch.float32)
     size = k_cache.shape[1]
-    most = size * (1 if pages is None else pages.shape[1])
-    out = q.new_zeros((*q.shape[:2], v_cache.shape[3]))
-    lse = q.new_full(q.shape[:2], float("-inf"), dtype=wide)
-    for b, length in enumerate(lengths.tolist()):
-        if not 0 <= length <= most:
-            raise ValueError(
-                f"attention.decode: lengths is {length} somewhere; expected 0 to {most}, what the pages hold"
-            )
-        position = torch.arange(max(0, length - window) if window else 0, length, device=q.device)
-        page = torch.full_like(position, b) if pages is None else pages[b].long()[position // size]
-        if len(page) and not 0 <= int(page.min()) <= int(page.max()) < len(k_cache):
-            raise ValueError(
-                f"attention.decode: pages is {int(page.max())} somewhere; expected 0 to {len(k_cache) - 1}"
-            )
-        k = cached(k_cache, k_scales, page, position % size, wide)
-        v = cached(v_cache, v_scales, page, position % size, wide)
-        at = position.new_tensor([len(position) - 1])
-        one = q[b][None, :, None].to(wide)
-        found = some_rows(one, k, v, None, sinks, slopes, scale, soft_cap, at)
-        out[b], lse[b] = found[0][0, :, 0].to(q.dtype), found[1][0, :, 0]
-    return out, lse
+    if pages is None:
+        pages = torch.arange(q.shape[0], device=q.device)[:, None]
+    position = torch.arange(size * pages.shape[1], device=q.device)
+    page, slot = pages.long()[:, position // size], position % size
+    ends = lengths.long()
+    begins = (ends - window).clamp(min=0) if window else torch.zeros_like(ends)
+    ranges = torch.stack((begins, ends), -1)[:, None, None, None]
+    out, lse = some_rows(
+        q[:, :, None].to(wide), cached(k_cache, k_scales, page, slot, wide),
+        cached(v_cache, v_scales, page, slot, wide), ranges, sinks, slopes, scale, soft_cap,
+        (ends - 1)[:, None, None, None],
+    )  # fmt: skip
+    return out[:, :, 0].to(q.dtype), lse[:, :, 0]

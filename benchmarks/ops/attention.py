@@ -1,0 +1,140 @@
+"""Attention beside torch's: scaled_dot_product_attention, the same with a mask tensor, FlexAttention compiled.
+
+    python -m benchmarks.ops.attention [--only mask] [--threads 1] [--rounds 7] [--out rows.jsonl]
+
+Ops: `dense`, `causal`, `mask NAME` for the masks of long contexts, `decode`, and gradients of the first two.
+FlexAttention skips the blocks that a mask leaves empty, and reads the mask's table in blocks that it fills in part; so
+one compilation serves all masks. Keys that are paged or int8 are gathered and widened for torch, which reads neither.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from benchmarks.ops._turns import Call, Case, backward, main
+from kernelwright.ops.attention import attention, decode, masks, quantize
+
+torch._functorch.config.donated_buffer = False  # a backward that is timed runs many times on one graph
+torch._dynamo.config.recompile_limit = 64
+SIZES = (
+    (1, 8, 512, 64),
+    (1, 8, 1024, 64),
+    (1, 8, 1024, 128),
+    (1, 2, 4096, 64),
+    (1, 8, 1024, 32),
+    (1, 4, 1024, 256),
+)
+"""Batch, heads, rows and keys, columns."""
+ROWS, WINDOW = 2048, 128
+LENGTHS = (512, 256, 640, 128, 512)
+CACHES = (
+    (1, 8, 8, 4096, 128),
+    (1, 32, 8, 4096, 128),
+    (4, 16, 4, 2048, 64),
+    (8, 32, 8, 1024, 128),
+    (4, 16, 16, 2048, 64),
+)
+"""Batch, heads, kv heads, keys, columns."""
+T = torch.Tensor
+
+
+def specs() -> dict[str, masks.Mask]:
+    """Make the masks: 12 that are static, and blocks at random."""
+    drawn = torch.rand(32, 32, generator=torch.Generator().manual_seed(0))
+    sparse = (drawn < 0.2) | torch.eye(32, dtype=torch.bool)
+    sizes = tuple(32 + 64 * (i % 2) for i in range(32))
+    return {
+        "full": masks.Full(), "causal": masks.Causal(), "document": masks.Document(LENGTHS),
+        "causal document": masks.Document(LENGTHS, causal=True), "window": masks.SlidingWindow(WINDOW),
+        "causal window": masks.SlidingWindow(WINDOW, causal=True), "global window": masks.GlobalSlidingWindow(WINDOW),
+        "prefix": masks.PrefixLM(512), "prefix document": masks.PrefixLMDocument(LENGTHS, 64),
+        "shared question": masks.ShareQuestion(LENGTHS), "causal blockwise": masks.CausalBlockwise(LENGTHS),
+        "block causal document": masks.BlockCausalDocument(LENGTHS, 64),
+        "block sparse": masks.BlockSparse(sparse, 64, 64),
+        "variable block sparse": masks.BlockSparse(sparse, sizes, sizes),
+    }  # fmt: skip
+
+
+def of_masks(flex: Call) -> Iterator[Case]:
+    """Make the cases of masks."""
+    q, k, v = (torch.randn(1, 8, ROWS, 64) for _ in range(3))
+    for name, spec in specs().items():
+        table = spec.allowed(ROWS, ROWS)
+        blocks = create_block_mask(lambda _b, _h, i, j: table[i, j], None, None, ROWS, ROWS, device="cpu")  # noqa: B023
+        forms: dict[str, Call] = {
+            "kernel": partial(attention, q, k, v, spec),
+            "sdpa with mask": partial(sdpa, q, k, v, attn_mask=table),
+            "flex": partial(flex, q, k, v, block_mask=blocks),
+        }
+        if name in ("full", "causal"):
+            forms["sdpa"] = partial(sdpa, q, k, v, is_causal=name == "causal")
+        yield Case(f"mask {name}", f"1x8x{ROWS}x64", "float32", forms, 1e-4)
+
+
+def of_caches() -> Iterator[Case]:
+    """Make the cases of decode: as a model keeps its cache, in pages, in int8."""
+    for batch, heads, groups, keys, columns in CACHES:
+        q = torch.randn(batch, heads, columns)
+        k, v = (torch.randn(batch, groups, keys, columns) for _ in range(2))
+        lengths = torch.full((batch,), keys, dtype=torch.int32)
+        call = partial(sdpa, enable_gqa=heads != groups)
+        size = "x".join(map(str, (batch, heads, groups, keys, columns)))
+
+        def torchs(k: T, v: T, q: T = q, call: Call = call) -> T:
+            return call(q[:, :, None], k, v)[:, :, 0]
+
+        yield Case("decode", size, "float32", {
+            "kernel": partial(decode, q, k.transpose(1, 2), v.transpose(1, 2), lengths), "sdpa": partial(torchs, k, v),
+        })  # fmt: skip
+        order = torch.randperm(batch * keys // 64)
+        pages = [t.transpose(1, 2).reshape(-1, 64, groups, columns)[order] for t in (k, v)]
+        table = order.argsort().int().view(batch, -1)
+
+        def gathered(cache: T, table: T = table, shape: torch.Size = k.shape) -> T:
+            return cache[table.long()].flatten(1, 2).transpose(1, 2).reshape(shape)
+
+        yield Case("decode paged", size, "float32", {
+            "kernel": partial(decode, q, *pages, lengths, pages=table),
+            "sdpa": lambda torchs=torchs, gathered=gathered, pages=pages: torchs(*map(gathered, pages)),
+        })  # fmt: skip
+        (k8, ks), (v8, vs) = (quantize(t.transpose(1, 2).contiguous()) for t in (k, v))
+
+        def widened(codes: T, scales: T) -> T:
+            return (codes * scales[..., None]).transpose(1, 2)
+
+        yield Case("decode int8", size, "float32", {
+            "kernel": partial(decode, q, k8, v8, lengths, k_scales=ks, v_scales=vs),
+            "sdpa": lambda torchs=torchs, a=(k8, ks), b=(v8, vs): torchs(widened(*a), widened(*b)),
+        })  # fmt: skip
+
+
+def cases(only: str) -> Iterator[Case]:
+    """Make the cases whose op has a word in it."""
+    torch.manual_seed(0)
+    for op, mask in (("dense", None), ("causal", masks.Causal())):
+        for size in SIZES:
+            q, k, v = (torch.randn(size) for _ in range(3))
+            forms = {
+                "kernel": partial(attention, mask=mask),
+                "sdpa": partial(sdpa, is_causal=mask is not None),
+            }
+            name = "x".join(map(str, size))
+            if only in op:
+                yield Case(op, name, "float32", {n: partial(form, q, k, v) for n, form in forms.items()})
+            if only in f"{op} gradients":
+                back = {n: backward(form, [q, k, v]) for n, form in forms.items()}
+                yield Case(f"{op} gradients", name, "float32", back)
+    if "decode" in only or not only:
+        yield from of_caches()
+    if "mask" in only or not only:
+        with torch.no_grad():
+            yield from of_masks(torch.compile(flex_attention))
+
+
+if __name__ == "__main__":
+    main(cases, "benchmarks.ops.attention")

@@ -1,0 +1,149 @@
+// The largest logits of each row of a linear layer, and the log-sum-exp of all; the logits are never stored.
+//
+// A chunk of rows of X at a time. The rows that stream are the vocabulary's: W is read where it lies, once a chunk, and a
+// vector's lanes are rows of X. A logit is looked at alone only where it is above the least that its row has kept.
+#include "stream_reduce.h"
+
+namespace kw {
+namespace {
+
+constexpr int64_t kChunk = 256;  // rows of X
+constexpr int kRows = kTileRows;
+
+struct Best {
+  float value;
+  int32_t token;
+};
+
+// What a thread has seen of a chunk's rows. A row's best are in order, the largest first, of equals the first token;
+// NaN is larger than all.
+struct Seen {
+  alignas(64) float top[kChunk], sum[kChunk], least[kChunk];
+  int32_t filled[kChunk];
+  Best* best;  // [kChunk][count]
+  int64_t count;
+
+  void clear(Best* room, int64_t wanted) {
+    best = room, count = wanted;
+    for (int64_t i = 0; i < kChunk; ++i) top[i] = -kInf, sum[i] = 0.0f, least[i] = kNaN, filled[i] = 0;
+  }
+  static bool above(float a, float b) { return a > b || (a != a && b == b); }
+  void insert(int64_t row, float value, int32_t token) {
+    Best* list = best + row * count;
+    int64_t at = filled[row];
+    if (at == count && !above(value, list[at - 1].value)) return;
+    if (at < count) filled[row] = static_cast<int32_t>(at + 1);
+    else --at;
+    for (; at > 0 && above(value, list[at - 1].value); --at) list[at] = list[at - 1];
+    list[at] = {value, token};
+    if (filled[row] == count) least[row] = list[count - 1].value;
+  }
+};
+
+// Folds the logits of one row of W, lanes along rows of X.
+struct Fold {
+  struct State {
+    int64_t row;
+    float bias;
+  };
+  const float* bias;
+  float softcap;
+  bool sums;
+  int64_t rows;  // of the chunk
+  Seen* seen;
+
+  KW_INLINE void begin(State& s, int64_t row) const { s.row = row, s.bias = bias ? bias[row] : 0.0f; }
+  KW_INLINE void take(State& s, const float* products, int64_t n, int) const {
+    F z = load(products, Full{}) + splat(s.bias);
+    if (softcap > 0) z = splat(softcap) * tanh(z / splat(softcap));
+    if (sums) {
+      F top = load(seen->top + n, Full{}), sum = load(seen->sum + n, Full{});
+      if (any(z > top)) {
+        const F higher = select(z > top, z, top);
+        sum = select(top == higher, sum, sum * exp(top - higher));
+        store(seen->top + n, higher, Full{});
+        top = higher;
+      }
+      store(seen->sum + n, sum + select(z == -kInf, F{}, exp(z - top)), Full{});
+    }
+    const M below = z <= load(seen->least + n, Full{});
+    if (!any(below == 0)) return;
+    for (int i = 0; i < W; ++i)
+      if (!below[i] && n + i < rows) seen->insert(n + i, z[i], static_cast<int32_t>(s.row));
+  }
+  KW_INLINE void finish(State&, int64_t, const float*) const {}
+};
+
+template <class T> struct Layer {
+  Matrix<T> x, w;
+  const float* bias;
+  int64_t count;
+  float softcap;
+  float *values, *lse;  // lse: or none
+  int64_t* tokens;
+
+  template <int V> void chunk(const Matrix<T>& rows, Seen* seen, int64_t team) const {
+    const StreamPanels<V> panels(rows);
+    const int64_t blocks = std::min<int64_t>((w.rows + kRows - 1) / kRows, team * 8);
+#pragma omp parallel num_threads(team)
+    {
+      const Fold fold{bias, softcap, lse != nullptr, rows.rows, seen + omp_get_thread_num()};
+#pragma omp for schedule(static)
+      for (int64_t b = 0; b < blocks; ++b)
+        stream_rows<kRows, V>(w, panels, fold, w.rows * b / blocks, w.rows * (b + 1) / blocks);
+    }
+  }
+
+  void run() const {
+    const int64_t team = omp_in_parallel() || w.rows * w.inner < kSerialProducts ? 1 : omp_get_max_threads();
+    const Temporary<Seen> seen(team);
+    const Temporary<Best> room(team * kChunk * count);
+    for (int64_t m = 0; m < x.rows; m += kChunk) {
+      Matrix<T> rows = x;
+      rows.data += m * x.row, rows.rows = std::min(kChunk, x.rows - m);
+      for (int64_t t = 0; t < team; ++t) seen.data[t].clear(room.data + t * kChunk * count, count);
+      if (rows.rows <= W) chunk<1>(rows, seen.data, team);
+      else chunk<2>(rows, seen.data, team);
+      for (int64_t i = 0; i < rows.rows; ++i) joined(seen.data, team, i, m + i);
+    }
+  }
+
+  // Threads have shares of the vocabulary in their order, so that of equals the first token stays first.
+  void joined(Seen* seen, int64_t team, int64_t i, int64_t row) const {
+    Seen& all = seen[0];
+    float top = all.top[i];
+    for (int64_t t = 1; t < team; ++t) {
+      top = larger(top, seen[t].top[i]);
+      for (int64_t n = 0; n < seen[t].filled[i]; ++n) {
+        const Best one = seen[t].best[i * count + n];
+        all.insert(i, one.value, one.token);
+      }
+    }
+    for (int64_t n = 0; n < count; ++n) {
+      values[row * count + n] = all.best[i * count + n].value;
+      tokens[row * count + n] = all.best[i * count + n].token;
+    }
+    if (!lse) return;
+    double sum = 0;
+    for (int64_t t = 0; t < team; ++t)
+      sum += seen[t].top[i] == top ? seen[t].sum[i] : seen[t].sum[i] * std::exp(double(seen[t].top[i]) - top);
+    lse[row] = static_cast<float>(top + std::log(sum));
+  }
+};
+
+template <class T> void top(const Args& args) {
+  Layer<T>{Matrix<T>::of(args.tensor<const T>(0)), Matrix<T>::of(args.tensor<const T>(1)),
+           args.is_none(2) ? nullptr : args.tensor<const float>(2).data(), args.integer(3),
+           static_cast<float>(args.real(4)), args.tensor<float>(6).data(),
+           args.boolean(5) ? args.tensor<float>(8).data() : nullptr, args.tensor<int64_t>(7).data()}.run();
+}
+
+}  // namespace
+}  // namespace kw
+
+// x, weight, bias or none, count, softcap, sums; values, tokens, lse
+KW_KERNEL(logits_top) {
+  if (args.is<float>(0)) kw::top<float>(args);
+  else if (args.is<kw::bfloat16>(0)) kw::top<kw::bfloat16>(args);
+  else kw::top<kw::float16>(args);
+}
