@@ -143,7 +143,8 @@ def _print(run: "Execution", given: list[Any]) -> None:
     rows = [
         {
             "PTX line": str(s.line), "source": str(s.source or ""), "instruction": s.instruction,
-            "requests": str(s.requests), "bytes": str(s.bytes), "units": str(s.units), "per request": f"{s.units_per_request:.2f}",
+            "requests": str(s.requests), "bytes": str(s.bytes), "units": str(s.units),
+            "per request": f"{s.units_per_request:.2f}",
         }
         for s in run.counters.memory
     ]  # fmt: skip

@@ -29,7 +29,8 @@ HANDLERS = {
 }  # fmt: skip
 """Who translates which instruction."""
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
-              "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call"}  # fmt: skip
+              "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
+              "setmaxnreg"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
 _SILENT = {"vprintf"}
 _TRAPS = {"__assertfail"}

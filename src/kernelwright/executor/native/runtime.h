@@ -86,6 +86,7 @@ Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool p
 void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
 
 b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid);
