@@ -33,7 +33,7 @@ class Family:
     """A kernel template: how it is launched, and what is right."""
 
     launch: Callable[[np.random.Generator, Any, int], tuple[Any, list[Any], int, Callable[[], bool]]]
-    """From a generator, a type and a size: the grid, the arguments, dynamic shared bytes, whether the values are right."""
+    """From a generator, a type and a size: grid, arguments, dynamic shared bytes, whether the values are right."""
     faults: dict[int, str]
     """The kinds of finding that each planted fault may be found by."""
     types: tuple[str, ...] = ("float", "double", "int")

@@ -96,7 +96,8 @@ def _arguments(words: tuple[str, ...], seed: int) -> list[Any]:
 
     from ..executor import Uninitialised
 
-    random, given = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    given: list[Any] = []
     for word in words:
         found = _TENSOR.fullmatch(word)
         if found is None:
@@ -158,10 +159,10 @@ def _print_json(run: "Execution", given: list[Any]) -> None:
             registers={n: v if math.isfinite(v) else str(v) for n, v in step.registers.items()},
         )  # fmt: skip
     for f in run.findings:
-        other = {"other_line": f.other_line, "other_source": str(f.other_source or "")}
         print_json(
             "finding", kind=f.kind, message=f.message, line=f.line, source=str(f.source or ""), block=list(f.block),
-            thread=f.thread, count=f.count, **other,
+            thread=f.thread, count=f.count,
+            other_line=f.other_line, other_source=str(f.other_source or ""),
         )  # fmt: skip
     print_json(
         "result", kernel=run.kernel, status=run.status, ok=run.ok, notes=list(run.notes),

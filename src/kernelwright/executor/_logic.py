@@ -221,9 +221,9 @@ def set_word(w: Writer, i: Instruction) -> None:
         raise refused(i)
     dest, a, b = i.operands
     if pairs:
-        one = 0x3C00 if kind == "f16x2" else 0x3F80
+        bits = 0x3C00 if kind == "f16x2" else 0x3F80
         low, high = (
-            f"pick({half}, splat<uint32_t>({one << shift}u), zero<uint32_t>())"
+            f"pick({half}, splat<uint32_t>({bits << shift}u), zero<uint32_t>())"
             for half, shift in zip(halves_compared(w, i, how, kind, (a, b), ftz), (0, 16), strict=True)
         )
         return w.write(dest, f"{low} | {high}", "b32")

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils.dlpack import from_dlpack
 
 from ..languages._process import run_tool
 from ..languages.cpp import ffi_includes
@@ -148,7 +149,7 @@ def _call(entry: Callable[..., Any], number: int, *arguments: Any) -> Any:
 
 def _asked(name: str, *given: Any) -> Any:
     """Do what the host code asks of torch."""
-    values = [torch.from_dlpack(v) if hasattr(v, "__dlpack__") else v for v in given]
+    values = [from_dlpack(v) if hasattr(v, "__dlpack__") else v for v in given]
     with torch._C.DisableTorchFunction():
         return _OPERATIONS[name](*values)
 
