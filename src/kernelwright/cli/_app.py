@@ -76,7 +76,8 @@ _GROUPS = {
         "simulate": "Replay a recorded run: what other strategies would have found in it.",
         "tune": "Replay a recorded search space: what a tuner would have found in it.",
     },
-    "Kernels to import": {
+    "Kernels": {
+        "execute": "Execute a kernel's PTX on the CPU, sanitised and counted.",
         "ops": "List, build or verify the ops that kernelwright.ops offers.",
     },
     "Around it": {

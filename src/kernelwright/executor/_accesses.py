@@ -113,15 +113,19 @@ def atomic(w: Writer, i: Instruction) -> None:
     order = _order(w, mods, "relaxed", "acquire", "release", "acq_rel")
     space = _SPACES[mods.take("global", "shared", "shared::cta")]
     op = mods.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
-    noftz = mods.take("noftz")
+    noftz, parts = mods.take("noftz"), mods.take("v2", "v4", "v8")
     mods.drop_matching(_HINTS)
     mods.done()
     operands = i.operands if i.opcode == "atom" else (Sink(), *i.operands)
     dest, address, a = operands[:3]
-    if not op or isinstance(a, Vector) or (len(operands) > 3) != (op == "cas"):
+    if not op or isinstance(a, Vector) != bool(parts) or (len(operands) > 3) != (op == "cas"):
         raise refused(i)
     order = _ORDERS[order] if order else "RELAXED"
     _saw(w, space, WIDTHS[kind])
+    if isinstance(a, Vector):
+        return _atomic_parts(
+            w, i, kind, op, (dest, address, a), f"{space}, {order}, {w.site(i)}, {op.upper()}"
+        )
     head = f"w, {w.mask}, {w.address(address)}, {space}, {order}, {w.site(i)}, {op.upper()}"
     if kind in {"f16", "bf16", "f16x2", "bf16x2"}:
         if op != "add" or not noftz:
@@ -139,6 +143,31 @@ def atomic(w: Writer, i: Instruction) -> None:
     w.emit(f"atomic<{C_TYPES[kind]}>({head}, {w.read(a, kind)}, {b}, &old);")
     w.write(dest, "old", kind)
     return None
+
+
+def _atomic_parts(
+    w: Writer, i: Instruction, kind: str, op: str, operands: tuple[Operand, Operand, Vector], how: str
+) -> None:
+    """Write an atomic operation of several elements side by side, each atomic by itself."""
+    dest, address, a = operands
+    olds = dest.items if isinstance(dest, Vector) else (Sink(),) * len(a.items)
+    halves = kind in {"f16", "bf16", "f16x2", "bf16x2"}
+    if op != "add" or len(olds) != len(a.items) or not (halves or kind == "f32"):
+        raise refused(i)
+    u = "b16" if WIDTHS[kind] == 2 else "b32"
+    w.emit(f"const b64 at = {w.address(address)};")
+    for number, item in enumerate(a.items):
+        place = f"w, {w.mask}, at + splat<uint64_t>({number * WIDTHS[kind]}), {how}"
+        if halves:
+            brain = "true" if kind[0] == "b" else "false"
+            w.emit(f"{u} old{number};")
+            w.emit(f"atomic_half<{C_TYPES[u]}>({place}, {brain}, {w.read(item, u)}, &old{number});")
+        else:
+            w.emit(f"V<float> old{number};")
+            value = w.read(item, kind)
+            w.emit(f"atomic<float>({place}, {value}, {value}, &old{number});")
+    for number, old in enumerate(olds):
+        w.write(old, f"old{number}", u if halves else kind)
 
 
 def copy(w: Writer, i: Instruction) -> None:

@@ -120,4 +120,10 @@ def pairs(w: Writer, i: Instruction) -> None:
     w.write(dest, f"{halves[0]} | ({halves[1]} << 32)", "b64")
 
 
-HANDLERS: dict[str, Handler] = {"wgmma": warpgroup, "mbarrier": mbarrier}
+def registers(w: Writer, i: Instruction) -> None:  # noqa: ARG001
+    """setmaxnreg: how many registers a warp may use changes nothing that is computed."""
+    if i.modifiers not in {("inc", "sync", "aligned", "u32"), ("dec", "sync", "aligned", "u32")}:
+        raise refused(i)
+
+
+HANDLERS: dict[str, Handler] = {"setmaxnreg": registers, "wgmma": warpgroup, "mbarrier": mbarrier}

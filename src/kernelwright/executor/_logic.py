@@ -129,7 +129,28 @@ def compared(
     w: Writer, i: Instruction, how: str, kind: str, operands: tuple[Operand, Operand], ftz: object
 ) -> str:
     """Return a comparison as a mask."""
-    a, b = (w.read(o, kind) for o in operands)
+    return _compared(i, how, kind, (w.read(operands[0], kind), w.read(operands[1], kind)), ftz)
+
+
+def halves_compared(
+    w: Writer, i: Instruction, how: str, kind: str, operands: tuple[Operand, Operand], ftz: object
+) -> tuple[str, str]:
+    """Return the comparisons of the lower and of the upper halves, as masks."""
+    words = [w.read(o, "b32") for o in operands]
+    low, high = (
+        _compared(i, how, kind.removesuffix("x2"), (narrow(words[0], shift), narrow(words[1], shift)), ftz)
+        for shift in (0, 16)
+    )
+    return low, high
+
+
+def narrow(word: str, shift: int) -> str:
+    """Return half of a word."""
+    return f"convert<uint16_t, uint32_t>(({word}) >> {shift})"
+
+
+def _compared(i: Instruction, how: str, kind: str, operands: tuple[str, str], ftz: object) -> str:
+    a, b = operands
     c = C_TYPES[kind]
     if kind in {"f16", "bf16"}:
         h = "half" if kind == "f16" else "bfloat"
@@ -160,16 +181,24 @@ def set_predicate(w: Writer, i: Instruction) -> None:
     """setp."""
     mods = Modifiers(i)
     kind = mods.type()
-    if kind in {"f16x2", "bf16x2"} or not i.modifiers:
+    if not i.modifiers:
         raise refused(i)
     how = mods.take(i.modifiers[0])
     ftz, joined = mods.take("ftz"), mods.take("and", "or", "xor")
     mods.done()
     dest, a, b, *rest = i.operands
-    w.emit(f"const Mask is = {compared(w, i, how, kind, (a, b), ftz)};")
     dest, second = both(dest)
     if bool(rest) != bool(joined):
         raise refused(i)
+    if kind in {"f16x2", "bf16x2"}:
+        for number, half in enumerate(halves_compared(w, i, how, kind, (a, b), ftz)):
+            w.emit(f"const Mask is{number} = {half};")
+        sign = {"and": "&", "or": "|", "xor": "^"}.get(joined)
+        with_ = f" {sign} {w.predicate(rest[0])}" if sign else ""
+        w.emit(f"const Mask low = is0{with_}, high = is1{with_};")
+        w.write(dest, "low", "pred")
+        return w.write(second, "high", "pred")
+    w.emit(f"const Mask is = {compared(w, i, how, kind, (a, b), ftz)};")
     if joined:
         sign = {"and": "&", "or": "|", "xor": "^"}[joined]
         w.emit(f"const Mask with = {w.predicate(rest[0])};")
@@ -178,23 +207,33 @@ def set_predicate(w: Writer, i: Instruction) -> None:
     else:
         w.write(dest, "is", "pred")
         w.write(second, "~is", "pred")
+    return None
 
 
 def set_word(w: Writer, i: Instruction) -> None:
     """set: a comparison as all ones or 1.0."""
     mods = Modifiers(i)
     kind, how = mods.type(), mods.take(i.modifiers[0])
-    into, ftz = mods.take("u32", "s32", "f32"), mods.take("ftz")
+    into, ftz = mods.take("u32", "s32", "f32", "f16x2", "bf16x2"), mods.take("ftz")
     mods.done()
-    if kind in {"f16x2", "bf16x2"} or not into or len(i.operands) != 3:
+    pairs = kind in {"f16x2", "bf16x2"}
+    if not into or len(i.operands) != 3 or pairs != (into == kind):
         raise refused(i)
     dest, a, b = i.operands
+    if pairs:
+        bits = 0x3C00 if kind == "f16x2" else 0x3F80
+        low, high = (
+            f"pick({half}, splat<uint32_t>({bits << shift}u), zero<uint32_t>())"
+            for half, shift in zip(halves_compared(w, i, how, kind, (a, b), ftz), (0, 16), strict=True)
+        )
+        return w.write(dest, f"{low} | {high}", "b32")
     one = "0x3f800000u" if into == "f32" else "0xffffffffu"
     w.write(
         dest,
         f"pick({compared(w, i, how, kind, (a, b), ftz)}, splat<uint32_t>({one}), zero<uint32_t>())",
         "b32",
     )
+    return None
 
 
 def select(w: Writer, i: Instruction) -> None:

@@ -69,7 +69,9 @@ class Launch(ctypes.Structure):
         ("steps", ctypes.c_uint64), ("all_findings", ctypes.c_uint64),
         ("status", ctypes.c_uint32), ("status_site", ctypes.c_uint32),
         ("races_lost", ctypes.c_uint32), ("blocks_done", ctypes.c_uint32),
-        ("state", ctypes.c_void_p),
+        ("state", ctypes.c_void_p), ("steps_of", ctypes.c_void_p),
+        ("traced_block", ctypes.c_uint32), ("traced_thread", ctypes.c_uint32), ("most_traced", ctypes.c_uint32),
+        ("traced", ctypes.c_uint32),
     ]  # fmt: skip
 
 

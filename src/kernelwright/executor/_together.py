@@ -202,6 +202,8 @@ def _fragment(w: Writer, i: Instruction, operand: Operand, count: int, kind: str
 _SHAPES = {
     ("m16n8k16", "f16"): (4, 2), ("m16n8k16", "bf16"): (4, 2), ("m16n8k8", "f16"): (2, 1), ("m16n8k8", "bf16"): (2, 1),
     ("m16n8k8", "tf32"): (4, 2), ("m16n8k4", "tf32"): (2, 1),
+    ("m16n8k32", "e4m3"): (4, 2), ("m16n8k32", "e5m2"): (4, 2),
+    ("m16n8k16", "e4m3"): (2, 1), ("m16n8k16", "e5m2"): (2, 1),
     ("m16n8k32", "s8"): (4, 2), ("m16n8k32", "u8"): (4, 2), ("m16n8k16", "s8"): (2, 1), ("m16n8k16", "u8"): (2, 1),
     ("m8n8k16", "s8"): (1, 1), ("m8n8k16", "u8"): (1, 1), ("m8n8k4", "f64"): (1, 1),
 }  # fmt: skip
@@ -220,7 +222,7 @@ def matrix(w: Writer, i: Instruction) -> None:
         raise refused(i)
     into, ka, kb, of = i.modifiers[-4:]
     counts = _SHAPES.get((shape, ka))
-    if counts is None or (ka != kb and not {ka, kb} <= {"s8", "u8"}):
+    if counts is None or (ka != kb and not ({ka, kb} <= {"s8", "u8"} or {ka, kb} <= {"e4m3", "e5m2"})):
         raise refused(i)
     dest, a, b, c = i.operands
     k = int(shape.rpartition("k")[2])
@@ -232,6 +234,8 @@ def matrix(w: Writer, i: Instruction) -> None:
         rows, clamp = shape[1:].partition("n")[0], "true" if saturates else "false"
         call = f"mma_s32({ka.upper()}, {kb.upper()}, {rows}, {k}, {clamp}, {{}})"
         accumulators = 4 if shape.startswith("m16") else 2
+    elif (into, of) == ("f32", "f32") and ka in {"e4m3", "e5m2"}:
+        call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {{}})"
     elif (into, of) == ("f32", "f32"):
         call = f"mma_f32({ka.upper()}, {k}, {{}})"
     elif (into, of, ka) == ("f16", "f16", "f16"):

@@ -1,7 +1,7 @@
 """A kernel and the device functions that it calls → one C++ file."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from . import _accesses, _arithmetic, _convert, _hopper, _logic, _together
 from ._errors import NotExecutedError, PtxError
@@ -29,7 +29,8 @@ HANDLERS = {
 }  # fmt: skip
 """Who translates which instruction."""
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
-              "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call"}  # fmt: skip
+              "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
+              "setmaxnreg"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
 _SILENT = {"vprintf"}
 _TRAPS = {"__assertfail"}
@@ -51,10 +52,14 @@ class Translation:
     """The bytes of the smallest access to shared memory."""
     global_grain: int
     has_fences: bool
+    steps: tuple[tuple[Instruction, str], ...] = ()
+    """Of a traced kernel the instructions, each with a register that it writes, or else reads."""
+    registers: Mapping[str, str] = field(default_factory=dict)
+    """Their PTX types."""
 
 
-def translate(module: ParsedModule, layout: Layout, name: str) -> Translation:
-    """Translate a kernel.
+def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool = False) -> Translation:
+    """Translate a kernel; a traced one notes what each instruction leaves in its registers, for one thread.
 
     Raises:
         NotExecutedError: where it, or a function that it calls, holds what is not executed.
@@ -67,6 +72,7 @@ def translate(module: ParsedModule, layout: Layout, name: str) -> Translation:
     done: set[str] = set()
     left = [name]
     writers: list[Writer] = []
+    steps: list[tuple[Instruction, str]] = []
     while left:
         function = module.functions[left.pop()]
         if function.name in done:
@@ -74,7 +80,7 @@ def translate(module: ParsedModule, layout: Layout, name: str) -> Translation:
         done.add(function.name)
         if not function.defined:
             raise NotExecutedError(f"not executed: call of {function.name!r}, which is not in the PTX")
-        writer, text = _function(module, function, layout, sites, counted)
+        writer, text = _function(module, function, layout, sites, counted, steps if traced else None)
         writers.append(writer)
         texts.append(text)
         if not function.is_entry:
@@ -92,6 +98,8 @@ def translate(module: ParsedModule, layout: Layout, name: str) -> Translation:
         shared_grain=min(w.smallest["shared"] for w in writers),
         global_grain=min(w.smallest["global"] for w in writers),
         has_fences=any(w.has_fences for w in writers),
+        steps=tuple(steps),
+        registers={r: k for n, f in module.functions.items() if n in done for r, k in f.registers.items()},
     )
 
 
@@ -124,7 +132,8 @@ def _lacks_result(i: Instruction) -> bool:
 
 
 def _function(module: ParsedModule, function: Function, layout: Layout, sites: Sites,
-              counted: list[tuple[Instruction, ...]]) -> tuple[Writer, str]:  # fmt: skip
+              counted: list[tuple[Instruction, ...]], steps: list[tuple[Instruction, str]] | None,
+              ) -> tuple[Writer, str]:  # fmt: skip
     blocks = blocks_of(function, _together.meets)
     temporary = temporaries(blocks, sources, results)
     for loop in loops_of(blocks):
@@ -132,6 +141,7 @@ def _function(module: ParsedModule, function: Function, layout: Layout, sites: S
         for block in loop:
             block.spins = waits
     w = Writer(function, layout, sites, frame_of(function), temporary)
+    w.steps = steps
     start = len(counted)
     for block in blocks:
         counted.append(tuple(block.instructions))
@@ -201,6 +211,7 @@ def _block(w: Writer, module: ParsedModule, block: Block, blocks: list[Block], s
         w.emit(f"{storage(w.function.registers[name])} {w.name(name)};")
     for instruction in block.instructions:
         if instruction.opcode in {"bra", "brx", "ret", "exit", "trap"}:
+            _trace(w, instruction)
             _leave(w, block, instruction)
         else:
             _instruction(w, module, instruction)
@@ -230,8 +241,20 @@ def _instruction(w: Writer, module: ParsedModule, i: Instruction) -> None:
         except NotExecutedError as error:
             text = str(error)
             raise NotExecutedError(text if "line" in text else f"{text} at line {i.line}") from None
+    _trace(w, i)
     w.mask = "m"
     w.emit("}")
+
+
+def _trace(w: Writer, i: Instruction) -> None:
+    """Write what notes the registers after an instruction, if the kernel is traced."""
+    if w.steps is None:
+        return
+    guard = {r.name for r in registers_in(i.guard)} if i.guard is not None else set()
+    for name in sorted(results(i) or sources(i) | guard) or [""]:
+        given = f", {w.name(name)}" if name else ""
+        w.emit(f"trace(w, {w.mask}, {len(w.steps)}{given});")
+        w.steps.append((i, name))
 
 
 def _go(block: Block, target: Block) -> str:

@@ -126,6 +126,8 @@ class Writer:
         self.has_fences = False
         self.pc = 0
         """The block that is being written."""
+        self.steps: list[tuple[Instruction, str]] | None = None
+        """What a traced kernel notes, in the order of the code."""
         self.mask = "m"
         self.parameters, _ = parameter_offsets(function)
         self._names = {

@@ -27,12 +27,12 @@ from ..languages import Kernel
 from ..languages import cuda as real_cuda
 from ..languages import triton as real_triton
 from ..languages._destination import Destination, load_entry
-from ..languages._entry import split_entry
+from ..languages._entry import source_of, split_entry
 from ..languages.cpp import LIBRARY
-from ..languages.torch import load_symbol, returning
+from ..languages.torch import check_python, load_symbol, returning
 from ..records import Build, BuildStatus, Candidate, TensorSpec, content_key
-from . import _cudart, _native
-from ._errors import FaultError
+from . import _cudart, _native, inline
+from ._errors import FaultError, NotExecutedError
 from .device import blame, device
 from .module import Module, Options
 from .program import flags_for, unknown_calls
@@ -61,6 +61,8 @@ class Cuda(real_cuda.Cuda):
 
     def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile for the targets, and without a GPU for the executor too."""
+        if candidate.style != "destination":
+            return _python(nvcc, candidate, folder, deadline_s)
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
         built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, flags_for(_TARGET))
@@ -69,8 +71,14 @@ class Cuda(real_cuda.Cuda):
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load the library; without a GPU its launches are executed on tensors of the CPU."""
         if not executes():
-            return super().load(candidate, artefact, outputs)
+            by_python = candidate.style != "destination"
+            return (
+                load_symbol(candidate, artefact) if by_python else super().load(candidate, artefact, outputs)
+            )
         _start(artefact)
+        if candidate.style != "destination":
+            device().options = _options()
+            return _on_device(candidate, artefact)
         device().options = _options()
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
         device().prepare()
@@ -159,6 +167,54 @@ def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Bu
     _native.leave_in(place, libraries)
     shutil.copyfile(_cudart.built(nvcc), place / _RUNTIME)
     return built.model_copy(update={"findings": tuple(findings)})
+
+
+def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+    """Check a Python file that builds an extension, and without a GPU build that."""
+    checked = check_python(candidate, ())
+    if checked.status is not BuildStatus.OK or not executes():
+        return checked
+    text, _ = source_of(candidate)
+    place, libraries, refused = folder / _FOLDER, [_native.engine_library()], []
+    try:
+        calls = inline.calls_in(text)
+    except NotExecutedError as error:
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=str(error))
+    place.mkdir(exist_ok=True)
+    for call in calls:
+        built = inline.compile_inline(nvcc, call, place, deadline_s)
+        if built.status is not BuildStatus.OK:
+            return built
+        for ptx in filter(None, _cudart.ptx_of(place / f"{inline.key_of(call)}.so")):
+            made, left = Module.load(ptx).build()
+            libraries += made
+            refused += left
+    _native.leave_in(place, libraries)
+    shutil.copyfile(_cudart.built(nvcc), place / _RUNTIME)
+    return Build(status=BuildStatus.OK, findings=tuple(refused))
+
+
+def _on_device(candidate: Candidate, artefact: Path) -> Kernel:
+    """Return the entry of a Python file whose extension is executed on tensors of the CPU."""
+    inline.install(artefact / _FOLDER)
+    with inline.OnDevice():
+        symbol = load_symbol(candidate, artefact)
+
+    def moved(call: Callable[..., Any], *arguments: Any) -> Any:
+        with inline.OnDevice():
+            return call(*arguments)
+
+    if candidate.style != "module":
+        return functools.wraps(symbol)(functools.partial(moved, symbol))
+
+    @functools.wraps(symbol, updated=())
+    def make(*init: Any, **keywords: Any) -> Any:
+        with inline.OnDevice():
+            module = symbol(*init, **keywords)
+        module.forward = functools.partial(moved, module.forward)
+        return module
+
+    return make
 
 
 def _start(artefact: Path) -> None:

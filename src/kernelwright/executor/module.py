@@ -26,13 +26,14 @@ from ._layout import Layout, parameter_offsets
 from ._memory import Memory, Span
 from ._parser import parse
 from ._translate import Translation, translate
-from .results import Execution, counters_of, finding_of, status_of
+from .results import Execution, counters_of, finding_of, status_of, trace_of
 
 _CHECK, _RACES, _COUNT, _SYNCS = 1, 2, 4, 8
 _MOST_SHARED: Final = 227 << 10
 """Bytes of shared memory that a block may have on the greatest device (sm_90)."""
 _MOST_THREADS: Final = 1024
 _MOST_FINDINGS: Final = 64
+_MOST_TRACED: Final = 100_000
 _LOCAL_BYTES: Final = 1 << 14
 _RACE_BLOCKS: Final = (1 << 20) - 2
 _CELL_BYTES: Final = 24
@@ -56,6 +57,8 @@ class Options:
     deadline_s: float = 60.0
     most_steps: int = 1 << 40
     """Warp-wide instructions after which the kernel is stopped."""
+    trace: tuple[int, int] | None = None
+    """Number of a block and of a thread in it whose steps are noted, in a module that was loaded to be traced."""
 
 
 class Kernel:
@@ -63,6 +66,7 @@ class Kernel:
 
     def __init__(self, layout: Layout, translation: Translation) -> None:
         self._layout = layout
+        self._registers = translation.registers
         self._translation = translation
         self._library, self._entry = _native.kernel(translation.source, translation.symbol)
 
@@ -167,6 +171,7 @@ class Kernel:
             "counts": np.zeros(2 * len(t.blocks), np.uint64),
             "sites": (_native.SiteCount * len(t.sites))(),
             "findings": (_native.Finding * _MOST_FINDINGS)(),
+            "trace": np.zeros(2 * _MOST_TRACED if options.trace else 0, np.uint64),
         }  # fmt: skip
         flags = (_CHECK if options.check else 0) | (_RACES if races else 0) | (_COUNT if options.count else 0)
         flags |= _SYNCS if races and t.has_fences else 0
@@ -181,6 +186,8 @@ class Kernel:
             deadline_s=options.deadline_s, counts=kept["counts"].ctypes.data,
             sites=ctypes.addressof(kept["sites"]), basic_blocks=len(t.blocks), site_count=len(t.sites),
             findings=ctypes.addressof(kept["findings"]), most_findings=_MOST_FINDINGS,
+            steps_of=kept["trace"].ctypes.data if options.trace else None, most_traced=_MOST_TRACED,
+            traced_block=(options.trace or (0, 0))[0], traced_thread=(options.trace or (0, 0))[1],
         )  # fmt: skip
         return launch, kept
 
@@ -188,6 +195,8 @@ class Kernel:
                 notes: list[str]) -> Execution:  # fmt: skip
         t = self._translation
         findings = [finding_of(kept["findings"][n], t.sites, memory.describe) for n in range(launch.found)]
+        if launch.traced > _MOST_TRACED:
+            notes.append(f"only the first {_MOST_TRACED} steps were noted")
         if launch.races_lost:
             notes.append("a warp passed more barriers than the race detector counts: races may be missing")
         if launch.status and launch.status_site < len(t.sites):
@@ -201,25 +210,29 @@ class Kernel:
             time_s,
             tuple(notes),
             self.name,
+            trace_of(
+                t.steps, self._registers, kept["trace"][: 2 * min(launch.traced, _MOST_TRACED)].tolist()
+            ),
         )
 
 
 class Module(Mapping[str, Kernel]):
     """The kernels of a PTX file, translated when they are first asked for."""
 
-    def __init__(self, ptx: str) -> None:
+    def __init__(self, ptx: str, *, traced: bool = False) -> None:
         self._parsed = parse(ptx)
+        self._traced = traced
         self._layout = Layout(self._parsed)
         self._kernels: dict[str, Kernel] = {}
 
     @classmethod
-    def load(cls, ptx: str) -> Self:
-        """Read PTX.
+    def load(cls, ptx: str, *, traced: bool = False) -> Self:
+        """Read PTX; a traced module notes the steps of the thread that `Options.trace` names, and is slow.
 
         Raises:
             PtxError: where it is no PTX.
         """
-        return cls(ptx)
+        return cls(ptx, traced=traced)
 
     @property
     def layout(self) -> Layout:
@@ -234,7 +247,11 @@ class Module(Mapping[str, Kernel]):
         built, refused = [_native.engine_library()], []
         for name in self:
             try:
-                built.append(_native.kernel_library(translate(self._parsed, self._layout, name).source))
+                built.append(
+                    _native.kernel_library(
+                        translate(self._parsed, self._layout, name, traced=self._traced).source
+                    )
+                )
             except NotExecutedError as error:
                 refused.append(f"{name}: {error}")
         return built, refused
@@ -253,7 +270,9 @@ class Module(Mapping[str, Kernel]):
         """
         full = self._full_name(name)
         if full not in self._kernels:
-            self._kernels[full] = Kernel(self._layout, translate(self._parsed, self._layout, full))
+            self._kernels[full] = Kernel(
+                self._layout, translate(self._parsed, self._layout, full, traced=self._traced)
+            )
         return self._kernels[full]
 
     def prepare(self) -> None:
@@ -266,7 +285,7 @@ class Module(Mapping[str, Kernel]):
 
     def _built(self, name: str) -> Kernel | None:
         try:
-            return Kernel(self._layout, translate(self._parsed, self._layout, name))
+            return Kernel(self._layout, translate(self._parsed, self._layout, name, traced=self._traced))
         except NotExecutedError:
             return None
 

@@ -152,5 +152,6 @@ def _passed(value: Any) -> Any:
     if hasattr(value, "data_ptr"):
         return ctypes.c_void_p(value.data_ptr())
     if isinstance(value, np.generic):
-        return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())
+        kind: Any = np.ctypeslib.as_ctypes_type(value.dtype.type)
+        return kind(value.item())
     return ctypes.c_double(value) if isinstance(value, float) else value

@@ -1,7 +1,8 @@
 """What an execution gives back: findings, counters, how it ended."""
 
+import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -93,6 +94,18 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One instruction of the traced thread."""
+
+    line: int
+    """Line of the PTX."""
+    source: Source | None
+    instruction: str
+    registers: dict[str, int | float]
+    """What it wrote, by register; of one that writes none, what it read. Floats of 32 and 64 bits are floats."""
+
+
+@dataclass(frozen=True)
 class Execution:
     """How a launch ended."""
 
@@ -107,6 +120,8 @@ class Execution:
     notes: tuple[str, ...] = ()
     kernel: str = ""
     """The entry's name in the PTX."""
+    trace: tuple["Step", ...] = ()
+    """What the traced thread did, step by step, where one was asked for."""
 
     @property
     def ok(self) -> bool:
@@ -170,6 +185,36 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "read-only": f"writes {where}, which is constant",
         "copy-left": "is still under way when its thread ends",
     }.get(kind, where)
+
+
+def trace_of(
+    steps: Sequence[tuple[Instruction, str]], kinds: Mapping[str, str], noted: Sequence[int]
+) -> tuple[Step, ...]:
+    """Put the noted registers of each instruction together.
+
+    Args:
+        steps: What each number stands for.
+        kinds: The PTX type of each register.
+        noted: Pairs of number and value.
+    """
+    found: list[Step] = []
+    last = -1
+    for number, value in zip(noted[::2], noted[1::2], strict=True):
+        at, register = steps[number]
+        if not (found and number == last + 1 and steps[last][0] is at):
+            found.append(Step(at.line, at.source, at.name, {}))
+        last = number
+        if register:
+            found[-1].registers[register] = _value(value, kinds.get(register, ""))
+    return tuple(found)
+
+
+def _value(bits: int, kind: str) -> int | float:
+    if kind == "f32":
+        return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+    if kind == "f64":
+        return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+    return bits
 
 
 def counters_of(blocks: Sequence[Sequence[Instruction]], counts: Sequence[int], sites: Sequence[Instruction],

@@ -4,10 +4,10 @@
 |---|---|---|---|
 | `torch` | function, module, destination | nothing (byte-compiled) | whatever torch runs on |
 | `cpp` | destination | g++ or clang++ | the CPU |
-| `triton` | function, module, destination | Triton, which needs no GPU | a GPU; else the interpreter, untimed |
+| `triton` | function, module, destination | Triton, which needs no GPU | a GPU; else interpreted, sanitised, untimed |
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
-| `cuda` | destination | nvcc | an NVIDIA GPU |
+| `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
 
 Each file's docstring shows how to write a candidate in that language.
 """

@@ -141,8 +141,20 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
         raise TaskError(f"{origin}: {entry!r} is a class and the task's reference a function; "
                         "expected a function that takes the task's arguments")  # fmt: skip
     language = "triton" if "triton" in text and _uses_triton(tree) else "torch"
+    if language == "torch" and _builds_cuda(tree):
+        language = "cuda"
     source = SourceFile(path=name, text=text)
     return Candidate(sources=(source,), language=language, entry=f"{name}:{entry}", style=style)
+
+
+def _builds_cuda(tree: ast.Module) -> bool:
+    """Whether the file builds an extension from CUDA sources that stand in it."""
+    return any(
+        isinstance(n, ast.Call)
+        and ast.unparse(n.func).rpartition(".")[2] == "load_inline"
+        and any(k.arg == "cuda_sources" for k in n.keywords)
+        for n in ast.walk(tree)
+    )
 
 
 def _uses_triton(tree: ast.Module) -> bool:

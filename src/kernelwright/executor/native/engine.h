@@ -53,6 +53,8 @@ struct Launch {
   uint64_t steps, all_findings;
   uint32_t status, status_site, races_lost, blocks_done;
   void* state;  // LaunchState
+  uint64_t* steps_of;  // pairs of step and value; nothing is traced where there are none
+  uint32_t traced_block, traced_thread, most_traced, traced;
 };
 
 using WarpClock = uint32_t[32];

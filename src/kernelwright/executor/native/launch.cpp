@@ -99,6 +99,16 @@ void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uin
        w->index * 32 + uint32_t(lane), other ? uint32_t(other >> 44) - 1 : 0, other ? uint32_t(other >> 34) & 1023 : 0};
 }
 
+int traced_lane(const Warp* w) {
+  const Launch* l = w->launch;
+  return l->steps_of && w->block->index == l->traced_block && w->index == l->traced_thread / 32 ? int(l->traced_thread % 32) : -1;
+}
+void trace_step(Warp* w, uint32_t step, uint64_t value) {
+  Launch* l = w->launch;
+  if (l->traced < l->most_traced) l->steps_of[2 * l->traced] = step, l->steps_of[2 * l->traced + 1] = value;
+  l->traced++;
+}
+
 void fail(Warp* w, uint32_t kind, uint32_t site, Mask m) { note(w, kind, site, first_lane(m), 0, 0, 0, 0); }
 
 static void copies_left(Warp* w) {

@@ -86,11 +86,30 @@ Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool p
 void mma_f32(Element e, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
+void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
 
 b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid);
 b32 match_any(Mask m, const b64& a);
 b32 match_all(Mask m, const b64& a, Mask* all);
+
+// ---- traces: what one thread's instructions leave in its registers -----------------------------------------------
+
+int traced_lane(const Warp* w);  // -1 where the traced thread is not of this warp
+void trace_step(Warp* w, uint32_t step, uint64_t value);
+inline void trace(Warp* w, Mask m, uint32_t step) {
+  int lane = traced_lane(w);
+  if (lane >= 0 && (m >> lane) & 1) trace_step(w, step, 0);
+}
+inline void trace(Warp* w, Mask m, uint32_t step, Mask value) {
+  int lane = traced_lane(w);
+  if (lane >= 0 && (m >> lane) & 1) trace_step(w, step, (value >> lane) & 1);
+}
+template <class U>
+void trace(Warp* w, Mask m, uint32_t step, const V<U>& value) {
+  int lane = traced_lane(w);
+  if (lane >= 0 && (m >> lane) & 1) trace_step(w, step, uint64_t(value.at(lane)));
+}
 
 // ---- the flow of a warp's lanes -------------------------------------------------------------------------------
 

@@ -88,6 +88,30 @@ void unpack(Element e, int k, const b32* a, float* out) {
 }
 }  // namespace
 
+void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d) {
+  float fa[16][32], fb[32][8], acc[16][8];
+  for (int i = 0; i < LANES; i++) {
+    for (int r = 0; r < k / 8; r++) {
+      uint32_t word = a[r].at(i);
+      for (int x = 0; x < 4; x++)
+        fa[i / 4 + 8 * (r % 2)][4 * (i % 4) + x + 16 * (r / 2)] = element_of(ea, reinterpret_cast<uint8_t*>(&word) + x);
+    }
+    for (int r = 0; r < k / 16; r++) {
+      uint32_t word = b[r].at(i);
+      for (int x = 0; x < 4; x++) fb[4 * (i % 4) + x + 16 * r][i / 4] = element_of(eb, reinterpret_cast<uint8_t*>(&word) + x);
+    }
+    for (int r = 0; r < 4; r++) acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = bits<float>(c[r].at(i));
+  }
+  for (int p = 0; p < k; p++)
+    for (int i = 0; i < 16; i++)
+      for (int j = 0; j < 8; j++) acc[i][j] += fa[i][p] * fb[p][j];
+  for (int r = 0; r < 4; r++) {
+    alignas(64) uint32_t v[LANES];
+    for (int i = 0; i < LANES; i++) v[i] = bits<uint32_t>(acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2]);
+    memcpy(&d[r], v, sizeof v);
+  }
+}
+
 void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
            bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d) {
   static thread_local float fa[32 * 16], fb[32 * 256], acc[16 * 256];

@@ -1,0 +1,217 @@
+"""Extensions that Python builds with `load_inline(cuda_sources=...)`, run as they are on a machine without a GPU.
+
+The build reads the sources off the candidate's Python file, where they stand as strings, and compiles them against a
+small `torch` of our own (`host/torch_api`); in the worker, `load_inline` hands out what was built.
+
+Covers: functions named by `functions=` or `PYBIND11_MODULE` over tensors and numbers; `.cuda()`, `device="cuda"`,
+`tensor.is_cuda` in Python; bytes of `torch::empty` that nobody wrote.
+Does not cover: sources put together at run time, `load` of files, what `kw_torch.h` does not declare (the compiler's
+error names the line), arguments that are lists, `torch.cuda` in Python.
+"""
+
+import ast
+import ctypes
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.dlpack import from_dlpack
+
+from ..languages._process import run_tool
+from ..languages.cpp import ffi_includes
+from ..records import Build, BuildStatus, content_key
+from . import _cudart
+from ._errors import NotExecutedError
+from ._memory import Uninitialised
+from .device import device
+from .program import flags_for, target_for, unknown_calls
+
+_HEADERS: Final = _cudart.HOST / "torch_api"
+_RESULTS: Final[list[Any]] = []
+_IS_CUDA: Final = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]  # a property of C
+
+
+def calls_in(text: str) -> list[dict[str, Any]]:
+    """Return the keywords of each `load_inline` in a Python file that has CUDA sources.
+
+    Raises:
+        NotExecutedError: an argument is no literal and no name of one.
+    """
+    tree = ast.parse(text)
+    names = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "load_inline":
+            continue
+        if any(k.arg == "cuda_sources" for k in node.keywords):
+            wanted = ("cpp_sources", "cuda_sources", "functions")
+            found.append({k.arg: _literal(k.value, names) for k in node.keywords if k.arg in wanted})
+    return found
+
+
+def key_of(call: Mapping[str, Any]) -> str:
+    """Name what a call of `load_inline` builds."""
+    return content_key(*_texts(call.get("cpp_sources")), "--", *_texts(call["cuda_sources"]), "--",
+                       *_texts(call.get("functions")))  # fmt: skip
+
+
+def compile_inline(nvcc: str, call: Mapping[str, Any], folder: Path, deadline_s: float) -> Build:
+    """Build the library of a call of `load_inline` in a folder, named by its key."""
+    name = key_of(call)
+    texts = (*_texts(call.get("cpp_sources")), *_texts(call["cuda_sources"]))
+    functions = "".join(f'm.def("{f}", &{f});' for f in _texts(call.get("functions")))
+    glue = f"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {functions} }}\n" if functions else ""
+    source = "".join(
+        f'#line 1 "{"cuda" if n >= len(texts) - len(_texts(call["cuda_sources"])) else "cpp"}_sources"\n{text}\n'
+        for n, text in enumerate(texts)
+    )
+    (folder / f"{name}.cu").write_text(f'#include "kw_torch.h"\n{source}{glue}')
+    words = [
+        nvcc, *flags_for(target_for(source)), "-std=c++17", "-O2", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
+        f"-I{_HEADERS}", *ffi_includes(), f"{name}.cu", "-o", f"{name}.so",
+    ]  # fmt: skip
+    done = run_tool(words, deadline_s=deadline_s, folder=folder, closed=True, readable=[_HEADERS])
+    if done.timed_out:
+        return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
+    if done.returncode != 0:
+        said = f"not compiled for the executor, whose torch is a small one:\n{done.output}"
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=said[:20_000])
+    unknown = unknown_calls(folder / f"{name}.so", dict.fromkeys([f"{name}.cu"], source))
+    if unknown:
+        return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
+    return Build(status=BuildStatus.OK, diagnostics=done.output)
+
+
+def install(folder: Path) -> None:
+    """Have `load_inline` hand out the libraries of a folder in this process, from now on."""
+    import torch.utils.cpp_extension as extension
+    import tvm_ffi
+
+    tvm_ffi.register_global_func("kernelwright.executor.torch", _asked, override=True)
+
+    def load_inline(
+        name: str, cpp_sources: Any = None, cuda_sources: Any = None, functions: Any = None, **_: Any
+    ) -> Any:
+        asked = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources, "functions": functions}
+        library = folder / f"{key_of(asked)}.so"
+        if not library.is_file():
+            raise NotExecutedError(
+                f"not executed: load_inline of {name!r}, whose sources the build did not see"
+            )
+        return _extension(tvm_ffi.load_module(str(library)), library)
+
+    setattr(extension, "load_inline", load_inline)  # noqa: B010
+
+
+class OnDevice(TorchFunctionMode):
+    """Let tensors of the CPU stand in for a GPU's: where they are made, moved and asked."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the call on the CPU."""
+        given = {k: v for k, v in (kwargs or {}).items() if not (k == "device" and _is_gpu(v))}
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func == _IS_CUDA:
+            return True
+        if func is torch.Tensor.to:
+            args = tuple(a for a in args if not _is_gpu(a))
+            if len(args) == 1 and not given:
+                return args[0]
+        return func(*args, **given)
+
+
+def _extension(loaded: Any, library: Path) -> Any:
+    names = ctypes.CDLL(str(library)).kw_functions
+    names.restype = ctypes.c_char_p
+    entry = loaded.get_function("kw_extension")
+    device().prepare()
+    exported = names().decode().split()
+    return SimpleNamespace(
+        **{n: functools.partial(_call, entry, number) for number, n in enumerate(exported)}
+    )
+
+
+def _call(entry: Callable[..., Any], number: int, *arguments: Any) -> Any:
+    _RESULTS.clear()
+    device().call(entry, number, *arguments)
+    return _RESULTS.pop() if _RESULTS else None
+
+
+def _asked(name: str, *given: Any) -> Any:
+    """Do what the host code asks of torch."""
+    values = [from_dlpack(v) if hasattr(v, "__dlpack__") else v for v in given]
+    with torch._C.DisableTorchFunction():
+        return _OPERATIONS[name](*values)
+
+
+def _lend(tensor: torch.Tensor) -> None:
+    device().lend(tensor, f"a tensor of {tuple(tensor.shape)}")
+
+
+def _empty(dtype: str, *sizes: int) -> torch.Tensor:
+    made = torch.empty(sizes, dtype=getattr(torch, dtype))
+    device().lend(Uninitialised(made), f"torch::empty of {sizes}")
+    return made
+
+
+def _written(change: Callable[..., Any]) -> Callable[..., None]:
+    def write(tensor: torch.Tensor, *rest: Any) -> None:
+        change(tensor, *rest)
+        device().touched(tensor)
+
+    return write
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "lend": _lend,
+    "empty": _empty,
+    "zeros": lambda dtype, *sizes: torch.zeros(sizes, dtype=getattr(torch, dtype)),
+    "ones": lambda dtype, *sizes: torch.ones(sizes, dtype=getattr(torch, dtype)),
+    "full": lambda dtype, value, *sizes: torch.full(sizes, value, dtype=getattr(torch, dtype)),
+    "to": lambda t, dtype: t.to(getattr(torch, dtype)),
+    "item": lambda t: t.item(),
+    "zero_": _written(torch.Tensor.zero_),
+    "fill_": _written(torch.Tensor.fill_),
+    "copy_": _written(torch.Tensor.copy_),
+    "return": _RESULTS.append,
+    "return_list": lambda *values: _RESULTS.append(list(values)),
+    "return_tuple": lambda *values: _RESULTS.append(values),
+    **{n: getattr(torch.Tensor, n) for n in (
+        "contiguous", "clone", "view", "reshape", "flatten", "t", "transpose", "squeeze", "unsqueeze", "permute", "sum",
+    )},
+}  # fmt: skip
+
+
+def _is_gpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and value.partition(":")[0] == "cuda"
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return () if not value else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _literal(node: ast.expr, names: Mapping[str, ast.expr]) -> Any:
+    try:
+        if isinstance(node, ast.Name) and node.id in names:
+            return _literal(names[node.id], names)
+        if isinstance(node, ast.List | ast.Tuple):
+            return [_literal(item, names) for item in node.elts]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return _literal(node.left, names) + _literal(node.right, names)
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        raise NotExecutedError(
+            f"not executed: load_inline of {ast.unparse(node)[:60]!r} at line {node.lineno}, which is no literal string"
+        ) from None

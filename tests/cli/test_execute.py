@@ -1,0 +1,92 @@
+"""`kernelwright execute`: results, findings, counters and the steps of one thread."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright.cli import main
+
+pytestmark = pytest.mark.needs("C++ compiler")
+KERNELS = Path(__file__).parents[1] / "executor" / "kernels"
+
+
+@pytest.fixture
+def scale(tmp_path):
+    path = tmp_path / "scale.ptx"
+    path.write_text("""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry triple(.param .u64 x, .param .u64 out, .param .u32 n) {
+  .reg .pred %p;
+  .reg .b32 %i<2>;
+  .reg .b64 %at<4>;
+  .reg .f32 %v<3>;
+  ld.param.u64 %at0, [x];
+  ld.param.u64 %at1, [out];
+  ld.param.u32 %i1, [n];
+  mov.u32 %i0, %tid.x;
+  setp.ge.u32 %p, %i0, %i1;
+  @%p bra DONE;
+  mul.wide.u32 %at2, %i0, 4;
+  add.u64 %at0, %at0, %at2;
+  add.u64 %at1, %at1, %at2;
+  ld.global.f32 %v1, [%at0];
+  mul.rn.f32 %v2, %v1, 0f40400000;
+  st.global.f32 [%at1], %v2;
+DONE:
+  ret;
+}
+""")
+    return str(path)
+
+
+def events(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_traced_thread_tells_each_step_with_its_registers(scale, capsys):
+    assert main(["execute", scale, "float32[20]", "out:float32[20]", "20", "--at", "0,7", "--json"]) == 0
+    *steps, result = events(capsys)
+    by_name = {s["instruction"]: s["registers"] for s in steps}
+    assert by_name["mov.u32"] == {"%i0": 7}
+    assert by_name["setp.ge.u32"] == {"%p": 0}
+    loaded = by_name["ld.global.f32"]["%v1"]
+    assert by_name["mul.rn.f32"]["%v2"] == pytest.approx(3 * loaded)
+    assert result["arguments"][1][7] == pytest.approx(3 * result["arguments"][0][7])
+    assert [s["line"] for s in steps] == sorted(s["line"] for s in steps)
+    assert len(steps) == 13
+    assert next(m for m in result["memory"] if m["instruction"] == "st.global.f32")["units"] == 3
+
+
+def test_a_thread_that_leaves_early_is_traced_as_far_as_it_goes(scale, capsys):
+    assert main(["execute", scale, "float32[20]", "out:float32[20]", "20", "--at", "0,31", "--json"]) == 0
+    steps = events(capsys)[:-1]
+    assert [s["instruction"].split(".")[0] for s in steps] == ["ld", "ld", "ld", "mov", "setp", "bra", "ret"]
+
+
+def test_findings_are_told_and_the_exit_code_is_one(scale, capsys):
+    assert main(["execute", scale, "float32[20]", "out:float32[20]", "30"]) == 1
+    said = capsys.readouterr().out
+    assert "out-of-bounds at PTX line 19" in said
+    assert "triple: ok" in said
+    assert "not timed" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["k.txt"], "no .ptx and no .cu file"),
+        (["nosuch.ptx"], "cannot be read"),
+        (["{scale}", "1", "2", "x"], "argument 'x' is no number and no tensor"),
+        (["{scale}", "float99[3]", "1", "1"], "numpy has no type 'float99'"),
+        (["{scale}", "1", "1", "1", "--grid", "2,x"], "--grid is '2,x'"),
+        (["{scale}", "1", "1", "1", "--at", "5"], "expected BLOCK,THREAD"),
+        (["{scale}:other", "1", "1", "1"], "no kernel 'other'"),
+        ([str(KERNELS / "right.ptx")], "name one as FILE:NAME"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(scale, words, said, capsys):
+    assert main(["execute", *(w.replace("{scale}", scale) for w in words)]) == 2
+    assert said in capsys.readouterr().err

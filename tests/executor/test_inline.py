@@ -1,0 +1,129 @@
+"""KernelBench-form candidates that build CUDA extensions inline are executed as they are, without a GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright.executor import FaultError, NotExecutedError
+from kernelwright.executor.inline import calls_in
+from kernelwright.languages import get_language
+from kernelwright.records import BuildStatus, Candidate, SourceFile
+from kernelwright.tasks import load_candidate, load_task
+
+from .test_candidates import TASK
+
+pytestmark = [pytest.mark.needs("no GPU"), pytest.mark.needs("nvcc")]
+
+CANDIDATE = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = """
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+#include <ATen/cuda/CUDAContext.h>
+#define CHECK_CUDA(x) TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor")
+template <typename scalar_t>
+__global__ void mirror(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int n) {
+  __shared__ scalar_t row[64];
+  for (int base = 0; base < n; base += 64) {
+    const int i = base + threadIdx.x;
+    if (i < n) row[threadIdx.x] = x[blockIdx.x * n + i];
+    __syncthreads();
+    if (i < n) out[blockIdx.x * n + n - 1 - i] = static_cast<scalar_t>(2) * row[threadIdx.x];
+    __syncthreads();
+  }
+}
+torch::Tensor mirror_cuda(torch::Tensor x) {
+  CHECK_CUDA(x);
+  x = x.contiguous();
+  auto out = torch::empty_like(x);
+  if (x.numel() == 0) return out;
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "mirror", ([&] {
+    mirror<scalar_t><<<x.numel() / x.size(-1), 64, 0, at::cuda::getCurrentCUDAStream()>>>(
+        x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), static_cast<int>(x.size(-1)));
+  }));
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return out;
+}
+"""
+mirror = load_inline(name="mirror", cpp_sources="torch::Tensor mirror_cuda(torch::Tensor x);", cuda_sources=source,
+                     functions=["mirror_cuda"], verbose=False)
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mirror = mirror
+
+    def forward(self, x):
+        assert x.cuda().is_cuda
+        return self.mirror.mirror_cuda(x)
+'''
+
+
+def built(text):
+    candidate = Candidate(
+        sources=(SourceFile(path="k.py", text=text),), language="cuda", entry="k.py:ModelNew", style="module"
+    )
+    return candidate, get_language("cuda").build(candidate)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Build a candidate and make its module; `load_inline` is what it was afterwards."""
+    import torch.utils.cpp_extension as extension
+
+    monkeypatch.setattr(extension, "load_inline", extension.load_inline)
+
+    def make(text):
+        candidate, build = built(text)
+        assert build.status is BuildStatus.OK, build.diagnostics
+        return get_language("cuda").load(candidate, Path(build.artefact), ())()
+
+    return make
+
+
+def test_a_candidate_runs_unchanged_for_every_type_that_it_dispatches(load):
+    model = load(CANDIDATE)
+    for dtype in (torch.float32, torch.float64):
+        x = torch.arange(6 * 100, dtype=dtype).reshape(6, 100)
+        assert torch.equal(model(x), 2 * x.flip(-1))
+        assert torch.equal(model(x.t()), 2 * x.t().flip(-1))
+    with pytest.raises(RuntimeError, match="mirror not implemented for float16"):
+        model(torch.ones(2, 2).half())
+
+
+def test_what_torch_empty_left_unwritten_is_found_where_it_is_read(load):
+    model = load(
+        CANDIDATE.replace(
+            "2) * row[threadIdx.x]", "2) * row[threadIdx.x] + 0 * out[blockIdx.x * n + n - 1 - i]"
+        )
+    )
+    with pytest.raises(
+        FaultError, match=r"uninitialised at PTX line \d+, cuda_sources:13: .*torch::empty of \(6, 64\)"
+    ):
+        model(torch.randn(6, 64))
+
+
+def test_what_the_small_torch_lacks_is_refused_by_line():
+    _, build = built(CANDIDATE.replace("x = x.contiguous();", "x = x.erfinv();"))
+    assert build.status is BuildStatus.UNAVAILABLE
+    assert "cuda_sources(19)" in build.diagnostics
+    assert "erfinv" in build.diagnostics
+
+
+def test_sources_that_are_put_together_at_run_time_are_refused_by_line():
+    with pytest.raises(NotExecutedError, match="load_inline of 'make_source\\(\\)' at line 2"):
+        calls_in("\nload_inline(name='f', cuda_sources=make_source(), functions=['f'])")
+    _, build = built(CANDIDATE.replace("cuda_sources=source", "cuda_sources=source.strip()"))
+    assert build.status is BuildStatus.UNAVAILABLE
+    assert build.diagnostics.startswith("not executed: load_inline of 'source.strip()'")
+
+
+def test_such_a_file_is_a_candidate_of_cuda(tmp_path):
+    (tmp_path / "task.py").write_text(TASK)
+    (tmp_path / "new.py").write_text(CANDIDATE)
+    candidate = load_candidate(tmp_path / "new.py", load_task(str(tmp_path / "task.py")))
+    assert (candidate.language, candidate.style) == ("cuda", "module")
