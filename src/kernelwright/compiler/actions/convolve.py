@@ -90,7 +90,14 @@ def _in_panels(found: Convolved, name: str, panel: int, phases: int) -> tuple[No
     node = _view(Reshape, f"{name}_phases", (*lead, phases, rows, *inner), weights)
     if whole != rows:
         wide = (*lead, phases, whole, *inner)
-        node = Pad(name=f"{name}_whole", shape=wide, dtype=weights.dtype, source=node, low=(0,) * len(wide), value=0.0)
+        node = Pad(
+            name=f"{name}_whole",
+            shape=wide,
+            dtype=weights.dtype,
+            source=node,
+            low=(0,) * len(wide),
+            value=0.0,
+        )
     node = _view(Reshape, f"{name}_cut", (*lead, phases, whole // panel, panel, *inner), node)
     rank, last = len(node.shape), at + 2
     order = (*(d for d in range(rank) if d != last), last)

@@ -3,10 +3,11 @@
 from ._attention import attended_by
 from ._block import NeedsStore, Unlowered, kind_of
 from ._decisions import Decisions
-from ._loops import Arranged, Layout
 from ._image import Convolved, convolved_by
+from ._loops import Arranged, Layout
 from ._lower import NotLowered, lower
 
 __all__ = [
-    "Arranged", "Convolved", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "attended_by", "convolved_by", "kind_of", "lower",
+    "Arranged", "Convolved", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "attended_by",
+    "convolved_by", "kind_of", "lower",
 ]  # fmt: skip

@@ -366,9 +366,7 @@ def factors_mapped(c: Contraction, change: Callable[[Expression], Expression]) -
         score=change(c.weights.score),
     )
     image = c.image and replace(c.image, value=change(c.image.value))
-    return replace(
-        c, left=change(c.left), right=change(c.right), others=others, weights=w, image=image
-    )
+    return replace(c, left=change(c.left), right=change(c.right), others=others, weights=w, image=image)
 
 
 def renamed(expression: Expression, axes: Mapping[str, Expression]) -> Expression:

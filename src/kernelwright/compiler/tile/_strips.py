@@ -109,7 +109,12 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
 
 def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) -> Strips | None:
     """Return how a product runs strip by strip within a kernel; None if it may not."""
-    if found.tiling.form in ("loops", "convolve") or found.tiling.split > 1 or found.others or len(written(found)) != 1:
+    if (
+        found.tiling.form in ("loops", "convolve")
+        or found.tiling.split > 1
+        or found.others
+        or len(written(found)) != 1
+    ):
         return None
     (name,) = written(found)
     buffer = program.buffer(name)

@@ -71,9 +71,7 @@ def _range(phase: tuple[tuple[int, int], ...], rank: int) -> str:
 
 def _weights(c: Contraction, program: Program) -> list[str]:
     if not c.tiling.is_spread:
-        return factor(
-            program, "left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left
-        )
+        return factor(program, "left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left)
     parts = list(walk(c.left))
     read = {e.buffer for e in parts if isinstance(e, Load)}
     if len(read) != 1 or any(isinstance(e, Call) for e in parts):
