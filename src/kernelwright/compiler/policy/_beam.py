@@ -150,7 +150,8 @@ def beam(
     found: dict[str, Leaf] = {}
     folded, staged = _folded(start, actions, faults), _staged(start, actions, faults)
     packed = [_in_panels(state, actions, faults) for state in (State(graph, graph), *folded)]
-    apart = [*staged, *(state for state in packed if state.steps)]
+    small = _in_tiles((folded or [start])[-1], actions, faults)
+    apart = [*staged, *(state for state in (*packed, *small) if state.steps)]
     states = [start, *folded, *apart]
     for state in (start, *apart):
         with faults.of(_START):
@@ -227,6 +228,15 @@ def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State
                 for site in several or one:
                     state = taken(state, action, site)
     return state
+
+
+def _in_tiles(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return the state with a convolution by fewer multiplications: the estimate knows too little of its caches."""
+    found = []
+    for action in (a for a in actions if a.name == "winograd" and _operations(state.graph) < _NETWORK):
+        with faults.of(action.name):
+            found = [taken(state, action, site) for site in list(action.sites(state))[:1]]
+    return found
 
 
 def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
