@@ -9,9 +9,13 @@ from tests.compiler.test_products import built
 from tests.compiler.test_weights import weighed
 from torch.nn import functional as F
 
-from kernelwright.compiler.actions import State, taken
-from kernelwright.compiler.graph import interpret
-from kernelwright.compiler.tile import products
+from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
+from kernelwright.compiler.actions.convolve import panel_of
+from kernelwright.compiler.graph import Contract, Point, interpret
+from kernelwright.compiler.lower import lower
+from kernelwright.compiler.policy import beam
+from kernelwright.compiler.printers import Unprintable, cpp, forms_of
+from kernelwright.compiler.tile import Guard, products, run_program, walk
 
 CASES = {
     "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19)], [(7, 5, 3, 3), (7,)]),
@@ -20,7 +24,9 @@ CASES = {
     "strides": (lambda x, w: F.conv2d(x, w, stride=(1, 3)), [(1, 2, 6, 70)], [(4, 2, 2, 5)]),
     "dilated": (lambda x, w: F.conv2d(x, w, stride=2, dilation=(3, 2), padding=2), [(1, 4, 13, 21)], [(3, 4, 3, 3)]),
     "grouped": (lambda x, w: F.conv2d(x.exp(), w, padding=1, groups=2) * 2, [(3, 4, 5, 6)], [(6, 2, 3, 3)]),
-    "depthwise": (lambda x, w, b: F.relu6(F.conv2d(x, w, b, padding=3, groups=6)), [(2, 6, 9, 40)], [(6, 1, 7, 7), (6,)]),
+    "depthwise": (
+        lambda x, w, b: F.relu6(F.conv2d(x, w, b, padding=3, groups=6)), [(2, 6, 9, 40)], [(6, 1, 7, 7), (6,)],
+    ),
     "multiplied": (lambda x, w: F.conv2d(x, w, groups=3), [(1, 3, 6, 18)], [(6, 1, 3, 3)]),
     "sequence": (lambda x, w: F.conv1d(x, w, padding=4), [(3, 6, 37)], [(5, 6, 9)]),
     "causal": (lambda x, w: F.conv1d(F.pad(x, (4, 0)), w, dilation=2), [(2, 3, 50)], [(4, 3, 3)]),
@@ -89,3 +95,78 @@ def test_the_meaning_is_torchs(case):
     torchs = CASES[case][0](*(x.double() for x in inputs))
     assert torch.allclose(wanted, torchs, rtol=1e-10, atol=1e-10)
     assert torch.allclose(now, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_the_form_keeps_the_meaning_and_can_be_taken_back():
+    state = state_of("one")
+    inputs = inputs_of(state.origin)
+    (got,) = run_program(state.program, dict(enumerate(inputs)))
+    assert torch.allclose(got.double(), interpret(state.origin, inputs)[0], rtol=1e-4, atol=1e-4)
+    for action in ("panels", "winograd", "split", "strip", "convolve"):
+        assert not list(BY_NAME[action].sites(state)), action
+    back = undone(state, state.steps[0], ACTIONS)
+    assert not back.decisions.tilings and str(back.graph) == str(state.origin)
+    names = {a.name for a in offered(forms_of("cpp"))} - {a.name for a in offered(forms_of("triton"))}
+    assert "convolve" in names
+
+
+def test_weights_that_are_parameters_lie_in_panels_ahead():
+    state = state_of("panels")
+    (found,) = products(state.program)
+    name = f"{state.steps[0][1]}_panels"
+    assert found.tiling.is_spread and state.program.buffer(name).shape == (1, 4, 3, 3, 3, 5)
+    assert state.program.ahead == {f"{name}_kernel"}
+    given = state_of("panels", fixed=False)
+    assert not given.program.ahead and not any(p.tiling.is_spread for p in products(given.program))
+
+
+def test_padding_is_not_read_and_other_edges_are():
+    (found,) = products(state_of("odd").program)
+    assert found.image.low == (1, 1) and not any(isinstance(e, Guard) for e in walk(found.image.value))
+    (found,) = products(state_of("reflected").program)
+    assert found.image.low == (0, 0)
+
+
+@pytest.mark.parametrize("change", ["twice", "other"])
+def test_weights_that_do_not_lie_in_panels_are_refused(change):
+    state = state_of("odd")
+    product = next(n for n in state.graph.nodes if isinstance(n, Contract))
+    other = product.right if product.right in state.graph.lasting else product.left
+    side = "right" if other is product.right else "left"
+    if change == "twice":
+        other = Point(name="twice", shape=other.shape, dtype=other.dtype, op="mul", args=(other, 2.0))
+    else:
+        other = state.origin.inputs[1]
+    graph = state.graph.rewritten({product: dataclasses.replace(product, **{side: other})})
+    with pytest.raises(Unprintable, match=r"in panels|done to"):
+        cpp.source(lower(graph, state.decisions))
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype"),
+    [
+        (lambda x, w: x @ w, [(9, 5), (5, 7)], "float32"),
+        (lambda x, w: F.conv2d(x, w), [(1, 3, 9, 9), (4, 3, 3, 3)], "bfloat16"),
+        (lambda x, w: F.max_pool2d(x, 3, 1) @ w, [(1, 3, 9, 9), (7, 4)], "float32"),
+    ],
+)
+def test_other_products_are_left(function, shapes, dtype):
+    graph = graph_of(function, *shapes, dtype=dtype)
+    assert not list(BY_NAME["convolve"].sites(State(graph, graph)))
+
+
+@pytest.mark.parametrize(("rows", "panel"), [(1, 1), (5, 5), (8, 8), (64, 8), (12, 6), (19, 5), (9, 5)])
+def test_panels_leave_few_rows_empty(rows, panel):
+    assert panel_of(rows) == panel
+
+
+def test_the_beam_begins_with_it_and_leaves_depthwise_ones_to_copies():
+    graph = graph_of(lambda x, w: F.conv2d(x, w, padding=1), (1, 64, 28, 28), (64, 64, 3, 3))
+    assert beam(graph)[0].state.text == "convolve(convolution)"
+
+    def separable(x, w, v):
+        return F.conv2d(torch.relu(F.conv2d(x, w, padding=1, groups=32)), v, padding=1)
+
+    graph = weighed(separable, [(1, 32, 28, 28)], [(32, 1, 3, 3), (32, 32, 3, 3)])
+    texts = [leaf.state.text for leaf in beam(graph)]
+    assert any("convolve(dense)" in text and "stage(" in text for text in texts)

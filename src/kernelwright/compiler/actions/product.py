@@ -62,8 +62,8 @@ class Library:
 
     def apply(self, state: State, site: str) -> State:
         """Make the operation native."""
-        found = chosen(self._found(state), site)
-        return replace(state, decisions=replace(state.decisions, native=state.decisions.native | found))
+        names = chosen(self._found(state), site)
+        return replace(state, decisions=replace(state.decisions, native=state.decisions.native | names))
 
     @staticmethod
     def _found(state: State) -> dict[str, bool]:
@@ -211,7 +211,7 @@ class Split:
             if (
                 tiling is not None
                 and tiling.split == 1
-                and tiling.form not in ("winograd", "packed", "online")
+                and tiling.form not in ("winograd", "convolve", "packed", "online")
                 and isinstance(node, Contract)
                 and _inner(node) >= _SHARED
             ):

@@ -8,5 +8,6 @@ from ._loops import Arranged, Layout
 from ._lower import NotLowered, lower
 
 __all__ = [
-    "Arranged", "Convolved", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "attended_by", "convolved_by", "kind_of", "lower",
+    "Arranged", "Convolved", "Decisions", "Layout", "NeedsStore", "NotLowered", "Unlowered", "attended_by",
+    "convolved_by", "kind_of", "lower",
 ]  # fmt: skip

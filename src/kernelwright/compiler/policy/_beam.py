@@ -150,7 +150,8 @@ def beam(
     found: dict[str, Leaf] = {}
     folded, staged = _folded(start, actions, faults), _staged(start, actions, faults)
     packed = [_in_panels(state, actions, faults) for state in (State(graph, graph), *folded)]
-    apart = [*staged, *(state for state in packed if state.steps)]
+    small = _in_tiles((folded or [start])[-1], actions, faults)
+    apart = [*staged, *(state for state in (*packed, *small) if state.steps)]
     states = [start, *folded, *apart]
     for state in (start, *apart):
         with faults.of(_START):
@@ -213,15 +214,29 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 
 def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
-    """Return the state with all attention online and all weights in panels; in a whole network the rest as ever."""
+    """Return the state with attention online, dense convolutions direct and all weights in panels; in a whole network
+    the rest as ever.
+    """
     rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
-    for name in ("online", "dual", "pack", *rest):
+    for name in ("online", "phases", "convolve", "dual", "pack", *rest):
         for action in (a for a in actions if a.name == name):
             with faults.of(name):
                 sites = list(action.sites(state))
-                for site in ["all"] if "all" in sites else sites[:1] if name not in rest else []:
+                wanted = ("dense", "all") if name == "convolve" else ("all",)
+                several = [site for site in wanted if site in sites][:1]
+                one = [] if name in rest else sites if name == "phases" else sites[:1]
+                for site in several or one:
                     state = taken(state, action, site)
     return state
+
+
+def _in_tiles(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return the state with a convolution by fewer multiplications: the estimate knows too little of its caches."""
+    found = []
+    for action in (a for a in actions if a.name == "winograd" and _operations(state.graph) < _NETWORK):
+        with faults.of(action.name):
+            found = [taken(state, action, site) for site in list(action.sites(state))[:1]]
+    return found
 
 
 def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[State]:
@@ -231,7 +246,9 @@ def _staged(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
     """
     found = []
     for stage in (a for a in actions if a.name == "stage"):
-        for first in (a for a in actions if a.name in ("library", "panels") and "dense" in a.sites(start)):
+        for first in (
+            a for a in actions if a.name in ("library", "convolve", "panels") and "dense" in a.sites(start)
+        ):
             with faults.of(stage.name):
                 state = taken(start, first, "dense")
                 found += [taken(state, stage, site) for site in list(stage.sites(state))[:1]]

@@ -80,7 +80,10 @@ def contraction_cost(
             full, again = 1.0, right * (-(-rows // 4) - 1) + left * (columns // 64)
             times_read = -(-rows // 4)
         case "convolve":
-            full, again = 1.0, right // max(1, int(product([a.size for a in step.inner[1:]])))
+            full, again = (
+                min(1.0, rows / _REUSED),
+                right // max(1, int(product([a.size for a in step.inner[1:]]))),
+            )
         case "winograd":
             full, again = wide, (4 * right + 8 * left * (not t.is_spread)) // 9 + 32 * batch * rows * columns
             times_read = 4 / 9 * -(-rows // t.block)
