@@ -199,7 +199,7 @@ def rgat(
     asked = _products(x[graph.targets.node], graph.targets, weight @ query)
     scores = functional.leaky_relu(asked[graph.targets.pair] + (products @ key)[graph.sources.pair], slope)
     weights = edge_softmax(graph.first, scores)
-    parts = products.unflatten(1, (heads, -1)).unbind(1)
+    parts = products.view(len(products), heads, wide // heads).unbind(1)
     each = [
         multiplied(graph.first, graph.sources.pair, w.contiguous(), part.contiguous())
         for w, part in zip(weights.unbind(1), parts, strict=True)

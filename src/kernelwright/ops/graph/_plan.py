@@ -62,8 +62,9 @@ class RelationalGraph:
     def mean(self) -> _Tensor:
         """(edges,) float32: one over the edges of the same relation into the same node."""
         key = self.target * self.relations + self.type
-        _, which, count = key.unique(return_inverse=True, return_counts=True)
-        return 1.0 / count[which].float()
+        _, which, count = torch.unique(key, return_inverse=True, return_counts=True)
+        mean: _Tensor = 1.0 / count[which].float()
+        return mean
 
     @cached_property
     def sources(self) -> "Ends":
@@ -92,7 +93,7 @@ class Ends:
     """The pairs of a relation and a node that occur, by relation."""
 
     def __init__(self, node: _Tensor, kind: _Tensor, nodes: int, relations: int) -> None:
-        pairs, self.pair = (kind * max(1, nodes) + node).unique(return_inverse=True)
+        pairs, self.pair = torch.unique(kind * max(1, nodes) + node, return_inverse=True)
         self.node = pairs % max(1, nodes)
         """(pairs,): the node of each."""
         relation = pairs // max(1, nodes)

@@ -1,6 +1,7 @@
 """Workloads of products with sparse matrices: rows without entries, one column, tails of every tile."""
 
 from .._core import Cases
+from .._core.cases import Sizes
 
 _SIZES = (
     (1, 1, 1, 1), (2, 3, 5, 1), (3, 2, 2, 4), (5, 4, 9, 2), (7, 16, 30, 3), (16, 7, 64, 15), (17, 33, 90, 16),
@@ -15,7 +16,7 @@ _VERIFIED = [
     dict(zip(_NAMES, sizes, strict=True)) | {"index": "int32" if i % 2 else "int64"}
     for i, sizes in enumerate(_SIZES)
 ]
-_TIMED = [
+_TIMED: list[Sizes] = [
     {"rows": 20_000, "columns": 20_000, "entries": 200_000, "width": 64, "index": "int64"},
     {"rows": 5_000, "columns": 5_000, "entries": 250_000, "width": 256, "index": "int64"},
 ]

@@ -65,7 +65,7 @@ def spgemm(
     if len(keys) != most:
         raise ValueError("there are not so many products of these factors")
     wide = torch.promote_types(avalues.dtype, torch.float32)
-    places, which = keys.unique(return_inverse=True)
+    places, which = torch.unique(keys, return_inverse=True)
     values = torch.zeros(most, dtype=wide, device=avalues.device)
     values = values.index_add(0, which, avalues.to(wide)[left] * bvalues.to(wide)[right])
     counts = torch.bincount(places // max(1, columns), minlength=len(acrow) - 1)
