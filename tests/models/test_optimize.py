@@ -10,7 +10,7 @@ from tests.models.conftest import SMALL, written
 from kernelwright.api.judge import judge
 from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
-from kernelwright.models import _optimize, load_model, model_result, optimize_model, patch
+from kernelwright.models import _budget, _optimize, load_model, model_result, optimize_model, patch
 from kernelwright.models import _plan as planning
 from kernelwright.models._regions import Found, regions_of
 from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
@@ -99,6 +99,7 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda store, judgement: 1.5)
     monkeypatch.setattr(_optimize, "_LEAST_SHARE", 0.0)
+    monkeypatch.setattr(_budget, "_FADES", 0.0)  # each region is searched once
     return world
 
 
