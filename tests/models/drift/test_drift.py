@@ -39,6 +39,7 @@ def test_a_planted_drift_is_found_where_it_is(single, name):
     assert found.outcome is Outcome.DRIFTED
     assert found.cause.path == cause
     assert found.cause.alone
+    assert found.cause.own == (not cause or cause.endswith(("attention", "mlp")))
 
 
 @pytest.mark.parametrize("name", BEYOND_HALF)
@@ -107,7 +108,7 @@ def test_the_kernel_there_is_named(single):
     assert "fused_mlp" in found.reason
 
 
-def test_one_of_two_causes_is_named_as_not_alone_to_blame(single):
+def test_of_two_causes_the_last_is_named(single):
     both = changed(single.model, PLANTED["gelu_by_tanh"][0], LATE)
     PLANTED["bias_dropped"][0](both, LATE)
     assert compare(single.noise, both).cause.path == "layers.2.mlp.down"

@@ -94,6 +94,16 @@ def test_a_cause_is_bisected_over_many_submodules():
         assert found.tried <= 12
 
 
+def test_parts_that_drift_only_together_are_said_to():
+    native = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8)))
+    wrong = nn.Sequential(*native)
+    wrong[2], wrong[6] = nn.Linear(2, 2), nn.Linear(2, 2)
+    parts = {wrong[2], wrong[6]}
+    found = find_cause(native, wrong, lambda model: parts <= set(model.modules()))
+    assert (found.path, found.alone) == ("2", False)
+    assert "together with others" in str(found)
+
+
 def test_a_swap_is_undone_after_an_error():
     model, own = nn.Sequential(nn.ReLU()), nn.ReLU()
     before = model[0]
