@@ -2,7 +2,7 @@
 
     python -m benchmarks.ops.attention [--only mask] [--threads 1] [--rounds 7] [--out rows.jsonl]
 
-Ops: `dense`, `causal`, `mask NAME` for the masks of long contexts, `decode`, and gradients of the first two.
+Ops: `dense`, `causal` and their gradients, `decode`, `mask NAME` and `flex NAME` for the masks of long contexts.
 FlexAttention skips the blocks that a mask leaves empty, and reads the mask's table in blocks that it fills in part; so
 one compilation serves all masks. Keys that are paged or int8 are gathered and widened for torch, which reads neither.
 """
@@ -60,20 +60,27 @@ def specs() -> dict[str, masks.Mask]:
     }  # fmt: skip
 
 
-def of_masks(flex: Call) -> Iterator[Case]:
-    """Make the cases of masks."""
+def of_masks(only: str) -> Iterator[Case]:
+    """Make the cases of masks, against torch's own with the mask as a tensor, and against FlexAttention."""
     q, k, v = (torch.randn(1, 8, ROWS, 64) for _ in range(3))
+    size, flex = f"1x8x{ROWS}x64", torch.compile(flex_attention)
     for name, spec in specs().items():
         table = spec.allowed(ROWS, ROWS)
-        blocks = create_block_mask(lambda _b, _h, i, j: table[i, j], None, None, ROWS, ROWS, device="cpu")  # noqa: B023
-        forms: dict[str, Call] = {
-            "kernel": partial(attention, q, k, v, spec),
-            "sdpa with mask": partial(sdpa, q, k, v, attn_mask=table),
-            "flex": partial(flex, q, k, v, block_mask=blocks),
-        }
-        if name in ("full", "causal"):
-            forms["sdpa"] = partial(sdpa, q, k, v, is_causal=name == "causal")
-        yield Case(f"mask {name}", f"1x8x{ROWS}x64", "float32", forms, 1e-4)
+        forms: dict[str, Call] = {"kernel": partial(attention, q, k, v, spec)}
+        if only in f"mask {name}":
+            own = {"sdpa with mask": partial(sdpa, q, k, v, attn_mask=table)}
+            if name in ("full", "causal"):
+                own["sdpa"] = partial(sdpa, q, k, v, is_causal=name == "causal")
+            yield Case(f"mask {name}", size, "float32", forms | own, 1e-4)
+        if only in f"flex {name}":
+            blocks = create_block_mask(lambda _b, _h, i, j: table[i, j], None, None, ROWS, ROWS, device="cpu")  # noqa: B023
+            yield Case(
+                f"flex {name}",
+                size,
+                "float32",
+                forms | {"flex": partial(flex, q, k, v, block_mask=blocks)},
+                1e-4,
+            )
 
 
 def of_caches() -> Iterator[Case]:
@@ -131,9 +138,8 @@ def cases(only: str) -> Iterator[Case]:
                 yield Case(f"{op} gradients", name, "float32", back)
     if "decode" in only or not only:
         yield from of_caches()
-    if "mask" in only or not only:
-        with torch.no_grad():
-            yield from of_masks(torch.compile(flex_attention))
+    with torch.no_grad():
+        yield from of_masks(only)
 
 
 if __name__ == "__main__":
