@@ -120,6 +120,8 @@ class Device:
     def _raise(self) -> None:
         failed, self._failed = self._failed, None
         if failed is not None:
+            if self._runtime is not None:
+                self._runtime.cudaGetLastError()  # it is told here; the next call starts without it
             raise failed
 
     def _guarded(self, hook: Callable[..., int]) -> Callable[..., int]:

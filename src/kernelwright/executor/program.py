@@ -152,6 +152,7 @@ def _passed(value: Any) -> Any:
     if hasattr(value, "data_ptr"):
         return ctypes.c_void_p(value.data_ptr())
     if isinstance(value, np.generic):
-        kind: Any = np.ctypeslib.as_ctypes_type(value.dtype.type)
+        dtype: Any = value.dtype
+        kind: Any = np.ctypeslib.as_ctypes_type(dtype)
         return kind(value.item())
     return ctypes.c_double(value) if isinstance(value, float) else value
