@@ -65,7 +65,7 @@ class Printer:
         """The headers that the file includes, first the one that all printed kernels begin with."""
         found = list(products(self.program)) if self.style.lanes else []
         forms = {
-            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("convolution.h",),
+            "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "convolution.h"),
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))

@@ -8,7 +8,7 @@
 #pragma once
 #include <vector>
 
-#include "contraction.h"
+#include "pixels.h"
 
 namespace kw {
 
@@ -24,64 +24,9 @@ struct TapRange {
   int64_t begin[3], end[3];
 };
 
-// Where a tap reads the image, and its weights.
-struct Tap {
-  int64_t image, weights;
-};
-
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kVectorRegisters = 32;
-#else
-constexpr int kVectorRegisters = 16;
-#endif
 constexpr int64_t kSumElements = 4096;             // of a panel and a block of results: half the first cache
 constexpr int64_t kImageBytes = int64_t(3) << 17;  // of an image that a block copies: part of the second cache
 constexpr int64_t kLongChain = 512;                // products that one register sums
-
-// sums[r, p] (+)= sum over channels and taps of weights[c, t, r] * image[c, starts[p] + t].
-template <int R, int P>
-__attribute__((noinline)) void pixel_tile(const float* image, const int64_t* starts, int64_t channel, const Tap* taps,
-                                          int64_t count, int64_t channels, const float* weights, int64_t panel,
-                                          float* sums, int64_t sums_row, bool add) {
-  F acc[R][P];
-  const float* from[P];
-#pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) {
-    from[p] = image + starts[p];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) acc[r][p] = F{};
-  }
-  int64_t at = 0;
-  for (int64_t c = 0; c < channels; ++c, at += channel, weights += panel)
-    for (const Tap* tap = taps; tap < taps + count; ++tap) {
-      const int64_t place = at + tap->image;
-      const float* w = weights + tap->weights;
-      F x[P];
-#pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) x[p] = load(from[p] + place, Full{});
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const F y = splat(w[r]);
-#pragma GCC unroll 8
-        for (int p = 0; p < P; ++p) acc[r][p] = fma(y, x[p], acc[r][p]);
-      }
-    }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) {
-      float* to = sums + r * sums_row + p * W;
-      store(to, add ? load(to, Full{}) + acc[r][p] : acc[r][p], Full{});
-    }
-}
-
-// A panel of R rows by up to P vectors, as many rows at once as registers hold.
-template <int R, int P, class... Rest>
-KW_INLINE void pixel_vectors(int64_t vectors, const float* image, const int64_t* starts, Rest... rest) {
-  if constexpr (P > 1)
-    if (vectors < P) return pixel_vectors<R, P - 1>(vectors, image, starts, rest...);
-  pixel_tile<R, P>(image, starts, rest...);
-}
 
 // rows: of a panel. phases: ranges of taps; rows are in their order.
 template <int rows_, int phases_> struct Direct {
@@ -137,9 +82,14 @@ template <class T> struct Blocks {
     channel = (image * images + 15) / 16 * 16 + 16;
     if (channel % 1024 == 0) channel += 16;
     const int64_t whole = (size[2] + W - 1) / W * W;
-    flat = size[2] == c.sizes[2] && size[1] > 1 && phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
+    flat = !shared() && size[2] == c.sizes[2] && size[1] > 1 && phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
     row = flat ? phase[1] : whole;
     vectors = images * size[0] * each();
+  }
+  // Rows of results that load what they share once; 0 where they share nothing.
+  int64_t shared() const {
+    const bool fits = T::panel == 1 && T::phases == 1 && c.strides[1] == 1 && c.dilations[1] == 1;
+    return !fits || c.taps[1] < 3 || c.sizes[1] < 3 ? 0 : c.taps[1] > 3 && c.sizes[1] > 3 ? 4 : 3;
   }
   // Vectors of one slice.
   int64_t each() const {
@@ -245,6 +195,8 @@ template <class T> struct Convolving {
 
   // The sums of one panel, in `sums`.
   void multiply(const float* weights, int phase) {
+    if constexpr (T::panel == 1 && T::phases == 1)
+      if (b.shared()) return share(weights);
     const Convolution& c = b.c;
     const int64_t window = c.taps[0] * c.taps[1] * c.taps[2], count = static_cast<int64_t>(taps[phase].size());
     const int64_t chain = std::max<int64_t>(1, kLongChain / std::max<int64_t>(1, count));
@@ -261,6 +213,34 @@ template <class T> struct Convolving {
         int64_t r = 0;
         for (; r + T::rows <= T::panel; r += T::rows) rows(std::integral_constant<int, T::rows>{}, r);
         if constexpr (T::panel % T::rows != 0) rows(std::integral_constant<int, T::panel % T::rows>{}, r);
+      }
+  }
+
+  // The sums of one channel of results whose rows share what they load.
+  void share(const float* weights) {
+    constexpr int P = kVectorRegisters > 16 ? 4 : 2;
+    const Convolution& c = b.c;
+    const int64_t wide = b.row / W, high = b.shared(), rest = b.size[1] % high, plane = c.taps[1] * c.taps[2];
+    std::vector<int64_t> across;
+    for (int64_t w = 0; w < c.taps[2]; ++w) across.push_back(b.column(w * c.dilations[2]));
+    for (int64_t k = 0; k < c.channels; ++k)
+      for (int64_t u = 0; u < c.taps[0]; ++u) {
+        const float* image = copy.data + k * b.channel + u * c.dilations[0] * b.slice;
+        const float* from = weights + (k * c.taps[0] + u) * plane;
+        for (int64_t s = 0; s < b.images * b.size[0]; ++s)
+          for (int64_t y = 0; y < b.size[1]; y += y < b.size[1] - rest ? high : 1)
+            for (int64_t i = 0; i < wide; i += P) {
+              const int64_t first = s * b.each() + y * wide + i, count = std::min<int64_t>(P, wide - i);
+              const auto tile = [&](auto rows) KW_INLINED {
+                shared_vectors<rows.value, P>(count, image + starts[first], b.phase[1], across.data(), c.taps[1],
+                                              c.taps[2], from, sums.data + first * W, b.row, k + u > 0);
+              };
+              if (y >= b.size[1] - rest)
+                pixel_vectors<1, P>(count, image, starts.data() + first, b.channel, taps[0].data(), plane,
+                                    int64_t(1), from, int64_t(0), sums.data + first * W, int64_t(0), k + u > 0);
+              else if (high == 4) tile(std::integral_constant<int, 4>{});
+              else tile(std::integral_constant<int, 3>{});
+            }
       }
   }
 
