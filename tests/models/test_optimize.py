@@ -285,6 +285,9 @@ def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched
         loaded.module(*loaded.args)
         got = loaded.module(*loaded.args)
         assert patched.calls == 1
-        torch.testing.assert_close(got, patched._native(*loaded.args))
+        native = patched._native(*loaded.args)
+    exact = load_model(path).module.double()(loaded.args[0].double())
+    limit = 8 * (native - exact).abs().max()  # a chain of twelve steps multiplies what is rounded
+    assert 0 < limit < 0.01 and (got - exact).abs().max() <= limit
     assert all(torch.equal(v, state[k]) for k, v in loaded.module.state_dict().items())
     assert detect("cpu").fingerprint == result.device

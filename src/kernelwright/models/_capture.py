@@ -62,7 +62,7 @@ class Capture:
         """Nodes that depend on constants alone, not on inputs or weights: they are the same in every call."""
         same = set(self.constants)
         for node in self.nodes:
-            if not node.target.__name__.startswith("rand") and all(
+            if not getattr(node.target, "__name__", "").startswith("rand") and all(
                 n.name in same for n in node.all_input_nodes
             ):
                 same.add(node.name)

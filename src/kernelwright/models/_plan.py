@@ -162,7 +162,7 @@ def planned(
     _check_runs(loaded)
     captured = capture_model(loaded)
     peaks, rates = peaks_of(device), rates_of(device)
-    found, native, times = [], list[str](), dict[str, Timed]()
+    found, native, times = list[PlannedRegion](), list[str](), dict[str, Timed]()
     regions: dict[str, tuple[Capture, Region]] = {}
     end = time.process_time() + _LOOK_S
     whole = loaded.whole

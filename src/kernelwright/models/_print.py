@@ -48,7 +48,7 @@ def printed(capture: Capture, start: int, stop: int) -> Printed:
     nodes = [n for n in capture.nodes[start:stop] if n.name not in capture.folded]
     inside = {n.name for n in nodes}
     names: dict[str, str] = {}
-    inputs, weights, lines = [], [], []
+    inputs, weights, lines = list[str](), list[str](), list[str]()
     for node in nodes:
         _check(node)
         for source in node.all_input_nodes:
@@ -110,8 +110,8 @@ def _is_idle_dropout(node: fx.Node) -> bool:
     """Tell whether random numbers are drawn with probability zero, or in training alone."""
     name = str(node.target).split(".")[1]
     if name in ("dropout", "native_dropout"):
-        return node.args[2] is False or node.args[1] == 0.0
-    return name == "scaled_dot_product_attention" and (len(node.args) < 5 or node.args[4] == 0.0)
+        return bool(node.args[2] is False or node.args[1] == 0.0)
+    return bool(name == "scaled_dot_product_attention" and (len(node.args) < 5 or node.args[4] == 0.0))
 
 
 def _argument(value: object, name: Callable[[str], str]) -> str:

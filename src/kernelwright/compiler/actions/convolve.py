@@ -65,8 +65,7 @@ def convolved(state: State, product: Contract, phases: tuple[tuple[tuple[int, in
     if found.weights not in state.graph.lasting:
         return tiled(state, {product.name: tiling})
     kept, seen = _in_panels(found, product.name, tiling.rows, count)
-    side = "right" if found.on_left else "left"
-    new = replace(product, **{side: seen})
+    new = replace(product, right=seen) if found.on_left else replace(product, left=seen)
     rewritten = replace(state, graph=state.graph.rewritten({product: new}))
     return ahead(tiled(rewritten, {product.name: replace(tiling, is_spread=True)}), kept.name)
 
