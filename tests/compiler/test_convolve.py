@@ -149,6 +149,7 @@ def test_weights_that_do_not_lie_in_panels_are_refused(change):
     [
         (lambda x, w: x @ w, [(9, 5), (5, 7)], "float32"),
         (lambda x, w: F.conv2d(x, w), [(1, 3, 9, 9), (4, 3, 3, 3)], "bfloat16"),
+        (lambda x, w: F.conv2d(x, w), [(1, 3, 9, 9), (4, 3, 1, 1)], "float32"),
         (lambda x, w: F.max_pool2d(x, 3, 1) @ w, [(1, 3, 9, 9), (7, 4)], "float32"),
     ],
 )

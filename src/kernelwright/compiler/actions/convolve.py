@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Contract, Node, Pad, Permute, Reshape, Slice
+from ..graph import Contract, Node, Pad, Permute, Reshape, Slice, text_of
 from ..lower import Convolved, convolved_by
 from ..tile import Tiling
 from ._state import State
@@ -20,7 +20,8 @@ class Convolve:
 
     A thread copies what a block of results reads into its second cache, padding included and each phase of the stride
     by itself, so that any stride, dilation, group and number of dimensions runs the same loops. Weights that are
-    parameters are laid out in panels ahead. Legal in float32 for convolutions of one to three dimensions.
+    parameters are laid out in panels ahead. Legal in float32 for convolutions of one to three dimensions
+    whose windows hold several elements or lie apart; others are plain products.
     """
 
     name = "convolve"
@@ -44,9 +45,12 @@ class Convolve:
 
 
 def is_direct(product: Contract) -> bool:
-    """Tell whether a product is a convolution of float32."""
+    """Tell whether a product is a convolution of float32, and its windows more than elements side by side."""
     found = convolved_by(product)
-    return found is not None and found.window.dtype == "float32" == found.weights.dtype
+    if found is None or not found.window.dtype == "float32" == found.weights.dtype:
+        return False
+    taps = [text_of(size) for size in found.window.shape[-found.rank :]]
+    return set(taps) != {"1"} or set(found.window.strides) != {1}
 
 
 def convolved(state: State, product: Contract, phases: tuple[tuple[tuple[int, int], ...], ...] = ()) -> State:
