@@ -126,8 +126,8 @@ def _search(setting: Search) -> Result:
                 outcome = search(setting, request_of(setting, problem, bounds), judging, hints)
         except (BusyError, TimeoutError) as error:
             outcome = so_far(setting, str(error))
-        result = conclude(setting, outcome)
         learn_from(store, run.id)
+        result = conclude(setting, outcome)
         if outcome.interrupt is not None:
             raise outcome.interrupt
     return result
