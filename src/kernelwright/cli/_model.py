@@ -1,6 +1,6 @@
 """`kernelwright optimize MODEL`: whole models."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,21 @@ def is_model_target(target: str, *, whole: bool) -> bool:
             else f"{target!r} is no whole model, and no such file exists; name file.py:build, a .pt2 archive or hf:NAME"
         )
     return found
+
+
+def only_for_ops(given: Mapping[str, object]) -> None:
+    """Refuse flags that a whole model does not take; `given` has each by its name, empty where it was not given.
+
+    Raises:
+        InputError: one was given.
+    """
+    from ..errors import InputError
+
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise InputError(
+            f"{wrong[0]} is for single ops; a whole model takes --minutes, --device, --baseline, --proposer, --language"
+        )
 
 
 def model(

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from ._agents import Agents
 from ._asking import Asking
 from ._common import Calls, Common, Count, Positive, Taken
-from ._model import is_model_target, model
+from ._model import is_model_target, model, only_for_ops
 
 if TYPE_CHECKING:
     from .. import flow
@@ -97,6 +97,13 @@ def optimize(
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
     if is_model_target(target, whole=whole):
+        only_for_ops({
+            "--evaluations": evaluations, "--search-minutes": search_minutes, "--device-seconds": device_seconds,
+            "--seed": seed, "--tuner": tuner, "--strategy": strategy, "--set": settings, "--editor": editor,
+            "--recipe": recipe, "--no-learn": not learn, "--counters": counters, "--calls": calls,
+            "--model and what goes with it": asking != Asking(), "how an agent works": agents != Agents(),
+            "how a task is loaded": taken != Taken(),
+        })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
             common=common,
