@@ -114,7 +114,7 @@ def drawn(case):
     return tensors
 
 
-@pytest.mark.parametrize("width", BUILDS)
+@pytest.mark.parametrize("width", ["all", pytest.param("eight", marks=pytest.mark.long)])
 def test_every_attention_is_right(width):
     states = {case: state_of(case) for case in CASES}
     programs = {

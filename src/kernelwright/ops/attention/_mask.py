@@ -35,6 +35,7 @@ class Mask:
         """Return (rows, ranges, 2) or (heads, rows, ranges, 2) int32: begins and ends of the keys that each row sees.
 
         Example:
+            >>> from kernelwright.ops.attention.masks import Causal
             >>> Causal().ranges(2, 3).tolist()
             [[[0, 2]], [[0, 3]]]
         """
@@ -54,6 +55,7 @@ class Mask:
         """Return the predicate of every pair: (rows, keys) bool, or one for each head.
 
         Example:
+            >>> from kernelwright.ops.attention.masks import Causal
             >>> Causal().allowed(2, 3).tolist()
             [[True, True, False], [True, True, True]]
         """
@@ -64,6 +66,7 @@ class Mask:
         """Return how many pairs are allowed, of all heads together; forward takes 4 * area * columns flops a head.
 
         Example:
+            >>> from kernelwright.ops.attention.masks import Causal
             >>> Causal().area(4, 4)
             10
         """
@@ -74,6 +77,7 @@ class Mask:
         """Return the class of each tile: (tiles of rows, tiles of keys) int8, or one such for each head.
 
         Example:
+            >>> from kernelwright.ops.attention.masks import Causal
             >>> Causal().classes(4, 4, (2, 2)).tolist()
             [[1, 0], [2, 1]]
         """
