@@ -1,7 +1,7 @@
 // Softmax over the entries of each row of a graph's CSR form, for several heads side by side, and its gradient.
-#include <cstdio>
 #include <vector>
 
+#include "segments.h"
 #include "stream_map.h"
 
 namespace kw {
@@ -16,13 +16,7 @@ Rows rows_of(const Args& args) {
   const auto crow = args.tensor<const int64_t>(0);
   const auto scores = args.tensor<const float>(1);
   const Rows rows{crow.data(), crow.numel() - 1, scores.shape(0), scores.shape(1)};
-  bool good = rows.crow[0] >= 0 && rows.crow[rows.count] <= rows.entries;
-  for (int64_t r = 0; r < rows.count; ++r) good &= rows.crow[r] <= rows.crow[r + 1];
-  if (!good) {
-    char text[96];
-    snprintf(text, sizeof text, "crow does not ascend from 0 to %lld, the number of entries", (long long)rows.entries);
-    raise("ValueError", "", text);
-  }
+  check_offsets(rows.crow, rows.count, rows.entries);
   return rows;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "segments.h"
 #include "stream_map.h"
 
 namespace kw {
@@ -31,13 +32,7 @@ template <class I> Csr<I> csr(const Args& args, int at, int64_t columns) {
   const auto crow = args.tensor<const I>(at);
   const auto col = args.tensor<const I>(at + 1);
   const Csr<I> m{crow.data(), col.data(), crow.numel() - 1, col.numel(), columns};
-  bool good = m.crow[0] >= 0 && m.crow[m.rows] <= m.entries;
-  for (int64_t r = 0; r < m.rows; ++r) good &= m.crow[r] <= m.crow[r + 1];
-  if (!good) {
-    char text[96];
-    snprintf(text, sizeof text, "crow does not ascend from 0 to %lld, the number of entries", (long long)m.entries);
-    raise("ValueError", "", text);
-  }
+  check_offsets(m.crow, m.rows, m.entries);
   return m;
 }
 

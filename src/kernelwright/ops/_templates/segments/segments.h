@@ -1,8 +1,21 @@
 // Keys to segments: an order in which equal keys lie together, first ones first, and where each key's segment begins.
 #pragma once
 #include <cstdint>
+#include <cstdio>
+
+#include "kernelwright.h"
 
 namespace kw {
+
+// Stops with a ValueError where the offsets of segments do not ascend within the entries.
+template <class I> void check_offsets(const I* offsets, int64_t segments, int64_t entries) {
+  bool good = offsets[0] >= 0 && offsets[segments] <= entries;
+  for (int64_t s = 0; s < segments; ++s) good &= offsets[s] <= offsets[s + 1];
+  if (good) return;
+  char text[96];
+  snprintf(text, sizeof text, "crow does not ascend from 0 to %lld, the number of entries", static_cast<long long>(entries));
+  raise("ValueError", "", text);
+}
 
 // Rows [offsets[g], offsets[g + 1]) of something that is sorted by group.
 struct Segments {
