@@ -10,7 +10,7 @@ from tests.models.conftest import SMALL, written
 from kernelwright.api.judge import judge
 from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
-from kernelwright.models import _budget, _optimize, load_model, model_result, optimize_model, patch
+from kernelwright.models import _budget, _optimize, _whole, load_model, model_result, optimize_model, patch
 from kernelwright.models import _plan as planning
 from kernelwright.models._regions import Found, regions_of
 from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
@@ -49,9 +49,10 @@ class World:
             entry="k.py:run",
             reason=run.task_name,
         )
-        return (
-            SimpleNamespace(candidate=candidate, decision=SimpleNamespace(speedup=Interval(median=speedup))),
+        decision = SimpleNamespace(
+            speedup=Interval(median=speedup), status=DecisionStatus.IMPROVED, baseline="compile"
         )
+        return (SimpleNamespace(candidate=candidate, decision=decision, timing=None),)
 
     @contextmanager
     def judging(self, task, **options):
@@ -68,10 +69,11 @@ class World:
 
         yield ask
 
-    def optimize(self, target, **options):
+    def optimize(self, target, proposers=("library",), **options):
         return optimize_model(
-            target, device="cpu", store=self.store, search=self.search, on_event=self.events.append, **options
-        )
+            target, device="cpu", store=self.store, search=self.search, on_event=self.events.append,
+            proposers=proposers, **options,
+        )  # fmt: skip
 
 
 def two_regions(capture):
@@ -97,7 +99,8 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: small_plan)
     monkeypatch.setattr(_optimize, "judging", world.judging)
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
-    monkeypatch.setattr(_optimize, "_over_eager", lambda store, judgement: 1.5)
+    monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
+    monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
     monkeypatch.setattr(_optimize, "_LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "_FADES", 0.0)  # each region is searched once
     return world
@@ -199,6 +202,28 @@ def test_a_model_whose_graph_breaks_is_planned_and_stays_native(world, tmp_path,
     assert not result.improved and "graph breaks" in result.reason and not world.searched
 
 
+def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, small_plan):
+    world.found = {"small_whole": 1.7}
+    result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert result.improved and result.speedup.median == 1.7 and world.searched == ["small_whole"]
+    (whole,) = result.regions
+    assert whole.kept and whole.label == "the whole model" and whole.runs == (result.run,)
+    assert result.weights[:3] == ("norms.0.weight", "norms.1.weight", "norms.2.weight")
+    assert model_result("last", world.store) == result
+    again = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    assert again.run == result.run and world.searched == ["small_whole"]  # taken over
+
+
+def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world, small_plan):
+    names = tasks_of(small_plan)
+    world.found = {names["norms.0"]: 2.0, "small_whole": ValueError("a bug")}
+    world.effects = {"norms.0": 0.4}
+    result = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
+    outcomes = {r.label: r for r in result.regions}
+    assert result.improved and outcomes["norms.0"].kept and world.searched[0] == "small_whole"
+    assert not outcomes["the whole model"].kept and "ValueError: a bug" in outcomes["the whole model"].reason
+
+
 def test_a_model_that_does_not_run_is_said(tmp_path):
     path = written(
         tmp_path,
@@ -269,7 +294,15 @@ def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched
         planted = Candidate(sources=(file,), language="cpp", entry="kernel.cpp:waves", style="destination")
         return judge(task, planted, device="cpu", baselines=("eager",), store=store)
 
-    result = optimize_model(path, minutes=20, device="cpu", baselines=("eager",), store=store, search=search)
+    result = optimize_model(
+        path,
+        minutes=20,
+        device="cpu",
+        baselines=("eager",),
+        proposers=("library",),
+        store=store,
+        search=search,
+    )
     assert result.improved, result
     outcome = next(r for r in result.regions if r.label == "first")
     assert outcome.kept and outcome.uses == 2 and outcome.speedup > 1.5

@@ -93,13 +93,13 @@ def _move(move: Move, chosen: Mapping[str, Scalar]) -> Move:
 
 
 def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
-    """Return the tiling with the chosen sizes; dot products have their own."""
+    """Return the tiling with the chosen sizes; dot products and direct convolutions have their own."""
 
     def size(name: str, given: int) -> int:
         return int(str(chosen.get(name, given)))
 
     split = size("shares", tiling.split) if tiling.split > 1 else 1
-    if tiling.form == "dots":
+    if tiling.form in ("dots", "convolve"):
         return replace(tiling, split=split)
     if tiling.form == "online":
         return replace(tiling, block=size("keys", tiling.block))

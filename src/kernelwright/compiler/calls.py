@@ -57,6 +57,7 @@ class Calls:
         self, program: Program, graph: Graph, entry: str, launch: Launch, *, device: str = ""
     ) -> None:
         self.program, self.graph, self.entry, self.launch = program, graph, entry, launch
+        self.device = device
         self.placed = f", device={device}" if device else ""
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
@@ -76,9 +77,9 @@ class Calls:
         arguments = {b.position: b.name for b in program.buffers if b.role == "argument"}
         count = max([*arguments, *(p for p, _ in program.scalars)], default=-1) + 1
         names = [arguments.get(i, f"scalar{i}") for i in range(count)]
-        ahead = [*self._prepare(), "", ""] if program.ahead else []
+        ahead = [*self._constants(), *([*self._prepare(), "", ""] if program.ahead else [])]
         body = []
-        if ahead:
+        if program.ahead:
             names = [*(n for n in names if n not in program.weights), "packed"]
             body.append(f"{_several(self.held)} = packed")
         for name, (position, dim) in program.symbols.items():
@@ -93,6 +94,12 @@ class Calls:
         listed = ", ".join(b.name for b in outputs)
         body.append(f"return {listed}" if len(outputs) == 1 else f"return ({listed})")
         return [*ahead, *_function(self.entry, names, body)]
+
+    def _constants(self) -> list[str]:
+        """Return the tensors that native operations read and nothing changes, made when the file is loaded."""
+        found = [op for name in self.native if (op := self.operations[name]).op == "constant"]
+        lines = [f"{_fixed(op)} = {_literal(op)}" for op in found]
+        return [*lines, "", ""] if lines else []
 
     def _prepare(self) -> list[str]:
         """Return the function that runs the steps ahead, and find what it returns."""
@@ -197,14 +204,12 @@ class Calls:
                 self.made.add(f"{source.name}_all")
                 lines.append(f"{_word(source.name)}_all = {self._call(self.operations[source.name])}")
             return [*lines, f"{step.writes} = {_word(source.name)}_all[{at}].contiguous()"]
+        if op.op == "constant":
+            own = ".clone()" if self.program.buffer(step.writes).role == "output" else ""
+            return [f"{step.writes} = {_fixed(op)}{own if own or not self.device else f'.to({self.device})'}"]
         return [f"{step.writes} = {self._call(op)}.contiguous()"]
 
     def _call(self, op: Captured) -> str:
-        if op.op == "constant":
-            values = dict(op.kwargs).get("value")
-            if values is None:
-                raise NotCalled("a constant tensor whose values are not kept")
-            return f"torch.tensor({values!r}, dtype=torch.{op.dtype}{self.placed}).reshape({op.shape!r})"
         if not op.op.startswith(("aten.", "mkldnn.")):
             raise NotCalled(op.op)
         args = [self._argument(a) for a in op.args]
@@ -280,6 +285,23 @@ def _shape_checked(b: Buffer) -> list[str]:
         f"if {b.name}.shape != {_shape(b)}:",
         f'    raise NotImplementedError("Unsupported: {b.name} is of other sizes")',
     ]
+
+
+def _fixed(op: Captured) -> str:
+    """Name the tensor of a constant."""
+    return f"{_word(op.name).upper()}_FIXED"
+
+
+def _literal(op: Captured) -> str:
+    """Print a constant.
+
+    Raises:
+        NotCalled: the capture did not keep its values.
+    """
+    values = dict(op.kwargs).get("value")
+    if values is None:
+        raise NotCalled("a constant tensor whose values are not kept")
+    return f"torch.tensor({values!r}, dtype=torch.{op.dtype}).reshape({op.shape!r})"
 
 
 def _word(name: str) -> str:

@@ -11,7 +11,7 @@ from ..api.judge import judging
 from ..devices import Device, detect
 from ..errors import InputError, KernelwrightError, fault_of
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, RunStatus, content_key
+from ..records import Budget, DecisionStatus, Evaluation, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ._assemble import Accepted, assemble
@@ -22,6 +22,8 @@ from ._print import Unprintable
 from ._records import ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
+from ._whole import PROGRESS, WholeFound, expected_of_whole, finished_runs, search_whole, share_s
+from ._whole import PROPOSERS as WHOLE_PROPOSERS
 from ._whole_task import WholeTask, whole_task
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
@@ -33,7 +35,7 @@ _SHORTEST_S = 30.0
 """Seconds below which a search is not worth starting."""
 _LEAST_SHARE = 0.005
 """A region whose remaining gain is a smaller share of the model's time is not searched."""
-_KIND, _PROGRESS = "model", "model-region"
+_KIND = "model"
 
 
 def optimize_model(
@@ -82,20 +84,26 @@ def optimize_model(
 
     plan = planned(target, device=used, inputs=inputs, minutes=minutes)
     say("plan", message=_told(plan))
-    whole = plan.captured.whole
-    if whole is None:
-        broken = (
-            f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
-        )
-        return _result(plan, used, None, (), broken, begun)
     end = begun + minutes * 60
-    reserve_s = min(_VERDICT_SHARE * minutes * 60, _MOST_VERDICT_S)
-    regions = _Regions(plan, store, say)
-    regions.take_over()
     options = {
         "device": device, "proposers": tuple(proposers), "languages": tuple(languages), "store": store,
         "on_event": on_event,
     }  # fmt: skip
+    alone = WholeFound()
+    if set(WHOLE_PROPOSERS) <= set(proposers):
+        more = {**options, "proposers": WHOLE_PROPOSERS, "baselines": tuple(baselines)}
+        key, left_s = _key(plan), end - time.monotonic()
+        alone = search_whole(plan, key, search, share_s(left_s) / 60, more, say)
+        if alone.best is not None:
+            return _kept(_of_whole(plan, used, alone, begun), store)
+    if plan.captured.whole is None:
+        broken = (
+            f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
+        )
+        return _result(plan, used, None, (alone.outcome(plan),) if alone.run else (), broken, begun)
+    reserve_s = min(_VERDICT_SHARE * (end - time.monotonic()), _MOST_VERDICT_S)
+    regions = _Regions(plan, store, say)
+    regions.take_over()
     while True:
         stream = regions.next(end - reserve_s - time.monotonic())
         if stream is None:
@@ -103,24 +111,23 @@ def optimize_model(
         left_s = min(max(stream.cost_s, 2 * _SHORTEST_S), end - reserve_s - time.monotonic())
         regions.search(stream, search, Budget(minutes=left_s / 60), options)
     accepted = regions.accepted()
+    tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
     if not accepted:
-        return _result(plan, used, None, regions.outcomes(()), "no region has an accepted kernel", begun)
+        outcomes = (*tried, *regions.outcomes(()))
+        return _result(plan, used, None, outcomes, "no region has an accepted kernel", begun)
     verdict = _Verdict(plan, accepted, say)
     judgement = verdict.judge(baselines, device, store, on_event)
-    result = _result(
-        plan, used, judgement, regions.outcomes(verdict.kept, verdict.out), verdict.reason, begun
-    )
+    outcomes = (*tried, *regions.outcomes(verdict.kept, verdict.out))
+    result = _result(plan, used, judgement, outcomes, verdict.reason, begun)
     result = result.model_copy(
         update={
             "weights": verdict.weights,
             "call": plan.loaded.whole.call,
-            "eager_speedup": _over_eager(store, judgement),
+            "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
             "expected": _expected(plan, verdict.judged),
         }
     )
-    with Store(store) as kept:
-        kept.keep(_KIND, result.run or plan.plan.model, {result.run or plan.plan.model: result.to_json()})
-    return result
+    return _kept(result, store)
 
 
 def model_result(run: str, store: Path | str | None = None) -> ModelResult:
@@ -148,19 +155,15 @@ class _Regions:
         }
         self._accepted: dict[str, Accepted] = {}
         self._chosen = {row.region for row in plan.plan.chosen}
-        self._key = content_key(plan.plan.model, plan.plan.device, *sorted(self._rows))
+        self._key = _key(plan)
 
     def take_over(self) -> None:
         """Take over the finished runs of an earlier, interrupted attempt on the same model and device."""
         with Store(self._store) as store:
-            notes = [json.loads(text) for text in store.kept(_PROGRESS)]
-            known = [n for n in notes if n["model"] == self._key and n["region"] in self._streams]
-            for note in known:
-                if store.run(note["run"]).status is RunStatus.FINISHED:
-                    self._note(self._streams[note["region"]], note["run"], store)
-                    self._say(
-                        "region", message=f"{self._rows[note['region']].label}: run {note['run']} taken over"
-                    )
+            known = finished_runs(self._key, store)
+            for key, run in ((k, run) for k in self._streams for run in known.get(k, ())):
+                self._note(self._streams[key], run, store)
+                self._say("region", message=f"{self._rows[key].label}: run {run} taken over")
 
     def next(self, left_s: float) -> Stream | None:
         """Return the region to search next; those of the chosen set come before what overlaps with them."""
@@ -191,7 +194,7 @@ class _Regions:
             with Store(self._store) as store:
                 self._note(stream, found.run, store)
                 note = {"model": self._key, "region": stream.key, "run": found.run}
-                store.keep(_PROGRESS, found.run, {stream.key: json.dumps(note)})
+                store.keep(PROGRESS, found.run, {stream.key: json.dumps(note)})
         if stream.failed:
             self._say("region", message=f"{row.label}: stays native: {stream.failed}")
 
@@ -267,12 +270,11 @@ class _Verdict:
     ) -> Judgement | None:
         """Find the set of kernels that work together, and put it through full acceptance."""
         try:
-            whole = whole_task(self._plan.loaded, self._capture, self._timed)
+            whole = whole_task(self._plan)
         except (KernelwrightError, Unprintable) as error:
             self.reason = f"the model cannot be judged as a whole: {error}"
             return None
-        by_name = {name: self._capture.weights[node] for node, name in whole.names.items()}
-        self.weights = tuple(by_name.get(name, name).removeprefix("inner.") for name in whole.state)
+        self.weights = whole.weights
         with judging(
             whole.task, device=device, baselines=tuple(baselines), store=store, on_event=on_event
         ) as ask:
@@ -329,6 +331,30 @@ def _result(
     )  # fmt: skip
 
 
+def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) -> ModelResult:
+    """Return the result where one program serves the whole model."""
+    assert found.best is not None
+    decision = found.best.decision
+    return ModelResult(
+        model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
+        speedup=decision.speedup, baseline=decision.baseline, eager_speedup=_ratio_to_eager(found.best),
+        expected=expected_of_whole(plan), regions=(found.outcome(plan),), weights=found.weights,
+        call=plan.loaded.whole.call, seconds=time.monotonic() - begun,
+    )  # fmt: skip
+
+
+def _kept(result: ModelResult, store: Path | str | None) -> ModelResult:
+    """Keep the result in the store, and return it."""
+    with Store(store) as kept:
+        kept.keep(_KIND, result.run or result.model, {result.run or result.model: result.to_json()})
+    return result
+
+
+def _key(plan: Planned) -> str:
+    """Name a model on a device in the store, by all that is computed in it."""
+    return content_key(plan.plan.model, plan.plan.device, *sorted(row.region for row in plan.plan.regions))
+
+
 def _expected(plan: Planned, kept: Sequence[Accepted]) -> tuple[float, float, float]:
     """Return what the plan expects over eager torch of the kernels that were kept."""
     rows = [row.gain for row in plan.plan.regions if row.region in {a.region.key for a in kept}]
@@ -339,13 +365,15 @@ def _expected(plan: Planned, kept: Sequence[Accepted]) -> tuple[float, float, fl
     return low, middle, high
 
 
-def _over_eager(store: Path | str | None, judgement: Judgement | None) -> float | None:
-    """Return the median ratio of eager's time to the patched model's in the blocks of the judgement."""
-    if judgement is None:
-        return None
+def _over_eager(store: Path | str | None, run: str, candidate: str) -> float | None:
+    """Return the median ratio of eager's time to the patched model's in the blocks of a judgement."""
     with Store(store) as kept:
-        found = [e for e in kept.evaluations(judgement.run) if e.candidate.key == judgement.candidate]
-    blocks = found[0].timing.blocks if found and found[0].timing else ()
+        found = [e for e in kept.evaluations(run) if e.candidate.key == candidate]
+    return _ratio_to_eager(found[0]) if found else None
+
+
+def _ratio_to_eager(found: Evaluation) -> float | None:
+    blocks = found.timing.blocks if found.timing else ()
     ratios = [b.times_us["eager"] / b.times_us["candidate"] for b in blocks
               if not b.repeated and {"eager", "candidate"} <= b.times_us.keys()]  # fmt: skip
     return median(ratios) if ratios else None

@@ -1,14 +1,13 @@
-"""Loaded, Capture → Task: the model itself as a task, judged like any other."""
+"""Planned → Task: the model itself as a task, judged like any other."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import InputError
 from ..records import Task
 from ..tasks.forms import kernelbench
-from ._capture import Capture
-from ._target import Loaded
+from ._plan import Planned
 from ._task import graph_text
-from ._timing import Timed
 
 
 @dataclass(frozen=True)
@@ -18,15 +17,22 @@ class WholeTask:
     task: Task
     """The task; its state is the model's."""
     names: dict[str, str]
-    """Weight's node → its name in the task's state."""
+    """Weight's node → its name in the task's state; empty where the model is no single graph."""
+    held: dict[str, str]
+    """Name in the task's state → name in the model, where they differ by more than a prefix."""
 
     @property
     def state(self) -> tuple[str, ...]:
         """Names of the state, in the order in which kernels take it."""
         return tuple(spec.name for spec in self.task.workloads[0].state)
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The model's own names of parameters and buffers, in that order."""
+        return tuple(self.held.get(name, name).removeprefix("inner.") for name in self.state)
 
-def whole_task(loaded: Loaded, capture: Capture, timed: Timed) -> WholeTask:
+
+def whole_task(plan: Planned) -> WholeTask:
     """Return the model as a task on the captured sizes.
 
     A model that a file makes is made by that file. One that exists in memory alone is written down as its graph, with
@@ -34,10 +40,16 @@ def whole_task(loaded: Loaded, capture: Capture, timed: Timed) -> WholeTask:
 
     Raises:
         TaskError: the model cannot be judged, as where it draws random inputs of other sizes in each call.
+        InputError: it exists in memory alone, and its graph breaks.
     """
+    loaded, capture = plan.loaded, plan.captured.whole
     path = loaded.origin.with_name(f"{loaded.name}_whole.py")
     if loaded.text is not None:
         task = kernelbench.load(path, loaded.text, max_elements=None, contract=None)
-        return WholeTask(task, dict(capture.weights))
-    task = kernelbench.load(Path(path.name), graph_text(capture, timed), max_elements=None, contract=None)
-    return WholeTask(task, {node: f"w{i}" for i, node in enumerate(capture.weights)})
+        return WholeTask(task, dict(capture.weights) if capture else {}, {})
+    if capture is None:
+        raise InputError("it exists in memory alone and its graph breaks; put a function build() into a file")
+    text = graph_text(capture, plan.timed[capture.name])
+    task = kernelbench.load(Path(path.name), text, max_elements=None, contract=None)
+    names = {node: f"w{i}" for i, node in enumerate(capture.weights)}
+    return WholeTask(task, names, {name: capture.weights[node] for node, name in names.items()})

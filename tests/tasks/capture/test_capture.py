@@ -100,6 +100,27 @@ def test_state_has_the_names_and_order_of_the_state_dictionary() -> None:
     assert graph.mutations == ()
 
 
+def test_tied_weights_are_read_each_under_its_own_name() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.into, self.out = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+            self.out.weight = self.into.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(self.into(x))
+
+    x = tensor("x", 4, dtype="int64")
+    for graph in (
+        graph_of(Tied(), x),
+        record_function(Tied(), Workload(name="w", arguments=(x,)), [torch.arange(4)]),
+        trace(FakeProblem(Tied()), Workload(name="w", arguments=(x,))),
+    ):
+        assert graph.state == ("into.weight", "out.weight")
+        read = {ref for node in graph.ops for ref in node.refs()}
+        assert {"into.weight", "out.weight"} <= read or graph.how == "export"
+
+
 def test_unused_state_is_kept_and_dead_code_is_not() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -106,7 +106,9 @@ def finished(state: State, product: str) -> State:
         after[node] = {node}.union(*(after[s] for s in within))
         passed = after[node] - {node}
         leaves = any(user not in after[node] for n in passed for user in graph.users.get(n, ()))
-        stored = isinstance(node, Point) or node in graph.roots
+        stored = (
+            isinstance(node, Point) or node in graph.roots or (end is start and isinstance(node, Reshape))
+        )
         if stored and not leaves and passed.isdisjoint(graph.roots):
             end = node
     if end is start or end in graph.roots:

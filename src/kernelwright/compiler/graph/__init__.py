@@ -17,6 +17,7 @@ from . import rules
 from ._graph import Graph
 from ._interpret import NotInterpreted, interpret
 from ._nodes import (
+    MOST_TABLE,
     RESERVED,
     Cat,
     Constant,
@@ -56,7 +57,7 @@ from ._real import Real
 from ._size import Size, broadcast, fit, product, same, text_of, values_of
 
 __all__ = [
-    "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input",
+    "MOST_TABLE", "POINTWISE", "RESERVED", "RULES", "Cat", "Constant", "Contract", "Expand", "Gather", "Graph", "Input",
     "Monoid", "Native", "Node", "NotInterpreted", "NotRead", "NotSchedulable", "Number", "Order", "Pad",
     "Permute", "Point", "Ramp", "Random", "Reader", "Real", "Recurrent", "Reduce", "Reshape", "Scan", "Scatter",
     "Segment", "Shape", "Size", "Slice", "TypedLinear", "Weight", "Window", "broadcast", "fit", "from_captured",

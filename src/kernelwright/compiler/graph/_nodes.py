@@ -88,6 +88,10 @@ class Weight(Input):
     """A parameter or buffer: the same in every call until it is written to."""
 
 
+MOST_TABLE = 16
+"""Numbers of a constant that are chosen from by position; larger ones are tensors."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constant(Node):
     """The same number everywhere, or a small table of numbers."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..graph import Cat, Constant, Gather, Node, Number, Point, Ramp, Real, Size
+from ..graph import MOST_TABLE, Cat, Constant, Gather, Node, Number, Point, Ramp, Real, Size
 from ..tile import Call, Expression, Kind, Literal, Variable, arith, number
 from ._block import Block, Lowering, Unlowered, kind_of
 from ._index import Index, broadcast, compare, guarded, joined
-
-_MOST_TABLE = 16
 
 
 def point(b: Lowering, node: Point, index: Index, block: Block) -> Expression:
@@ -50,7 +48,7 @@ def constant(node: Constant, values: tuple[Number, ...], index: Index) -> Expres
         return _literal(values[0], kind)
     if len(values) == 1:
         return Literal(typed(values[0], node.dtype), kind)
-    if len(values) > _MOST_TABLE:
+    if len(values) > MOST_TABLE:
         raise Unlowered("a large table of constants")
     flat = joined(list(zip(index, node.shape, strict=True)))
     found: Expression = Literal(typed(values[-1], node.dtype), kind)

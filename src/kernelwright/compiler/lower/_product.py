@@ -47,6 +47,14 @@ def _but_numbers(index: Index) -> list[Expression | None]:
 
 def product_behind(root: Node, ends: Collection[Node]) -> Contract:
     """Return the one product that the root is computed from."""
+    found = products_behind(root, ends)
+    if len(found) != 1:
+        raise NotContraction(f"{len(found)} products")
+    return found[0]
+
+
+def products_behind(root: Node, ends: Collection[Node]) -> list[Contract]:
+    """Return the products that the root is computed from, but for what is behind one of them or behind an end."""
     found: list[Contract] = []
     waiting, seen = [root], set[int]()
     while waiting:
@@ -58,9 +66,7 @@ def product_behind(root: Node, ends: Collection[Node]) -> Contract:
             found.append(node)
             continue
         waiting.extend(sources_of(node))
-    if len(found) != 1:
-        raise NotContraction(f"{len(found)} products")
-    return found[0]
+    return found
 
 
 def summed_axes(found: Contract) -> dict[str, Axis]:

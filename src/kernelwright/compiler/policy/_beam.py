@@ -29,6 +29,8 @@ _NETWORK = 64
 _START = "the fused start"
 _READY = ("packed", "online")
 """Forms of products that run like the library's."""
+_PANELS = ("online", "phases", "convolve", "dual", "pack")
+"""Actions that give every product the form in which it runs like the library's or faster."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""
 
@@ -93,7 +95,8 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
     The schedule with every product in the library and the rest fused comes before the best estimate, unless that is
     far better: generated products are estimated by orders of magnitude, but packed ones run like the library's.
 
-    Lowering a network takes seconds: its first kernel can be built and measured before the second is derived.
+    Lowering a network takes a while: its first kernel can be built and measured before the others are derived. The
+    second has all weights in panels, which is seldom beaten.
     """
     start = beginning(graph, actions, faults)
     early = None
@@ -101,9 +104,13 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
         early = start.program if _operations(graph) >= _NETWORK else None
     if early:
         yield Leaf(start, estimate(early))
+        panels = _in_panels(State(graph, graph), actions, faults)
+        if panels.steps not in ((), start.steps) and panels.program:
+            yield Leaf(panels, estimate(panels.program))
+        shown = (start.steps, panels.steps)
     found = beam(graph, actions=actions, start=start, faults=faults)
     found = found if early else _library_first(found, start, actions, faults)
-    yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps != start.steps)
+    yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps not in shown)
 
 
 def beginning(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = LOGGED) -> State:
@@ -215,10 +222,20 @@ def _folded(start: State, actions: Sequence[Action], faults: Faults) -> list[Sta
 
 def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State:
     """Return the state with attention online, dense convolutions direct and all weights in panels; in a whole network
-    the rest as ever.
+    the rest as ever. Forms that do not lower together are left out.
     """
+    for left_out in ((), ("online",), ("phases", "convolve"), ("online", "phases", "convolve")):
+        found = _all_of(state, [name for name in _PANELS if name not in left_out], actions, faults)
+        with faults.of("pack"):
+            if not found.steps or found.program is not None:
+                return found
+    return state
+
+
+def _all_of(state: State, names: Sequence[str], actions: Sequence[Action], faults: Faults) -> State:
+    """Return the state after these actions wherever they are legal."""
     rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
-    for name in ("online", "phases", "convolve", "dual", "pack", *rest):
+    for name in (*names, *rest):
         for action in (a for a in actions if a.name == name):
             with faults.of(name):
                 sites = list(action.sites(state))

@@ -62,7 +62,7 @@ def _functional(
             arguments[place] = tensor
         if isinstance(reference, torch.nn.Module):
             held = dict(zip(state, tensors[len(places) :], strict=True))
-            result = torch.func.functional_call(reference, held, tuple(arguments))
+            result = torch.func.functional_call(reference, held, tuple(arguments), tie_weights=False)
         else:
             result = reference(*arguments)
         return tuple(torch.utils._pytree.tree_flatten(result)[0])

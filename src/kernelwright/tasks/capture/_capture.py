@@ -267,7 +267,9 @@ def _record(
 
     def call(*everything: torch.Tensor) -> object:
         arguments, given = everything[: len(tensors)], everything[len(tensors) :]
-        return torch.func.functional_call(bound, dict(zip(held, given, strict=True)), arguments)
+        return torch.func.functional_call(
+            bound, dict(zip(held, given, strict=True)), arguments, tie_weights=False
+        )
 
     nodes, outputs, changed = record(call, [*tensors, *state], _decompositions())
     constants = {name.removeprefix("inner.") for name in passing}

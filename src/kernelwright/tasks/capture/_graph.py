@@ -33,7 +33,7 @@ class Node:
     args: tuple[Argument, ...] = ()
     """Positional arguments. Dtypes, devices, layouts and memory formats are strings without `torch.`."""
     kwargs: tuple[tuple[str, Argument], ...] = ()
-    """Keyword arguments by name. A constant of at most 16 elements has its `value` here, flattened."""
+    """Keyword arguments by name. A constant of at most 4,096 elements has its `value` here, flattened."""
     shape: tuple[int, ...] = ()
     """Sizes of the result; `()` if there are several."""
     dtype: str = "tuple"

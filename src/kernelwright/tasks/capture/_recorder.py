@@ -12,7 +12,7 @@ from ._recurrent import bare
 
 _aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
-CONSTANT_ELEMENTS = 16
+CONSTANT_ELEMENTS = 4096
 """Constants up to this size keep their values in the graph."""
 
 

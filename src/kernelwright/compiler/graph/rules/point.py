@@ -2,7 +2,7 @@
 
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
-from .._nodes import Constant, Node, Number, Ramp
+from .._nodes import MOST_TABLE, Constant, Node, Number, Ramp
 from .._pointwise import POINTWISE
 from .._reader import NotRead, Reader, ints, number, rule
 
@@ -88,6 +88,15 @@ def _constant(b: Reader, op: Captured) -> Node:
     if values is None:
         raise NotRead("a constant tensor whose values are not kept")
     flat = tuple(number(v) for v in values) if isinstance(values, tuple) else (number(values),)
+    if len(set(flat)) == 1:
+        return b.constant(flat[0], op.shape, op.dtype)
+    last = len(op.shape) - 1
+    if op.dtype == "int64" and len(flat) == op.shape[last]:
+        start, step = int(flat[0]), int(flat[1]) - int(flat[0])
+        if flat == tuple(start + step * place for place in range(len(flat))):
+            return Ramp(name=b.name("ramp"), shape=op.shape, dtype=op.dtype, dim=last, start=start, step=step)
+    if len(flat) > MOST_TABLE:
+        raise NotRead("a table of constants too large to choose from by position")
     return Constant(name=b.name("values"), shape=op.shape, dtype=op.dtype, values=flat)
 
 

@@ -1,0 +1,135 @@
+"""Planned, minutes → the run of the model as one task: one program for all of it, tried before its regions."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import KernelwrightError, fault_of
+from ..records import Budget, DecisionStatus, Evaluation, RunStatus
+from ..search import accepted_of
+from ..store import Store
+from ._plan import Planned
+from ._print import Unprintable
+from ._records import RegionOutcome
+from ._whole_task import WholeTask, whole_task
+
+WHOLE = "whole"
+"""What stands for the whole model among its regions."""
+PROPOSERS = ("schedule",)
+"""Who writes one program for a graph of any size."""
+_SHARE, _LEAST_S = 0.6, 120.0
+"""Share of the minutes for the whole model, and seconds that it gets at least, where there are so many."""
+
+
+@dataclass(frozen=True)
+class WholeFound:
+    """What the search for one program of the whole model brought."""
+
+    run: str = ""
+    """Its run; empty where there was none."""
+    best: Evaluation | None = None
+    """The accepted program."""
+    weights: tuple[str, ...] = ()
+    """The model's parameters and buffers, in the order in which the program takes them."""
+    reason: str = ""
+    """Why there is none."""
+
+    def outcome(self, plan: Planned) -> RegionOutcome:
+        """Return it as what came of a region."""
+        found = self.best.decision if self.best else None
+        _, expected, _ = expected_of_whole(plan)
+        return RegionOutcome(
+            region=WHOLE, label="the whole model", uses=1, runs=(self.run,) if self.run else (),
+            speedup=found.speedup.median if found and found.speedup else None, kept=self.best is not None,
+            expected_us=plan.plan.time_us * (1 - 1 / expected), reason=self.reason,
+        )  # fmt: skip
+
+
+def share_s(left_s: float) -> float:
+    """Return the seconds that the whole model gets of those that are left.
+
+    Example:
+        >>> share_s(600.0), share_s(100.0)
+        (360.0, 100.0)
+    """
+    return max(_SHARE * left_s, min(left_s, _LEAST_S))
+
+
+def expected_of_whole(plan: Planned) -> tuple[float, float, float]:
+    """Return what one program is expected to bring over eager torch: low, expected, high.
+
+    It saves what its regions save; the time between operators is saved in part at least, and wholly at best.
+    """
+    now, between = plan.plan.time_us, max(0.0, plan.plan.time_us - plan.plan.operators_us)
+    low, expected, high = (now - now / gain for gain in plan.plan.expected)
+    saved = (low, expected + between / 2, high + between)
+    first, middle, last = (now / max(now - one, 0.05 * now) for one in saved)
+    return first, middle, last
+
+
+def search_whole(
+    plan: Planned,
+    key: str,
+    search: Callable[..., Any],
+    minutes: float,
+    options: Mapping[str, Any],
+    say: Callable[..., None],
+) -> WholeFound:
+    """Search one program for the whole model; a finished search of an earlier attempt is taken over.
+
+    Args:
+        plan: The model and its plan.
+        key: Names the model and the device in the store.
+        search: Searches one task.
+        minutes: Wall minutes of the search.
+        options: What else it takes.
+        say: Tells what happens.
+    """
+    try:
+        whole = whole_task(plan)
+    except (KernelwrightError, Unprintable) as error:
+        return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
+    place = options["store"]
+    run = _earlier(key, place)
+    if run:
+        say("whole", message=f"the whole model: run {run} taken over")
+    else:
+        say("whole", message=f"the whole model as one program: searching for {60 * minutes:.0f} s")
+        try:
+            run = search(whole.task, budget=Budget(minutes=minutes), **options).run
+        except KernelwrightError as error:
+            return WholeFound(reason=str(error))
+        except Exception as error:  # noqa: BLE001  the regions are searched all the same
+            return WholeFound(reason=fault_of(error))
+        with Store(place) as store:
+            store.keep(PROGRESS, run, {WHOLE: json.dumps({"model": key, "region": WHOLE, "run": run})})
+    return _found(run, whole, place)
+
+
+PROGRESS = "model-region"
+"""Under which the store keeps the runs of a model."""
+
+
+def finished_runs(key: str, store: Store) -> dict[str, list[str]]:
+    """Return the finished runs of a model in the store, by region."""
+    found: dict[str, list[str]] = {}
+    for note in map(json.loads, store.kept(PROGRESS)):
+        if note["model"] == key and store.run(note["run"]).status is RunStatus.FINISHED:
+            found.setdefault(note["region"], []).append(note["run"])
+    return found
+
+
+def _earlier(key: str, place: Path | str | None) -> str:
+    with Store(place) as store:
+        return next(iter(finished_runs(key, store).get(WHOLE, ())), "")
+
+
+def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:
+    with Store(place) as store:
+        record = store.run(run)
+        best = next(iter(accepted_of(store, record)), None)
+    if best is not None and best.decision.status is DecisionStatus.IMPROVED:
+        return WholeFound(run, best, whole.weights)
+    return WholeFound(run, reason="no program for all of it was accepted")
