@@ -54,10 +54,17 @@ class Calls:
     """Prints the function that runs a program."""
 
     def __init__(
-        self, program: Program, graph: Graph, entry: str, launch: Launch, *, device: str = ""
+        self,
+        program: Program,
+        graph: Graph,
+        entry: str,
+        launch: Launch,
+        *,
+        device: str = "",
+        together: Sequence[str] = (),
     ) -> None:
         self.program, self.graph, self.entry, self.launch = program, graph, entry, launch
-        self.device = device
+        self.device, self.together = device, together
         self.placed = f", device={device}" if device else ""
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
@@ -87,8 +94,13 @@ class Calls:
         body += [line for b in self._given() if b.name in names for line in self._checked(b)]
         body += [line for b in map(program.buffer, self.held) for line in _shape_checked(b)]
         body += self._guards()
-        for step in program.steps:
-            body += self._step(step) if step.name not in program.ahead else []
+        called = [s for s in program.steps if s.name not in program.ahead]
+        if self.together:
+            outputs = [b for b in program.buffers if b.role == "output"]
+            body += [line for step in called if isinstance(step, NativeCall) for line in self._native(step)]
+            body += [*(self._made_empty(b) for b in outputs), *self.together]
+        else:
+            body += [line for step in called for line in self._step(step)]
         body += [f"{name}_given.copy_({new})" for name, new in program.updates]
         outputs = sorted((b for b in program.buffers if b.role == "output"), key=lambda b: b.position)
         listed = ", ".join(b.name for b in outputs)
@@ -188,10 +200,12 @@ class Calls:
         lines = []
         for name in touched(step)[1]:
             if name not in self.made:
-                b = self.program.buffer(name)
-                lines.append(f"{name} = torch.empty({_shape(b)}, dtype=torch.{b.dtype}{self.placed})")
+                lines.append(self._made_empty(self.program.buffer(name)))
                 self.made.add(name)
         return lines
+
+    def _made_empty(self, b: Buffer) -> str:
+        return f"{b.name} = torch.empty({_shape(b)}, dtype=torch.{b.dtype}{self.placed})"
 
     def _native(self, step: NativeCall) -> list[str]:
         op = self.operations[step.name]

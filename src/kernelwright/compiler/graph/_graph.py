@@ -6,7 +6,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from ...tasks.capture import Node as Captured
-from ._nodes import Constant, Input, Native, Node, Ramp, Random, Weight, ordered, sources_of, with_sources
+from ._nodes import (
+    Constant,
+    Input,
+    Native,
+    Node,
+    Point,
+    Ramp,
+    Random,
+    Weight,
+    ordered,
+    sources_of,
+    with_sources,
+)
 from ._real import Real
 from ._size import Size, text_of
 
@@ -66,20 +78,21 @@ class Graph:
 
     @cached_property
     def lasting(self) -> frozenset[Node]:
-        """Values that depend on weights only: the same in every call.
+        """Values that depend on weights only, or on nothing but constants: the same in every call.
 
-        Empty if the reference changes one of them itself: then everything runs in every call.
+        Empty if the reference changes a weight itself, or has none: then everything runs in every call.
         """
         weights = {n for n in self.inputs if isinstance(n, Weight)}
-        if any(old in weights for old, _ in self.mutations):
+        if not weights or any(old in weights for old, _ in self.mutations):
             return frozenset()
         known = {text_of(size) for node in weights for size in node.shape}
         found: dict[Node, bool] = {}
         for node in ordered([*self.roots, *self.values.values()]):
             read = [found.get(source) for source in sources_of(node)]
-            fits = isinstance(node, Constant | Ramp) or node in weights or (bool(read) and None not in read)
+            fixed = isinstance(node, Constant | Ramp) or (isinstance(node, Native) and node.op == "constant")
+            fits = fixed or node in weights or (bool(read) and None not in read)
             if fits and not isinstance(node, Random) and _symbols_in(node) <= known:
-                found[node] = node in weights or any(read)
+                found[node] = node in weights or any(read) or isinstance(node, Point | Native)
         return frozenset(node for node, weighs in found.items() if weighs)
 
     @property

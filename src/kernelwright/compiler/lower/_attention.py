@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..graph import Contract, Expand, Node, Permute, Point, Reduce, Reshape
-from ..tile import Axis, Expression, Position, Weights, positions
-from ._block import Block
+from ..tile import Axis, Call, Expression, Guard, Position, Weights, positions, walk
+from ._block import Block, NeedsStore
 from ._index import Index
 from ._product import Epilogue, Flat, NotContraction, product_behind, summed_axes
 
@@ -115,12 +115,28 @@ def weights_of(
         flat.operand(node, tuple(index[c] for c in labels), depth)
         for node, labels in ((product.left, one), (product.right, two))
     ]
+    for node, side in zip((product.left, product.right), sides, strict=True):
+        if _is_long(side) and (base := _viewed(node)) not in builder.stored:
+            raise NeedsStore(base)
     query, keyed = sorted(sides, key=lambda e: key.name in positions(e))
     if key.name in positions(query) or key.name not in positions(keyed):
         raise NotContraction("scores that are not of a query and a key")
     return Weights(
         found.weights.name, depth, query, keyed, f"{product.name}_sum", score, found.safe
     )  # fmt: skip
+
+
+def _is_long(side: Expression) -> bool:
+    """Tell whether a factor of the scores is better computed once: each tile of rows reads all keys again."""
+    within = list(walk(side))
+    computed = sum(isinstance(e, Call) and e.kind == "float32" for e in within)
+    return computed > 1 or any(isinstance(e, Guard) for e in within)
+
+
+def _viewed(node: Node) -> Node:
+    while isinstance(node, Reshape | Permute | Expand):
+        node = node.source
+    return node
 
 
 __all__ = ["Attended", "attended_by", "weights_of"]

@@ -29,7 +29,7 @@ _NETWORK = 64
 _START = "the fused start"
 _READY = ("packed", "online")
 """Forms of products that run like the library's."""
-_PANELS = ("online", "phases", "convolve", "dual", "pack")
+_PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
 """Actions that give every product the form in which it runs like the library's or faster."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""

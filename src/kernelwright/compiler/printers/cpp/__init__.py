@@ -84,9 +84,13 @@ def _around(program: Program, graph: Graph, printer: Printer) -> str:
         given = [*(b.name for b in (*reads, *writes)), *printer.sizes(step)]
         return [f"kernels.{printer.functions[step.name]}_entry({', '.join(given)})"]
 
+    outside = printer.together()
+    together = [
+        f"kernels.{program.name}_calls({', '.join([*(b.name for b in outside), *program.symbols])})"
+    ] if outside else []  # fmt: skip
     lines = [
         '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
         "", "import torch", "", "aten = torch.ops.aten", "", "",
-        *Calls(program, graph, program.name, launch).lines(),
+        *Calls(program, graph, program.name, launch, together=together).lines(),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

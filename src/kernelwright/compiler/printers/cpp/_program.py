@@ -20,6 +20,7 @@ from ...tile import (
 )  # fmt: skip
 from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
+from ._memory import is_fixed, places_of
 from ._scalar import STORED, size_text
 from ._statements import Body
 
@@ -54,8 +55,14 @@ class Printer:
             lines += [*self._function(step), ""]
         lines += ["}  // namespace", ""]
         if entries:
-            for step in printed:
+            alone = [
+                s
+                for s in printed
+                if not self.together() or any(self.functions.get(n) == s.name for n in self.program.ahead)
+            ]
+            for step in alone:
                 lines += [*self._lone_entry(step), ""]
+            lines += [*self._whole_entry(), ""] if self.together() else []
         else:
             lines += self._entry()
         return "\n".join(lines).rstrip() + "\n"
@@ -133,17 +140,66 @@ class Printer:
     def _entry(self) -> list[str]:
         outside = [b for b in self.program.buffers if b.role in ("argument", "output")]
         lines = [f"KW_KERNEL({self.program.name}) {{", *self.opened(outside), *self.checked(outside)]
-        for b in self.program.buffers:
-            if b.role == "temporary":
-                count = size_text(product(b.shape))
-                lines.append(f"  const kw::Temporary<{STORED[b.dtype]}> {b.name}({count});")
+        steps = [s for s in self.program.steps if not isinstance(s, NativeCall)]
+        return [*lines, *self._steps(outside, steps), "}"]
+
+    @property
+    def called(self) -> list[Kernel | Contraction]:
+        """The kernels that run in every call."""
+        steps = (s for s in self.program.steps if s.name not in self.program.ahead)
+        return [s for s in steps if not isinstance(s, NativeCall)]
+
+    def together(self) -> list[Buffer]:
+        """Return what the kernels of all calls read from outside and then the outputs, where one entry can run them.
+
+        That is where torch computes nothing between them but constants; otherwise it is empty.
+        """
+        program = self.program
+        steps = [s for s in program.steps if s.name not in program.ahead]
+        if program.updates or any(isinstance(s, NativeCall) and s.op != "constant" for s in steps):
+            return []
+        written_ = {b.name for step in self.called for b in self.touched(step)[1]}
+        read = dict.fromkeys(b.name for step in self.called for b in self.touched(step)[0])
+        outputs = sorted((b for b in program.buffers if b.role == "output"), key=lambda b: b.position)
+        if any(b.name not in written_ for b in outputs):
+            return []
+        return [*(program.buffer(n) for n in read if n not in written_), *outputs]
+
+    def _whole_entry(self) -> list[str]:
+        """Print the entry that runs all kernels of a call: what they read, the outputs, the sizes."""
+        outside = self.together()
+        lines = [f"KW_KERNEL({self.program.name}_calls) {{"]
+        for place, b in enumerate(outside):
+            const = "" if b.role == "output" else "const "
+            lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
+        for place, name in enumerate(self.program.symbols):
+            lines.append(f"  const int64_t {name} = args.integer({len(outside) + place});")
+        return [*lines, *self._steps(outside, self.called), "}"]
+
+    def _steps(self, outside: Sequence[Buffer], steps: Sequence[Kernel | Contraction]) -> list[str]:
+        """Print memory for what lies between the kernels, and their calls in order."""
+        given = {b.name for b in outside}
+        within = {
+            b.name: b for step in steps for side in self.touched(step) for b in side if b.name not in given
+        }
+        fixed = [b for b in within.values() if is_fixed(b)]
+        places = places_of(fixed, steps)
+        lines = [f"  const kw::Temporary<char> room({places.size_bytes});"] if len(fixed) > 1 else []
+        for b in within.values():
+            kind = STORED[b.dtype]
+            if len(fixed) > 1 and b in fixed:
+                at = places.offsets[b.name]
+                lines.append(f"  {kind}* const {b.name} = reinterpret_cast<{kind}*>(room.data + {at});")
+            else:
+                lines.append(f"  const kw::Temporary<{kind}> {b.name}_room({size_text(product(b.shape))});")
+                lines.append(f"  {kind}* const {b.name} = {b.name}_room.data;")
         lines += _paged([b for b in outside if b.role == "output"])
-        for step in self.program.steps:
-            assert not isinstance(step, NativeCall)
+        for step in steps:
             reads, writes = self.touched(step)
-            given = [f"{b.name}.data{'' if b.role == 'temporary' else '()'}" for b in (*reads, *writes)]
-            lines += self._launch(step, given)
-        return [*lines, "}"]
+            lines += self._launch(
+                step, [f"{b.name}{'' if b.name in within else '.data()'}" for b in (*reads, *writes)]
+            )
+        return lines
 
     def _launch(self, step: Kernel | Contraction, given: Sequence[str]) -> list[str]:
         """Print the call of a kernel: of the version for these sizes, if there is one."""
