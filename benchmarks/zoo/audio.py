@@ -13,7 +13,9 @@ def whisper_encoder():
 
 def wav2vec2():
     sizes = {"conv_dim": [64] * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
-    return of(transformers, "Wav2Vec2Config", "Wav2Vec2Model", **sizes), {"input_values": torch.randn(1, 8000)}
+    return of(transformers, "Wav2Vec2Config", "Wav2Vec2Model", **sizes), {
+        "input_values": torch.randn(1, 8000)
+    }
 
 
 def hubert():
@@ -22,7 +24,9 @@ def hubert():
 
 
 def spectrogram_transformer():
-    return of(transformers, "ASTConfig", "ASTModel", max_length=128, num_mel_bins=64), {"input_values": torch.randn(1, 128, 64)}
+    return of(transformers, "ASTConfig", "ASTModel", max_length=128, num_mel_bins=64), {
+        "input_values": torch.randn(1, 128, 64)
+    }
 
 
 def encodec():

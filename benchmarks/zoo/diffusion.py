@@ -12,7 +12,10 @@ def _made(kind, **sizes):
 
 
 def unet():
-    blocks = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
+    blocks = {
+        "down_block_types": ("DownBlock2D", "AttnDownBlock2D"),
+        "up_block_types": ("AttnUpBlock2D", "UpBlock2D"),
+    }
     model = _made("UNet2DModel", sample_size=32, in_channels=3, out_channels=3, **_BLOCKS, **blocks)
     return model, (torch.randn(1, 3, 32, 32), torch.tensor(10))
 
@@ -35,7 +38,11 @@ def vae_decoder():
 def dit():
     model = _made("DiTTransformer2DModel", num_attention_heads=4, attention_head_dim=32, in_channels=4, out_channels=8,
                   num_layers=4, sample_size=16, patch_size=2, num_embeds_ada_norm=100)  # fmt: skip
-    return model, {"hidden_states": torch.randn(1, 4, 16, 16), "timestep": torch.tensor([10]), "class_labels": torch.tensor([3])}
+    return model, {
+        "hidden_states": torch.randn(1, 4, 16, 16),
+        "timestep": torch.tensor([10]),
+        "class_labels": torch.tensor([3]),
+    }
 
 
 def sd3():

@@ -9,7 +9,12 @@ def mixtral():
 
 
 def qwen2_moe():
-    sizes = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 172, "shared_expert_intermediate_size": 344}
+    sizes = {
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 172,
+        "shared_expert_intermediate_size": 344,
+    }
     return of(transformers, "Qwen2MoeConfig", "Qwen2MoeForCausalLM", **sizes), tokens()
 
 

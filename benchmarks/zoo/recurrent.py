@@ -15,7 +15,11 @@ def mamba2():
 
 
 def recurrent_gemma():
-    sizes = {"lru_width": 256, "attention_window_size": 64, "block_types": ["recurrent", "recurrent", "attention"]}
+    sizes = {
+        "lru_width": 256,
+        "attention_window_size": 64,
+        "block_types": ["recurrent", "recurrent", "attention"],
+    }
     return of(transformers, "RecurrentGemmaConfig", "RecurrentGemmaForCausalLM", **sizes), tokens(16)
 
 

@@ -71,11 +71,14 @@ class TwoTowers(nn.Module):
     def __init__(self, width=128):
         super().__init__()
         self.user, self.item = (
-            nn.Sequential(nn.Linear(200, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, width)) for _ in range(2)
+            nn.Sequential(nn.Linear(200, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, width))
+            for _ in range(2)
         )
 
     def forward(self, user, item):
-        one, two = (nn.functional.normalize(tower(x), dim=-1) for tower, x in ((self.user, user), (self.item, item)))
+        one, two = (
+            nn.functional.normalize(tower(x), dim=-1) for tower, x in ((self.user, user), (self.item, item))
+        )
         return one @ two.t()
 
 

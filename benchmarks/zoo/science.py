@@ -25,7 +25,9 @@ class Spectral(nn.Module):
         m = self.modes
         spectrum = torch.fft.rfft2(x)
         mixed = torch.zeros_like(spectrum)
-        mixed[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], torch.view_as_complex(self.weight))
+        mixed[:, :, :m, :m] = torch.einsum(
+            "bixy,ioxy->boxy", spectrum[:, :, :m, :m], torch.view_as_complex(self.weight)
+        )
         return nn.functional.gelu(torch.fft.irfft2(mixed, s=x.shape[-2:]) + self.skip(x))
 
 
@@ -68,7 +70,9 @@ class UNet(nn.Module):
 
     def __init__(self, width=16):
         super().__init__()
-        self.down = nn.ModuleList(self.block(i, o) for i, o in ((1, width), (width, 2 * width), (2 * width, 4 * width)))
+        self.down = nn.ModuleList(
+            self.block(i, o) for i, o in ((1, width), (width, 2 * width), (2 * width, 4 * width))
+        )
         self.up = nn.ModuleList(nn.ConvTranspose2d(i, i // 2, 2, stride=2) for i in (4 * width, 2 * width))
         self.join = nn.ModuleList(self.block(i, i // 2) for i in (4 * width, 2 * width))
         self.head = nn.Conv2d(width, 2, 1)
@@ -76,14 +80,16 @@ class UNet(nn.Module):
     @staticmethod
     def block(inside, outside):
         parts = (nn.Conv2d(inside, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU())
-        return nn.Sequential(*parts, nn.Conv2d(outside, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU())
+        return nn.Sequential(
+            *parts, nn.Conv2d(outside, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU()
+        )
 
     def forward(self, x):
         kept = []
         for at, block in enumerate(self.down):
             x = block(x if not at else nn.functional.max_pool2d(x, 2))
             kept.append(x)
-        for up, join, skip in zip(self.up, self.join, reversed(kept[:-1])):
+        for up, join, skip in zip(self.up, self.join, reversed(kept[:-1]), strict=True):
             x = join(torch.cat((up(x), skip), 1))
         return self.head(x)
 
@@ -94,6 +100,12 @@ def medical_unet():
 
 
 def patch_series():
-    sizes = {"context_length": 64, "patch_length": 8, "patch_stride": 8, "num_input_channels": 2, "prediction_length": 16}
+    sizes = {
+        "context_length": 64,
+        "patch_length": 8,
+        "patch_stride": 8,
+        "num_input_channels": 2,
+        "prediction_length": 16,
+    }
     model = of(transformers, "PatchTSTConfig", "PatchTSTModel", **sizes)
     return model, {"past_values": torch.randn(4, 64, 2)}

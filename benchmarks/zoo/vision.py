@@ -25,26 +25,47 @@ def clip_vision():
 
 
 def swin():
-    sizes = {"image_size": 64, "embed_dim": 48, "depths": [2, 2], "num_heads": [3, 6], "window_size": 4, "patch_size": 4}
+    sizes = {
+        "image_size": 64,
+        "embed_dim": 48,
+        "depths": [2, 2],
+        "num_heads": [3, 6],
+        "window_size": 4,
+        "patch_size": 4,
+    }
     return of(transformers, "SwinConfig", "SwinModel", **sizes), image()
 
 
 def convnext():
-    return of(transformers, "ConvNextConfig", "ConvNextModel", hidden_sizes=[48, 96, 192, 384], depths=[1, 1, 2, 1]), image()
+    return of(
+        transformers, "ConvNextConfig", "ConvNextModel", hidden_sizes=[48, 96, 192, 384], depths=[1, 1, 2, 1]
+    ), image()
 
 
 def resnet():
-    sizes = {"embedding_size": 32, "hidden_sizes": [32, 64, 128, 256], "depths": [2, 2, 2, 2], "layer_type": "basic"}
+    sizes = {
+        "embedding_size": 32,
+        "hidden_sizes": [32, 64, 128, 256],
+        "depths": [2, 2, 2, 2],
+        "layer_type": "basic",
+    }
     return of(transformers, "ResNetConfig", "ResNetModel", **sizes), image()
 
 
 def regnet():
-    sizes = {"embedding_size": 32, "hidden_sizes": [32, 64, 128, 256], "depths": [1, 1, 2, 1], "groups_width": 16}
+    sizes = {
+        "embedding_size": 32,
+        "hidden_sizes": [32, 64, 128, 256],
+        "depths": [1, 1, 2, 1],
+        "groups_width": 16,
+    }
     return of(transformers, "RegNetConfig", "RegNetModel", **sizes), image()
 
 
 def mobilenet():
-    return of(transformers, "MobileNetV2Config", "MobileNetV2Model", depth_multiplier=0.5, image_size=64), image()
+    return of(
+        transformers, "MobileNetV2Config", "MobileNetV2Model", depth_multiplier=0.5, image_size=64
+    ), image()
 
 
 def segformer():
@@ -53,4 +74,10 @@ def segformer():
 
 
 def poolformer():
-    return of(transformers, "PoolFormerConfig", "PoolFormerModel", hidden_sizes=[32, 64, 128, 256], depths=[1, 1, 2, 1]), image()
+    return of(
+        transformers,
+        "PoolFormerConfig",
+        "PoolFormerModel",
+        hidden_sizes=[32, 64, 128, 256],
+        depths=[1, 1, 2, 1],
+    ), image()

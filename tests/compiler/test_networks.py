@@ -100,3 +100,21 @@ def test_positions_and_equal_numbers_are_no_tables():
     inputs = drawn(graph)
     (got,) = interpret(graph, inputs)
     assert torch.equal(got.reshape(2, 20), shifted(inputs[0].double()))
+
+
+def test_the_image_of_a_strided_convolution_is_stored_and_not_its_windows():
+    def layers(x, first, second, shortcut, third, scale):
+        x = F.max_pool2d(x, 3, 1, 1)
+        for _ in range(2):
+            x = F.relu(F.conv2d(x, first, padding=1) * scale[:, None, None] + x)
+        short = F.conv2d(x, shortcut, stride=2)
+        return F.relu(F.conv2d(F.relu(F.conv2d(x, second, stride=2, padding=1)), third, padding=1) + short)
+
+    weights = [(8, 8, 3, 3), (16, 8, 3, 3), (16, 8, 1, 1), (16, 16, 3, 3), (8,)]
+    graph = weighed(layers, [(1, 8, 12, 12)], weights)
+    state = _in_panels(State(graph, graph), ACTIONS, Faults(pytest.fail))
+    assert {p.tiling.form for p in products(state.program)} == {"convolve"}
+    assert not [b.name for b in state.program.buffers if "window" in b.name]
+    inputs = drawn(graph)
+    (got,), (wanted,) = run_program(state.program, dict(enumerate(inputs))), interpret(graph, inputs)
+    assert torch.allclose(got, wanted.flatten().reshape(got.shape), rtol=1e-4, atol=1e-4)

@@ -27,7 +27,7 @@ from ..tile import (
 )  # fmt: skip
 from ._attention import attended_by, weights_of
 from ._block import Block, NeedsStore, kind_of
-from ._image import image_of
+from ._image import image_behind, image_of
 from ._index import Index, NeedsSplit, joined
 from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
@@ -74,6 +74,8 @@ def _settled(
         except NeedsStore as needs:
             if needs.node is root:
                 raise NotContraction("the root has loops of its own") from None
+            if tiling.form == "convolve" and (image := image_behind(found, needs.node)) is not None:
+                raise NeedsStore(image) from None
             raise
         except NeedsSplit as cut:
             if cut.axis in splits or cut.axis[-2:-1] == "_":

@@ -87,6 +87,13 @@ def convolved_by(product: Contract) -> Convolved | None:
     return None
 
 
+def image_behind(product: Contract, factor: Node) -> Node | None:
+    """Return the image that a convolution steps over where a factor is its windows, which are never stored."""
+    found = convolved_by(product)
+    windows = factor.source if isinstance(factor, Reshape) else factor
+    return found.inside[0] if found is not None and windows is found.window else None
+
+
 def image_of(
     found: Contract, whole: Contraction, named: Mapping[str, Sequence[str]], index: Mapping[str, Expression],
     flat: Flat,
