@@ -43,11 +43,16 @@ def plan(
             "may save": f"{time_text(r.gain.expected)} ({r.gain.low:.3g} to {r.gain.high:.3g} us)",
             "cost": f"{r.cost_s:.0f} s",
         }
-        for r in found.regions
+        for r in (*((found.whole,) if found.whole else ()), *found.regions)
     ]
     table(rows, empty="no region is worth a search")
+    if found.whole:
+        least, whole, most = found.expected_of_whole
+        print(
+            f"as one program: {whole:.2f} times as fast as eager ({least:.2f} to {most:.2f}); this is tried first"
+        )
     print(
-        f"with those to try: {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "
+        f"with the regions to try: {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "
         f"at most {found.ceiling:.2f} times if they took no time"
     )
     for line in (

@@ -22,7 +22,7 @@ from ._print import Unprintable
 from ._records import ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
-from ._whole import PROGRESS, WholeFound, expected_of_whole, finished_runs, search_whole, share_s
+from ._whole import PROGRESS, WholeFound, finished_runs, search_whole, share_s
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
 from ._whole_task import WholeTask, whole_task
 
@@ -90,7 +90,7 @@ def optimize_model(
         "on_event": on_event,
     }  # fmt: skip
     alone = WholeFound()
-    if set(WHOLE_PROPOSERS) <= set(proposers):
+    if set(WHOLE_PROPOSERS) <= set(proposers) and plan.plan.whole is not None:
         more = {**options, "proposers": WHOLE_PROPOSERS, "baselines": tuple(baselines)}
         key, left_s = _key(plan), end - time.monotonic()
         alone = search_whole(plan, key, search, share_s(left_s) / 60, more, say)
@@ -270,7 +270,7 @@ class _Verdict:
     ) -> Judgement | None:
         """Find the set of kernels that work together, and put it through full acceptance."""
         try:
-            whole = whole_task(self._plan)
+            whole = whole_task(self._plan.loaded, self._plan.captured, self._plan.timed)
         except (KernelwrightError, Unprintable) as error:
             self.reason = f"the model cannot be judged as a whole: {error}"
             return None
@@ -338,7 +338,7 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
     return ModelResult(
         model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
         speedup=decision.speedup, baseline=decision.baseline, eager_speedup=_ratio_to_eager(found.best),
-        expected=expected_of_whole(plan), regions=(found.outcome(plan),), weights=found.weights,
+        expected=plan.plan.expected_of_whole, regions=(found.outcome(plan),), weights=found.weights,
         call=plan.loaded.whole.call, seconds=time.monotonic() - begun,
     )  # fmt: skip
 
@@ -381,7 +381,8 @@ def _ratio_to_eager(found: Evaluation) -> float | None:
 
 def _told(plan: Planned) -> str:
     low, expected, high = plan.plan.expected
-    return (
+    _, whole, _ = plan.plan.expected_of_whole
+    return f"as one program {whole:.2f} times as fast as eager is expected; by its regions: " + (
         f"{len(plan.plan.chosen)} of {len(plan.plan.regions)} regions chosen; expected is {expected:.2f} "
         f"times as fast as eager ({low:.2f} to {high:.2f}), at most {plan.plan.ceiling:.2f} times"
     )

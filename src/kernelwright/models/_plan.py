@@ -10,7 +10,7 @@ import torch
 
 from ..bound import Rates, bound, rates_of
 from ..devices import Device, Peaks, detect, peaks_of
-from ..errors import InputError, TaskError
+from ..errors import InputError, KernelwrightError, TaskError
 from ..records import Bound, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
@@ -20,6 +20,7 @@ from ._regions import PRODUCTS, Region, operator_name, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
 from ._task import region_sketch
 from ._timing import Timed, timed
+from ._whole_task import whole_task
 
 _LOOK_S, _MOST_LOOKED = 20.0, 24
 """Processor seconds for tasks and bounds of regions, and how many regions are looked at."""
@@ -31,10 +32,16 @@ _CLOSED = {"product": (0.0, 0.03, 0.2), "other": (0.2, 0.55, 0.85)}
 """Share of the gap between time and bound that a search closes: low, expected, high. For `other` operators (norms,
 softmax, elementwise) it is what `benchmarks.library` and `benchmarks.schedule` found in single ops; products run in a
 vendor's library, which is seldom beaten."""
+WHOLE = "whole"
+"""What stands for the whole model among its regions."""
+_WHOLE_CLOSED = (0.3, 0.6, 0.85)
+"""Share of the gap between a model's time and its bound that one program for all of it closes: `benchmarks.zoo`."""
 _MOST_PRODUCTS = 2
 """With more products than this in a region, half as much is expected: there is more to get right at once."""
 _BUSY = 0.7
 """Runnable processes per core above which a machine is busy."""
+_WHOLE_S = 150.0
+"""Seconds to search and accept a program for a whole model."""
 _SET_UP_S, _CALLS = 40.0, 4_000
 """Seconds that a search takes before and besides its timed calls, and how many calls of the region it makes."""
 
@@ -58,7 +65,7 @@ class PlannedRegion(Record):
     piece: str
     """The graph that it is in."""
     kind: str
-    """`op`, `fused`, `block` or `chain`."""
+    """`op`, `fused`, `block`, `chain` or `model`."""
     label: str
     """What its first use is called."""
     uses: int
@@ -100,6 +107,8 @@ class Plan(Record):
     """What else its owner should know."""
     seconds: float
     """Seconds that planning took."""
+    whole: PlannedRegion | None = None
+    """The whole model as one program, which is tried before its regions; none where that cannot be."""
 
     @property
     def chosen(self) -> tuple[PlannedRegion, ...]:
@@ -117,6 +126,15 @@ class Plan(Record):
         gains = [(r.gain.low, r.gain.expected, r.gain.high) for r in self.chosen]
         low, expected, high = (self.time_us / (self.time_us - sum(column)) for column in zip(*gains, strict=True)) \
             if gains else (1.0, 1.0, 1.0)  # fmt: skip
+        return low, expected, high
+
+    @property
+    def expected_of_whole(self) -> tuple[float, float, float]:
+        """Speedup of one program for the whole model over eager torch: low, expected, high; 1 where none is tried."""
+        gain = self.whole.gain if self.whole else Gain(low=0.0, expected=0.0, high=0.0)
+        low, expected, high = (
+            self.time_us / (self.time_us - g) for g in (gain.low, gain.expected, gain.high)
+        )
         return low, expected, high
 
 
@@ -191,8 +209,29 @@ def planned(
         operators_us=sum(t.total_us for t in times.values()),
         regions=tuple(sorted(rows, key=lambda r: -r.gain.expected)), breaks=captured.breaks,
         native=tuple(dict.fromkeys(native)), notes=(*loaded.notes, *notes), seconds=time.monotonic() - begun,
+        whole=_whole_row(loaded, captured, times, device, peaks, rates),
     )  # fmt: skip
     return Planned(made, loaded, captured, regions, times)
+
+
+def _whole_row(
+    loaded: Loaded, captured: Captured, times: dict[str, Timed], device: Device, peaks: Peaks, rates: Rates
+) -> PlannedRegion | None:
+    """Return what may be expected of one program for the whole model; none where it cannot be one task."""
+    if device.kind != "cpu" or not times:
+        return None
+    try:
+        task = whole_task(loaded, captured, times).task
+        found = bound(Problem(task), task.workloads[0], device, peaks, rates)
+    except (KernelwrightError, Unprintable):
+        return None
+    time_us = next(iter(times.values())).whole_us
+    low, expected, high = (share * max(time_us - found.attainable_us, 0.0) for share in _WHOLE_CLOSED)
+    return PlannedRegion(
+        region=WHOLE, piece="", kind="model", label="the whole model", uses=1, time_us=time_us, share=1.0,
+        bound_us=found.attainable_us, limit=found.limit, gain=Gain(low=low, expected=expected, high=high),
+        cost_s=_WHOLE_S, chosen=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,11 @@ from ..errors import KernelwrightError, fault_of
 from ..records import Budget, DecisionStatus, Evaluation, RunStatus
 from ..search import accepted_of
 from ..store import Store
-from ._plan import Planned
+from ._plan import WHOLE, Planned
 from ._print import Unprintable
 from ._records import RegionOutcome
 from ._whole_task import WholeTask, whole_task
 
-WHOLE = "whole"
-"""What stands for the whole model among its regions."""
 PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
 _SHARE, _LEAST_S = 0.6, 120.0
@@ -39,11 +37,11 @@ class WholeFound:
     def outcome(self, plan: Planned) -> RegionOutcome:
         """Return it as what came of a region."""
         found = self.best.decision if self.best else None
-        _, expected, _ = expected_of_whole(plan)
+        row = plan.plan.whole
         return RegionOutcome(
             region=WHOLE, label="the whole model", uses=1, runs=(self.run,) if self.run else (),
             speedup=found.speedup.median if found and found.speedup else None, kept=self.best is not None,
-            expected_us=plan.plan.time_us * (1 - 1 / expected), reason=self.reason,
+            expected_us=row.gain.expected if row else 0.0, reason=self.reason,
         )  # fmt: skip
 
 
@@ -55,18 +53,6 @@ def share_s(left_s: float) -> float:
         (360.0, 100.0)
     """
     return max(_SHARE * left_s, min(left_s, _LEAST_S))
-
-
-def expected_of_whole(plan: Planned) -> tuple[float, float, float]:
-    """Return what one program is expected to bring over eager torch: low, expected, high.
-
-    It saves what its regions save; the time between operators is saved in part at least, and wholly at best.
-    """
-    now, between = plan.plan.time_us, max(0.0, plan.plan.time_us - plan.plan.operators_us)
-    low, expected, high = (now - now / gain for gain in plan.plan.expected)
-    saved = (low, expected + between / 2, high + between)
-    first, middle, last = (now / max(now - one, 0.05 * now) for one in saved)
-    return first, middle, last
 
 
 def search_whole(
@@ -88,7 +74,7 @@ def search_whole(
         say: Tells what happens.
     """
     try:
-        whole = whole_task(plan)
+        whole = whole_task(plan.loaded, plan.captured, plan.timed)
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
     place = options["store"]
