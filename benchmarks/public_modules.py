@@ -32,6 +32,7 @@ from .public_layers import sources
 
 Row = dict[str, Any]
 _SECONDS, _GB, _SCALED = 90, 12, 2_000_000
+"""Limits of a file; `--gigabytes` sets another."""
 _KINDS = {
     "gpt2": "'gpt2', n_layer=2, n_embd=64, n_head=4",
     "EleutherAI/gpt-neo-2.7B": (
@@ -61,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--gigabytes", type=int, default=_GB, help="memory that one file may take")
     asked = parser.parse_args(argv)
     known = {row["name"]: row for row in _read(asked.out)}
     rows: list[Row] = []
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for group, name, text in _files(asked.kernelbench):
         if asked.only not in name:
             continue
-        row = known.get(name) or {"group": group, "name": name, **judged(text)}
+        row = known.get(name) or {"group": group, "name": name, **judged(text, asked.gigabytes)}
         rows.append(row)
         if name not in known and asked.out:
             with asked.out.open("a") as out:
@@ -80,29 +82,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(any(row["runs"] and not row["taken"] for row in rows))
 
 
-def judged(text: str) -> Row:
+def judged(text: str, gigabytes: int = _GB) -> Row:
     """Load one file as a task: taken or why not, whether its sizes were shrunk, whether torch runs it as it stands."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "op.py")
         file.write_text(text)
         started = time.monotonic()
-        row = in_child(lambda: _loaded(file, None))
+        row = in_child(lambda: _loaded(file, None), gigabytes)
         scaled = row.get("needs", False)
         if scaled:
-            row = in_child(lambda: _loaded(file, _SCALED))
+            row = in_child(lambda: _loaded(file, _SCALED), gigabytes)
         seconds = round(time.monotonic() - started, 2)
-        runs = row["taken"] or in_child(lambda: _run(text))["taken"]
+        runs = row["taken"] or in_child(lambda: _run(text), gigabytes)["taken"]
     row = {k: v for k, v in row.items() if k != "needs"}
     return {**row, "runs": runs, "scaled": scaled, "rewritten": "for_model(" in text, "seconds": seconds}
 
 
-def in_child(work: Callable[[], Row]) -> Row:
+def in_child(work: Callable[[], Row], gigabytes: int = _GB) -> Row:
     """Do the work in a forked process with limits of time and memory."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        resource.setrlimit(resource.RLIMIT_AS, (_GB << 30, _GB << 30))
+        resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))
         signal.alarm(_SECONDS)
         try:
             row = work()
@@ -121,7 +123,7 @@ def in_child(work: Callable[[], Row]) -> Row:
         return dict(json.loads(said))
     return {
         "taken": False,
-        "why": f"ended by signal {os.WTERMSIG(status)} (limits: {_SECONDS} s, {_GB} GB)",
+        "why": f"ended by signal {os.WTERMSIG(status)} (limits: {_SECONDS} s, {gigabytes} GB)",
         "needs": True,
     }
 

@@ -33,7 +33,7 @@ from .search import (
 )  # fmt: skip
 from .store import Store
 from .tasks import Problem, Target, load_task
-from .tasks.capture import capture
+from .tasks.capture import recorded
 
 __all__ = ["Event", "Result", "optimize", "resume"]
 
@@ -141,7 +141,7 @@ def bounded(setting: Search, problem: Problem) -> list[Bound]:
         profiled = profile(problem, searched[0], device)
     setting.emit("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
-        setting.emit("captured", operations={w.name: len(capture(problem, w).ops) for w in searched})
+        setting.emit("captured", operations={w.name: len(recorded(problem, w).ops) for w in searched})
         bounds = [bound(problem, workload, device, peaks, rates) for workload in searched]
     setting.emit("bound", bounds=[b.model_dump(mode="json") for b in bounds])
     return bounds

@@ -28,3 +28,8 @@ def test_a_child_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr("benchmarks.public_modules._SECONDS", 1)
     row = in_child(lambda: time.sleep(60) or {})
     assert not row["taken"] and "ended by signal 14" in row["why"]
+
+
+def test_a_child_has_the_memory_that_it_is_given():
+    row = in_child(lambda: {"taken": bool(bytearray(3 << 30))}, gigabytes=2)
+    assert not row["taken"] and row["why"].startswith("MemoryError")

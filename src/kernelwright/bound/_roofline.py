@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..devices import Device, Peak, Peaks
 from ..records import Bound, BoundTerm, Contract, Workload
-from ..tasks.capture import capture
+from ..tasks.capture import recorded
 from ._attainable import attainable_terms
 from ._rates import Rates
 from ._score import slack_of
@@ -37,7 +37,7 @@ def bound(
         peaks: Its measured peaks; a resource without a peak has no term.
         rates: Its measured rates of functions and fresh memory; none if only the floor is wanted.
     """
-    graph, contract = capture(problem, workload), problem.task.contract
+    graph, contract = recorded(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
     terms = [
         *_memory_terms(moved, device, peaks, contract),

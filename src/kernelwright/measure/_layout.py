@@ -78,7 +78,7 @@ class Layout:
     def _placed(self, values: Sequence[object]) -> tuple[Argument, ...]:
         skew = 64 * self._random.randrange(_MOST_SKEW)
         return tuple(
-            self._arena.place(v, skew) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values
+            self._arena.reserve(v, skew) if isinstance(v, torch.Tensor) else cast(Argument, v) for v in values
         )
 
     def _slots(self) -> Iterator[tuple[Slot, torch.Tensor]]:

@@ -62,6 +62,12 @@ class Arena(Resource):
         Raises:
             InputError: where the arena is full; `reset` it or make a larger one.
         """
+        slot = self.reserve(tensor, skew_bytes)
+        self.refill(slot, tensor)
+        return slot
+
+    def reserve(self, tensor: Tensor, skew_bytes: int = 0) -> Slot:
+        """Make a slot for a tensor, as `place` does, without its content: that is for `pair` to write, or to clear."""
         start = _aligned(self._end + _GUARD_BYTES + max(0, skew_bytes))
         slot = Slot(
             arena=self.number,
@@ -87,7 +93,6 @@ class Arena(Resource):
             self._fill(first, last)
         self._slots.append(slot)
         self._end = end
-        self.refill(slot, tensor)
         return slot
 
     def refill(self, slot: Slot, tensor: Tensor) -> None:

@@ -14,6 +14,8 @@ import signal
 import time
 
 _LIMIT_S = 20.0
+_POLL_S = 2e-5
+"""Seconds between two looks at whether all threads have stopped: on a busy machine they need the core to do it."""
 _STOPPED = frozenset((b"T", b"t", b"Z", b"X", b"D"))
 """States in which no instruction of the process runs; a thread in `D` stops before it leaves the kernel."""
 
@@ -38,6 +40,7 @@ class Freezer:
         deadline = time.monotonic() + _LIMIT_S
         while time.monotonic() < deadline:
             if not _stopped(self._pid):
+                time.sleep(_POLL_S)
                 continue  # it may start more; what is below is looked for once it cannot
             below = _below(self._pid)
             for child in below - self._below:

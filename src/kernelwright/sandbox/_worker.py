@@ -117,7 +117,7 @@ class Worker(WorkerProcess):
         self, sets: Sequence[Sequence[Argument]], outputs: Sequence[TensorSpec], *, deadline_s: float = 30.0
     ) -> tuple[int, ...]:
         """Make argument sets of the same outputs and return their numbers."""
-        for number in sorted({n for arguments in sets for n in _arenas(arguments)}):
+        for number in sorted(_arenas(sets)):
             self._map(self._arena(number), deadline_s)
         message: Message = {
             "op": "bind",
@@ -226,7 +226,12 @@ class Worker(WorkerProcess):
         return None if taken is None else taken.numpy().tobytes()
 
     def release(self, *, deadline_s: float = 30.0) -> None:
-        """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
+        """Drop every argument set and every kept output; outputs are poisoned before they are freed.
+
+        A stopped worker that holds none is left alone.
+        """
+        if self._connection.freezer.frozen and not self._sets and not self._calls:
+            return
         self._connection.ask({"op": "release"}, deadline_s)
         self._calls.clear()
         self._sets.clear()
@@ -277,9 +282,12 @@ def _encoded(argument: Argument) -> Message:
     return {"scalar": argument}
 
 
-def _arenas(argument: Argument) -> set[int]:
-    if isinstance(argument, Slot):
-        return {argument.arena}
-    if isinstance(argument, Sequence) and not isinstance(argument, str):
-        return {number for a in argument for number in _arenas(a)}
-    return set()
+def _arenas(arguments: Sequence[Argument | Sequence[Argument]]) -> set[int]:
+    """Number the arenas that hold the tensors of arguments or of sets of them."""
+    found: set[int] = set()
+    for argument in arguments:
+        if isinstance(argument, Slot):
+            found.add(argument.arena)
+        elif isinstance(argument, list | tuple):
+            found |= _arenas(argument)
+    return found

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.records import ScalarSpec, TensorSpec, Workload
-from kernelwright.tasks.capture import Graph, Node, Ref, capture, record_function, trace
+from kernelwright.tasks.capture import Graph, Node, Ref, capture, record_function, recorded, trace
 
 
 class FakeProblem:
@@ -337,3 +339,61 @@ def test_cells_and_random_layers_come_in_parts(layer: nn.Module) -> None:
 )
 def test_what_fakes_cannot_say_is_captured(reference: Callable[..., object], how: str) -> None:
     assert traced(reference, tensor("x", 3)).how == how
+
+
+def test_an_input_may_be_called_as_an_operator_is() -> None:
+    table, index = tensor("table", 9, 4), tensor("index", 3, dtype="int64")
+    graph = graph_of(lambda table, index: table[index] * 2, table, index)
+    assert ops(graph) == ["index.Tensor", "mul.Tensor"]
+    assert graph.node("index").op == "input"
+    assert [node.name for node in graph.nodes] == ["table", "index", "index_1", "mul"]
+
+
+class Small(FakeProblem):
+    """A problem whose inputs are small, counted where they are drawn."""
+
+    drawn = 0
+
+    def inputs(self, workload: Workload, seed: int) -> list[object]:
+        self.drawn += 1
+        return super().inputs(workload, seed)
+
+
+@pytest.mark.parametrize(
+    ("reference", "rows", "how"),
+    [
+        (lambda x: torch.softmax(x, -1) + 1, 4, "dispatch"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x), 4, "export"),
+        (lambda x: F.dropout(x, 0.5) + 1, 4, "export"),
+        (lambda x: torch.softmax(x, -1) + 1, 1 << 19, "export"),
+    ],
+)
+def test_what_is_small_and_not_random_is_recorded_without_a_compiler(
+    reference: Callable[..., object], rows: int, how: str
+) -> None:
+    problem = Small(reference)
+    workload = Workload(name="w", arguments=(tensor("x", 1, 2, rows, 8),))
+    graph = recorded(problem, workload)
+    assert graph.how == how
+    assert sorted(ops(graph)) == sorted(ops(capture(problem, workload)))
+    assert problem.drawn == (rows == 4)
+
+
+def test_recording_leaves_torchs_random_state_as_it_was() -> None:
+    before = torch.get_rng_state()
+    recorded(Small(lambda x: F.dropout(x, 0.5)), Workload(name="w", arguments=(tensor("x", 4),)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_bound_imports_no_compiler() -> None:
+    """It takes a second and more in a fresh process, and an acceptance waits for it."""
+    code = (
+        "import sys\n"
+        "from kernelwright.tasks import Problem, load_task\n"
+        "from kernelwright.tasks.capture import recorded\n"
+        "problem = Problem(load_task('tests/adversarial/tasks/clip.py'))\n"
+        "graph = recorded(problem, problem.task.workloads[0])\n"
+        "print(graph.how, 'torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["dispatch", "False"]

@@ -76,7 +76,7 @@ def capture(problem: "Problem", workload: Workload) -> Graph:
 
 def _captured(problem: "Problem", workload: Workload) -> Graph:
     reference = problem.reference(workload)
-    with _quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         try:
             return _exported(reference, workload)
         except _NotExportable:
@@ -95,7 +95,7 @@ def trace(problem: "Problem", workload: Workload) -> Graph:
     """
     workload = workload.forward
     try:
-        with _quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
             reference = problem.reference(workload)
             tensors = [a for a in workload.arguments if isinstance(a, TensorSpec)]
             device = _device(reference) if isinstance(reference, nn.Module) else torch.device("cpu")
@@ -198,13 +198,14 @@ def _node(fx: torch.fx.Node, names: dict[str, str]) -> Node:
     value = fx.meta.get("val")
     args = tuple(_argument(a, names) for a in fx.args)
     kwargs = tuple((k, _argument(v, names)) for k, v in fx.kwargs.items() if v is not None)
+    name = f"%{fx.name}"  # an input or a constant may be called as it is
     if isinstance(value, list | tuple):
-        return Node(fx.name, op, args, kwargs)
+        return Node(name, op, args, kwargs)
     if not isinstance(value, torch.Tensor):
         raise _NotExportable(f"{fx.name} turns a tensor's value into a number")
     if not all(type(size) is int for size in value.shape):
         raise _NotExportable(f"the size of {fx.name} depends on values")
-    return Node(fx.name, op, args, kwargs, tuple(value.shape), dtype_name(value))
+    return Node(name, op, args, kwargs, tuple(value.shape), dtype_name(value))
 
 
 def _argument(value: object, names: dict[str, str]) -> Argument:
@@ -386,7 +387,7 @@ def _scalar(spec: ScalarSpec) -> Value | list[Value]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hide the exporter's own warnings, logs and prints from the user."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
