@@ -44,7 +44,13 @@ def test_a_function_is_given_what_prepare_made_of_the_weights_by_name():
 
 
 @pytest.mark.parametrize(
-    "written", [lambda w: w.mul_(2), lambda w: w.detach().fill_(7), lambda w: w[0].zero_()]
+    "written",
+    [
+        lambda w: w.mul_(2),
+        lambda w: w.detach().fill_(7),
+        lambda w: w[0].zero_(),
+        lambda w: setattr(w, "data", torch.randn(2, 3)),
+    ],
 )
 def test_weights_written_in_place_are_packed_again(written):
     kernel, w, x = prepared(run, ["w"]), torch.randn(2, 3), torch.randn(4, 3)

@@ -3,18 +3,22 @@
 A candidate declares it by name: `prepare(weights)` in the file of its function, or a method `prepare(self)` of its
 module. Imports torch and the standard library only, because it is copied unchanged into every exported package.
 
-Covers: weights replaced by other tensors, and weights that torch's operators wrote to (`Tensor._version`).
-Does not cover: writes that torch does not track, through `.data`, numpy or raw memory; whole submodules replaced.
+Covers: weights replaced by other tensors, other memory under the same tensor (`w.data = other`), and weights that
+torch's operators wrote to (`Tensor._version`).
+Does not cover: writes that torch does not track, into `.data`, numpy or raw memory; whole submodules replaced.
 """
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_Seen = tuple[tuple[Tensor, int | None], ...]
+_Seen = tuple[Sequence[Tensor], list[int] | None, list[int]]
+"""Weights; how often each was written to, none where one cannot be tracked (made in inference mode); where each lies."""
+_VERSION = operator.attrgetter("_version")
 
 
 class Prepared:
@@ -34,7 +38,7 @@ class Prepared:
         self._kernel, self._prepare = kernel, prepare
         self.names = tuple(names)
         """Names of the weights, which are the last arguments of a call."""
-        self._held: tuple[_Seen, Any] = ((), None)
+        self._held: tuple[_Seen, Any] = (((), None, []), None)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with (*arguments, *weights), after repacking the weights if they changed."""
@@ -99,14 +103,13 @@ def _parameters(function: Callable[..., Any]) -> list[str] | None:
 
 
 def _seen(weights: Sequence[Tensor]) -> _Seen:
-    return tuple((w, None if w.is_inference() else w._version) for w in weights)
+    versions = None if any(w.is_inference() for w in weights) else list(map(_VERSION, weights))
+    return weights, versions, list(map(Tensor.data_ptr, weights))
 
 
 def _changed(seen: _Seen, weights: Sequence[Tensor]) -> bool:
-    """Whether a weight is another tensor, was written to, or cannot be tracked (made in inference mode)."""
-    if len(seen) != len(weights):
+    """Whether a weight is another tensor, was written to, or cannot be tracked."""
+    known, versions, places = seen
+    if versions is None or len(known) != len(weights) or not all(map(operator.is_, weights, known)):
         return True
-    return any(
-        w is not known or version is None or w._version != version
-        for w, (known, version) in zip(weights, seen, strict=True)
-    )
+    return list(map(_VERSION, weights)) != versions or list(map(Tensor.data_ptr, weights)) != places

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import getitem, is_
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +21,8 @@ from ._records import ModelResult
 from ._target import call_signature, tensors_of
 
 _PLACE = "forward"
+_ALONE = object()
+"""Stands for a result that is one tensor."""
 
 
 class Patch:
@@ -57,10 +60,12 @@ class Patch:
         self.model, self.calls, self.native_calls = model, 0, 0
         self._kernel, self._native = kernel, model.forward
         self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
-        self._places = [_place(model, name) for name in weights]
-        self._parts = [
+        places = [_place(model, name) for name in weights]
+        self._holders, self._names = [p for p, _ in places], [name for _, name in places]
+        parts = [
             (owner._modules, name, part) for owner in model.modules() for name, part in owner._modules.items()
         ]
+        self._owners, self._children, self._parts = ([part[i] for part in parts] for i in range(3))
         self._hooked = [
             hooks
             for m in model.modules()
@@ -70,6 +75,7 @@ class Patch:
         self._call = call
         self._template: Any = None
         self._structure: tuple[Any, list[Any]] | None = None
+        self._flat: tuple[int, tuple[str, ...], list[tuple[int, Any]]] | None = None
         vars(model)[_PLACE] = self._forward
 
     def remove(self) -> None:
@@ -88,14 +94,13 @@ class Patch:
         self.remove()
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, structure = pytree.tree_flatten((args, kwargs))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        weights = [place[name] for place, name in self._places]
-        if not self._serves(leaves, tensors, structure, weights):
+        tensors = self._served(args, kwargs)
+        weights = list(map(getitem, self._holders, self._names))
+        if tensors is None or not self._is_as_verified(tensors, weights):
             self.native_calls += 1
             return self._native(*args, **kwargs)
         if self._structure is None:
-            return self._first(args, kwargs, leaves, structure)
+            return self._first(args, kwargs)
         try:
             result = self._kernel(*tensors, *weights)
         except (NotImplementedError, RuntimeError) as error:
@@ -104,43 +109,59 @@ class Patch:
             self.native_calls += 1
             return self._native(*args, **kwargs)
         self.calls += 1
-        return _rebuilt(self._template, iter((result,) if isinstance(result, torch.Tensor) else result))
+        if isinstance(result, torch.Tensor):
+            return result if self._template is _ALONE else _rebuilt(self._template, iter((result,)))
+        return _rebuilt(self._template, iter(result))
 
-    def _first(self, args: Any, kwargs: Any, leaves: list[Any], structure: Any) -> Any:
+    def _first(self, args: Any, kwargs: Any) -> Any:
         """Let the native model answer the first call of the verified kind, whose structure later results take."""
         result = self._native(*args, **kwargs)
-        self._template = _emptied(result)
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        self._template = _ALONE if isinstance(result, torch.Tensor) else _emptied(result)
         self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        values = (*args, *kwargs.values())
+        if all(isinstance(v, torch.Tensor | bool | int | float | str | None) for v in values):
+            plain = [(i, v) for i, v in enumerate(values) if not isinstance(v, torch.Tensor)]
+            self._flat = len(args), tuple(kwargs), plain
         self.native_calls += 1
         return result
 
-    def _serves(
-        self, leaves: list[Any], tensors: list[torch.Tensor], structure: Any, weights: list[torch.Tensor]
-    ) -> bool:
+    def _served(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor] | None:
+        """Return the tensors of a call that is nested as it was captured, with the same values of all else."""
+        if self._flat is not None:
+            count, names, plain = self._flat
+            if len(args) == count and (not names or tuple(kwargs) == names) and len(kwargs) == len(names):
+                values = (*args, *kwargs.values()) if names else args
+                if not plain:
+                    return list(values)
+                if all(type(values[i]) is type(v) and values[i] == v for i, v in plain):
+                    places = {i for i, _ in plain}
+                    return [v for i, v in enumerate(values) if i not in places]
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if self._structure is None:
+            return tensors if call_signature(leaves, structure) == self._call else None
+        known, plain_leaves = self._structure
+        same = structure == known and all(
+            one is None or one == leaf for one, leaf in zip(plain_leaves, leaves, strict=True)
+        )
+        return tensors if same else None
+
+    def _is_as_verified(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
+        """Tell whether the tensors are as they were verified, and the model's parts as they were when it was patched."""
         if self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
             return False
-        if any(places.get(name) is not part for places, name, part in self._parts):
+        if not all(map(is_, map(dict.get, self._owners, self._children), self._parts)):
             return False
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights)):
             return False
-        if not self._is_same(leaves, structure):
-            return False
-        return all(
-            t.shape == shape
+        return all(map(torch.Tensor.is_contiguous, weights)) and all(
+            type(t) is torch.Tensor
+            and t.shape == shape
             and t.dtype is dtype
             and t.device.type == "cpu"
             and t.is_contiguous()
-            and type(t) is torch.Tensor
             for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
-        ) and all(w.is_contiguous() for w in weights)
-
-    def _is_same(self, leaves: list[Any], structure: Any) -> bool:
-        """Tell whether a call is nested as it was captured, with the same values of all that is no tensor."""
-        if self._structure is None:
-            return call_signature(leaves, structure) == self._call
-        known, plain = self._structure
-        return structure == known and all(
-            one is None or one == leaf for one, leaf in zip(plain, leaves, strict=True)
         )
 
 

@@ -209,7 +209,8 @@ def _from_file(path: Path, symbol: str) -> Loaded:
         raise TaskError(
             f"{path} has no function {symbol!r} that returns (module, inputs); {known_names(symbol, names)}"
         )
-    return _made(path.stem, _called(build, f"{path}:{symbol}()"), _file_text(path, symbol), path)
+    name = path.stem if symbol == BUILD else symbol
+    return _made(name, _called(build, f"{path}:{symbol}()"), _file_text(path, symbol), path)
 
 
 def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
