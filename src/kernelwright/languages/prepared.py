@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 _Seen = tuple[Sequence[Tensor], list[int] | None, list[int]]
-"""Weights; how often each was written to, none where one cannot be tracked (made in inference mode); where each lies."""
+"""Weights; how often each was written to, none where one cannot be tracked (of inference mode); where each lies."""
 _VERSION = operator.attrgetter("_version")
 
 

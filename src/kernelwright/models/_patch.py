@@ -148,7 +148,7 @@ class Patch:
         return tensors if same else None
 
     def _is_as_verified(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
-        """Tell whether the tensors are as they were verified, and the model's parts as they were when it was patched."""
+        """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
         if self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
             return False
         if not all(map(is_, map(dict.get, self._owners, self._children), self._parts)):
