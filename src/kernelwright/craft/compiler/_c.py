@@ -1,0 +1,1 @@
+def c_source(): pass
