@@ -148,7 +148,9 @@ def _instruction(line: int, text: str, labels: dict[str, int], description: Desc
     if len(given) != len(operation.roles):
         expected = ", ".join(r.name for r in operation.roles) or "nothing"
         raise ValueError(f"{name} takes {len(operation.roles)} operands ({expected}), given {len(given)}")
-    values = {r.name: _operand(r, w, labels, description) for r, w in zip(operation.roles, given, strict=True)}
+    values = {
+        r.name: _operand(r, w, labels, description) for r, w in zip(operation.roles, given, strict=True)
+    }
     return Instruction(operation, values, line)
 
 
@@ -165,7 +167,9 @@ def _operand(role: Role, word: str, labels: dict[str, int], description: Descrip
         if word.startswith(prefix) and digits.isdecimal() and len(digits) < 4 and int(digits) < count:
             return int(digits)
         what = "queue" if role.cls == "q" else f"{PREFIXES[role.cls]} register"
-        raise ValueError(f"operand {role.name} is {shown!r}; expected a {what}, {prefix}0 to {prefix}{count - 1}")
+        raise ValueError(
+            f"operand {role.name} is {shown!r}; expected a {what}, {prefix}0 to {prefix}{count - 1}"
+        )
     if role.cls == "label":
         if word in labels:
             return labels[word]

@@ -133,7 +133,24 @@ TESSERA = Description(
 )
 """The tile accelerator of this package, as it was designed."""
 
-_SYLLABLES = ("ba", "ko", "mi", "ter", "zu", "lan", "fe", "dro", "ix", "qua", "no", "sel", "vi", "gur", "ha", "pel")
+_SYLLABLES = (
+    "ba",
+    "ko",
+    "mi",
+    "ter",
+    "zu",
+    "lan",
+    "fe",
+    "dro",
+    "ix",
+    "qua",
+    "no",
+    "sel",
+    "vi",
+    "gur",
+    "ha",
+    "pel",
+)
 _PREFIX_LETTERS = "abcefghjkpruwxyz"
 
 
@@ -151,12 +168,19 @@ def generated(seed: int) -> Description:
     last = draw.random() < 0.5
     tile = draw.choice((4, 8, 16))
     operations = [
-        Operation(kind, names[kind.name], _ordered(kind, last, draw), numbers[place], *_costs(kind, tile, draw))
+        Operation(
+            kind, names[kind.name], _ordered(kind, last, draw), numbers[place], *_costs(kind, tile, draw)
+        )
         for place, kind in enumerate(KINDS.values())
     ]
     draw.shuffle(operations)
     letters = draw.sample(_PREFIX_LETTERS, 4)
-    counts = (draw.choice((26, 28, 32)), draw.choice((14, 18, 24)), draw.choice((6, 7, 10)), draw.choice((2, 3)))
+    counts = (
+        draw.choice((26, 28, 32)),
+        draw.choice((14, 18, 24)),
+        draw.choice((6, 7, 10)),
+        draw.choice((2, 3)),
+    )
     return Description(
         name=f"made-{seed}",
         operations=tuple(operations),
@@ -191,7 +215,9 @@ def find_description(name: str) -> Description:
     word, _, seed = name.partition("-")
     if word == "made" and seed.isdecimal() and len(seed) <= 9:
         return generated(int(seed))
-    raise InputError(f"no instruction set is called {name!r}; expected tessera, made-SEED such as made-7, or riscv")
+    raise InputError(
+        f"no instruction set is called {name!r}; expected tessera, made-SEED such as made-7, or riscv"
+    )
 
 
 def _names(draw: random.Random) -> dict[str, str]:

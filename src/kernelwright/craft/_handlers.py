@@ -29,6 +29,18 @@ def _branch(holds: bool, x: X) -> int | None:
     return int(x["l"]) if holds else None
 
 
+def _jump(_: Machine, x: X) -> int:
+    return int(x["l"])
+
+
+def _halt(_: Machine, __: X) -> int:
+    return -1
+
+
+def _mwait(m: Machine, _: X) -> None:
+    m.multiplying.clear()
+
+
 def _setvl(m: Machine, x: X) -> None:
     length = m.scalar(x["a"])
     if length < 1:
@@ -118,8 +130,8 @@ _HANDLERS: dict[str, Handler] = {
     "rup": _rup,
     "blt": lambda m, x: _branch(m.scalar(x["a"]) < m.scalar(x["b"]), x),
     "bge": lambda m, x: _branch(m.scalar(x["a"]) >= m.scalar(x["b"]), x),
-    "jmp": lambda m, x: _branch(True, x),
-    "halt": lambda m, x: -1,
+    "jmp": _jump,
+    "halt": _halt,
     "lds": _lds,
     "setvl": _setvl,
     "vld": lambda m, x: m.set_vector(x["d"], m.memory.load(m.aligned(x["a"]), m.vl)),
@@ -151,7 +163,7 @@ _HANDLERS: dict[str, Handler] = {
     "mst": _mst,
     "mma": _mma,
     "mtr": lambda m, x: m.set_tile(x["d"], m.tile(x["a"]).T.copy()),
-    "mwait": lambda m, x: m.multiplying.clear(),
+    "mwait": _mwait,
     "dshape": lambda m, x: m.set_queue_shape(x["q"], m.scalar(x["a"]), m.scalar(x["b"])),
     "dstride": _dstride,
     "din": lambda m, x: m.memory.start(x["q"], m.plan(x, inward=True)),

@@ -52,7 +52,9 @@ class Machine:
         """Read a scalar register."""
         value = self.s[number]
         if value is None:
-            raise Fault("uninitialised", f"scalar register {self.description.register('s', number)} was never written")
+            raise Fault(
+                "uninitialised", f"scalar register {self.description.register('s', number)} was never written"
+            )
         return value
 
     def set_scalar(self, number: int, value: int) -> None:
@@ -99,7 +101,9 @@ class Machine:
             raise Fault("uninitialised", f"tile register {name} was never written")
         if number in self.multiplying and not adding:
             wait = self.description.by_kind["mwait"].name
-            raise Fault("matrix", f"tile register {name} is used while products are being added; {wait} first")
+            raise Fault(
+                "matrix", f"tile register {name} is used while products are being added; {wait} first"
+            )
         found: NDArray[np.float32] = self.m[number]
         return found
 
@@ -107,7 +111,9 @@ class Machine:
         """Write a tile register."""
         if number in self.multiplying:
             name, wait = self.description.register("m", number), self.description.by_kind["mwait"].name
-            raise Fault("matrix", f"tile register {name} is written while products are being added; {wait} first")
+            raise Fault(
+                "matrix", f"tile register {name} is written while products are being added; {wait} first"
+            )
         self.m[number] = values
         self.tile_ok[number] = True
 

@@ -7,6 +7,7 @@ written. Does not cover: time, which is `_timing.py`.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -69,9 +70,9 @@ class Memory:
         self._memory = np.zeros(at, np.float32)
         self._state = bytearray([_OUTSIDE]) * at
         for start, region in zip(self.starts, regions, strict=True):
-            self._state[start : start + region.words] = bytes(
-                [_EMPTY if region.data is None else _READY]
-            ) * region.words
+            self._state[start : start + region.words] = (
+                bytes([_EMPTY if region.data is None else _READY]) * region.words
+            )
             if region.data is not None:
                 self._memory[start : start + region.words] = region.data
         self.pending: list[deque[Transfer]] = [deque() for _ in range(queues)]
@@ -179,16 +180,21 @@ class Memory:
     def _check_write(self, places: range | list[int]) -> None:
         for place in places:
             if self._scratch_state[place] in {_ARRIVING, _LEAVING}:
-                raise Fault("dma", f"scratchpad word {place} is written while a transfer on it was not waited for")
+                raise Fault(
+                    "dma", f"scratchpad word {place} is written while a transfer on it was not waited for"
+                )
 
     def _check_memory(self, lo: int, hi: int, *, writes: bool) -> None:
-        inside = [n for n, r in enumerate(self._regions) if self.starts[n] <= lo < self.starts[n] + max(1, r.words)]
+        inside = [
+            n for n, r in enumerate(self._regions) if self.starts[n] <= lo < self.starts[n] + max(1, r.words)
+        ]
         if not inside:
             raise Fault("bounds", f"memory word {lo} belongs to no tensor")
         region, start = self._regions[inside[0]], self.starts[inside[0]]
         if hi > start + region.words:
             raise Fault(
-                "bounds", f"words {lo - start} to {hi - 1 - start} of {region.name} do not exist; it has {region.words}"
+                "bounds",
+                f"words {lo - start} to {hi - 1 - start} of {region.name} do not exist; it has {region.words}",
             )
         states = self._state[lo:hi]
         if writes:
@@ -204,7 +210,7 @@ class Memory:
     @staticmethod
     def _check_apart(transfer: Transfer) -> None:
         rows = sorted(transfer.scratch if transfer.inward else transfer.memory)
-        for (_, end), (begin, _) in zip(rows, rows[1:], strict=False):
+        for (_, end), (begin, _) in pairwise(rows):
             if begin < end:
                 raise Fault("dma", "rows of one transfer are written over each other")
 

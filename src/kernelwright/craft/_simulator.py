@@ -87,7 +87,7 @@ def simulate(
     regions: Sequence[Region],
     sizes: Sequence[int],
     *,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     trace: range = range(0),
 ) -> Execution:
     """Run a program from its binary form.

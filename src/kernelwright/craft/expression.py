@@ -220,7 +220,9 @@ def evaluate(
         rows, cols = measure(out.rows, sizes), measure(out.cols, sizes)
         match s:
             case Map():
-                values[s.out] = np.broadcast_to(_value(s.expr, values, rows, cols, sizes, dtype), (rows, cols))
+                values[s.out] = np.broadcast_to(
+                    _value(s.expr, values, rows, cols, sizes, dtype), (rows, cols)
+                )
             case Reduce():
                 over = arrays[s.over]
                 r, c = measure(over.rows, sizes), measure(over.cols, sizes)

@@ -1,1 +1,2 @@
-def c_source(): pass
+def c_source():
+    pass

@@ -41,7 +41,7 @@ def compile_task(
     arrays: Sequence[Array],
     most: Mapping[str, int],
     description: Description,
-    plan: Plan = Plan(),  # noqa: B008 - frozen
+    plan: Plan = Plan(),
 ) -> str:
     """Compile statements to assembly.
 
@@ -83,7 +83,9 @@ def compile_task(
 def _say(s: Statement) -> str:
     match s:
         case Map():
-            return f"{s.out}[r, c] from {', '.join(dict.fromkeys(r.name for r in s.expr.refs())) or 'nothing'}"
+            return (
+                f"{s.out}[r, c] from {', '.join(dict.fromkeys(r.name for r in s.expr.refs())) or 'nothing'}"
+            )
         case Reduce():
             return f"{s.out}[r]: {s.op} over the row"
         case MatMul():

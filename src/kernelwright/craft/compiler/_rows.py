@@ -10,7 +10,6 @@ from ._vectors import ADVANCING, Cursor, RowPrinter
 from ._writer import Writer
 
 
-
 @dataclass
 class _Operand:
     """An array that rows come from or go to."""

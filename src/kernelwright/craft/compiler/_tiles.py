@@ -188,7 +188,11 @@ def print_transpose(w: Writer, places: Places, s: Transpose, *, tiles: bool) -> 
                 w.op("addi", d=target, a=target, i=w.d.tile * unit)
         w.give("s", tall, wide)
     else:
-        with w.count(columns), w.registers("s", 5) as (left, zero, a_at, out_at, far), w.registers("v", 1) as (x,):
+        with (
+            w.count(columns),
+            w.registers("s", 5) as (left, zero, a_at, out_at, far),
+            w.registers("v", 1) as (x,),
+        ):
             w.op("li", d=zero, i=0)
             w.op("li", d=far, i=w.d.lanes)
             w.op("mul", d=far, a=far, b=a_step)

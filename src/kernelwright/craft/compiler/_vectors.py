@@ -27,7 +27,13 @@ class RowPrinter:
     """Prints expressions for chunks of a row."""
 
     def __init__(
-        self, w: Writer, cursors: dict[Expr, Cursor], sizes: Callable[[str], int], row: int, one: int, hoist: bool
+        self,
+        w: Writer,
+        cursors: dict[Expr, Cursor],
+        sizes: Callable[[str], int],
+        row: int,
+        one: int,
+        hoist: bool,
     ) -> None:
         self.w = w
         self._cursors, self._sizes, self._row, self._one = cursors, sizes, row, one

@@ -36,7 +36,9 @@ class Writer:
         words = []
         for role in operation.roles:
             value = values[role.name]
-            words.append(self.d.register(role.cls, int(value)) if role.cls in self.d.registers else str(value))
+            words.append(
+                self.d.register(role.cls, int(value)) if role.cls in self.d.registers else str(value)
+            )
         self.lines.append(f"  {operation.name} {', '.join(words)}".rstrip())
 
     def label(self) -> str:
@@ -51,7 +53,9 @@ class Writer:
     def take(self, cls: str) -> int:
         """Take a register that nobody uses."""
         if not self._free[cls]:
-            raise InputError(f"{self.d.name} has too few registers for this plan; choose one that unrolls less")
+            raise InputError(
+                f"{self.d.name} has too few registers for this plan; choose one that unrolls less"
+            )
         return self._free[cls].pop()
 
     def give(self, cls: str, *numbers: int) -> None:

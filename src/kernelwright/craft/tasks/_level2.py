@@ -3,12 +3,27 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..expression import COL, Array, Gather, Map, MatMul, Reduce, Transpose, const, exp, greater, ref, size, sqrt
+from ..expression import (
+    COL,
+    Array,
+    Gather,
+    Map,
+    MatMul,
+    Reduce,
+    Transpose,
+    const,
+    exp,
+    greater,
+    ref,
+    size,
+    sqrt,
+)
 from ._task import CraftTask, Given
 
 _MN = {"m": (1, 16, 8), "n": (1, 200, 96)}
 _MKN = {"m": (1, 32, 20), "k": (1, 40, 32), "n": (1, 48, 40)}
 X = ref("x")
+_NORMS = ("normal", "large", "small")
 TAPS = 5
 """Taps of the convolution."""
 
@@ -78,11 +93,12 @@ LEVEL2 = (
               (Reduce("total", "add", X, "x"), Map("y", X - ref("total", "col") / size("n")),
                Reduce("spread", "add", ref("y") * ref("y"), "x"),
                Map("out", ref("y") / sqrt(ref("spread", "col") / size("n") + 1e-5) * ref("gain", "row")
-                   + ref("bias", "row"))), _layer_norm),
+                   + ref("bias", "row"))), _layer_norm, regimes=_NORMS),
     CraftTask("rmsnorm", 2, "each row of x divided by sqrt(the mean of its squares + 1e-5), times gain", _MN,
               (_IN, Array("gain", 1, "n"), _OUT, _vector("squares")),
               (Reduce("squares", "add", X * X, "x"),
-               Map("out", X / sqrt(ref("squares", "col") / size("n") + 1e-5) * ref("gain", "row"))), _rms_norm),
+               Map("out", X / sqrt(ref("squares", "col") / size("n") + 1e-5) * ref("gain", "row"))), _rms_norm,
+              regimes=_NORMS),
     CraftTask("conv1d", 2, f"out[r, c] = the sum over j < {TAPS} of x[r, c + j] * w[j]", _MN,
               (Array("x", "m", f"n+{TAPS - 1}"), Array("w", 1, TAPS), _OUT),
               (Map("out", ref("x", "shift", 0) * ref("w", "elem", 0) + ref("x", "shift", 1) * ref("w", "elem", 1)
@@ -101,6 +117,7 @@ LEVEL2 = (
               (Reduce("top", "max", X, "x"), Map("e", exp(X - ref("top", "col"))),
                Reduce("total", "add", ref("e"), "x"),
                Reduce("first", "add", ref("e") * greater(const(1.0), COL), "x"),
-               Map("out", ref("first") / ref("total"))), _first_probability),
+               Map("out", ref("first") / ref("total"))), _first_probability,
+              equivalent=("first: reduced with max",)),
 )  # fmt: skip
 """Tasks of level 2."""

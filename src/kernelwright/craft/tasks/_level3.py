@@ -60,7 +60,7 @@ def _conv_pool(g: Given) -> NDArray[np.float64]:
     return np.array([np.maximum(row, 0).max() for row in rows])
 
 
-def _softmax_of(scores: str, rows: str) -> tuple[Reduce | Map, ...]:
+def _softmax_of(scores: str) -> tuple[Reduce | Map, ...]:
     return (
         Reduce("top", "max", ref(scores), scores),
         Map("e", exp(ref(scores) - ref("top", "col"))),
@@ -80,14 +80,14 @@ def _attention_arrays(keys: str) -> tuple[Array, ...]:
 LEVEL3 = (
     CraftTask("attention", 3, f"out = softmax({SCALE} * q times k transposed) times v, softmax over each row", _QKV,
               _attention_arrays("n"),
-              (MatMul("raw", "q", "k", transposed=True), Map("s", ref("raw") * SCALE), *_softmax_of("s", "m"),
-               MatMul("out", "p", "v")), _attention, regimes=("normal", "negative")),
+              (MatMul("raw", "q", "k", transposed=True), Map("s", ref("raw") * SCALE), *_softmax_of("s"),
+               MatMul("out", "p", "v")), _attention, regimes=("normal", "wide", "negative")),
     CraftTask("causal_attention", 3, "out = softmax(s) times v for s[i, j] = "
               f"{SCALE} * the dot product of q[i] and k[j] where j <= i, and no weight where j > i",
               {"m": (1, 24, 16), "d": (1, 32, 16)}, _attention_arrays("m"),
               (MatMul("raw", "q", "k", transposed=True),
-               Map("s", ref("raw") * SCALE - greater(COL, ROW) * 1e30), *_softmax_of("s", "m"),
-               MatMul("out", "p", "v")), _causal, regimes=("normal", "negative")),
+               Map("s", ref("raw") * SCALE - greater(COL, ROW) * 1e30), *_softmax_of("s"),
+               MatMul("out", "p", "v")), _causal, regimes=("normal", "wide", "negative")),
     CraftTask("mlp", 3, "out = the larger of 0 and (x times w1 + b1), times w2", _MLP,
               (Array("x", "m", "k"), Array("w1", "k", "h"), Array("b1", 1, "h"), Array("w2", "h", "n"),
                Array("out", "m", "n", "out"), _temp("u", "m", "h"), _temp("a", "m", "h")),
@@ -105,7 +105,7 @@ LEVEL3 = (
                _temp("s", "m", "k"), _temp("squares", 1, "m"), _temp("y", "m", "k")),
               (Map("s", ref("x") + ref("residual")), Reduce("squares", "add", ref("s") * ref("s"), "s"),
                Map("y", ref("s") / sqrt(ref("squares", "col") / size("k") + 1e-5)), MatMul("out", "y", "w")),
-              _norm_project),
+              _norm_project, regimes=("normal", "large", "small")),
     CraftTask("distances", 3, "out[i, j] = the sum over d of (x[i, d] - c[j, d]) squared; errors are held against "
               "the norms", {"m": (1, 24, 16), "n": (1, 24, 12), "d": (1, 40, 24)},
               (Array("x", "m", "d"), Array("c", "n", "d"), Array("out", "m", "n", "out"), _temp("xc", "m", "n"),

@@ -1,7 +1,7 @@
 """A task, and the workloads drawn for it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..expression import Array, Statement, measure
 
+_DEVIATIONS = {"large": 30.0, "wide": 6.0, "small": 1e-3}
 Given = Mapping[str, NDArray[Any]]
 Reference = Callable[[Given], NDArray[Any]]
 """Computes the output from the inputs in float64, by other means than the statements."""
@@ -34,10 +35,12 @@ class CraftTask:
     """What is right, in float64."""
     exact: bool = False
     """Whether every bit must agree."""
-    index: Mapping[str, str] = None  # type: ignore[assignment]
+    index: Mapping[str, str] = field(default_factory=dict)
     """Inputs that hold row numbers, with the array whose rows they number."""
     regimes: tuple[str, ...] = ("normal", "large", "negative")
     """Distributions of the inputs."""
+    equivalent: tuple[str, ...] = ()
+    """Mutants of the statements that compute the same, so that no check can refuse them."""
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -79,14 +82,16 @@ class Workload:
     """Whether the writer of a program learns nothing of it."""
 
 
-def draw(task: CraftTask, seed: int, sizes: Mapping[str, int] | None = None, regime: str = "normal") -> Workload:
+def draw(
+    task: CraftTask, seed: int, sizes: Mapping[str, int] | None = None, regime: str = "normal"
+) -> Workload:
     """Draw the inputs of a workload.
 
     Args:
         task: The task.
         seed: Of the inputs.
         sizes: Every size; by default those of the visible workload.
-        regime: `normal`, `large` (a deviation of 30) or `negative` (all below zero).
+        regime: `normal`, `large`, `wide` or `small` (a deviation of 30, 6 or 0.001), or `negative` (all below zero).
     """
     chosen = dict(sizes or {name: shown for name, (_, _, shown) in task.sizes.items()})
     random = np.random.default_rng([seed, sum(map(ord, task.name))])
@@ -118,13 +123,13 @@ def _input(
     task: CraftTask, array: Array, sizes: Mapping[str, int], regime: str, random: np.random.Generator
 ) -> NDArray[np.float32]:
     shape = (measure(array.rows, sizes), measure(array.cols, sizes))
-    table = (task.index or {}).get(array.name)
+    table = task.index.get(array.name)
     if table is not None:
         rows = measure(next(a.rows for a in task.arrays if a.name == table), sizes)
         return random.integers(0, rows, shape).astype(np.float32)
     values = random.standard_normal(shape)
-    if regime == "large":
-        values *= 30
+    if regime in _DEVIATIONS:
+        values *= _DEVIATIONS[regime]
     elif regime == "negative":
         values = -np.abs(values) - 0.5
     return values.astype(np.float32)

@@ -1,0 +1,4 @@
+"""RISC-V with vectors under qemu."""
+
+
+class RiscV: ...
