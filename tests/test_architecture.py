@@ -36,6 +36,7 @@ ALLOWED = {
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "executor": {"config", "errors", "languages", "records"},
+    "craft": {"config", "errors", "languages", "llm"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},

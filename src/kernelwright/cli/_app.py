@@ -79,6 +79,7 @@ _GROUPS = {
     "Kernels": {
         "execute": "Execute a kernel's PTX on the CPU, sanitised and counted.",
         "ops": "List, build or verify the ops that kernelwright.ops offers.",
+        "craft": "Write and judge assembly programs for instruction sets that no model has seen.",
     },
     "Around it": {
         "doctor": "Say what is here, what is missing, and what to do about it.",
