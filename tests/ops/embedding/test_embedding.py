@@ -125,6 +125,7 @@ def test_gradients_do_not_depend_on_threads(mode):
     near(found[0][2][:50], with_gradients(lambda w: F.embedding(ids, w), weight.double())[1][:50])
 
 
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
 def test_gradients_of_gradients_are_right():
     weight, scale = torch.randn(6, 3, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     ids, offsets = torch.randint(6, (8,)), torch.tensor([0, 3, 3])
@@ -179,6 +180,7 @@ def test_an_id_outside_the_table_is_an_index_error(bad):
             call()
 
 
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
 @pytest.mark.parametrize("offsets", [[1, 0], [0, 4], [-1, 2]])
 def test_offsets_that_do_not_ascend_are_refused(offsets):
     with pytest.raises(ValueError, match="offsets do not ascend"):
@@ -216,6 +218,7 @@ def test_any_ids_and_offsets_give_torchs_rows_or_are_refused(ids, offsets, mode,
         torch.testing.assert_close(out, torch.stack(exact) if exact else torch.zeros(0, 3))
 
 
+@pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
 def test_what_the_kernel_does_not_serve_runs_the_reference_with_the_same_numbers():
     weight, ids, offsets = bags_of(30, 70, 33, torch.float32, 9)
     for mode in ("sum", "mean", "max"):

@@ -77,6 +77,7 @@ class AdamW(_Wide, torch.optim.AdamW):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._step_supports_amp_scaling = False  # a fused optimizer of torch's divides by the scale of a `GradScaler`
         if any(group["differentiable"] for group in self.param_groups):
             refuse("optim.AdamW", "differentiable", True, "False; torch.optim.AdamW has such steps")
 
