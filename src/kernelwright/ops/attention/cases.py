@@ -41,7 +41,10 @@ WHOLE = Cases(
         "sinks": "float32[groups * each] normal(2)",
         "slopes": "float32[groups * each] uniform(0, 0.1)",
     },
-    timed=[_sized(0, (1, 4, 1, 512, 512, 64, 64), scale=0.125)],
+    timed=[
+        _sized(0, (1, 4, 1, 512, 512, 64, 64), scale=0.125),
+        _sized(0, (2, 2, 2, 160, 1300, 64, 64), scale=0.25, soft_cap=3.0),
+    ],
     verified=[
         _sized(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(s for s in _ODD if s[3] and s[4])
     ],
@@ -50,7 +53,10 @@ MASKED = Cases(
     op="attention",
     reference="attention",
     arguments={**_ARGUMENTS, "ranges": "int32[masks, heads, rows, many, 2] integers(-3, keys + 3)"},
-    timed=[_sized(0, (1, 4, 1, 512, 512, 64, 64), scale=0.125, many=1, masks=1, heads=1)],
+    timed=[
+        _sized(0, (1, 4, 1, 512, 512, 64, 64), scale=0.125, many=1, masks=1, heads=1),
+        _sized(0, (2, 2, 2, 32, 700, 64, 64), scale=0.25, soft_cap=3.0, many=3, masks=2, heads=4),
+    ],
     verified=[
         _sized(i, sizes, **_OPTIONS[i % 3], many=1 + i % 3, masks=sizes[0] if i % 2 else 1,
                heads=sizes[1] * sizes[2] if i % 4 > 1 else 1)
@@ -89,7 +95,10 @@ DECODE = Cases(
     op="attention_decode",
     reference="decode",
     arguments=_PAGED,
-    timed=[_cached(0, (1, 2, 4, 64, 40, 128, 128, 40), scale=0.09)],
+    timed=[
+        _cached(0, (1, 2, 4, 64, 40, 128, 128, 40), scale=0.09),
+        _cached(0, (5, 2, 4, 48, 40, 72, 64, 24), scale=0.25, soft_cap=3.0, window=500),
+    ],
     verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_CACHES)],
 )
 QUANTIZED = Cases(
@@ -102,7 +111,10 @@ QUANTIZED = Cases(
         "k_scales": "float32[count, size, groups] uniform(0.001, 0.02)",
         "v_scales": "float32[count, size, groups] uniform(0.001, 0.02)",
     },
-    timed=[_cached(0, (1, 2, 4, 64, 40, 128, 128, 40), scale=0.09)],
+    timed=[
+        _cached(0, (1, 2, 4, 64, 40, 128, 128, 40), scale=0.09),
+        _cached(0, (5, 2, 4, 48, 40, 72, 64, 24), scale=0.25, soft_cap=3.0, window=500),
+    ],
     verified=[_cached(i, sizes, **_OPTIONS[i % 3]) for i, sizes in enumerate(_CACHES)],
 )
 

@@ -1,0 +1,181 @@
+"""Optimizers with torch's conventions: parameter groups, closures, and states that torch's own load."""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import torch
+
+from .._core import refuse
+from ._ops import check_number, state_dtype
+from ._steps import adafactor_, adamw_, lion_
+
+_Closure = Callable[[], Any]
+
+
+class _Wide(torch.optim.Optimizer):
+    """An optimizer whose state is float32 for parameters of 16 bits, after loading too."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of this optimizer, or of torch's of the same name."""
+        super().load_state_dict(state_dict)
+        ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        params = chain.from_iterable(group["params"] for group in self.param_groups)
+        for number, param in zip(ids, params, strict=True):
+            for key, value in state_dict["state"].get(number, {}).items():
+                if key != "step" and isinstance(value, torch.Tensor):
+                    self.state[param][key] = value.detach().to(param.device, state_dtype(param), copy=True)
+
+    def _of_group(self, group: dict[str, Any]) -> list[torch.Tensor]:
+        params = [p for p in group["params"] if p.grad is not None]
+        for p in params:
+            if p.grad.is_sparse or p.is_complex():
+                refuse(
+                    f"optim.{type(self).__name__}", "a parameter or gradient",
+                    "sparse" if p.grad.is_sparse else "complex", "dense and real",
+                )  # fmt: skip
+        return params
+
+    def _empty(self, param: torch.Tensor, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        if shape is None:
+            return torch.zeros_like(param, dtype=state_dtype(param), memory_format=torch.preserve_format)
+        return param.new_zeros(shape, dtype=state_dtype(param))
+
+    def _moved(self, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def step(self, closure: _Closure | None = None) -> Any:  # type: ignore[override]
+        """Move all parameters that have gradients; return the closure's loss, if one is given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._moved(group)
+        return loss
+
+
+def _counted(state: dict[str, Any]) -> float:
+    state["step"] += 1
+    return float(state["step"])
+
+
+class AdamW(_Wide, torch.optim.AdamW):
+    """`torch.optim.AdamW`, all parameters of a group moved by one kernel.
+
+    State dicts are torch's: each loads the other's. Moments of 16-bit parameters are float32, where torch has 16 bits.
+    `foreach`, `fused` and `capturable` have no meaning here; `differentiable` is refused.
+
+    Example:
+        >>> layer = torch.nn.Linear(3, 2)
+        >>> optimizer = AdamW(layer.parameters(), lr=1e-2)
+        >>> layer(torch.ones(4, 3)).sum().backward()
+        >>> optimizer.step()
+        >>> sorted(optimizer.state_dict()["state"][0])
+        ['exp_avg', 'exp_avg_sq', 'step']
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._step_supports_amp_scaling = False  # a fused optimizer of torch's divides by the scale of a `GradScaler`
+        if any(group["differentiable"] for group in self.param_groups):
+            refuse("optim.AdamW", "differentiable", True, "False; torch.optim.AdamW has such steps")
+
+    def _moved(self, group: dict[str, Any]) -> None:
+        params = self._of_group(group)
+        for p in params:
+            if not self.state[p]:
+                self.state[p].update(
+                    step=torch.tensor(0.0), exp_avg=self._empty(p), exp_avg_sq=self._empty(p)
+                )
+            if group["amsgrad"] and "max_exp_avg_sq" not in self.state[p]:
+                self.state[p]["max_exp_avg_sq"] = self._empty(p)
+        states = [self.state[p] for p in params]
+        adamw_(
+            params, [p.grad for p in params],  # type: ignore[misc]
+            [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states],
+            [s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else None,
+            steps=[_counted(s) for s in states], lr=float(group["lr"]),
+            betas=(float(group["betas"][0]), float(group["betas"][1])), eps=group["eps"],
+            weight_decay=group["weight_decay"], maximize=group["maximize"],
+        )  # fmt: skip
+
+
+class Lion(_Wide):
+    """Lion: steps of one size for all elements, in the direction of a sign.
+
+    Args:
+        params: Parameters, or groups of them.
+        lr: The size of a step.
+        betas: What of the moment is in the direction, and what the moment keeps of itself.
+        weight_decay: Times `lr`, what a parameter loses of itself.
+        maximize: Whether to go up instead of down.
+
+    Source: Chen et al., Symbolic discovery of optimization algorithms (2023), program 1.
+
+    Example:
+        >>> layer = torch.nn.Linear(3, 2)
+        >>> optimizer = Lion(layer.parameters(), lr=1e-3)
+        >>> layer(torch.ones(4, 3)).sum().backward()
+        >>> optimizer.step()
+        >>> list(optimizer.state_dict()["state"][0])
+        ['exp_avg']
+    """
+
+    def __init__(
+        self, params: Any, lr: float | torch.Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        check_number("optim.Lion", "lr", float(lr), 0)
+        check_number("optim.Lion", "beta1", betas[0], 0, 1)
+        check_number("optim.Lion", "beta2", betas[1], 0, 1)
+        check_number("optim.Lion", "weight_decay", weight_decay, 0)
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
+        )
+
+    def _moved(self, group: dict[str, Any]) -> None:
+        params = self._of_group(group)
+        for p in params:
+            if not self.state[p]:
+                self.state[p]["exp_avg"] = self._empty(p)
+        lion_(
+            params, [p.grad for p in params], [self.state[p]["exp_avg"] for p in params],  # type: ignore[misc]
+            lr=float(group["lr"]), betas=group["betas"], weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )  # fmt: skip
+
+
+class Adafactor(_Wide, torch.optim.Adafactor):
+    """`torch.optim.Adafactor`: second moments by row and column, a kernel for each matrix.
+
+    State dicts are torch's. States of 16-bit parameters, and the arithmetic, are float32, where torch has 16 bits.
+
+    Example:
+        >>> layer = torch.nn.Linear(3, 2)
+        >>> optimizer = Adafactor(layer.parameters(), lr=1e-2)
+        >>> layer(torch.ones(4, 3)).sum().backward()
+        >>> optimizer.step()
+        >>> sorted(optimizer.state_dict()["state"][0])
+        ['col_var', 'row_var', 'step']
+    """
+
+    def _moved(self, group: dict[str, Any]) -> None:
+        params = self._of_group(group)
+        for p in params:
+            if self.state[p]:
+                continue
+            self.state[p]["step"] = torch.tensor(0.0)
+            if p.dim() > 1:
+                self.state[p]["row_var"] = self._empty(p, (*p.shape[:-1], 1))
+                self.state[p]["col_var"] = self._empty(p, (*p.shape[:-2], 1, p.shape[-1]))
+            else:
+                self.state[p]["variance"] = self._empty(p)
+        states = [self.state[p] for p in params]
+        adafactor_(
+            params, [p.grad for p in params],  # type: ignore[misc]
+            [s.get("row_var") for s in states], [s.get("col_var") for s in states],
+            [s.get("variance") for s in states], steps=[_counted(s) for s in states], lr=float(group["lr"]),
+            beta2_decay=group["beta2_decay"], eps=group["eps"], d=group["d"], weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )  # fmt: skip
