@@ -258,24 +258,15 @@ def test_a_factor_made_in_inference_mode_cannot_be_followed():
 FOLLOWED = {
     "no bias": ("sum += load(bias + n, lanes)", "sum += F{}"),
     "gelu by tanh": ("sum = gelu(sum)", "sum = gelu_tanh(sum)"),
-    "the gate before the activation's bias": (
-        "sum *= load(gate + at, lanes)",
-        "sum += load(gate + at, lanes)",
-    ),
+    "the gate of the first row": ("load(gate + at, lanes)", "load(gate + n, lanes)"),
     "the residual of the first row": ("load(residual + at, lanes)", "load(residual + n, lanes)"),
-    "the last inner element left out": ("for (; k < depth; ++k) step(0);", ""),
 }
 PAIRED = {
-    "the last panel left out": (
-        "count * (group + 1) / groups; ++p",
-        "count * (group + 1) / groups - (count > 1); ++p",
-    ),
     "one vector for both": ("right.add(acc[i][r][1], two, four)", "right.add(acc[i][r][1], one, four)"),
-    "a chain left out": ("acc[0][r][v] += acc[i][r][v]", "acc[0][r][v] += typename Dot::Sum{}"),
+    "a row for another": ("r % 4 == 3 ? three : r % 4 * apart", "r % 4 * apart / 3 * 3"),
 }
 BYTES = {
     "128 not taken off": ("less.data[m] = 128 *", "less.data[m] = 127 *"),
-    "scales of the first column": ("load(of_columns + n, Full{})", "splat(of_columns[n])"),
     "no scale of rows": ("of_rows ? of_rows[m] : 1.0f", "of_rows ? of_rows[0] : 1.0f"),
 }
 

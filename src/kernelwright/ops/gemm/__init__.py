@@ -6,7 +6,7 @@
 | `matmul(a, b, bias, activation=..., gate=..., residual=...)` | `activation(a @ b + bias) * gate + residual` |
 | `int_mm(a, b)` | the product of int8 matrices, exact as int32, or scaled by rows and columns to float32 |
 
-A product that torch multiplies faster is left to torch: see `faster_natively`; and so is one whose factor is not packed.
+A product that torch multiplies faster is left to torch (`faster_natively`), and so is one whose factor is not packed.
 """
 
 from pathlib import Path
