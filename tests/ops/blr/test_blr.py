@@ -55,13 +55,18 @@ def dense_monarch(first, second):
 
 def dense_blast(right, scale, left):
     blocks = [
-        torch.cat([left[l].double() * scale[l, k].double() @ right[k].double().T for k in range(len(right))], 1)
+        torch.cat(
+            [left[l].double() * scale[l, k].double() @ right[k].double().T for k in range(len(right))], 1
+        )
         for l in range(len(left))
     ]
     return torch.cat(blocks)
 
 
-FORMS = {"monarch": (monarch_parts, dense_monarch, blr.monarch), "blast": (blast_parts, dense_blast, blr.blast)}
+FORMS = {
+    "monarch": (monarch_parts, dense_monarch, blr.monarch),
+    "blast": (blast_parts, dense_blast, blr.blast),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -134,7 +139,9 @@ def test_a_planted_monarch_matrix_is_found_and_nothing_is_nearer():
     noise = torch.randn_like(weight)
     near_one, near_two, report = blr.monarch_factors(weight + 0.1 * noise, 2, 4, 3)
     off = (dense_monarch(near_one, near_two) - weight - 0.1 * noise).norm()
-    torch.testing.assert_close(report.relative_error, float(off / (weight + 0.1 * noise).norm()), rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        report.relative_error, float(off / (weight + 0.1 * noise).norm()), rtol=1e-4, atol=0
+    )
     assert off < 0.1 * noise.norm(), "nearer than the planted one"
     assert report.worst_block >= report.relative_error
 
@@ -203,7 +210,9 @@ def test_any_call_is_right_or_refused_in_one_sentence(data):
     factors = list(make(blocks, groups, inner, rank, each))
     x = torch.randn(data.draw(st.integers(0, 5)), blocks * inner)
     at = data.draw(st.sampled_from([None, None, *range(len(factors) + 1)]))
-    wrong = data.draw(st.sampled_from([lambda t: t[..., :-1], lambda t: t.double(), lambda t: t[0], lambda _: 3]))
+    wrong = data.draw(
+        st.sampled_from([lambda t: t[..., :-1], lambda t: t.double(), lambda t: t[0], lambda _: 3])
+    )
     given_all = [x, *factors]
     if at is not None and given_all[at].shape[0]:
         given_all[at] = wrong(given_all[at])
@@ -227,16 +236,25 @@ MONARCH, BLAST = monarch_parts(2, 2, 8, 3, 5), blast_parts(2, 2, 8, 3, 5)
     [
         (lambda: blr.monarch(X[:, :15], *MONARCH), r"x is of shape \(3, 15\).*expected \(..., 16\)"),
         (lambda: blr.monarch(X, MONARCH[0], MONARCH[1][:, :, :5]), r"second is of shape \(2, 5, 5\)"),
-        (lambda: blr.monarch(X, MONARCH[0].double(), MONARCH[1]), "first is .*float64; expected of three axes"),
+        (
+            lambda: blr.monarch(X, MONARCH[0].double(), MONARCH[1]),
+            "first is .*float64; expected of three axes",
+        ),
         (lambda: blr.monarch("x", *MONARCH), "x is a str; expected a tensor"),
         (lambda: blr.blast(X, BLAST[0], BLAST[1][:1], BLAST[2]), r"scale is of shape .*expected \(2, 2, 3\)"),
-        (lambda: blr.blast(X, *BLAST[:2], BLAST[2][..., :2]), r"left is of shape .*expected \(groups, each, 3\)"),
+        (
+            lambda: blr.blast(X, *BLAST[:2], BLAST[2][..., :2]),
+            r"left is of shape .*expected \(groups, each, 3\)",
+        ),
         (lambda: blr.MonarchLinear(30, 32, 2, blocks=4), "blocks is 4; expected a divisor of 30"),
         (lambda: blr.BlastLinear(32, 30, 2, blocks=4), "groups is 4; expected a divisor of 30"),
         (lambda: blr.BlastLinear(32, 32, 0), "rank is 0; expected 1 or more"),
         (lambda: blr.monarch_factors(torch.ones(8, 8), 2, 2, 5), "rank is 5; expected 1 to 4"),
         (lambda: blr.blast_factors(torch.ones(8, 8), 2, 2, 9), "rank is 9; expected 1 to 8"),
-        (lambda: blr.blast_factors(torch.full((8, 8), torch.nan), 2, 2, 2), "expected a matrix of finite numbers"),
+        (
+            lambda: blr.blast_factors(torch.full((8, 8), torch.nan), 2, 2, 2),
+            "expected a matrix of finite numbers",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_in_one_sentence(call, says):
@@ -248,7 +266,10 @@ def test_a_wrong_argument_is_named_in_one_sentence(call, says):
 MONARCHS = {
     "ranks of the first block": ("row + block * rank", "row + block % 1 * rank"),
     "groups not dealt out": ("return deal<4>(from, each, to)", "return deal<2>(from, 2 * each, to)"),
-    "the last tile left out": ("multiplied(second, between, count, from, last,", "multiplied(second, between, count, from, last - (last > 1),"),
+    "the last tile left out": (
+        "multiplied(second, between, count, from, last,",
+        "multiplied(second, between, count, from, last - (last > 1),",
+    ),
 }
 BLASTS = {
     "scales of the first group": ("scale + i * blocks * rank", "scale + i * 0"),

@@ -91,14 +91,14 @@ def monarch_factors(weight: T, groups: int, blocks: int, rank: int) -> tuple[T, 
     root = s[..., :rank].sqrt()
     left, right = u[..., :rank] * root[..., None, :], v[..., :rank, :] * root[..., None]
     report = _report(dense, left @ right, groups * blocks * rank * (each + inner))
-    first = right.permute(1, 2, 0, 3).flatten(1, 2)  # (K, rank, L, p): the column of rank i and group l is i * L + l
+    first = right.permute(1, 2, 0, 3).flatten(
+        1, 2
+    )  # (K, rank, L, p): the column of rank i and group l is i * L + l
     second = left.permute(0, 2, 1, 3).flatten(2)  # (L, S, K, rank)
     return first.to(weight.dtype).contiguous(), second.to(weight.dtype).contiguous(), report
 
 
-def blast_factors(
-    weight: T, groups: int, blocks: int, rank: int, rounds: int = 40
-) -> tuple[T, T, T, Report]:
+def blast_factors(weight: T, groups: int, blocks: int, rank: int, rounds: int = 40) -> tuple[T, T, T, Report]:
     """Return a BLAST matrix near a weight, by alternating least squares from its low-rank approximation.
 
     Source: Lee and others, BLAST: Block-Level Adaptive Structured Matrices for Efficient Deep Neural Network Inference

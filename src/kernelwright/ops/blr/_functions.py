@@ -122,7 +122,7 @@ def monarch(x: T, first: T, second: T) -> T:
         out = reference.monarch_of(rows, first, second)
     else:
         out = run_monarch(rows, *packed_monarch(first, second), rank, second.shape[1])
-    return out.view(*x.shape[:-1], -1)
+    return out.view(*x.shape[:-1], out.shape[1])
 
 
 def blast(x: T, right: T, scale: T, left: T) -> T:
@@ -153,7 +153,7 @@ def blast(x: T, right: T, scale: T, left: T) -> T:
         out = reference.blast_of(rows, right, scale, left)
     else:
         out = run_blast(rows, *packed_blast(right, scale, left), left.shape[1])
-    return out.view(*x.shape[:-1], -1)
+    return out.view(*x.shape[:-1], out.shape[1])
 
 
 def differentiated(*tensors: T) -> bool:
@@ -200,4 +200,3 @@ def _check_factor(op: str, name: str, factor: T, x: T) -> None:
 def _check_rows(op: str, x: T, inputs: int) -> None:
     if not x.dim() or x.shape[-1] != inputs:
         refuse(op, "x", told(x), f"(..., {inputs}), as the factors have inputs")
-

@@ -173,7 +173,13 @@ class BlastLinear(_Structured):
 
     @classmethod
     def from_linear(
-        cls, layer: torch.nn.Linear, rank: int, *, blocks: int = 4, groups: int | None = None, rounds: int = 40
+        cls,
+        layer: torch.nn.Linear,
+        rank: int,
+        *,
+        blocks: int = 4,
+        groups: int | None = None,
+        rounds: int = 40,
     ) -> tuple["BlastLinear", Report]:
         """Return such a layer near a dense one, and how near it is.
 
