@@ -2,8 +2,8 @@
 
     python -m benchmarks.ops.blr [--only blast] [--rounds 7] [--out FILE]
 
-The formula is the authors': batched products with permutations between. Weights of ours are packed ahead of the calls, as
-a layer packs them. `share` is what the layer gains over a dense one, of what its fewer multiplications would give.
+The formula is the authors': batched products with permutations between. Weights of ours are packed ahead of the calls,
+as a layer packs them. In brackets: multiplications of a dense layer over those of this one.
 """
 
 from collections.abc import Iterator

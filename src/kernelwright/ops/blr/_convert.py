@@ -133,7 +133,8 @@ def blast_factors(weight: T, groups: int, blocks: int, rank: int, rounds: int = 
 
     begun = found = _distance(dense, near())
     best, done = (right, scale, left), 0
-    for done in range(1, rounds + 1):
+    while done < rounds:
+        done += 1
         left = _solved(dense, right, scale)
         right = _solved(dense.permute(1, 0, 3, 2), left, scale.transpose(0, 1))
         scale = _scaled(dense, left, right)
