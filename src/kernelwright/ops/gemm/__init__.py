@@ -193,6 +193,12 @@ def matmul(
         >>> matmul(torch.tensor([[1.0, -1.0]]), b, activation="relu", residual=torch.ones(1, 2)).tolist()
         [[1.0, 1.0]]
     """
+    if (
+        type(b) is Packed and b.native is not None and activation is bias is gate is residual is None
+        and type(a) is torch.Tensor and a.dim() == 2 and a.shape[1] == b.inner and a.dtype is b.dtype is not torch.int8
+        and faster_natively(a.shape[0], b.columns, b.inner, a.dtype)
+    ):  # fmt: skip  # small products are over before the rest of this
+        return torch.mm(a, b.native)
     floats(_MATMUL, "a", a)
     if activation not in ACTIVATIONS:
         named = ", ".join(repr(one) for one in ACTIVATIONS if one)
