@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch_geometric.nn import FastRGCNConv, RGATConv, RGCNConv
+from torch.nn.functional import gelu
+from torch_geometric.nn import FastRGCNConv, HGTConv, RGATConv, RGCNConv
 
 from benchmarks.ops._turns import Case, main
 from kernelwright.ops import graph
@@ -36,7 +37,7 @@ def cases(only: str) -> Iterator[Case]:
         )
         typed = graph.RelationalGraph(ends, kind, nodes=nodes, relations=relations)
         size = f"{nodes}x{edges}x{relations} {inner}x{outer}"
-        for op, forms in (("rgcn", _rgcn), ("rgat", _rgat)):
+        for op, forms in (("rgcn", _rgcn), ("rgat", _rgat), ("hgt", _hgt)):
             if only in op:
                 made = forms(x, ends, kind, typed, inner, outer)
                 yield Case(op, size, "float32", {n: _plain(f) for n, (f, _) in made.items()}, 1e-3)
@@ -85,6 +86,38 @@ def _rgat(
     if kind.numel() * inner * outer * 4 < 4 * _MOST_EDGE_BYTES:
         forms["RGATConv"] = (lambda: peer(x, ends, kind), [w, q, k])
     return forms
+
+
+def _hgt(
+    x: torch.Tensor,
+    ends: torch.Tensor,
+    kind: torch.Tensor,
+    typed: graph.RelationalGraph,
+    inner: int,
+    outer: int,
+) -> dict[str, Form]:
+    """One type of nodes; the linear layers before and behind are the peer's own in both."""
+    heads, width = 4, outer // 4
+    names = [("node", str(r), "node") for r in range(typed.relations)]
+    peer = HGTConv(inner, outer, (["node"], names), heads=heads)
+    edges = {name: ends[:, kind == r] for r, name in enumerate(names)}
+    prior = torch.cat([peer.p_rel["__".join(name)] for name in names])
+
+    def own() -> torch.Tensor:
+        kqv = peer.kqv_lin({"node": x})["node"].view(-1, 3, heads, width)
+        relations = [
+            w.weight.view(heads, typed.relations, width, width).transpose(0, 1)
+            for w in (peer.k_rel, peer.v_rel)
+        ]
+        out = graph.hgt(kqv[:, 1], kqv[:, 0], kqv[:, 2], typed, *relations, prior)
+        out = peer.out_lin({"node": gelu(out)})["node"]
+        if inner != outer:
+            return out
+        share = peer.skip["node"].sigmoid()
+        return share * out + (1 - share) * x
+
+    leaves = [peer.k_rel.weight, peer.v_rel.weight]
+    return {"kernel": (own, leaves), "HGTConv": (lambda: peer({"node": x}, edges)["node"], leaves)}
 
 
 def _plain(form: Callable[[], torch.Tensor]) -> Callable[[], Any]:

@@ -76,6 +76,69 @@ def test_attention_is_its_formula(size, heads):
     torch.testing.assert_close(mine.double(), right, rtol=1e-5, atol=1e-5)
 
 
+def transformed(query, key, value, ends, kind, key_weight, value_weight, prior):
+    nodes, heads, width = query.shape
+    out = torch.zeros(nodes, heads, width, dtype=query.dtype)
+    for i in range(nodes):
+        mine = (ends[1] == i).nonzero()[:, 0]
+        if len(mine):
+            source, r = ends[0][mine], kind[mine]
+            keys = torch.einsum("ehd,ehdf->ehf", key[source], key_weight[r])
+            scores = (query[i] * keys).sum(2) * prior[r] / width**0.5
+            messages = torch.einsum("ehd,ehdf->ehf", value[source], value_weight[r])
+            out[i] = (scores.softmax(0)[..., None] * messages).sum(0)
+    return out.flatten(1)
+
+
+def drawn(nodes, relations, heads, width):
+    three = torch.randn(3, nodes, heads, width).unbind(0)
+    return *three, *torch.randn(2, relations, heads, width, width).unbind(0), torch.randn(relations, heads)
+
+
+@pytest.mark.parametrize(("heads", "width"), [(1, 5), (2, 16), (4, 3)])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_transformer_is_its_formula(size, heads, width):
+    typed_graph, ends, kind = typed(*size)
+    query, key, value, *weights = drawn(size[0], size[2], heads, width)
+    mine = graph.hgt(query, key, value, typed_graph, *weights)
+    wide = [t.double() for t in (query, key, value)]
+    right = transformed(*wide, ends, kind, *(w.double() for w in weights))
+    torch.testing.assert_close(mine.double(), right, rtol=1e-4, atol=1e-4)
+    ran = ops.explain(lambda: graph.hgt(query, key, value, typed_graph, *weights))
+    assert {one.op for one in ran} == {"sparse_sddmm", "graph_edge_softmax", "sparse_spmm"}
+    assert {one.ran for one in ran} == {"kernel"}
+
+
+def test_gradients_of_a_transformer_are_those_of_the_formula():
+    typed_graph, ends, kind = typed(8, 30, 3)
+    leaves = [t.requires_grad_() for t in drawn(8, 3, 2, 4)]
+    query, key, value, *weights = leaves
+    mine = torch.autograd.grad(graph.hgt(query, key, value, typed_graph, *weights).square().sum(), leaves)
+    right = torch.autograd.grad(transformed(*leaves[:3], ends, kind, *weights).square().sum(), leaves)
+    for one, other in zip(mine, right, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("at", "wrong", "says"),
+    [
+        (0, torch.ones(3, 2, 4), r"query is of shape \(3, 2, 4\).*expected \(2, heads, width\)"),
+        (1, torch.ones(2, 2, 3), r"key is of shape \(2, 2, 3\)"),
+        (2, torch.ones(2, 2, 4).double(), "value is .*float64; expected .*float32"),
+        (3, [], "graph is a list"),
+        (4, torch.ones(2, 2, 4), "key_weight is of shape"),
+        (6, torch.ones(2), r"prior is of shape \(2,\).*expected \(2, 2\)"),
+    ],
+)
+def test_a_wrong_argument_of_a_transformer_is_named(at, wrong, says):
+    typed_graph, _, _ = typed(2, 4, 2)
+    query, key, value, *weights = drawn(2, 2, 2, 4)
+    arguments = [query, key, value, typed_graph, *weights]
+    arguments[at] = wrong
+    with pytest.raises(InputError, match=says):
+        graph.hgt(*arguments)
+
+
 def test_the_cheaper_order_is_taken():
     many, _, _ = typed(10, 2000, 2)
     wide, narrow = torch.randn(2, 64, 4), torch.randn(2, 4, 64)

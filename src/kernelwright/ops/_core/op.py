@@ -105,7 +105,12 @@ class Op:
                     else:
                         entry(*arguments, outputs)
                     return outputs, ""
-                except NotImplementedError as error:
+                except (
+                    NotImplementedError,
+                    RuntimeError,
+                ) as error:  # what it is called as depends on the ABI's version
+                    if not str(error).startswith("Unsupported:"):
+                        raise
                     why = str(error)
             else:
                 why = self.kernel.problem

@@ -5,6 +5,7 @@
 | `RelationalGraph(edge_index, edge_type, ...)` | edges of several relations, sorted once for all calls |
 | `rgcn(x, graph, weight, ...)` | a relational graph convolution |
 | `rgat(x, graph, weight, query, key, ...)` | a relational graph attention, over all edges into a node |
+| `hgt(query, key, value, graph, ...)` | a heterogeneous graph transformer's attention, over all edges into a node |
 | `edge_softmax(first, scores)` | a softmax over the edges into each node |
 
 What comes first, the product with a relation's weights or the sum over edges, is chosen by how many rows either
@@ -18,11 +19,11 @@ import torch
 from torch.nn import functional
 
 from .._core import Kernel, Op, cpu_only, floats, matrix, refuse, told
-from ..sparse import multiplied
+from ..sparse import entries, multiplied
 from . import reference
 from ._plan import Ends, RelationalGraph
 
-__all__ = ["KERNEL", "RelationalGraph", "edge_softmax", "rgat", "rgcn"]
+__all__ = ["KERNEL", "RelationalGraph", "edge_softmax", "hgt", "rgat", "rgcn"]
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
 """The library of this family."""
@@ -206,6 +207,80 @@ def rgat(
     ]
     out = torch.cat(each, 1)
     return out if bias is None else out + bias
+
+
+def hgt(
+    query: _Tensor, key: _Tensor, value: _Tensor, graph: RelationalGraph, key_weight: _Tensor, value_weight: _Tensor,
+    prior: _Tensor,
+) -> _Tensor:  # fmt: skip
+    """Return the attention of a heterogeneous graph transformer: values of sources, weighted by a softmax over edges.
+
+    The score of an edge of relation r from j to i is `q_i . (k_j key_weight[r]) * prior[r] / sqrt(width)`, its message
+    `v_j value_weight[r]`, each head by itself. The linear layers of each type of node, before and behind, are torch's.
+    Source: Hu and others, Heterogeneous Graph Transformer (2020), section 3.
+
+    Args:
+        query: (nodes, heads, width) float32; other floats run references.
+        key: (nodes, heads, width).
+        value: (nodes, heads, width).
+        graph: The edges.
+        key_weight: (relations, heads, width, width).
+        value_weight: (relations, heads, width, width).
+        prior: (relations, heads).
+
+    Returns:
+        (nodes, heads * width): heads side by side; zero where no edge comes in.
+
+    Raises:
+        ArgumentError: shapes or dtypes do not fit.
+
+    Example:
+        >>> graph = RelationalGraph(torch.tensor([[0, 1], [2, 2]]), torch.tensor([0, 0]), nodes=3, relations=1)
+        >>> x, one = torch.tensor([1.0, 3.0, 0.0]).view(3, 1, 1), torch.ones(1, 1, 1, 1)
+        >>> hgt(x, x, x, graph, one, one, torch.ones(1, 1)).tolist()
+        [[0.0], [0.0], [2.0]]
+    """
+    _check_hgt(query, key, value, graph, key_weight, value_weight, prior)
+    heads, width = query.shape[1:]
+    sources = graph.sources
+    scaled = key_weight * (prior / width**0.5)[:, :, None, None]
+    keys = _products_of_heads(key.transpose(0, 1)[:, sources.node], sources, scaled)
+    values = _products_of_heads(value.transpose(0, 1)[:, sources.node], sources, value_weight)
+    queries = query.transpose(0, 1).contiguous()
+    scores = torch.stack([entries(graph.first, sources.pair, queries[h], keys[h]) for h in range(heads)], 1)
+    weights = edge_softmax(graph.first, scores)
+    each = [
+        multiplied(graph.first, sources.pair, w.contiguous(), values[h])
+        for h, w in enumerate(weights.unbind(1))
+    ]
+    return torch.cat(each, 1)
+
+
+def _check_hgt(
+    query: _Tensor, key: _Tensor, value: _Tensor, graph: RelationalGraph, key_weight: _Tensor, value_weight: _Tensor,
+    prior: _Tensor,
+) -> None:  # fmt: skip
+    name = "graph.hgt"
+    if not isinstance(graph, RelationalGraph):
+        refuse(name, "graph", f"a {type(graph).__name__}", "a RelationalGraph")
+    floats(name, "query", query)
+    if query.dim() != 3 or len(query) != graph.nodes or not query.shape[1] or not query.shape[2]:
+        refuse(name, "query", told(query), f"({graph.nodes}, heads, width), as the graph has nodes")
+    heads, width = query.shape[1:]
+    square = (graph.relations, heads, width, width)
+    for what, one, shape in (
+        ("key", key, query.shape), ("value", value, query.shape), ("key_weight", key_weight, square),
+        ("value_weight", value_weight, square), ("prior", prior, square[:2]),
+    ):  # fmt: skip
+        if not isinstance(one, torch.Tensor) or one.shape != shape or one.dtype is not query.dtype:
+            refuse(name, what, told(one), f"{tuple(shape)}, {query.dtype}")
+
+
+def _products_of_heads(rows: _Tensor, ends: Ends, weight: _Tensor) -> _Tensor:
+    """Multiply the rows (heads, pairs, width) of each relation by its weights."""
+    spans = zip(ends.begins, ends.begins[1:], strict=False)
+    parts = [rows[:, a:b] @ weight[r] for r, (a, b) in enumerate(spans) if a < b]
+    return torch.cat(parts, 1) if parts else rows[:, :0]
 
 
 def _check_layer(name: str, x: _Tensor, graph: RelationalGraph, weight: _Tensor) -> None:

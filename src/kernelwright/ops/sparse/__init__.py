@@ -210,6 +210,27 @@ def multiplied(crow: _Tensor, col: _Tensor, values: _Tensor, x: _Tensor) -> _Ten
     return found
 
 
+def entries(crow: _Tensor, col: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
+    """Return entries of `a @ b.T` at the places of a pattern that is given as its two parts, as `sddmm` does.
+
+    Args:
+        crow: (rows + 1,) int32 or int64, where the entries of each row begin.
+        col: (entries,), the column of each.
+        a: (rows, inner) float32; other floats run the reference.
+        b: (columns, inner), of the same dtype.
+
+    Raises:
+        ArgumentError: shapes or dtypes do not fit.
+        ValueError: the indices are no CSR form.
+
+    Example:
+        >>> entries(torch.tensor([0, 1]), torch.tensor([1]), torch.tensor([[2.0]]), torch.tensor([[1.0], [5.0]]))
+        tensor([10.])
+    """
+    found: _Tensor = _sddmm(crow, col, a, b)
+    return found
+
+
 def sddmm(pattern: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
     """Return the entries of a times b transposed where a sparse matrix has entries.
 
