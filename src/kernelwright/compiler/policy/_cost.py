@@ -32,8 +32,8 @@ from ._lost import FIRST_CACHE_BYTES, idle, lost_bytes, trips
 from ._passes import passes_of
 from ._products import contraction_cost, library_operations
 
-CACHED_BYTES = 1 << 20
-"""Bytes that a thread finds again in its L2 cache."""
+CACHED_BYTES = 4 << 20
+"""Bytes of a row that a later pass finds again in a cache: the L2, or a thread's part of the last level."""
 MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
 _ELEMENT = 4
