@@ -100,12 +100,11 @@ def test_the_elements_of_a_block_are_for_the_tuner():
 
 
 def test_python_runs_the_blocks_as_the_passes():
-    x = hostile()[[0, 3]]
-    for function in (softmax, log_softmax):
-        state = start_of(function, tuple(x.shape))
-        (wanted,) = run_program(state.program, {0: x})
-        (found,) = run_program(rescaled(state).program, {0: x})
-        assert torch.allclose(found, wanted, rtol=1e-12, atol=0)
+    x = hostile()[3:4, :-1020]
+    state = start_of(softmax, tuple(x.shape))
+    (wanted,) = run_program(state.program, {0: x})
+    (found,) = run_program(rescaled(state).program, {0: x})
+    assert torch.allclose(found, wanted, rtol=1e-12, atol=0)
 
 
 def test_blocks_are_right_for_every_kind_of_value():
