@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from kernelwright.deploy import Claim, Kernel, Specialisation, admits, guard, package, ranges
+from kernelwright.deploy.runtime import loaders
 from kernelwright.errors import InputError
 from kernelwright.languages.cpp import header
 from kernelwright.records import (
@@ -553,3 +554,16 @@ def test_an_argument_that_a_sampled_call_spoilt_is_repaired() -> None:
     before = x.clone()
     result, wrong = compared(lambda x: x.mul_(3) / 3, lambda x: x * 1.0, (x,), {"factor": 2.0, "floor": 4.0})
     assert "argument 0" in wrong and torch.equal(x, before) and torch.equal(result, before)
+
+
+def test_results_are_made_like_tensors_without_memory():
+    like = loaders.hollow((3, 5), torch.bfloat16, torch.device("cpu"))
+    assert like.untyped_storage().nbytes() == 0
+    seen = []
+    call = loaders.destination(lambda x, out: seen.append(out.fill_(x.sum())), [like], (torch.ones(2),))
+    one, two = call(torch.ones(2)), call(torch.ones(4))
+    assert (one.shape, one.dtype, one.is_contiguous()) == ((3, 5), torch.bfloat16, True)
+    assert bool((one == 2).all()) and bool((two == 4).all()) and one.data_ptr() != two.data_ptr()
+    several = loaders.destination(lambda x, y, a, b: (a.copy_(x), b.copy_(y)), [like, like], ((1, 2),))
+    x, y = torch.ones(3, 5), torch.zeros(3, 5)
+    assert [bool((a == b).all()) for a, b in zip(several((x, y)), (x, y), strict=True)] == [True, True]

@@ -32,6 +32,7 @@ _MOVES: Mapping[What, Parameter] = {
     "stream": Parameter(name="stream_mib", values=(4, 16, 64)),
     "strip": Parameter(name="strip_kib", values=(128, 32, 256)),
     "feed": Parameter(name="panel_kib", values=(1024, 256, 4096)),
+    "rescale": Parameter(name="rescaled", values=(1024, 2048, 4096)),
 }
 
 

@@ -36,6 +36,7 @@
 | `stage` | loops | copy what padded windows read into a thread's cache first |
 | `keep` | loops | keep a row of values in cache over several passes |
 | `overwrite` | loops | keep a long row of values in the result, until the last pass writes over it |
+| `rescale` | loops | exponentials of a long row by blocks, each relative to its own largest value |
 | `tile`, `cut`, `reorder` | loops | square tiles; blocks; two loops exchanged |
 | `parallelise`, `vectorise`, `unroll` | loops | run a loop over threads or over lanes; vectors in flight |
 | `feed` | loops | compute rows a panel at a time, right before the library multiplies them |

@@ -50,6 +50,10 @@ PLACING = (
         softmax of a long row saves one exponential of two, and reads the row from memory once less. Legal for rows that
         are too long to be kept beside it, where the last pass needs the value and stores a float32 result of the same
         places, which nothing else writes or reads."""),
+    OnLoops("rescale", """Find the largest value and the sum of exponentials of a long row block by block, each relative
+        to the block's largest, and scale what was kept of a block by one factor: the row is read from memory once less.
+        Legal where one pass only finds the largest of a value, and the next only sums its exponentials. Elements of a
+        block are the tuner's."""),
 )  # fmt: skip
 """Where values are kept between the loops that write and read them."""
 LOOPING = (

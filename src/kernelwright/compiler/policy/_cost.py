@@ -8,6 +8,7 @@ import torch
 from ..graph import product
 from ..tile import (
     LANES,
+    ZERO,
     Begin,
     Call,
     Contraction,
@@ -27,14 +28,16 @@ from ..tile import (
     is_known,
     walk,
 )  # fmt: skip
-from ._lost import idle, lost_bytes, trips
+from ._lost import FIRST_CACHE_BYTES, idle, lost_bytes, trips
 from ._passes import passes_of
 from ._products import contraction_cost, library_operations
 
-CACHED_BYTES = 1 << 20
-"""Bytes that a thread finds again in its L2 cache."""
+CACHED_BYTES = 4 << 20
+"""Bytes of a row that a later pass finds again in a cache: the L2, or a thread's part of the last level."""
 MEMORY_GBPS, CACHE_GBPS, RATE_GOPS, LAUNCH_US, PANEL_US = 12.0, 60.0, 20.0, 3.0, 15.0
 """Orders of magnitude of one CPU core; they rank schedules, they predict no time."""
+_ELEMENT = 4
+"""Bytes that an element counts."""
 _TAIL = 32
 """Operations of a tail: its mask, and the wasted lanes."""
 
@@ -134,16 +137,24 @@ def _traversal(program: Program, kernel: Kernel) -> tuple[int, int, int]:
 
 
 def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], monoids: dict[str, str]) -> int:
-    """Count operations, and the bytes that loads and stores touch, by buffer."""
-    done = 0
+    """Count operations, and the bytes that loads and stores touch, by buffer.
+
+    What several loops over one block touch, which the first-level cache holds, counts once.
+    """
+    done, block = 0, dict[str, int]()
     for s in body:
         if isinstance(s, Loop):
-            done += _count(s.body, times * int(trips(s)), passes, monoids)
+            touched = dict[str, int]()
+            done += _count(s.body, times * int(trips(s)), touched, monoids)
+            within = s.begin != ZERO and trips(s) * _ELEMENT <= FIRST_CACHE_BYTES
+            for name, count in touched.items():
+                passes[name] = passes.get(name, 0) + max(0, count - block.get(name, 0))
+                block[name] = max(count, block.get(name, 0)) if within else 0
             continue
         if isinstance(s, Contraction):
             continue  # has costs of its own
         for name in {s.buffer} if isinstance(s, Store) else set():
-            passes[name] = passes.get(name, 0) + 4 * times
+            passes[name] = passes.get(name, 0) + _ELEMENT * times
         if isinstance(s, Update):
             done += times * _FOLDS.get(monoids.get(s.name, ""), 1)
         elif isinstance(s, Begin):
@@ -151,7 +162,7 @@ def _count(body: tuple[Statement, ...], times: int, passes: dict[str, int], mono
         for x in expressions(s):
             for e in walk(x):
                 if isinstance(e, Load):
-                    passes[e.buffer] = passes.get(e.buffer, 0) + 4 * times
+                    passes[e.buffer] = passes.get(e.buffer, 0) + _ELEMENT * times
                 elif isinstance(e, Call):
                     done += times * _WEIGHTS.get(e.op, 1)
     return done

@@ -59,8 +59,13 @@ def _shares(path: tuple[Loop, ...]) -> int:
 
 
 def _read_before(program: Program, innermost: list[tuple[Loop, ...]]) -> int:
-    """Return the bytes of large buffers that plain stores read (write-allocate)."""
-    found = {s.buffer for path in innermost for s in path[-1].body if isinstance(s, Store) and not s.stream}
+    """Return the bytes of large buffers that plain stores read (write-allocate).
+
+    Where an earlier pass keeps values in the result, it computes them while memory is read.
+    """
+    plain = [s.buffer for path in innermost for s in path[-1].body if isinstance(s, Store) and not s.stream]
+    loaded = {name for path in innermost for name, _ in _accesses(path[-1], stores=False)}
+    found = set(plain) - loaded
     found -= {call.fed for call in program.natives}
     sizes = [4 * int(product(program.buffer(name).shape)) for name in found]
     return sum(size for size in sizes if size >= STREAM_BYTES)
@@ -84,9 +89,9 @@ def _used_in_part(program: Program, path: tuple[Loop, ...]) -> int:
     return across
 
 
-def _accesses(loop: Loop) -> Iterator[tuple[str, tuple[Expression, ...]]]:
+def _accesses(loop: Loop, *, stores: bool = True) -> Iterator[tuple[str, tuple[Expression, ...]]]:
     for s in loop.body:
-        if isinstance(s, Store):
+        if isinstance(s, Store) and stores:
             yield s.buffer, s.index
         for x in expressions(s):
             yield from ((e.buffer, e.index) for e in walk(x) if isinstance(e, Load))

@@ -30,6 +30,7 @@ Does not cover: buffers that are not row-major; a kernel reads contiguous argume
 
 from ._expression import (
     MONOIDS,
+    ZERO,
     Arith,
     Call,
     Expression,
@@ -92,7 +93,7 @@ from ._program import (
 from ._tiling import Form, Tiling
 
 __all__ = [
-    "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
+    "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "ZERO", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
     "Expression", "Extent", "Form", "Guard", "Image", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of",

@@ -22,6 +22,7 @@ from ._program import (
     read_by,
     statements,
 )
+from ._rescale import rescaled_passes
 from ._rows import passes_of, result_over, worth_keeping
 from ._stage import stages_of
 from ._strips import strips_of
@@ -36,6 +37,7 @@ What: TypeAlias = Choice[
     "stream",
     "keep",
     "overwrite",
+    "rescale",
     "stage",
     "strip",
     "specialise",
@@ -46,6 +48,7 @@ STREAM_BYTES = 4 << 20
 """Bytes of an output that may exceed a last-level cache; the tuner tries others."""
 SIZES: Mapping[What, int] = {
     "cut": 256, "tile": 32, "unroll": 4, "stream": STREAM_BYTES, "strip": 1 << 17, "feed": 1 << 20,
+    "rescale": 1024,
 }  # fmt: skip
 """Initial sizes of moves: elements of a block, vectors in flight, bytes of a buffer, strip or panel."""
 
@@ -163,6 +166,14 @@ def can_overwrite(program: Program, kernel: Kernel, spot: Spot) -> bool:
     store = result_over(program, kernel, alike) if alike is not None else None
     others = {s.buffer for s in statements(kernel.body) if isinstance(s, Store)}
     return store is not None and alike is not None and worth_keeping(alike, spot.name, others)
+
+
+def can_rescale(_: Program, kernel: Kernel, spot: Spot) -> bool:
+    """Whether a loop sums exponentials of a long row, relative to the largest value that the loop before it found."""
+    if not isinstance(spot.statement, Loop):
+        return False
+    block = spot.around[-1].body if spot.around else kernel.body
+    return rescaled_passes(block, spot.statement) is not None
 
 
 def can_stage(_: Program, __: Kernel, spot: Spot) -> bool:

@@ -18,6 +18,7 @@ from ._legal import (
     can_nest,
     can_overwrite,
     can_parallelise,
+    can_rescale,
     can_specialise,
     can_stage,
     can_stream,
@@ -28,6 +29,7 @@ from ._legal import (
     spots,
 )
 from ._program import Kernel, Loop, Program, Statement, Store, statements
+from ._rescale import rescaled
 from ._rows import kept, overwritten
 from ._stage import staged, with_loops
 from ._strips import stripped
@@ -204,6 +206,7 @@ _KINDS: Mapping[What, _Kind] = {
     "stream": _Kind(can_stream, _in_body(_stream)),
     "keep": _Kind(can_keep, lambda program, kernel, at, _: kept(program, kernel, at)),
     "overwrite": _Kind(can_overwrite, lambda program, kernel, at, _: overwritten(program, kernel, at)),
+    "rescale": _Kind(can_rescale, rescaled),
     "stage": _Kind(can_stage, staged),
     "strip": _Kind(can_strip, stripped),
     "feed": _Kind(can_feed, fed),

@@ -35,6 +35,8 @@ from ._program import (
 
 _MOST_BYTES = 1 << 18
 """Bytes of a row that stays in a thread's L2 cache next to what else it reads."""
+_LEAST_BYTES = 1 << 15
+"""Bytes of a row that no longer stays in the first-level cache: from there on it may wait in the result."""
 _COSTLY = frozenset({
     "exp", "log", "sigmoid", "tanh", "erf", "gelu", "silu", "mish", "softplus", "pow", "sin", "cos", "expm1", "log1p",
     "div", "sqrt", "rsqrt",
@@ -76,11 +78,17 @@ def kept(program: Program, kernel: Kernel, name: str) -> Program:
 def passes_of(
     body: tuple[Statement, ...], first: Loop, *, long: bool = False
 ) -> tuple[Loop, ...] | None:  # fmt: skip
-    """Return a loop of a block and the later ones over as many elements: short rows, or long ones; no loops within."""
+    """Return a loop of a block and the later ones over as many elements; no loops within.
+
+    Rows that a second-level cache holds, or `long` ones that a first-level cache does not hold.
+    """
     flat = [s for s in body if isinstance(s, Loop) and _is_pass(s)]
     if not any(s is first for s in flat) or first.begin != Literal(0, "int64"):
         return None
-    if not isinstance(first.end, Extent | Literal) or (4 * int(_size(first)) > _MOST_BYTES) is not long:
+    if not isinstance(first.end, Extent | Literal):
+        return None
+    size = 4 * int(_size(first))
+    if size < _LEAST_BYTES if long else size > _MOST_BYTES:
         return None
     place = next(i for i, s in enumerate(flat) if s is first)
     alike = [s for s in flat[place + 1 :] if (s.begin, s.end) == (first.begin, first.end)]

@@ -35,16 +35,21 @@ class Dispatcher:
         self._folder = folder
         self.sample = int(os.environ.get("KERNELWRIGHT_SAMPLE") or 0) if sample is None else sample
         self._chance = random.Random()
-        self._plans: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._plans: dict[tuple[Any, ...], tuple[Callable[..., Any], bool]] = {}
+        """What is called for arguments that are described so, and whether one of them asks for gradients."""
         self._functions: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the op; same results as the native op within the verified tolerance."""
-        key = tuple(_describe(a) for a in arguments)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = self._plan(arguments)
-        if plan is not self.native and torch.is_grad_enabled() and _wants_gradient(arguments):
+        key = tuple([
+            (a.shape, a.stride(), a.dtype, a.device, type(a), a.requires_grad) if isinstance(a, torch.Tensor) else a
+            for a in arguments
+        ])  # fmt: skip
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = self._plan(arguments), _wants_gradient(arguments)
+        plan, differentiable = known
+        if differentiable and torch.is_grad_enabled():
             return self.native(*arguments)
         if self.sample > 0 and plan is not self.native and self._chance.randrange(self.sample) == 0:
             return self._sampled(plan, arguments)
@@ -94,11 +99,8 @@ class Dispatcher:
         )
         specs = output_specs(self.native, arguments)
         device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
-
-        def allocate() -> tuple[torch.Tensor, ...]:
-            return tuple(torch.empty(shape, dtype=dtype, device=device) for shape, dtype in specs)
-
-        return self._guarded(loaders.destination(kernel, allocate))
+        likes = [loaders.hollow(shape, dtype, device) for shape, dtype in specs]
+        return self._guarded(loaders.destination(kernel, likes, arguments))
 
     def _compiled(self, specialisation: dict[str, Any]) -> Callable[..., Any]:
         kernels = loaders.load_cpp(
@@ -146,12 +148,6 @@ def output_specs(
         fakes = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in arguments]
         results, _ = _pytree.tree_flatten(native(*fakes))
     return [(tuple(r.shape), r.dtype) for r in results]
-
-
-def _describe(argument: Any) -> Any:
-    if not isinstance(argument, torch.Tensor):
-        return argument
-    return argument.shape, argument.stride(), argument.dtype, argument.device, type(argument)
 
 
 def _wants_gradient(arguments: tuple[Any, ...]) -> bool:

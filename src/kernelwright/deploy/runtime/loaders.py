@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -129,15 +129,34 @@ def _library_folder(folder: Path) -> Path:
     return private
 
 
-def destination(
-    kernel: Callable[..., None], allocate: Callable[[], tuple[torch.Tensor, ...]]
-) -> Callable[..., Any]:
-    """Turn `kernel(*inputs, *outputs)` into a function that allocates and returns its outputs."""
+def hollow(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Make a tensor without memory, for `torch.empty_like`: half the time of `torch.empty` with a shape."""
+    made = torch.empty(shape, dtype=dtype, device=device)
+    made.untyped_storage().resize_(0)
+    return made
 
-    def call(*arguments: Any) -> Any:
-        outputs = allocate()
-        flat = [e for a in arguments for e in (a if isinstance(a, tuple | list) else (a,))]
-        kernel(*flat, *outputs)
+
+def destination(
+    kernel: Callable[..., None], likes: Sequence[torch.Tensor], arguments: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """Turn `kernel(*inputs, *outputs)` into a function that allocates and returns its outputs.
+
+    Args:
+        kernel: What writes the outputs.
+        likes: A tensor without memory for each output.
+        arguments: A call's; which of them are tuples is the same in every call.
+    """
+    flat = not any(isinstance(a, tuple | list) for a in arguments)
+    first = next(iter(likes), None)
+
+    def one(*arguments: Any) -> Any:
+        out = torch.empty_like(first)
+        kernel(*arguments, out)
+        return out
+
+    def several(*arguments: Any) -> Any:
+        outputs = tuple([torch.empty_like(like) for like in likes])
+        kernel(*(e for a in arguments for e in (a if isinstance(a, tuple | list) else (a,))), *outputs)
         return outputs if len(outputs) != 1 else outputs[0]
 
-    return call
+    return one if flat and len(likes) == 1 else several

@@ -43,7 +43,27 @@ def _index(b: Reader, op: Captured) -> Node:
     dim, several = used[0][0], [b.node(a) for _, a in used]
     if any(index.dtype == "bool" for index in several):
         raise NotRead("a mask as index")
+    if len(several) > 1 and _apart(several):
+        return _grid(b, x, dim, several)
     return _gather(b, *_as_one(b, x, dim, several), dim, False)
+
+
+def _apart(several: Sequence[Node]) -> bool:
+    """Whether every index tensor runs along one dimension of the result, each along another, in their order."""
+    rank = max(len(index.shape) for index in several)
+    along = []
+    for index in several:
+        lead = rank - len(index.shape)
+        along.append([lead + d for d, s in enumerate(index.shape) if isinstance(s, Size) or s != 1])
+    return rank == len(several) and along == [[d] for d in range(rank)]
+
+
+def _grid(b: Reader, x: Node, dim: int, several: Sequence[Node]) -> Node:
+    """Read at every combination of positions, as in a resized image: a gather for each dimension."""
+    for place, index in enumerate(several):
+        flat = b.reshape(index, [product(index.shape)])
+        x = _gather(b, x, flat, dim + place, False)
+    return x
 
 
 def _as_one(b: Reader, x: Node, dim: int, several: Sequence[Node]) -> tuple[Node, Node]:

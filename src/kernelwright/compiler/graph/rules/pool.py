@@ -1,8 +1,10 @@
 """Pooling and upsampling: windows of neighbours, reduced; neighbours, repeated."""
 
 from ....tasks.capture import Node as Captured
-from .._nodes import Node
+from .._nodes import Gather, Node
 from .._reader import NotRead, Reader, Result, ints, rule
+from .._real import Real
+from .._size import Size
 
 
 def _settings(op: Captured, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -96,3 +98,63 @@ def _nearest(b: Reader, op: Captured) -> Node:
         wide += [i, o // i]
     assert len(ins) == rank
     return b.reshape(b.expand(b.reshape(x, apart), wide), op.shape)
+
+
+@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def _linear(b: Reader, op: Captured) -> Node:
+    """Interpolate along one dimension after another, the last first: positions and weights depend on one each."""
+    x, given = b.node(op.args[0]), op.arguments()
+    if x.dtype != "float32":
+        raise NotRead("interpolation in half precision, which torch rounds at other places")
+    factors = given.get("scale_factors") or [
+        given.get(name) for name in ("scales", "scales_d", "scales_h", "scales_w") if name in given
+    ]
+    for dim in range(len(op.shape) - 1, 1, -1):
+        factor = factors[dim - 2] if isinstance(factors, list | tuple) and factors else None
+        x = _between(b, x, dim, op.shape[dim], bool(given.get("align_corners")), factor)
+    return x
+
+
+def _between(b: Reader, x: Node, dim: int, out: int, corners: bool, factor: object) -> Node:
+    """Interpolate along a dimension: `x[low] * (1 - w) + x[low + 1] * w`."""
+    size = x.shape[dim]
+    at = b.point("cast", b.ramp(out, 0, 1), dtype="float32")
+    scale = _distance(b, size, out, corners, factor)
+    if not corners:
+        at = b.point("sub", b.point("mul", b.point("add", at, 0.5), scale), 0.5)
+        at = b.point("clamp", at, 0.0, None)
+    else:
+        at = b.point("mul", at, scale)
+    last = size - 1
+    low = b.point("minimum", b.point("cast", at, dtype="int64"), b.constant(last, (), "int64"))
+    high = b.point("minimum", b.point("add", low, 1), b.constant(last, (), "int64"))
+    weight = b.point("clamp", b.point("sub", at, b.point("cast", low, dtype="float32")), 0.0, 1.0)
+    weight = b.reshape(weight, [out, *(1 for _ in x.shape[dim + 1 :])])
+    one, two = (
+        Gather(
+            name=b.name("gather"), shape=(*x.shape[:dim], out, *x.shape[dim + 1 :]), dtype=x.dtype, source=x,
+            index=index, dim=dim, aligned=False,
+        )
+        for index in (low, high)
+    )  # fmt: skip
+    return b.point("add", b.point("mul", one, b.point("sub", 1.0, weight)), b.point("mul", two, weight))
+
+
+def _distance(b: Reader, size: int, out: int, corners: bool, factor: object) -> Node | float:
+    """Return how far apart in the source neighbours of the result are."""
+    if corners:
+        if not isinstance(size, Size) and not isinstance(out, Size):
+            return (size - 1) / (out - 1) if out > 1 else 0.0
+        if not isinstance(out, Size) or any(v < 2 for v in out.values):
+            raise NotRead("corners that are aligned, of a size that may be one")
+        return b.point("div", b.constant(size - 1), b.constant(out - 1))
+    if isinstance(factor, Real):
+        raise NotRead("interpolation by a factor that follows from a size")
+    if isinstance(factor, float) and factor > 0:
+        return 1.0 / factor
+    if not isinstance(size, Size) and not isinstance(out, Size):
+        return size / out
+    times = out // size
+    if not out % size and not isinstance(times, Size):
+        return 1.0 / times
+    return b.point("div", b.constant(size), b.constant(out))

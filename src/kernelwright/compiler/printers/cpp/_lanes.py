@@ -1,6 +1,6 @@
 """Expressions of a vector loop as C++ over the vectors of `vector.h`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....kernels._core import Term, print_pointwise
 from ....kernels._core import Unprintable as NoVector
@@ -25,6 +25,7 @@ from ...tile import (
     walk,
 )  # fmt: skip
 from .. import Unprintable
+from ._bounds import MOST, bound
 from ._scalar import Scalar, Scope, bare, literal
 
 VECTORS = {"float32": "kw::F", "float64": "kw::Wide", "int64": "kw::M", "bool": "kw::M"}
@@ -98,7 +99,7 @@ class Lanes:
         place = offset(e.index, buffer.shape)
         step = self.step(place)
         if step is None:
-            return self._each(e)
+            return self._load_at(e) or self._each(e)
         if step == number(1) and e.kind != "float64":
             at = self._address(e, place)
             if e.kind == "int64":
@@ -110,6 +111,21 @@ class Lanes:
         if step == number(2) and buffer.dtype == "float32":
             return f"kw::load_evens({self._address(e, place)}, kw::mask(true), lanes)"
         return self._each(e)
+
+    def _load_at(self, e: Load) -> str:
+        """Print a load at a computed place of the row that lanes share; nothing where 32 bits may not hold it."""
+        *before, last = e.index
+        if e.kind != "float32" or self.scope.program.buffer(e.buffer).dtype != "float32":
+            return ""
+        if any(map(self.varies, before)) or not self._small(last):
+            return ""
+        try:
+            place = self.text(last)
+        except Unprintable:
+            return ""
+        row = replace(e, index=(*before, number(0)))
+        start = offset(row.index, self.scope.program.buffer(e.buffer).shape)
+        return f"kw::load_at({self._address(row, start)}, {place}, lanes)"
 
     def _address(self, e: Load, place: Expression) -> str:
         return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"
@@ -208,15 +224,37 @@ class Lanes:
                 return f"({self._full(e.args[0])} != {self._full(e.args[0])})"
             if e.op == "isinf" and kinds == ["float32"]:
                 return f"(kw::abs({self._full(e.args[0])}) == kw::kInf)"
-            if e.kind == "int64" and e.op in ("add", "sub", "mul") and self._small(e):
-                sign = {"add": "+", "sub": "-", "mul": "*"}[e.op]
-                return f"({self._full(e.args[0])} {sign} {self._full(e.args[1])})"
+            if e.kind == "int64" and self._small(e) and (text := self._integers(e)):
+                return text
             raise Unprintable(f"{e.op} on integers in lanes")
         return self._float(e)
 
+    def _integers(self, e: Call) -> str:
+        """Print arithmetic of small integers; nothing for other operations."""
+        args = [None if a is None else self.text(a) for a in e.args]
+        match e.op, args:
+            case "add" | "sub" | "mul", [a, b] if not e.options:
+                return f"({a} {({'add': '+', 'sub': '-', 'mul': '*'})[e.op]} {b})"
+            case "minimum" | "maximum", [str(a), str(b)]:
+                return f"kw::{e.op[:3]}_integers({a}, {b})"
+            case "clamp", [str(a), low, high]:
+                above = a if low is None else f"kw::max_integers({a}, {low})"
+                return above if high is None else f"kw::min_integers({above}, {high})"
+            case _:
+                return ""
+
     def _small(self, e: Expression) -> bool:
-        """Whether an integer is made of positions and constants only: 32 bits hold it."""
-        return not any(isinstance(p, Load | Variable | Result) for p in walk(e))
+        """Whether 32 bits hold an integer: it is made of positions and constants, or is known to be small."""
+        plain = not any(isinstance(p, Load | Variable | Result) for p in walk(e))
+        return plain or all(self._is_small(p) for p in walk(e))
+
+    def _is_small(self, e: Expression) -> bool:
+        if isinstance(e, Load | Result) or (isinstance(e, Call) and e.op == "cast" and not self._holds(e)):
+            return False
+        return not isinstance(e, Variable) or e.kind == "bool" or self._holds(e)
+
+    def _holds(self, e: Expression) -> bool:
+        return bound(e, self.scope.bounds) < MOST
 
     def _float(self, e: Call) -> str:
         args: list[Term | float | int | bool | None] = []
@@ -242,6 +280,8 @@ class Lanes:
                 return f"kw::to_mask({self.text(value)})"
             case "int64", "float32" if self._small(value):
                 return f"kw::from_integers({self.text(value)})"
+            case "float32", "int64" if self._holds(value):
+                return f"kw::to_integers({self.text(value)})"
             case "float64", "float32":
                 return f"kw::narrow({self.text(value)})"
             case _:

@@ -75,6 +75,8 @@ class Scope:
     """The axis that lanes run over; none outside a vector loop."""
     parts: dict[tuple[str, str], str] = field(default_factory=dict)
     """(accumulator, part) → C++ name, if it is not `accumulator_part`."""
+    bounds: dict[str, float] = field(default_factory=dict)
+    """Limits of named values that follow from positions."""
     local: Mapping[str, str] = field(default_factory=dict)
     """Buffers that are read through another name."""
 

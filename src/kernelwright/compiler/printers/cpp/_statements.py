@@ -29,6 +29,7 @@ from ...tile import (
 from .. import Unprintable
 from ._accumulators import Accumulators
 from ._ahead import Ahead
+from ._bounds import bound
 from ._jam import jammed, vector_offset, vectors
 from ._lanes import Lanes
 from ._loops import factor, is_scan, shown_size, unparallel
@@ -67,6 +68,8 @@ class Body(Accumulators):
 
     def _statement(self, s: Statement, depth: int) -> list[str]:
         pad = "  " * depth
+        if isinstance(s, Let):
+            self.scope.bounds[s.name] = bound(s.value, self.scope.bounds)
         match s:
             case Let(name, value) if self._in_lanes and not Lanes(self.scope).varies(value):
                 text = bare(Scalar(self.scope).text(value))

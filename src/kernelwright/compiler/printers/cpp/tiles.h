@@ -141,6 +141,22 @@ KW_INLINE F load_evens_between(const float* p, Inside inside, Mask mask, float o
   const M where = mask();
   return select(where, load_evens(p, where, lanes), splat(other));
 }
+KW_INLINE M to_integers(F x) { return __builtin_convertvector(x, M); }
+KW_INLINE M min_integers(M a, M b) { return a < b ? a : b; }
+KW_INLINE M max_integers(M a, M b) { return a > b ? a : b; }
+// Lane k gets p[at[k]]. Where places lie within one vector after the first lane's, and none beyond the last lane's, they
+// are picked from one load, which touches nothing beyond the last lane's.
+template <class Lanes> KW_INLINE F load_at(const float* p, M at, Lanes lanes) {
+  const int32_t first = at[0], span = at[lanes.count - 1] - first;
+  const M from = at - first;
+  if (static_cast<uint32_t>(span) < static_cast<uint32_t>(W) && all((from >= 0) & (from <= span), lanes)) {
+    const F near = load_where(p + first, iota() <= span, Full{});
+    return shuffle(near, near, from);
+  }
+  F r{};
+  for (int k = 0; k < lanes.count; ++k) r[k] = p[at[k]];
+  return r;
+}
 // Lanes in another order: lane i gets lane i ^ step.
 template <class V> KW_INLINE V turned(V v, int step) {
 #if defined(__GNUC__) && !defined(__clang__)
