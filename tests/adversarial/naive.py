@@ -62,6 +62,8 @@ def callable_of(exploit: Exploit, artefact: str, model, init, expected):
         spec = TensorSpec(name="out", shape=tuple(expected.shape), dtype=str(expected.dtype)[6:])
         kernel = get_language("cpp").load(exploit.candidate(), Path(artefact), (spec,))
         return lambda *inputs: seen_as_moving(kernel(*inputs, *state.values()), inputs)
+    if exploit.language == "triton":
+        os.environ["TRITON_INTERPRET"] = "1"  # no GPU is asked for; this process is of this exploit alone
     candidate = load("candidate", exploit.path)
     if hasattr(candidate, "ModelNew"):
         torch.manual_seed(SEED)
@@ -184,7 +186,10 @@ def evaluate(exploit: Exploit, artefact: str) -> None:
     theirs, work = time_it(model, inputs, exploit.calls)
     result = {"correct": correct, "speedup": theirs / max(mine, 1e-9), "work": work / own_work}
     if exploit.naive == "poses":
-        result["kernels"] = exploit.cpp.count("KW_KERNEL(")  # as checkers of source text do
+        sources = exploit.cpp + exploit.path.read_text()
+        result["kernels"] = sources.count("KW_KERNEL(") + sources.count(
+            "@triton.jit"
+        )  # as checkers of text do
     if exploit.naive == "starves":
         result["taken_s"] = taken_by_others(model, inputs)
     print("RESULT", json.dumps(result), flush=True)

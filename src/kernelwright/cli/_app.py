@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from keyword import iskeyword
 from types import FrameType
 from typing import NoReturn, TextIO
 
@@ -46,6 +47,8 @@ _GROUPS = {
         "judge": "Verify and measure a candidate against a task.",
         "export": "Write a run's accepted kernel as an importable package.",
         "recheck": "Judge an exported package again, here and now.",
+        "bundle": "Write a folder that verifies and times candidates on another machine's device.",
+        "import": "Check and decide the records that a bundle brought back.",
     },
     "Whole models": {
         "drift": "Compare a changed model with its native form, as deployed.",
@@ -86,7 +89,7 @@ _GROUPS = {
         "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     },
 }
-"""The commands as listed in the help; each is the function in the module of the same name."""
+"""The commands as listed in the help; each is the function in the module of the same name, `import_` for `import`."""
 
 COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
 """Names of all commands."""
@@ -110,8 +113,9 @@ app = App(
 for _title, _listed in _GROUPS.items():
     _group = Group.create_ordered(_title)
     for _place, (_name, _help) in enumerate(_listed.items()):
+        _module = f"{_name}_" if iskeyword(_name) else _name
         app.command(
-            f"kernelwright.cli.{_name}:{_name}", name=_name, help=_help, group=_group, sort_key=_place
+            f"kernelwright.cli.{_module}:{_module}", name=_name, help=_help, group=_group, sort_key=_place
         )
 app["--help"].group = app["--version"].group = _group
 

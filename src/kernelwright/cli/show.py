@@ -51,7 +51,7 @@ def show(
     if reason:
         print(f"ended because {reason}")
     if result is not None:
-        print(f"decision {result['decision']}, kernel {result['kernel'] or 'none'}")
+        print(f"decision {result['decision']}, kernel {result.get('kernel') or 'none'}")
     table([_row(e) for e in evaluations[:top]], empty="no candidate was evaluated")
     if len(evaluations) > top:
         print(f"and {len(evaluations) - top} more; --top {len(evaluations)} shows all")

@@ -20,7 +20,9 @@ _WATCHED = (
     "time", "json", "socket", "os", "ctypes", "builtins", "gc", "sys",
 )  # fmt: skip
 _CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function)
-_SET_BY_COMPILER = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_INTERPRET"}
+_SET_BY_COMPILER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
+_SET_BY_LANGUAGE = {"triton": frozenset({"TRITON_INTERPRET"})}
+"""What the loader of a language sets in its worker; in another language the candidate did."""
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
 """Where Dynamo defines what it puts in the place of methods of `Module` on its first use."""
@@ -147,6 +149,11 @@ class Witness:
         self._environment: dict[str, str] = {}
         self._flags: dict[str, str] = {}
         self._objects: list[Any] = []
+        self._set_by_us = _SET_BY_COMPILER
+
+    def expect(self, language: str) -> None:
+        """Allow what the loader of the candidate's language sets; before any of its code runs."""
+        self._set_by_us = _SET_BY_COMPILER | _SET_BY_LANGUAGE.get(language, frozenset())
 
     def remember(self) -> None:
         """Take the picture to compare with."""
@@ -172,7 +179,7 @@ class Witness:
         return {
             "flags": sorted(name for name, value in _flags().items() if self._flags.get(name) != value),
             "patched": sorted(patched)[:100],
-            "environment": sorted({name for name, _ in changed} - _SET_BY_COMPILER)[:100],
+            "environment": sorted({name for name, _ in changed} - self._set_by_us)[:100],
             "folder": os.getcwd(),  # noqa: PTH109
         }
 

@@ -21,7 +21,7 @@ from ._deployed import Deployed, own
 from ._gradient import differentiated
 from ._memory import mapped
 from ._operator_isolation import silenced
-from ._self_report import Spans, flatten, output_fact, places, span
+from ._self_report import WITNESS, Spans, flatten, output_fact, places, span
 from ._types import DRIVERS, Gradient, OperatorIsolation
 from ._watch import Watch
 
@@ -64,6 +64,7 @@ class WorkerState:
         candidate = Candidate.model_validate(request["candidate"])
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
+        WITNESS.expect(candidate.language)
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()

@@ -12,7 +12,7 @@ from .run._metadata import environment_of
 from .run._run import Search, check_resumable
 from .session._choices import check_choices, usable_languages
 from .session._packaging import accepted_of, conclude, found_by, package_accepted
-from .session._result import Judgement, Result, Standing
+from .session._result import Judgement, Result, Standing, judgement_of
 from .session._search import judge_one, search, so_far
 from .session._session import Outcome
 from .tuners import DEFAULT_TUNER, Tuner
@@ -40,6 +40,7 @@ __all__ = [
     "environment_of",
     "found_by",
     "judge_one",
+    "judgement_of",
     "make_editors",
     "make_proposers",
     "open_judge",

@@ -47,6 +47,11 @@ _LEAST_SHARE = 0.5
 dominate small ones; if only some search workloads are requested, the largest of them is at least this share of it."""
 
 
+def harness_of(baselines: Sequence[str]) -> str:
+    """Name the version of the judge with its baselines."""
+    return f"kernelwright-{HARNESS_VERSION}:{','.join(baselines)}"
+
+
 class Acceptance:
     """The judge, opened once for a run; a context manager.
 
@@ -85,7 +90,7 @@ class Acceptance:
             zygotes: What workers are forked from, started ahead; closed with this.
         """
         self._baselines = names = baselines or BASELINES
-        self.harness = f"kernelwright-{HARNESS_VERSION}:{','.join(names)}"
+        self.harness = harness_of(names)
         self._problem, self._timing, self._say = problem, timing, emit
         self._bounds: tuple[Bound, ...] = () if callable(bounds) else tuple(bounds)
         self._find_bounds = bounds if callable(bounds) else None
@@ -114,6 +119,16 @@ class Acceptance:
     def notes(self) -> tuple[str, ...]:
         """Notes on which baselines are absent, and why."""
         return tuple(f"{name} on {workload}: {why}" for (name, workload), why in self._bench.notes.items())
+
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """Which baselines are absent, each with the workload on which it is."""
+        return tuple(self._bench.notes)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds that decide, once a candidate was right."""
+        return self._bounds
 
     def precompute(self) -> None:
         """Compute the expected values of a screening's first call; its time counts towards the first verification."""
@@ -154,16 +169,18 @@ class Acceptance:
         workloads: Sequence[str] = (),
         tried: int = 1,
         deadline_s: float = math.inf,
+        seeds: Sequence[int] | None = None,
     ) -> Evaluation:
         """Put a candidate through everything: hidden workloads, full timing, confirmation, decision.
 
         It is verified on every workload and timed on the named search workloads, or on all. If time is up
-        before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it.
+        before it could be decided, the evaluation's stage is `screen`, not `full`: more time may decide it. `seeds`
+        are drawn after loading; given ones must be kept from all candidates.
         """
         stages, confirmation, timing = Stages(deadline_s), None, None
         self._emit_isolation()
         contract = self._problem.task.contract
-        verdict = self._admitted(self._verify(candidate, build, "full", stages), stages)
+        verdict = self._admitted(self._verify(candidate, build, "full", stages, seeds), stages)
         self._bound(verdict)
         refuted = None
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
@@ -289,7 +306,14 @@ class Acceptance:
         self._bounds = new
         return moved
 
-    def _verify(self, candidate: Candidate, build: Build, depth: Depth, stages: Stages) -> Verdict:
+    def _verify(
+        self,
+        candidate: Candidate,
+        build: Build,
+        depth: Depth,
+        stages: Stages,
+        seeds: Sequence[int] | None = None,
+    ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
         first build and worker, and a refusal does not need them."""
         if self._precomputed_s:
@@ -301,6 +325,7 @@ class Acceptance:
                 build,
                 pool=self._pool,
                 depth=depth,
+                seeds=seeds,
                 deadline_s=stages.within(_VERIFY_S),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
                 on_right=lambda: self._pool.prepare(self._natives),
