@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import getitem, is_
+from operator import getitem, is_not
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -151,7 +151,7 @@ class Patch:
         """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
         if self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
             return False
-        if not all(map(is_, map(dict.get, self._owners, self._children), self._parts)):
+        if any(map(is_not, map(_part, self._owners, self._children), self._parts)):
             return False
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights)):
             return False
@@ -163,6 +163,10 @@ class Patch:
             and t.is_contiguous()
             for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
         )
+
+
+_part: Callable[[dict[str, Any], str], Any] = dict.get
+"""A module's part by its name, or none."""
 
 
 def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path | str | None = None) -> Patch:

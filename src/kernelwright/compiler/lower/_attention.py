@@ -1,13 +1,13 @@
 """A product of a softmax of another product → the weights of an attention: scores are computed where they are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..graph import Contract, Expand, Node, Permute, Point, Reduce, Reshape
-from ..tile import Axis, Call, Expression, Guard, Position, Weights, positions, walk
+from ..tile import Axis, Call, Expression, Guard, Position, Tiling, Weights, positions, walk
 from ._block import Block, NeedsStore
 from ._index import Index
-from ._product import Epilogue, Flat, NotContraction, product_behind, summed_axes
+from ._product import Epilogue, Flat, NotContraction, product_behind, products_behind, summed_axes
 
 _MINUS_INFINITY = float("-inf")
 
@@ -75,6 +75,16 @@ def _kept(value: object) -> object:
     return value
 
 
+def scores_in(nodes: Iterable[Node], tilings: Mapping[str, Tiling]) -> frozenset[Node]:
+    """Return the products whose results are scores of an attention in one pass, which computes them on the way."""
+    found = (
+        attended_by(n)
+        for n in nodes
+        if isinstance(n, Contract) and n.name in tilings and tilings[n.name].form == "online"
+    )
+    return frozenset(product for a in found if a for product in products_behind(a.scores, ()))
+
+
 def weights_of(
     found: Attended, at: Index | None, keys: Sequence[Axis], builder: Epilogue, flat: Flat
 ) -> Weights:  # fmt: skip
@@ -139,4 +149,4 @@ def _viewed(node: Node) -> Node:
     return node
 
 
-__all__ = ["Attended", "attended_by", "weights_of"]
+__all__ = ["Attended", "attended_by", "scores_in", "weights_of"]

@@ -22,13 +22,13 @@ from ..graph import (
     sources_of,
 )  # fmt: skip
 from ..tile import Buffer, Immovable, Kernel, Move, NativeCall, Program, Step, Tiling, moved, written
-from ._attention import attended_by
+from ._attention import scores_in
 from ._block import NeedsStore, Unlowered, kind_of
 from ._contraction import build_contraction
 from ._decisions import Decisions
 from ._kernel import build_kernel, build_scatter
 from ._loops import Arranged
-from ._product import NotAttention, NotContraction, products_behind
+from ._product import NotAttention, NotContraction
 from ._segments import build_order
 from ._typed import build_typed
 
@@ -120,7 +120,6 @@ class _Lowering:
         self.alive: list[Node] = []
         self.known_behind: dict[Node, frozenset[Node]] = {}
         self.rooms: dict[Node, Buffer] = {}
-        self.scores: frozenset[Node] | None = None
 
     @staticmethod
     def _outputs(graph: Graph) -> tuple[Node, ...]:
@@ -322,20 +321,12 @@ class _Lowering:
         self, root: Node, stored: dict[Node, str], fusable: list[Node]
     ) -> tuple[list[Step], frozenset[Node]]:
         """Store a product that cannot be fused into what follows it."""
+        scores = scores_in(self._nodes(), self.decisions.tilings)
         for node in self._nodes():
             open_ = isinstance(node, Contract) and node not in self.barriers and node not in self.native
-            if open_ and node is not root and node in self._behind(root) and node not in self._scores():
+            if open_ and node is not root and node in self._behind(root) and node not in scores:
                 raise NeedsStore(node)
         return self._traversal(root, stored, fusable, [root])
-
-    def _scores(self) -> frozenset[Node]:
-        """Return the products whose results are scores of an attention, which computes them on the way."""
-        if self.scores is None:
-            forms = self.decisions.tilings
-            online = [n for n in self._nodes() if n.name in forms and forms[n.name].form == "online"]
-            found = [attended_by(n) for n in online if isinstance(n, Contract)]
-            self.scores = frozenset(product for a in found if a for product in products_behind(a.scores, ()))
-        return self.scores
 
     def _scheduled(self, kernel: Kernel) -> Kernel:
         shapes = {name: node.shape for node, name in self.names.items()}
