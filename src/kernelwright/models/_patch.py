@@ -65,7 +65,8 @@ class Patch:
         parts = [
             (owner._modules, name, part) for owner in model.modules() for name, part in owner._modules.items()
         ]
-        self._owners, self._children, self._parts = ([part[i] for part in parts] for i in range(3))
+        self._owners: list[dict[str, Any]] = [places for places, _, _ in parts]
+        self._children, self._parts = [name for _, name, _ in parts], [part for _, _, part in parts]
         self._hooked = [
             hooks
             for m in model.modules()

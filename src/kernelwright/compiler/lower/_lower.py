@@ -309,11 +309,9 @@ class _Lowering:
                     root, stored, fusable, self._comment(root), self.decisions.tilings
                 )
                 return [contraction], done
-            except NotAttention as error:
-                if isinstance(root, Contract):
+            except (NotAttention, NotContraction) as error:
+                if isinstance(error, NotAttention) and isinstance(root, Contract):
                     raise NotLowered(str(error)) from None
-                return self._apart(root, stored, fusable)
-            except NotContraction:
                 return self._apart(root, stored, fusable)
         return self._traversal(root, stored, fusable, left)
 
