@@ -63,6 +63,7 @@ LONG = {
     "compiler": ["pytest", "tests/compiler", "-m", "long"],
     "inductor": ["pytest", "tests/propose", "-m", "long"],
     "decisions": ["pytest", "tests/measure", "-m", "long"],
+    "bundles": ["pytest", "tests/api", "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],

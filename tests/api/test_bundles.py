@@ -182,6 +182,7 @@ def test_planted_records_are_decided_here_by_the_same_function(
         assert [c.key for c in candidates_of(kept, run)] == [candidate(RIGHT).key]
 
 
+@pytest.mark.alone
 @pytest.mark.long
 def test_a_bundle_runs_from_its_own_wheel_with_an_empty_home(
     home: Path, shared_cache: Path, tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
@@ -196,7 +197,7 @@ def test_a_bundle_runs_from_its_own_wheel_with_an_empty_home(
     assert not list(empty.iterdir())
     asked = Bundle.from_json((folder / "bundle.json").read_text())
     found = Evaluation.from_json(right_of(folder).read_text())
-    assert found.verdict is not None and found.timing is not None
+    assert found.verdict is not None and found.timing is not None, found.decision.reason
     assert found.verdict.seeds == asked.candidates[0].seeds[: len(found.verdict.seeds)]
     assert {b.phase for b in found.timing.blocks} >= {"measure", "confirm"}
     assert all(b.times_us.keys() == {"candidate", "eager"} for b in found.timing.blocks)

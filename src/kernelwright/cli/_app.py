@@ -85,6 +85,7 @@ _GROUPS = {
         "craft": "Write and judge assembly programs for instruction sets that no model has seen.",
     },
     "Around it": {
+        "languages": "Say what is timed, sanitised, executed or compiled, here and where it was last so.",
         "doctor": "Say what is here, what is missing, and what to do about it.",
         "mcp": "Serve the tools to a coding agent over MCP; --guide prints the guide it reads.",
     },

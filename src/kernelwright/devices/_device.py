@@ -53,6 +53,21 @@ class Device(Record):
         parts = (self.name, str(self.cores), *caches, *sorted(self.vector_units), *memory, *driver)
         return f"{self.kind}-{content_key(*parts)}"
 
+    @property
+    def target(self) -> str:
+        """What compilers call it: `sm_90`, `gfx942`; `cpu`.
+
+        Example:
+            >>> Device(kind="cuda", name="g", cores=1, memory_bytes=1, torch_device="cuda:0",
+            ...        facts={"capability": "9.0"}).target
+            'sm_90'
+        """
+        if self.kind == "cuda":
+            return f"sm_{str(self.facts.get('capability', '')).replace('.', '')}"
+        if self.kind == "hip":
+            return str(self.facts.get("architecture", "")).split(":")[0]
+        return "cpu"
+
     def cache(self, level: str) -> Cache | None:
         """Return one level of cache, or None if the device has none or does not report it."""
         return next((c for c in self.caches if c.level == level), None)

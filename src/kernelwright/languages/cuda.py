@@ -62,6 +62,8 @@ class Cuda:
     """CUDA C++ kernels on an NVIDIA GPU."""
 
     name = "cuda"
+    targets = ("sm_90",)
+    """What every build compiles for, whatever GPU is here."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()

@@ -81,6 +81,8 @@ class Triton:
     """Triton candidates."""
 
     name = "triton"
+    targets = tuple(str(target["name"]) for target in TARGETS)
+    """What every build compiles for, whatever GPU is here."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()

@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from ...errors import InputError
 from ...measure import CANDIDATE, decide
 from ...records import (
@@ -205,12 +207,15 @@ def _stored(
             "bundle": bundle.key,
         },
     )  # fmt: skip
-    about = {"environment": dict(returned.environment), "task": task.name, "device": device.name}
-    for event, data in (
+    about: dict[str, JsonValue] = {
+        "environment": {**returned.environment}, "task": task.name, "device": device.name, "target": device.target,
+    }  # fmt: skip
+    told: tuple[tuple[str, dict[str, JsonValue]], ...] = (
         ("run", about),
         ("bound", {"bounds": [b.model_dump(mode="json") for b in returned.bounds]}),
         ("imported", {"bundle": bundle.key, "notes": list(returned.notes)}),
-    ):
+    )
+    for event, data in told:
         store.append_event(run.id, {"event": event, "run": run.id, "elapsed_s": 0.0, **data})
     for evaluation in found:
         key = EvaluationKey(

@@ -18,7 +18,7 @@ RECORDS, DEVICE, EVALUATIONS = "records", "device.json", "evaluations"
 R = TypeVar("R", bound=Record)
 KEPT = "bundle"
 """Kind under which the store keeps what was asked for."""
-_GPU = re.compile(r"sm_(\d{1,2})(\d)[af]?|(gfx[0-9a-f]{3,4})")
+_GPU = re.compile(r"sm_\d{2,3}[af]?|gfx[0-9a-f]{3,4}")
 
 
 class Asked(Record):
@@ -91,12 +91,7 @@ def is_of(target: str, device: Device) -> bool:
         >>> is_of("sm_90", gpu), is_of("sm_100", gpu), is_of("cpu", gpu)
         (True, False, False)
     """
-    found = _GPU.fullmatch(target)
-    if found is None:
-        return device.kind == target == "cpu"
-    if found[3]:
-        return device.kind == "hip" and str(device.facts.get("architecture", "")).split(":")[0] == found[3]
-    return device.kind == "cuda" and device.facts.get("capability") == f"{found[1]}.{found[2]}"
+    return device.target == target.rstrip("af") if target.startswith("sm_") else device.target == target
 
 
 def hashes_of(folder: Path, paths: list[Path]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -27,6 +26,8 @@ def main() -> int:
     torch = importlib.util.find_spec("torch")
     if torch is None or not torch.origin:
         return fail(f"{sys.executable} has no torch; run this with the Python that has it")
+    if not (HERE / "manifest.json").is_file():
+        return fail(f"{HERE} holds no manifest.json; copy the whole bundle here")
     manifest = json.loads((HERE / "manifest.json").read_text())
     for name, digest in manifest.items():
         path = HERE / name
@@ -44,9 +45,7 @@ def main() -> int:
         "import sys; from kernelwright.api.bundles._execute import program; sys.exit(program(sys.argv[1:]))"
     )
     command = [str(python), "-c", start, str(HERE), *sys.argv[1:]]
-    return subprocess.run(
-        command, env={**given, **os.environ, "PYTHONNOUSERSITE": "1"}, check=False
-    ).returncode
+    os.execve(python, command, {**given, **os.environ, "PYTHONNOUSERSITE": "1"})
 
 
 def set_up(folder: Path, at_hand: Path) -> tuple[Path, list[str]]:

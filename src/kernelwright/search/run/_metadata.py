@@ -21,6 +21,7 @@ def opening(task: Task, run: Run, device: Device) -> dict[str, JsonValue]:
     return {
         "task": task.name,
         "device": device.name,
+        "target": device.target,
         "languages": [str(name) for name in languages] if isinstance(languages, tuple) else [],
         "notes": list(task.notes),
         "environment": dict(environment(device)),

@@ -1,0 +1,27 @@
+"""What a loader sets in its own language is no candidate's doing; in another language it is."""
+
+import pytest
+
+from kernelwright.sandbox._self_report import Witness
+
+
+@pytest.mark.parametrize(
+    ("language", "reported"), [("torch", ["TRITON_INTERPRET"]), ("cpp", ["TRITON_INTERPRET"]), ("triton", [])]
+)
+def test_the_interpreters_switch_belongs_to_triton_alone(
+    language: str, reported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    witness = Witness()
+    witness.remember_settings()
+    witness.expect(language)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert witness.report()["environment"] == reported
+
+
+def test_another_variable_is_reported_in_every_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness()
+    witness.remember_settings()
+    witness.expect("triton")
+    monkeypatch.setenv("KERNEL_ANSWERS", "kept")
+    assert witness.report()["environment"] == ["KERNEL_ANSWERS"]
