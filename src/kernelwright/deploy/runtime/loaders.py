@@ -147,10 +147,9 @@ def destination(
         arguments: A call's; which of them are tuples is the same in every call.
     """
     flat = not any(isinstance(a, tuple | list) for a in arguments)
-    first = next(iter(likes), None)
 
     def one(*arguments: Any) -> Any:
-        out = torch.empty_like(first)
+        out = torch.empty_like(likes[0])
         kernel(*arguments, out)
         return out
 
