@@ -5,14 +5,20 @@ from tests.ops.mutants import verdicts
 
 ADAM = {
     "no correction of the root": ("fma(sqrt(square), root, splat(eps))", "fma(sqrt(square), 1.0f, splat(eps))"),
-    "decay left out": ("load(at.p + i, lanes) * decay - step, lanes);\n      store(at.m_to + i, mean",
-                       "load(at.p + i, lanes) - step, lanes);\n      store(at.m_to + i, mean"),
+    "decay left out": (
+        "store(at.p_to + i, fma(p, decay, -step), lanes);\n      store(at.v_to",
+        "store(at.p_to + i, p - step, lanes);\n      store(at.v_to",
+    ),
     "always down": ("f(eps), maximize ? -1.0f : 1.0f}", "f(eps), 1.0f}"),
     "the last chunk is short": ("std::min(sizes[all[c].tensor * apart], all[c].begin + kChunk)",
                                 "std::min(sizes[all[c].tensor * apart] & ~7, all[c].begin + kChunk)"),
 }  # fmt: skip
-TOP = {"the largest moment is kept and not used": ("square = maximum(load(at.top + i, lanes), square)",
-                                                   "maximum(load(at.top + i, lanes), square)")}  # fmt: skip
+TOP = {
+    "the largest moment is not kept": (
+        "store(at.top_to + i, square, lanes)",
+        "store(at.top_to + i, kept, lanes)",
+    )
+}
 LION = {"the moment is mixed with the other rate": ("fma(apart, new2, m)", "fma(apart, new1, m)")}
 FACTOR = {
     "steps are not shrunk": ("return much > 1 ? alpha / much : alpha;", "return alpha;"),

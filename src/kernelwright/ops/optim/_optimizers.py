@@ -55,9 +55,14 @@ class _Wide(torch.optim.Optimizer):
         return loss
 
 
-def _counted(state: dict[str, Any]) -> float:
-    state["step"] += 1
-    return float(state["step"])
+def _counted(states: list[dict[str, Any]]) -> list[float]:
+    """Count a step in each state; return the numbers."""
+    steps = [state["step"] for state in states]
+    if not steps:
+        return []
+    torch._foreach_add_(steps, 1.0)
+    found: list[float] = torch.stack([step.cpu() for step in steps]).tolist()
+    return found
 
 
 class AdamW(_Wide, torch.optim.AdamW):
@@ -77,7 +82,9 @@ class AdamW(_Wide, torch.optim.AdamW):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._step_supports_amp_scaling = False  # a fused optimizer of torch's divides by the scale of a `GradScaler`
+        self._step_supports_amp_scaling = (
+            False  # a fused optimizer of torch's divides by the scale of a `GradScaler`
+        )
         if any(group["differentiable"] for group in self.param_groups):
             refuse("optim.AdamW", "differentiable", True, "False; torch.optim.AdamW has such steps")
 
@@ -95,7 +102,7 @@ class AdamW(_Wide, torch.optim.AdamW):
             params, [p.grad for p in params],  # type: ignore[misc]
             [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states],
             [s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else None,
-            steps=[_counted(s) for s in states], lr=float(group["lr"]),
+            steps=_counted(states), lr=float(group["lr"]),
             betas=(float(group["betas"][0]), float(group["betas"][1])), eps=group["eps"],
             weight_decay=group["weight_decay"], maximize=group["maximize"],
         )  # fmt: skip
@@ -175,7 +182,7 @@ class Adafactor(_Wide, torch.optim.Adafactor):
         adafactor_(
             params, [p.grad for p in params],  # type: ignore[misc]
             [s.get("row_var") for s in states], [s.get("col_var") for s in states],
-            [s.get("variance") for s in states], steps=[_counted(s) for s in states], lr=float(group["lr"]),
+            [s.get("variance") for s in states], steps=_counted(states), lr=float(group["lr"]),
             beta2_decay=group["beta2_decay"], eps=group["eps"], d=group["d"], weight_decay=group["weight_decay"],
             maximize=group["maximize"],
         )  # fmt: skip

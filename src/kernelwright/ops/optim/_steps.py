@@ -63,9 +63,8 @@ def _run(
     if entry is None:
         return False
     entry(_table(served, params, grads, states), *rest)
-    for i in served:
-        for one in (params[i], *(state[i] for state in states)):
-            torch.autograd.graph.increment_version(one)
+    moved = [tensors[i] for tensors in (params, *states) for i in served]
+    torch.autograd.graph.increment_version(moved)
     return True
 
 

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 13;  // elements of a tensor that a thread takes at once
 constexpr int64_t kCost = 4;         // what an element costs, in elements that are only moved
-constexpr int64_t kAsked = 1024;     // elements between what is read and what is asked for
 
 // What a step reads and writes; `to` may be `from`.
 struct Adam {
@@ -38,14 +37,16 @@ struct Adam {
   };
   template <bool TOP, class T> void run(const Place<T>& at, int64_t begin, int64_t end) const {
     sweep<2>(begin, end, [&](int64_t i, auto lanes, int) KW_INLINED {
-      ask(at.p + i, kAsked), ask(at.g + i, kAsked), ask(at.m + i, kAsked), ask(at.v + i, kAsked);
-      const F g = load(at.g + i, lanes) * sign, m = load(at.m + i, lanes);
+      // All is read before anything is written: what lies a page apart would wait for the writes.
+      const F p = load(at.p + i, lanes), g = load(at.g + i, lanes) * sign, m = load(at.m + i, lanes);
       const F mean = fma(g - m, new1, m);
       F square = fma(g * g, new2, load(at.v + i, lanes) * beta2);
-      store(at.v_to + i, square, lanes);
-      if constexpr (TOP) store(at.top_to + i, square = maximum(load(at.top + i, lanes), square), lanes);
+      const F kept = square;
+      if constexpr (TOP) square = maximum(load(at.top + i, lanes), square);
       const F step = mean * size / fma(sqrt(square), root, splat(eps));
-      store(at.p_to + i, load(at.p + i, lanes) * decay - step, lanes);
+      store(at.p_to + i, fma(p, decay, -step), lanes);
+      store(at.v_to + i, kept, lanes);
+      if constexpr (TOP) store(at.top_to + i, square, lanes);
       store(at.m_to + i, mean, lanes);
     });
   }
@@ -70,11 +71,10 @@ struct Sign {
   };
   template <class T> void run(const Place<T>& at, int64_t begin, int64_t end) const {
     sweep<2>(begin, end, [&](int64_t i, auto lanes, int) KW_INLINED {
-      ask(at.p + i, kAsked), ask(at.g + i, kAsked), ask(at.m + i, kAsked);
-      const F m = load(at.m + i, lanes), apart = load(at.g + i, lanes) * sign - m;
+      const F p = load(at.p + i, lanes), m = load(at.m + i, lanes), apart = load(at.g + i, lanes) * sign - m;
       const F mixed = fma(apart, new1, m);
       const F step = (mixed != mixed) ? mixed : kw::sign(mixed) * lr;
-      store(at.p_to + i, load(at.p + i, lanes) * decay - step, lanes);
+      store(at.p_to + i, fma(p, decay, -step), lanes);
       store(at.m_to + i, fma(apart, new2, m), lanes);
     });
   }
