@@ -157,7 +157,7 @@ def faster_natively(rows: int, columns: int, inner: int, dtype: torch.dtype) -> 
         return True
     if dtype is torch.float32:
         return inner < 512 or columns < 256 or work < 1 << 25
-    return inner < 256 or columns < 256
+    return inner < 1024 or columns < 256
 
 
 _FEW_ROWS = 16
