@@ -194,7 +194,8 @@ def matmul(
         [[1.0, 1.0]]
     """
     if (
-        type(b) is Packed and b.native is not None and activation is None and bias is None and gate is None and residual is None
+        type(b) is Packed and b.native is not None
+        and activation is None and bias is None and gate is None and residual is None
         and type(a) is torch.Tensor and a.dim() == 2 and a.shape[1] == b.inner and a.dtype is b.dtype is not torch.int8
         and faster_natively(a.shape[0], b.columns, b.inner, a.dtype)
     ):  # fmt: skip  # small products are over before the rest of this
