@@ -233,6 +233,8 @@ INTS = gemm.pack(torch.ones(8, 5, dtype=torch.int8))
         (lambda: gemm.matmul(A, B, torch.ones(4)), r"bias is of shape \(4,\).*expected \(5,\)"),
         (lambda: gemm.matmul(A, B, gate=torch.ones(3, 4)), r"gate is of shape \(3, 4\).*expected \(3, 5\)"),
         (lambda: gemm.matmul(A, B, residual=torch.ones(3)), r"residual is of shape"),
+        (lambda: gemm.matmul(A, B, gate=torch.tensor(1.0)), r"gate is of shape \(\)"),
+        (lambda: gemm.matmul(A, B, gate=2.0), "gate is a float; expected a tensor"),
         (lambda: gemm.matmul(A, 5), "b is a int; expected a matrix, or a packed one"),
         (lambda: gemm.matmul(A, INTS), "expected .*int8, as b is"),
         (lambda: gemm.int_mm(A, INTS), "a is of shape .*float32"),

@@ -159,13 +159,15 @@ def _solved(dense: T, others: T, scale: T) -> T:
     scaled = torch.einsum("kpr,lkr->lkpr", others, scale)
     grams = torch.einsum("lkpr,lkpq->lrq", scaled, scaled)
     sides = torch.einsum("lksp,lkpr->lrs", dense, scaled)
-    return torch.linalg.solve(_ridged(grams), sides).transpose(1, 2)
+    found: T = torch.linalg.solve(_ridged(grams), sides).transpose(1, 2)
+    return found
 
 
 def _scaled(dense: T, left: T, right: T) -> T:
     grams = (left.transpose(1, 2) @ left)[:, None] * (right.transpose(1, 2) @ right)[None]
     sides = torch.einsum("lsr,lksp,kpr->lkr", left, dense, right)
-    return torch.linalg.solve(_ridged(grams), sides)
+    found: T = torch.linalg.solve(_ridged(grams), sides)
+    return found
 
 
 def _ridged(grams: T) -> T:

@@ -30,7 +30,8 @@ def _plain(panels: Tensor, columns: int) -> Tensor:
 def monarch(x: Tensor, first: Tensor, second: Tensor, rank: int = 1, each: int = 1) -> Tensor:
     """Return x times a packed Monarch matrix; the first factor's columns lie by group, then by rank."""
     groups = second.shape[0]
-    one = _plain(first, groups * rank).unflatten(2, (groups, rank)).transpose(2, 3).flatten(2)
+    dealt = _plain(first, groups * rank)
+    one = dealt.reshape(*dealt.shape[:2], groups, rank).transpose(2, 3).flatten(2)
     return monarch_of(x, one.transpose(1, 2), _plain(second, each).transpose(1, 2))
 
 

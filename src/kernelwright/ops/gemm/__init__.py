@@ -157,7 +157,7 @@ def faster_natively(rows: int, columns: int, inner: int, dtype: torch.dtype) -> 
         return True
     if dtype is torch.float32:
         return inner < 512 or columns < 256 or work < 1 << 25
-    return inner < 256 or columns < 256
+    return inner < 1024 or columns < 256
 
 
 _FEW_ROWS = 16
@@ -194,7 +194,8 @@ def matmul(
         [[1.0, 1.0]]
     """
     if (
-        type(b) is Packed and b.native is not None and activation is bias is gate is residual is None
+        type(b) is Packed and b.native is not None
+        and activation is None and bias is None and gate is None and residual is None
         and type(a) is torch.Tensor and a.dim() == 2 and a.shape[1] == b.inner and a.dtype is b.dtype is not torch.int8
         and faster_natively(a.shape[0], b.columns, b.inner, a.dtype)
     ):  # fmt: skip  # small products are over before the rest of this
@@ -203,6 +204,9 @@ def matmul(
     if activation not in ACTIVATIONS:
         named = ", ".join(repr(one) for one in ACTIVATIONS if one)
         refuse(_MATMUL, "activation", repr(activation), f"{named} or None")
+    for name, one in (("bias", bias), ("gate", gate), ("residual", residual)):
+        if one is not None:
+            floats(_MATMUL, name, one)
     inner, columns = _factor(_MATMUL, a, b)
     rows = _flat(a)
     gates, more = (None if x is None else _flat(x) for x in (gate, residual))
@@ -252,7 +256,13 @@ def int_mm(
     if a.dim() != 2:
         refuse(_INT, "a", told(a), f"(rows, {inner}), int8")
     out: T
-    if column_scale is None and b.native is not None and faster_natively(len(a), columns, inner, torch.int8):
+    some = a.numel() * columns > 0  # torch wants some of each
+    if (
+        column_scale is None
+        and b.native is not None
+        and some
+        and faster_natively(len(a), columns, inner, a.dtype)
+    ):
         _check_scales(a, row_scale, None, bias, ACTIVATIONS[activation], columns)
         out = torch._int_mm(a, b.native)
         return out
@@ -261,7 +271,7 @@ def int_mm(
 
 
 def _flat(x: T) -> T:
-    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    return x.reshape(-1, x.shape[-1]) if x.dim() and x.dim() != 2 else x
 
 
 def _factor(op: str, a: T, b: T | Packed) -> tuple[int, int]:

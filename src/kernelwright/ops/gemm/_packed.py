@@ -41,7 +41,10 @@ class Packed:
     @property
     def panels(self) -> T:
         """(panels, inner, 2, 16) float32, (panels, steps, 32, 2) bfloat16 or (panels, steps, 32, 4) uint8, 128 more."""
-        found: T = self._prepared.follow(self.native) if self._frozen is None else self._frozen
+        if self.native is None:
+            assert self._frozen is not None
+            return self._frozen
+        found: T = self._prepared.follow(self.native)
         return found
 
 
