@@ -5,6 +5,7 @@ Each list has one tensor for each parameter. A parameter's state is float32, or 
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -217,7 +218,7 @@ def _matrix(
     column: torch.Tensor,
     numbers: tuple[float, ...],
 ) -> None:
-    given = (param, grad, row, column, *numbers)
+    given: tuple[Any, ...] = (param, grad, row, column, *numbers)
     _ops.adafactor.check(*given)
     entry = _ops.KERNEL.function("optim_adafactor") if _ops.adafactor.serves(*given) is None else None
     if entry is not None:
