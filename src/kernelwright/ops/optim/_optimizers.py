@@ -44,7 +44,7 @@ class _Wide(torch.optim.Optimizer):
     def _moved(self, group: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def step(self, closure: _Closure | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: _Closure | None = None) -> Any:
         """Move all parameters that have gradients; return the closure's loss, if one is given."""
         loss = None
         if closure is not None:
@@ -99,7 +99,7 @@ class AdamW(_Wide, torch.optim.AdamW):
                 self.state[p]["max_exp_avg_sq"] = self._empty(p)
         states = [self.state[p] for p in params]
         adamw_(
-            params, [p.grad for p in params],  # type: ignore[misc]
+            params, [p.grad for p in params],
             [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states],
             [s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else None,
             steps=_counted(states), lr=float(group["lr"]),
@@ -147,7 +147,7 @@ class Lion(_Wide):
             if not self.state[p]:
                 self.state[p]["exp_avg"] = self._empty(p)
         lion_(
-            params, [p.grad for p in params], [self.state[p]["exp_avg"] for p in params],  # type: ignore[misc]
+            params, [p.grad for p in params], [self.state[p]["exp_avg"] for p in params],
             lr=float(group["lr"]), betas=group["betas"], weight_decay=group["weight_decay"],
             maximize=group["maximize"],
         )  # fmt: skip
@@ -180,7 +180,7 @@ class Adafactor(_Wide, torch.optim.Adafactor):
                 self.state[p]["variance"] = self._empty(p)
         states = [self.state[p] for p in params]
         adafactor_(
-            params, [p.grad for p in params],  # type: ignore[misc]
+            params, [p.grad for p in params],
             [s.get("row_var") for s in states], [s.get("col_var") for s in states],
             [s.get("variance") for s in states], steps=_counted(states), lr=float(group["lr"]),
             beta2_decay=group["beta2_decay"], eps=group["eps"], d=group["d"], weight_decay=group["weight_decay"],

@@ -5,6 +5,7 @@ Each list has one tensor for each parameter. A parameter's state is float32, or 
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ _COLUMNS = 7
 """Of the table that the kernel reads: addresses of parameter, gradient and three states, elements, bfloat16 or not."""
 
 
-def _check_lists(op: str, params: _Tensors, **lists: _Tensors | Sequence[float] | None) -> None:
+def _check_lists(op: str, params: _Tensors, **lists: Sequence[Any] | None) -> None:
     for name, given in lists.items():
         if given is not None and len(given) != len(params):
             refuse(op, name, f"{len(given)} long", f"{len(params)}, one for each parameter")
@@ -36,7 +37,8 @@ def _check_tensors(op: str, params: _Tensors, grads: _Tensors, **states: _Tensor
 
 def _split(params: _Tensors, grads: _Tensors, states: Sequence[_Tensors]) -> tuple[list[int], list[int]]:
     """Return the places of parameters that the kernel serves, and of the others."""
-    served, others = [], []
+    served: list[int] = []
+    others: list[int] = []
     for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
         plain = _ops.serves(param, grad, *(state[i] for state in states)) is None
         (served if plain else others).append(i)
@@ -68,7 +70,7 @@ def _run(
     return True
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def adamw_(
     params: _Tensors, grads: _Tensors, means: _Tensors, squares: _Tensors, largest: _Tensors | None = None, *,
@@ -120,7 +122,7 @@ def adamw_(
                 old.copy_(moved)
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def lion_(
     params: _Tensors, grads: _Tensors, means: _Tensors, *, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
@@ -159,7 +161,7 @@ def lion_(
         means[i].copy_(mean)
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def adafactor_(
     params: _Tensors, grads: _Tensors, rows: Sequence[torch.Tensor | None], columns: Sequence[torch.Tensor | None],
@@ -217,7 +219,7 @@ def _matrix(
     column: torch.Tensor,
     numbers: tuple[float, ...],
 ) -> None:
-    given = (param, grad, row, column, *numbers)
+    given: tuple[Any, ...] = (param, grad, row, column, *numbers)
     _ops.adafactor.check(*given)
     entry = _ops.KERNEL.function("optim_adafactor") if _ops.adafactor.serves(*given) is None else None
     if entry is not None:

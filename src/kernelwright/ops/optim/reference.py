@@ -57,7 +57,8 @@ def moved_by(
     change = g * variance.clamp(min=eps1 * eps1).rsqrt()
     alpha = above(torch.linalg.vector_norm(p) / size, eps2) * min(lr, step**-0.5)
     alpha = alpha / above(torch.linalg.vector_norm(change) / (size * d), 1.0)
-    return (p * (1 - lr * weight_decay) - alpha * change).to(param.dtype)
+    moved: T = p * (1 - lr * weight_decay) - alpha * change
+    return moved.to(param.dtype)
 
 
 def adafactor(
