@@ -9,6 +9,7 @@ import re
 import shutil
 import struct
 import tempfile
+import weakref
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -49,8 +50,8 @@ class RiscV:
     """Costs are executed instructions, those of `expf` with them."""
 
     def __init__(self) -> None:
-        self._kept = tempfile.TemporaryDirectory(prefix="kernelwright-riscv-")
-        self._folder = Path(self._kept.name)
+        self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-riscv-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._built = ""
 
     def missing(self) -> str:
