@@ -88,6 +88,10 @@ def _landlock() -> bool:
     return landlock_version() > 0
 
 
+def _risc_v() -> bool:
+    return all(map(shutil.which, ("riscv64-linux-gnu-gcc", "qemu-riscv64", "gcc")))
+
+
 def _bubblewrap() -> bool:
     return bool(shutil.which("bwrap")) and _runs("bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true")
 
@@ -167,6 +171,9 @@ TOOLS = {
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
     "Chromium": Tool(
         _on_path("chromium", "chromium-browser", "google-chrome"), "no Chromium on the PATH", "kernels in a browser"
+    ),
+    "RISC-V": Tool(
+        _risc_v, "no riscv64-linux-gnu-gcc with qemu-riscv64", "RISC-V programs of craft tasks, run under an emulator"
     ),
     "qemu": Tool(_on_path("qemu-aarch64", "qemu-aarch64-static"), "no qemu-aarch64 on the PATH", "ARM kernels, run"),
 }  # fmt: skip

@@ -176,7 +176,7 @@ def generated(seed: int) -> Description:
     draw.shuffle(operations)
     letters = draw.sample(_PREFIX_LETTERS, 4)
     counts = (
-        draw.choice((26, 28, 32)),
+        draw.choice((32, 36, 44)),
         draw.choice((14, 18, 24)),
         draw.choice((6, 7, 10)),
         draw.choice((2, 3)),

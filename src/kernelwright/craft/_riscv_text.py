@@ -9,9 +9,13 @@ import re
 
 from ._assembler import AssemblyError
 
-_SCALAR = set(
-    ["add", "addi", "addw", "addiw", "sub", "subw", "mul", "mulw", "mulh", "mulhu", "mulhsu", "div", "divu", "divw", "divuw", "rem", "remu", "remw", "remuw", "and", "andi", "or", "ori", "xor", "xori", "sll", "slli", "sllw", "slliw", "srl", "srli", "srlw", "srliw", "sra", "srai", "sraw", "sraiw", "slt", "slti", "sltu", "sltiu", "lui", "li", "la", "lla", "mv", "not", "neg", "negw", "sext.w", "zext.w", "seqz", "snez", "sltz", "sgtz", "lb", "lbu", "lh", "lhu", "lw", "lwu", "ld", "sb", "sh", "sw", "sd", "beq", "bne", "blt", "bge", "bltu", "bgeu", "bgt", "ble", "bgtu", "bleu", "beqz", "bnez", "blez", "bgez", "bltz", "bgtz", "j", "call", "tail", "ret", "nop"]
-)
+_SCALAR_WORDS = """
+add addi addw addiw sub subw mul mulw mulh mulhu mulhsu div divu divw divuw rem remu remw remuw and andi or ori xor xori
+sll slli sllw slliw srl srli srlw srliw sra srai sraw sraiw slt slti sltu sltiu lui li la lla mv not neg negw sext.w
+zext.w seqz snez sltz sgtz lb lbu lh lhu lw lwu ld sb sh sw sd beq bne blt bge bltu bgeu bgt ble bgtu bleu beqz bnez
+blez bgez bltz bgtz j call tail ret nop
+"""
+_SCALAR = frozenset(_SCALAR_WORDS.split())
 _FLOAT = re.compile(r"f(lw|ld|sw|sd|li|mv|abs|neg|(n?m(add|sub)|add|sub|mul|div|sqrt|min|max|eq|lt|le|gt|ge|class)|"
                     r"sgnj[nx]?|cvt)(\.[a-z]+)*")  # fmt: skip
 _VECTOR = re.compile(r"v[a-z0-9]+(\.[a-z0-9]+)*")

@@ -9,6 +9,7 @@ import re
 import shutil
 import struct
 import tempfile
+import weakref
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -49,24 +50,21 @@ class RiscV:
     """Costs are executed instructions, those of `expf` with them."""
 
     def __init__(self) -> None:
-        self._kept = tempfile.TemporaryDirectory(prefix="kernelwright-riscv-")
-        self._folder = Path(self._kept.name)
+        self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-riscv-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._built = ""
 
     def missing(self) -> str:
         """Say which tool is missing."""
+        how = "apt-get install gcc qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
         lacking = [tool for tool in (COMPILER, EMULATOR, "gcc") if shutil.which(tool) is None]
-        return (
-            f"riscv needs {', '.join(lacking)}; apt-get install qemu-user gcc-riscv64-linux-gnu"
-            if lacking
-            else ""
-        )
+        return f"riscv needs {', '.join(lacking)}; {how}" if lacking else ""
 
     def manual(self) -> str:
         """Say what is taken; the instruction set itself is public."""
         return (
-            "# RISC-V with vectors\n\nAssembly of RV64GCV for the GNU assembler: integers, float32 and float64, and the "
-            "vector extension 1.0 (VLEN 128). Define `kernel`, which is called as a C function with one argument. "
+            "# RISC-V with vectors\n\nAssembly of RV64GCV for the GNU assembler: integers, float32 and float64, and "
+            "the vector extension 1.0 (VLEN 128). Define `kernel`, which is called as a C function with one argument. "
             "Taken are computations, loads, stores, branches within the program, `ret`, and `call expf`; no system "
             "calls, control registers or macros. Data goes into `.section .rodata`. The cost is the number of executed "
             "instructions.\n"

@@ -109,7 +109,7 @@ def _matmul_tiles(w: Writer, places: Places, s: MatMul) -> None:
     tall = [_times_tile(w, step) for step in (steps[0], steps[2], steps[1])]
     a_row, out_row = w.li(places.start(s.a) * unit), w.li(places.start(s.out) * unit)
     rows, columns, inner = places.size(out.rows), places.size(out.cols), places.size(a.cols)
-    with w.registers("s", 5) as (height, width, a_at, b_at, depth), w.registers("m", 4) as (total, x, y, z):
+    with w.registers("s", 5) as (height, width, a_at, b_at, depth), w.registers("m", 4) as (total, x, y, z):  # noqa: SIM117
         with w.count(rows, tile) as i:
             _left(w, height, rows, i, tile)
             b_column, out_at = w.li(places.start(s.b) * unit), w.take("s")
@@ -170,7 +170,7 @@ def print_transpose(w: Writer, places: Places, s: Transpose, *, tiles: bool) -> 
     source, target = w.li(places.start(s.a) * unit), w.li(places.start(s.out) * unit)
     if tiles:
         tall, wide = _times_tile(w, a_step), _times_tile(w, out_step)
-        with w.registers("s", 4) as (height, width, a_at, out_at), w.registers("m", 2) as (x, y):
+        with w.registers("s", 4) as (height, width, a_at, out_at), w.registers("m", 2) as (x, y):  # noqa: SIM117
             with w.count(rows, w.d.tile) as i:
                 _left(w, height, rows, i, w.d.tile)
                 w.move(a_at, source)
