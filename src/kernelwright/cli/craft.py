@@ -31,8 +31,8 @@ def craft(
     Costs are cycles of a model or counted instructions, never a time.
 
     Args:
-        action: `tasks` lists them; `show TASK`; `manual` of the instruction set; `run TASK` lets a model write a program
-            (without --model the known programs are tried); `judge TASK FILE` on hidden sizes; `assemble FILE`;
+        action: `tasks` lists them; `show TASK`; `manual` of the instruction set; `run TASK` lets a model write a
+            program (without --model the known programs are tried); `judge TASK FILE` on hidden sizes; `assemble FILE`;
             `trace TASK FILE`; `measure TASK FILE`; `serve TASK` offers the tools over MCP on stdio.
         what: The task, and the file of the program.
         isa: Instruction set: `tessera`, `made-SEED`, or `riscv`.

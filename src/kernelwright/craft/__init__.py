@@ -10,7 +10,8 @@ See docs/craft.md.
 from ._assembler import AssemblyError
 from ._description import TESSERA, Description, generated
 from .admission import Admission, admit
-from .backend import Backend, Ran, find_backend
+from .backend import Backend, Ran
+from .backends import find_backend
 from .judging import CraftVerdict, difference, judge
 from .session import Session
 from .tasks import TASKS, CraftTask, draw, find_task, hidden_workloads

@@ -40,9 +40,9 @@ def check_text(text: str) -> None:
         AssemblyError: every line at fault.
 
     Example:
-        >>> check_text("kernel:\\n  li a7, 93\\n  ecall")
+        >>> check_text(".globl kernel\\nkernel:\\n  li a7, 93\\n  ecall")
         Traceback (most recent call last):
-        kernelwright.craft._assembler.AssemblyError: line 3: 'ecall' is not taken; expected computations, ...
+        kernelwright.craft._assembler.AssemblyError: line 4: 'ecall' is not taken; expected computations, ...
     """
     errors: list[tuple[int, str]] = []
     statements, labels = [], set()

@@ -4,7 +4,7 @@ Two kinds: outputs that are spoiled in ways that programs spoil them, and the ta
 changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ def admit(task: CraftTask, *, seed: int = 0) -> Admission:
         ()
     """
     workloads = [draw(task, seed), *hidden_workloads(task, seed)]
-    caught, missed = [], []
+    caught, missed = list[str](), list[str]()
     for name, outputs in _mutants(task, workloads):
         refused = any(difference(task, w, out) for w, out in zip(workloads, outputs, strict=True))
         (caught if refused else missed).append(name)
@@ -82,7 +82,7 @@ def _one_tile(want: NDArray[Any]) -> NDArray[Any]:
     return spoilt
 
 
-_SPOILT = {
+_SPOILT: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "zeros": np.zeros_like,
     "negated": lambda want: -want,
     "last value": _last_chunk,

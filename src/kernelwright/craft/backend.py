@@ -1,6 +1,6 @@
 """What an instruction set offers to the loop: a manual, an assembler, runs with a cost, and a baseline.
 
-`find_backend` returns one by name: `tessera`, `made-SEED` (a set made up from a seed) or `riscv`.
+`backends.find_backend` returns one by name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,23 +78,3 @@ class Backend(Protocol):
     def programs(self, task: CraftTask) -> Mapping[str, str]:
         """Return the programs that are known for a task, by how they were made; the first is the baseline."""
         ...
-
-
-def find_backend(name: str) -> Backend:
-    """Return a backend by name: `tessera`, `made-SEED`, `riscv`.
-
-    Raises:
-        InputError: there is none of that name.
-
-    Example:
-        >>> find_backend("made-7").unit
-        'cycles'
-    """
-    if name == "riscv":
-        from .riscv import RiscV
-
-        return RiscV()
-    from ._description import find_description
-    from .tile import TileBackend
-
-    return TileBackend(find_description(name))

@@ -62,7 +62,7 @@ def improve(
     while said < turns:
         text = asks(messages)
         said += 1
-        answers = {}
+        answers: dict[str, Answer] = {}
         for name, answer in _perform(session, text):
             calls.append((name, bool(answer["ok"]), str(answer["message"])))
             answers[f"{len(answers)} {name}"] = answer
@@ -96,7 +96,8 @@ def _call(session: Session, body: str) -> tuple[str, Answer]:
         given = json.loads(body)
     except json.JSONDecodeError as error:
         return "call", {"ok": False, "message": f"the json fence cannot be read: {error}"}
-    name = given.pop("tool", None) if isinstance(given, Mapping) else None
+    given = dict(given) if isinstance(given, Mapping) else {}
+    name = given.pop("tool", None)
     tools = {n: t for n, t in session.tools.items() if n != "write"}
     if name not in tools:
         return "call", {"ok": False, "message": f"no tool is called {name!r}; there are {', '.join(tools)}"}

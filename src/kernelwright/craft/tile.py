@@ -59,7 +59,7 @@ class TileBackend:
             program, _regions(task, workload), list(workload.sizes.values()), limits=limits, trace=trace
         )
         shape = workload.expected.shape
-        steps = tuple(
+        steps: tuple[dict[str, str | int], ...] = tuple(
             {
                 "step": s.number,
                 "cycle": s.cycle,
