@@ -8,7 +8,7 @@ from tests.compiler.test_actions import BY_NAME, graph_of
 from tests.compiler.test_products import built
 
 from kernelwright.compiler.actions import ACTIONS, State, offered, replayed, taken, undone
-from kernelwright.compiler.graph import Order, Scatter, Segment, from_captured, interpret
+from kernelwright.compiler.graph import Gather, Order, Scatter, Segment, from_captured, interpret
 from kernelwright.compiler.policy import beam, estimate
 from kernelwright.compiler.printers import Unprintable, cpp, forms_of, opencl
 from kernelwright.compiler.tile import Loop, run_program, statements
@@ -154,5 +154,14 @@ def test_a_gather_by_several_tensors_is_one_by_their_place():
     graph = graph_by_index(pick)
     assert not graph.natives
     assert torch.equal(interpret(graph, inputs_of())[0], pick(*inputs_of()).double())
-    apart = graph_by_index(lambda x, t: x[(t % 7).unsqueeze(1), t % WIDTH])
-    assert [n.name for n in apart.natives] == ["index"]
+
+
+def test_positions_along_dimensions_of_their_own_are_a_gather_each():
+    def grid(x, t):
+        return x[(t % 7).unsqueeze(1), t % WIDTH]
+
+    graph = graph_by_index(grid)
+    assert not graph.natives and sum(isinstance(n, Gather) for n in graph.nodes) == 2
+    assert torch.equal(interpret(graph, inputs_of())[0], grid(*inputs_of()).double())
+    mixed = graph_by_index(lambda x, t: x[(t % 7).unsqueeze(1), (t % WIDTH).repeat(3, 1).t()])
+    assert [n.name for n in mixed.natives] == ["index"]

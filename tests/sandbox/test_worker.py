@@ -1,7 +1,6 @@
 """An honest kernel in a worker: what is placed, called, fetched and kept."""
 
 import math
-from unittest import mock
 
 import psutil
 import pytest
@@ -289,19 +288,6 @@ def test_content_is_written_between_the_announcement_of_a_call_and_the_word_to_g
         reply = worker.call([worker.bind((slot,), vector())], fill=fill)
         assert worker.fetch(reply.first).outputs[0].tolist() == [12.0] * 4
     assert states == [psutil.STATUS_STOPPED]
-
-
-def test_a_stopped_worker_that_holds_nothing_is_not_asked_to_release(pool: Pool) -> None:
-    with pool.worker(payload(ADD)) as worker:
-        worker.release()
-        assert worker._connection.freezer.frozen
-        with mock.patch.object(worker._connection, "ask", wraps=worker._connection.ask) as ask:
-            worker.release()
-            assert not ask.called
-            worker.bind((pool.arena.place(torch.ones(4)),), vector())
-            worker.release()
-            assert [call.args[0]["op"] for call in ask.call_args_list].count("release") == 1
-        assert worker._connection.freezer.frozen
 
 
 def test_a_worker_collects_garbage_though_its_zygote_imported_without(pool: Pool) -> None:

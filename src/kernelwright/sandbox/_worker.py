@@ -226,12 +226,7 @@ class Worker(WorkerProcess):
         return None if taken is None else taken.numpy().tobytes()
 
     def release(self, *, deadline_s: float = 30.0) -> None:
-        """Drop every argument set and every kept output; outputs are poisoned before they are freed.
-
-        A stopped worker that holds none is left alone.
-        """
-        if self._connection.freezer.frozen and not self._sets and not self._calls:
-            return
+        """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
         self._connection.ask({"op": "release"}, deadline_s)
         self._calls.clear()
         self._sets.clear()
