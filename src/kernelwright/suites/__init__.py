@@ -4,12 +4,14 @@ Covers: reading a checkout of the user's, the benchmark's own rules in a sandbox
 Does not cover: getting the data; a missing checkout is an error that has the command.
 """
 
-from ._both import Setup, judge_both, ours_of, setup, sizes_of, theirs_of
+from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
+from ._doctor import Diagnosis, diagnose
 from ._protocol import Script, Suite
 from ._records import Ours, Row, Rules, SuiteProblem, Theirs, fast_p
 
 __all__ = [
+    "Diagnosis",
     "Ours",
     "Row",
     "Rules",
@@ -19,11 +21,13 @@ __all__ = [
     "SuiteProblem",
     "Theirs",
     "checkout_of",
+    "diagnose",
     "fast_p",
     "find_checkout",
     "fits",
     "get_suite",
     "how_to_get",
+    "judge_all",
     "judge_both",
     "ours_of",
     "setup",

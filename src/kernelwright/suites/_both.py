@@ -1,16 +1,18 @@
 """Problem, kernel → Row: the benchmark's verdict and ours, on the same sizes."""
 
+import json
+import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..api.judge import judging
 from ..config import Settings
 from ..errors import BusyError, InputError, KernelwrightError
-from ..records import CheckStatus, DecisionStatus, Task, VerdictStatus
+from ..records import CheckStatus, DecisionStatus, Task, VerdictStatus, content_key
 from ..sandbox import Pool
 from ..search import Judgement
 from ..system.deadline import deadline
@@ -125,3 +127,51 @@ def _judged(given: Setup, task: Task, candidate: Path) -> Ours:
 
 def _unknown(reason: str) -> Ours:
     return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason)
+
+
+def judge_all(
+    given: Setup, problems: Sequence[SuiteProblem], kernels: Mapping[str, Path], to: Path | None = None
+) -> Iterator[Row]:
+    """Yield both verdicts on every kernel; with `to`, each row is on disk before the next is begun.
+
+    A row of `to` is taken again only where suite, problem, the kernel's text and the setup are the same.
+    """
+    known = _kept(to)
+    for problem in problems:
+        if problem.name not in kernels:
+            continue
+        key = _key(given, problem, kernels[problem.name])
+        row = known.get(key)
+        if row is None:
+            row = judge_both(given, problem, kernels[problem.name])
+            if to is not None:
+                _keep(to, key, row)
+        yield row
+
+
+def _key(given: Setup, problem: SuiteProblem, kernel: Path) -> str:
+    how = (given.device or "", str(given.max_elements), str(given.screen), given.suite.commit)
+    text = (given.data / problem.file).read_bytes()
+    return content_key(given.suite.name, problem.name, kernel.read_bytes(), text, *how)
+
+
+def _keep(to: Path, key: str, row: Row) -> None:
+    """Append a row; a line that a killed process left unfinished is closed first."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with to.open("ab+") as out:
+        size = out.seek(0, os.SEEK_END)
+        out.seek(max(0, size - 1))
+        broken = size > 0 and out.read(1) != b"\n"
+        line = json.dumps({"key": key, "row": row.model_dump(mode="json")})
+        out.write(("\n" if broken else "").encode() + line.encode() + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _kept(to: Path | None) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for line in to.read_text(errors="replace").splitlines() if to is not None and to.is_file() else ():
+        with suppress(ValueError, KeyError, TypeError):
+            kept = json.loads(line)
+            found[kept["key"]] = Row.model_validate(kept["row"])
+    return found
