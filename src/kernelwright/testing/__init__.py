@@ -14,5 +14,6 @@ from ._suites import SuiteConformance
 __all__ = [
     "Asked", "Hangs", "PlantedJudge", "PlantedLandscape", "PlantedLanguage", "PlantedTemplate", "RandomProgram",
     "RecordedSpace", "Refuses", "Says", "ScriptedModel", "Sends", "StrategyConformance", "SuiteConformance",
-    "TunerConformance", "made_up_checkout", "planted_candidate", "planted_task", "random_program", "recorded_space", "recorded_space_names", "replay",
+    "TunerConformance", "made_up_checkout",
+    "planted_candidate", "planted_task", "random_program", "recorded_space", "recorded_space_names", "replay",
 ]  # fmt: skip
