@@ -53,7 +53,12 @@ def suite(
         raise InputError(f"`suite {action}` takes {called!r} alone; choose problems with --only {problem}")
     folder = checkout_of(asked, data)
     problems = tuple(p for p in asked.problems(folder) if only in p.name)
-    options = {"max_elements": max_elements, "minutes": minutes, "device": device, "screen": screen}
+    options: dict[str, object] = {
+        "max_elements": max_elements,
+        "minutes": minutes,
+        "device": device,
+        "screen": screen,
+    }
     match action:
         case "show":
             return _show(asked, folder, problems, problem, common)
