@@ -43,6 +43,7 @@ ALLOWED = {
     "search": (EVERYTHING, {"cli", "report", "flow", "api", "server", "models"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "api", "models"}),
     "api": (EVERYTHING, {"cli", "report", "server", "models"}),
+    "suites": (EVERYTHING, {"cli", "report", "server", "models"}),
     "models": (EVERYTHING, {"cli", "report", "server"}),
     "testing": EVERYTHING,
     "report": EVERYTHING,

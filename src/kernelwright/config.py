@@ -27,6 +27,8 @@ class Settings:
     """Requested CUDA compiler (`KERNELWRIGHT_NVCC`). None: `nvcc` on the path, then CUDA_HOME."""
     sandbox: str
     """Strongest isolation to use: `auto`, `bubblewrap`, `landlock` or `none` (`KERNELWRIGHT_SANDBOX`)."""
+    suites: Path | None = None
+    """Folder that holds the user's checkouts of benchmarks (`KERNELWRIGHT_SUITES`)."""
     cuda_home: Path | None = None
     """Folder of the CUDA toolkit (`CUDA_HOME`)."""
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -48,6 +50,7 @@ class Settings:
             cxx=env.get("KERNELWRIGHT_CXX") or env.get("CXX"),
             nvcc=env.get("KERNELWRIGHT_NVCC"),
             sandbox=env.get("KERNELWRIGHT_SANDBOX", "auto"),
+            suites=Path(env["KERNELWRIGHT_SUITES"]) if env.get("KERNELWRIGHT_SUITES") else None,
             cuda_home=Path(env["CUDA_HOME"]) if env.get("CUDA_HOME") else None,
             keys=_by_provider(env, "_API_KEY"),
             base_urls=_by_provider(env, "_BASE_URL"),

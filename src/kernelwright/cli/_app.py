@@ -61,6 +61,10 @@ _GROUPS = {
         "bound": "Say how fast a task could be on a device, by physics.",
         "admit": "Show that a task's checks reject every mutant.",
     },
+    "Benchmarks": {
+        "suites": "List the benchmarks that are known, and which of them are here.",
+        "suite": "Show, judge or examine a benchmark: its verdict and ours, side by side.",
+    },
     "Runs": {
         "runs": "List the runs in the store.",
         "show": "Show one run: its decision and every candidate.",

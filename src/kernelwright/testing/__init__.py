@@ -1,6 +1,7 @@
 """Test utilities for Kernelwright and packages that extend it: fakes, recorded spaces, conformance checks."""
 
 from ..search.replay.simulation import RecordedSpace, replay
+from ._checkouts import made_up_checkout
 from ._conformance import TunerConformance
 from ._landscape import PlantedLandscape
 from ._model import Asked, Hangs, Refuses, Says, ScriptedModel, Sends
@@ -8,9 +9,11 @@ from ._planted import PlantedJudge, PlantedLanguage, PlantedTemplate, planted_ca
 from ._programs import RandomProgram, random_program
 from ._recorded import recorded_space, recorded_space_names
 from ._strategies import StrategyConformance
+from ._suites import SuiteConformance
 
 __all__ = [
     "Asked", "Hangs", "PlantedJudge", "PlantedLandscape", "PlantedLanguage", "PlantedTemplate", "RandomProgram",
-    "RecordedSpace", "Refuses", "Says", "ScriptedModel", "Sends", "StrategyConformance", "TunerConformance",
+    "RecordedSpace", "Refuses", "Says", "ScriptedModel", "Sends", "StrategyConformance", "SuiteConformance",
+    "TunerConformance", "made_up_checkout",
     "planted_candidate", "planted_task", "random_program", "recorded_space", "recorded_space_names", "replay",
 ]  # fmt: skip

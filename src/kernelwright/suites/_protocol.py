@@ -1,0 +1,62 @@
+"""What an adapter of a benchmark offers; one file each, registered by the entry points `kernelwright.suites`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from ..records import Task
+from ._records import Rules, SuiteProblem
+
+
+@dataclass(frozen=True)
+class Script:
+    """A benchmark's own rules as a program for one worker, which holds problem and kernel as the benchmark does."""
+
+    rules: str
+    """File in `suites/rules/` with `verdict(given) -> dict`."""
+    given: Mapping[str, object]
+    """What `verdict` is given: JSON values, with the texts of problem and kernel."""
+    deadline_s: float
+    """Seconds for everything."""
+
+
+@runtime_checkable
+class Suite(Protocol):
+    """A benchmark: its problems, their rules, and the form of its kernels."""
+
+    name: str
+    """The name in commands."""
+    title: str
+    """One line."""
+    repository: str
+    """`owner/name` of the public repository."""
+    commit: str
+    """The commit that the adapter was run on."""
+    layout: tuple[str, ...]
+    """Paths that a checkout has; by them it is recognised."""
+    rules: Rules
+    """How it judges."""
+
+    def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
+        """List every problem of a checkout, in the benchmark's order."""
+
+    def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
+        """Write the problem into the folder in a form that `load_task` takes, and return its path.
+
+        Raises:
+            TaskError: it has no such form; the message says why.
+        """
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find finished kernels in a folder, in the benchmark's own form: file by problem's name."""
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return its own verdict on a kernel's text as a program; None if it cannot run without a GPU.
+
+        `task` is the problem as it was loaded, with its sizes shrunk if that was asked for: both verdicts are on the
+        same sizes.
+        """
+
+    def flags(self, candidate: str) -> tuple[str, ...]:
+        """Return what its own static screening refuses in a kernel's text; empty if it has none."""

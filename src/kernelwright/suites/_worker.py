@@ -1,0 +1,69 @@
+"""Script → Theirs: a benchmark's own rules, run in a sandboxed worker and never in the judge's process.
+
+Covers: memory, time, files, network and processes, as for any candidate.
+Does not cover: what the program reports. Problem and kernel share its process because the benchmark has it so; a
+kernel that forges the report is right by the benchmark's rules, and shows in our verdict beside it.
+"""
+
+import json
+from importlib.resources import files
+
+from pydantic import ValidationError
+
+from ..errors import WorkerError
+from ..languages import get_language
+from ..records import BuildStatus, Candidate, SourceFile, TensorSpec
+from ..sandbox import FailureKind, Payload, Pool, WorkerFailure
+from ._protocol import Script
+from ._records import Theirs
+from .rules.entry import SIZE
+
+_ANSWER = (TensorSpec(name="answer", shape=(SIZE,), dtype="uint8"),)
+_REPORTED = frozenset({"status", "passed", "trials", "time_us", "reference_us", "flags", "message"})
+
+
+def their_verdict(script: Script, pool: Pool, kernel: Candidate | None = None) -> Theirs:
+    """Run a benchmark's rules on one kernel.
+
+    Args:
+        script: The program and what it is given.
+        pool: Makes the worker.
+        kernel: A compiled kernel that the submission calls as `kernels`; none if the submission is all there is.
+    """
+    candidate = _program(script, kernel)
+    build = get_language(candidate.language).build(candidate)
+    if build.status is not BuildStatus.OK:
+        return Theirs(status="error", message=build.diagnostics[:2000])
+    payload = Payload(candidate=candidate, artefact=build.artefact, outputs=_ANSWER)
+    try:
+        with pool.worker(payload) as worker:
+            reply = worker.call([worker.bind((), _ANSWER)], script.deadline_s)
+            said = worker.fetch(reply.first).outputs[0]
+    except WorkerFailure as failure:
+        late = failure.kind is FailureKind.TIMEOUT
+        return Theirs(status="timeout" if late else "error", message=failure.message)
+    except WorkerError as error:
+        return Theirs(status="unknown", message=str(error))
+    return _read(bytes(said.tolist()))
+
+
+def _program(script: Script, kernel: Candidate | None) -> Candidate:
+    home = files("kernelwright.suites.rules")
+    sources = (
+        SourceFile(path="entry.py", text=(home / "entry.py").read_text()),
+        SourceFile(path="verdict.py", text=(home / f"{script.rules}.py").read_text()),
+        SourceFile(path="given.py", text=f"GIVEN = {json.dumps(dict(script.given))!r}\n"),
+    )
+    if kernel is None:
+        return Candidate(sources=sources, language="torch", entry="entry.py:run")
+    return kernel.model_copy(
+        update={"sources": (*kernel.sources, *sources), "entry": "entry.py:run", "style": "function"}
+    )
+
+
+def _read(text: bytes) -> Theirs:
+    try:
+        answer = json.loads(text)
+        return Theirs.model_validate({k: v for k, v in answer.items() if k in _REPORTED})
+    except (ValueError, AttributeError, ValidationError):
+        return Theirs(status="error", message="the program's report is not one: the kernel broke it")

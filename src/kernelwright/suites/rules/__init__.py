@@ -1,0 +1,1 @@
+"""Programs that run in a worker: the benchmarks' own rules. They import nothing of ours, and nobody imports them."""

@@ -1,0 +1,154 @@
+import json
+
+import pytest
+
+from kernelwright.cli import main
+from kernelwright.records import DecisionStatus, Interval, VerdictStatus
+from kernelwright.suites import Ours, Row, Theirs, _both, fast_p, get_suite, judge_all, setup, theirs_of
+from kernelwright.testing import made_up_checkout
+
+IDLE_WHEN_TIMED = """
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return torch.softmax(x, 1) if self.calls <= 5 else x
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    return made_up_checkout("kernelbench", tmp_path / "checkout")
+
+
+def row(status="correct", time_us=1.0, decision=DecisionStatus.IMPROVED, low=1.5):
+    accepted = decision is not DecisionStatus.REJECTED
+    return Row(
+        suite="kernelbench", problem="level1/1_Softmax", group="level1", candidate="k.py", sizes="declared",
+        seconds=0.0,
+        theirs=Theirs(status=status, time_us=time_us, reference_us=2.0),
+        ours=Ours(
+            verdict=VerdictStatus.ACCEPTED if accepted else VerdictStatus.REJECTED, decision=decision,
+            speedup=Interval(median=2.0, low=low, high=3.0),
+        ),
+    )  # fmt: skip
+
+
+def test_fast_p_counts_what_is_correct_and_faster():
+    rows = [row(), row(time_us=2.0), row("wrong"), row(decision=DecisionStatus.REJECTED)]
+    assert fast_p(rows, 1.0) == 0.5
+    assert fast_p(rows, 2.0) == 0.0
+    assert fast_p(rows, 1.0, ours=True) == 0.75
+    assert fast_p(rows, 1.6, ours=True) == 0.0
+
+
+def test_a_kernel_that_idles_when_timed_wins_by_their_rules(data):
+    suite = get_suite("kernelbench")
+    problem = suite.problems(data)[0]
+    with setup(suite, data) as given, given.task(problem) as task:
+        found = theirs_of(given, problem, task, IDLE_WHEN_TIMED)
+        broken = theirs_of(given, problem, task, "import torch\nclass ModelNew(torch.nn.Linear): ...\n")
+        ended = theirs_of(given, problem, task, "import os\nos._exit(0)\n")
+        on_gpu = theirs_of(given, problem, task, "import triton\n")
+    assert found.status == "correct"
+    assert found.speedup > 2
+    assert (broken.status, ended.status, on_gpu.status) == ("error", "error", "unknown")
+
+
+def test_rows_that_are_there_are_not_made_again(data, tmp_path, monkeypatch):
+    suite, made = get_suite("kernelbench"), []
+    problems = suite.problems(data)
+    kernels = {p.name: tmp_path / f"{i}.py" for i, p in enumerate(problems)}
+    for kernel in kernels.values():
+        kernel.write_text("one")
+
+    def judged(given, problem, kernel):
+        made.append(problem.name)
+        return row().model_copy(update={"problem": problem.name})
+
+    monkeypatch.setattr(_both, "judge_both", judged)
+    rows = tmp_path / "rows.jsonl"
+    with setup(suite, data) as given:
+        next(judge_all(given, problems, kernels, rows))
+        rows.write_bytes(rows.read_bytes() + b'{"key": "cut')  # as a kill leaves it
+        assert len(list(judge_all(given, problems, kernels, rows))) == len(problems)
+        assert made == [p.name for p in problems]
+        kernels[problems[0].name].write_text("another")
+        list(judge_all(given, problems, kernels, rows))
+    assert made == [*(p.name for p in problems), problems[0].name]
+
+
+def test_a_problem_that_cannot_be_judged_is_a_row_with_the_reason(data, tmp_path):
+    (data / "KernelBench/level1/2_Broken.py").write_text("raise RuntimeError('no')\n")
+    suite = get_suite("kernelbench")
+    broken = next(p for p in suite.problems(data) if "Broken" in p.name)
+    kernel = tmp_path / "k.py"
+    kernel.write_text(IDLE_WHEN_TIMED)
+    with setup(suite, data, store=tmp_path / "store") as given:
+        (found,) = judge_all(given, (broken,), {broken.name: kernel})
+    assert found.theirs.status == "unknown"
+    assert found.ours.verdict is VerdictStatus.UNKNOWN
+    assert "RuntimeError" in found.ours.reason
+    assert found.agree is None
+
+
+def test_the_command_judges_by_both(data, tmp_path, capsys):
+    kernel = tmp_path / "kernels" / "level1" / "1_Softmax.py"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text(
+        "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+    )
+    words = [
+        "suite",
+        "judge",
+        "kernelbench",
+        str(tmp_path / "kernels"),
+        "--data",
+        str(data),
+        "--screen",
+        "--json",
+    ]
+    assert main([*words, "--device", "cpu", "--store", str(tmp_path / "store")]) == 0
+    one, result = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (one["theirs"]["status"], one["ours"]["verdict"]) == ("wrong", "rejected")
+    assert one["agree"] is True
+    assert (result["kernels"], result["disagree"], result["fast_1_theirs"]) == (1, 0, 0.0)
+
+
+def test_doctor_names_what_does_not_load_and_what_zeros_answer(data, capsys):
+    (data / "KernelBench/level1/2_Broken.py").write_text("raise RuntimeError('no')\n")
+    assert main(["suite", "doctor", "kernelbench", "--data", str(data), "--admit", "--json"]) == 1
+    *rows, result = map(json.loads, capsys.readouterr().out.splitlines())
+    found = {r["problem"]: r for r in rows}
+    assert "zeros" in found["level2/2_Max_Subtract"]["passing"]
+    assert not found["level1/1_Softmax"]["degenerate"]
+    assert not found["level1/2_Broken"]["loads"]
+    assert (result["problems"], result["loaded"], result["degenerate"]) == (4, 3, 1)
+
+
+def test_show_and_suites_tell_what_is_there(data, capsys):
+    assert main(["suite", "show", "kernelbench/level1/1_Softmax", "--data", str(data)]) == 0
+    assert "torch.softmax" in capsys.readouterr().out
+    assert main(["suite", "show", "kernelbench", "--data", str(data)]) == 0
+    assert "fast_p" in capsys.readouterr().out
+    assert main(["suite", "show", "kernelbench/level1/1_Sofmax", "--data", str(data)]) == 2
+    assert "1_Softmax" in capsys.readouterr().err
+    assert main(["suites", "--data", str(data), "--json"]) == 0
+    here = {
+        r["suite"]: r["here"] for r in map(json.loads, capsys.readouterr().out.splitlines()) if "suite" in r
+    }
+    assert here == {"kernelbench": str(data), "multikernelbench": None}
+
+
+def test_a_folder_without_kernels_is_told(data, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["suite", "judge", "kernelbench", str(tmp_path / "empty"), "--data", str(data)]) == 2
+    assert "no kernel named like a problem" in capsys.readouterr().err
+    assert main(["suite", "judge", "kernelbench", "--data", str(data)]) == 2
