@@ -12,7 +12,6 @@ there the configuration is a small one of the same kind and the weights are rand
 import argparse
 import json
 import os
-import re
 import resource
 import signal
 import sys
@@ -26,6 +25,7 @@ import torch
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.records import Split
+from kernelwright.suites import offline
 from kernelwright.tasks import load_task
 
 from .public_layers import sources
@@ -33,26 +33,6 @@ from .public_layers import sources
 Row = dict[str, Any]
 _SECONDS, _GB, _SCALED = 90, 12, 2_000_000
 """Limits of a file; `--gigabytes` sets another."""
-_KINDS = {
-    "gpt2": "'gpt2', n_layer=2, n_embd=64, n_head=4",
-    "EleutherAI/gpt-neo-2.7B": (
-        "'gpt_neo', num_layers=2, hidden_size=64, num_heads=4, attention_types=[[['global', 'local'], 1]]"
-    ),
-    "facebook/opt-1.3b": (
-        "'opt', num_hidden_layers=2, hidden_size=64, ffn_dim=128, num_attention_heads=4, word_embed_proj_dim=64"
-    ),
-    "facebook/bart-large": (
-        "'bart', d_model=64, encoder_layers=1, decoder_layers=2, decoder_ffn_dim=128, encoder_ffn_dim=128, "
-        "decoder_attention_heads=4"
-    ),
-    "google/bigbird-roberta-base": (
-        "'big_bird', num_hidden_layers=2, hidden_size=64, num_attention_heads=4, intermediate_size=128, is_decoder=True"
-    ),
-    "google/electra-small-discriminator": (
-        "'electra', num_hidden_layers=2, hidden_size=64, num_attention_heads=4, intermediate_size=128, is_decoder=True"
-    ),
-    "google/reformer-enwik8": "'reformer', is_decoder=True, vocab_size=258",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -178,17 +158,8 @@ def _files(kernelbench: Path | None) -> Iterator[tuple[str, str, str]]:
     if kernelbench is not None:
         for file in sorted(kernelbench.rglob("level[1-4]/*.py")):
             text = file.read_text()
-            yield f"KernelBench {file.parent.name[-1]}", f"{file.parent.name}/{file.stem}", _offline(text)
+            yield f"KernelBench {file.parent.name[-1]}", f"{file.parent.name}/{file.stem}", offline(text)
     yield from sources()
-
-
-def _offline(text: str) -> str:
-    """Put a small configuration and random weights in the place of those on the network."""
-    found = re.search(r'^model_name = "(.*)"', text, re.MULTILINE)
-    if found is None:
-        return text
-    text = text.replace("AutoConfig.from_pretrained(model_name)", f"AutoConfig.for_model({_KINDS[found[1]]})")
-    return text.replace("from_pretrained(self.model_name, config=self.config)", "from_config(self.config)")
 
 
 def _read(path: Path | None) -> list[Row]:

@@ -7,6 +7,7 @@ Does not cover: getting the data; a missing checkout is an error that has the co
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
 from ._doctor import Diagnosis, diagnose
+from ._offline import offline
 from ._protocol import Script, Suite
 from ._records import Ours, Row, Rules, SuiteProblem, Theirs, fast_p
 
@@ -29,6 +30,7 @@ __all__ = [
     "how_to_get",
     "judge_all",
     "judge_both",
+    "offline",
     "ours_of",
     "setup",
     "sizes_of",

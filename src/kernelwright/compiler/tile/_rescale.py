@@ -40,11 +40,10 @@ from ._program import (
     expressions,
     mapped,
 )  # fmt: skip
+from ._rows import meaning
 
 _LEAST = 1 << 13
 """Elements of a row from which on blocks pay: shorter ones stay in the first-level cache anyway."""
-_HERE = Position("")
-"""The element of a row, whatever its loop calls it."""
 _INFINITE = float("inf")
 
 
@@ -79,7 +78,7 @@ def rescaled_passes(body: Sequence[Statement], total: Loop) -> Passes | None:
         return None
     lets = {s.name: s for s in total.body if isinstance(s, Let)}
     power = lets.get(_named(folds[0].value))
-    shifted = _meaning(total, power.value) if power else None
+    shifted = meaning(total, power.value) if power else None
     match shifted:
         case Call("exp", (Call("sub", (value, Variable(top)), ()),), ()) if value is not None:
             pass
@@ -148,28 +147,13 @@ def _named(value: Expression) -> str:
     return inner.name if isinstance(inner, Variable) and inner.kind == "float32" else ""
 
 
-def _meaning(loop: Loop, value: Expression) -> Expression:
-    """Return what a value of a pass is, in terms of the pass's element and of what was named before the pass."""
-    known: dict[str, Expression] = {}
-
-    def by(e: Expression) -> Expression | None:
-        if isinstance(e, Variable):
-            return known.get(e.name)
-        return _HERE if e == Position(loop.axis) else None
-
-    for s in loop.body:
-        if isinstance(s, Let):
-            known[s.name] = substitute(s.value, by)
-    return substitute(value, by)
-
-
 def _folds_only(loop: Loop, accumulator: str, value: Expression) -> bool:
     """Whether a pass does nothing but find the largest of a value."""
     folds = [s for s in loop.body if not isinstance(s, Let)]
     if not _is_row(loop) or len(folds) != 1:
         return False
     (fold,) = folds
-    return isinstance(fold, Update) and fold.name == accumulator and _meaning(loop, fold.value) == value
+    return isinstance(fold, Update) and fold.name == accumulator and meaning(loop, fold.value) == value
 
 
 def _together(body: Sequence[Statement], first: Loop, total: Loop) -> bool:
@@ -260,7 +244,7 @@ class _Blocks:
     @property
     def _result(self) -> Variable:
         """The row's largest value, as the kernel names it once it is known."""
-        shift = _meaning(self.passes.total, self.passes.power.value)
+        shift = meaning(self.passes.total, self.passes.power.value)
         assert isinstance(shift, Call) and isinstance(shift.args[0], Call)
         top = shift.args[0].args[1]
         assert isinstance(top, Variable)

@@ -43,7 +43,7 @@ _COSTLY = frozenset({
 })  # fmt: skip
 _MANY = 4
 """Operations that justify a row even if none of them is costly."""
-_HERE = Position("")
+HERE = Position("")
 """The element of a row, whatever its loop calls it."""
 
 
@@ -105,19 +105,32 @@ def _size(loop: Loop) -> int:
     return loop.end.size if isinstance(loop.end, Extent) else int(loop.end.value)
 
 
-def _values(loop: Loop) -> dict[str, Expression]:
-    """Return what the names of a pass mean, in terms of the pass's element."""
-    found: dict[str, Expression] = {}
+def meaning(loop: Loop, value: Expression, known: dict[str, Expression] | None = None) -> Expression:
+    """Return what a value of a pass is, in terms of the pass's element and of what was named before the pass.
+
+    `known` has what the names of the pass mean (`meanings`), where that is at hand.
+    """
+    names = meanings(loop) if known is None else known
 
     def by(e: Expression) -> Expression | None:
         if isinstance(e, Variable):
-            return found.get(e.name)
-        return _HERE if e == Position(loop.axis) else None
+            return names.get(e.name)
+        return HERE if e == Position(loop.axis) else None
 
+    return substitute(value, by)
+
+
+def meanings(loop: Loop) -> dict[str, Expression]:
+    """Return what the names of a pass mean, in the same terms."""
+    found: dict[str, Expression] = {}
     for s in loop.body:
         if isinstance(s, Let):
-            found[s.name] = substitute(s.value, by)
-    return {name: value for name, value in found.items() if value.kind == "float32"}
+            found[s.name] = meaning(loop, s.value, found)
+    return found
+
+
+def _values(loop: Loop) -> dict[str, Expression]:
+    return {name: value for name, value in meanings(loop).items() if value.kind == "float32"}
 
 
 def _costs(value: Expression) -> bool:
