@@ -1,4 +1,4 @@
-"""Monarch and BLAST layers beside the formula in torch, torch.compile of it, and a dense linear layer.
+"""Monarch and BLAST layers against the formula in torch, torch.compile of it, and a dense linear layer.
 
     python -m benchmarks.ops.blr [--only blast] [--rounds 7] [--out FILE]
 

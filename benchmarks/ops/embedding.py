@@ -1,4 +1,4 @@
-"""Embeddings and bags, forward and backward, beside torch's own and torch.compile.
+"""Embeddings and bags, forward and backward, against torch's own and torch.compile.
 
     python -m benchmarks.ops.embedding [--only bag] [--threads 1] [--rounds 15] [--out rows.jsonl]
 

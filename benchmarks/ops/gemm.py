@@ -1,4 +1,4 @@
-"""Products with packed right factors beside torch's and numpy's, on a grid of sizes and with what follows a product.
+"""Products with packed right factors against torch's and numpy's, on a grid of sizes and with what follows a product.
 
     python -m benchmarks.ops.gemm [--only bfloat16] [--rounds 7] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""Steps of optimizers beside torch's own (fused, foreach, one parameter after another) and torch.compile.
+"""Steps of optimizers against torch's own (fused, foreach, one parameter after another) and torch.compile.
 
     python -m benchmarks.ops.optim [--only adamw] [--threads 1] [--rounds 15] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""A quick look at the zoo: the schedules of whole models beside eager and torch.compile, on one thread, unjudged.
+"""A quick look at the zoo: the schedules of whole models against eager and torch.compile, on one thread, unjudged.
 
     python -m benchmarks.zoo.look [--only vision,llama] [--rounds 15] [--out rows.jsonl]
 

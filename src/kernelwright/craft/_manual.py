@@ -38,7 +38,7 @@ def _machine(d: Description) -> str:
     return f"""# The {d.name} accelerator
 
 A processor for tiles of float32. A program runs on scalars, vectors and tiles; data comes from memory into a scratchpad
-and goes back by transfers (DMA) that run beside the program.
+and goes back by transfers (DMA) that run concurrently with the program.
 
 ## The machine
 
@@ -79,7 +79,7 @@ def _rules(d: Description) -> str:
   data can be moved. Every transfer must be waited for before `{name["halt"]}`.
 - **Double buffering.** Start the transfer of the next rows into a second place before computing on the first, and wait
   for the older transfer only.
-- **Tile products** run beside the program. Until `{name["mwait"]}`, a tile register that products are added to must not be
+- **Tile products** run concurrently with the program. Until `{name["mwait"]}`, a tile register that products are added to must not be
   stored, transposed, loaded or used as a factor; more products may be added to it. It must not be its own factor.
 - **Alignment.** `{name["vld"]}`, `{name["vst"]}`, `{name["mld"]}` and `{name["mst"]}` need aligned addresses, and tile rows aligned strides. To keep rows
   of any length aligned, give them a stride rounded up with `{name["rup"]}` in the scratchpad.

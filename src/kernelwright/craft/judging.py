@@ -1,4 +1,4 @@
-"""Program → verdict: right on workloads that its writer has not seen, and what it costs beside the baseline."""
+"""Program → verdict: right on workloads that its writer has not seen, and what it costs against the baseline."""
 
 import math
 from dataclasses import dataclass

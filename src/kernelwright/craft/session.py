@@ -84,7 +84,7 @@ class Session:
         return {"ok": not ran.fault, "message": ran.fault or f"{len(ran.trace)} steps", "steps": [*ran.trace]}
 
     def measure(self) -> Answer:
-        """Say what the program costs on the visible workload beside the baseline, and which lines cost most."""
+        """Say what the program costs on the visible workload against the baseline, and which lines cost most."""
         assembled = self.assemble()
         if not assembled["ok"]:
             return assembled

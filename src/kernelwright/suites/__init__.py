@@ -1,6 +1,6 @@
 """Other people's benchmarks: problem, kernel → their verdict and ours, side by side.
 
-Covers: reading a checkout of the user's, the benchmark's own rules in a sandboxed worker, our judge beside them.
+Covers: reading a checkout of the user's, the benchmark's own rules in a sandboxed worker, our judge with them.
 Does not cover: getting the data; a missing checkout is an error that has the command.
 """
 

@@ -1,4 +1,4 @@
-"""Embeddings beside torch's own in float64: padding, empty bags, ties, gradients, threads, errors."""
+"""Embeddings against torch's own in float64: padding, empty bags, ties, gradients, threads, errors."""
 
 import itertools
 

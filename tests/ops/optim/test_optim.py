@@ -1,4 +1,4 @@
-"""Steps of optimizers beside float64 and torch's own optimizers: states, groups, many tensors at once, errors."""
+"""Steps of optimizers against float64 and torch's own optimizers: states, groups, many tensors at once, errors."""
 
 import copy
 
