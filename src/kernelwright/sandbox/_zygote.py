@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> None:
     for name in (*_MODULES, *options["preload"]):
         importlib.import_module(name)
     _warm()
+    gc.freeze()  # whoever collects from here on need not look at what imports left
     if set(COMPILER) <= set(options["preload"]):
         _warm_compiler()
     tempfile.tempdir = None  # each worker finds its own
