@@ -271,6 +271,26 @@ def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(own_pool
     assert threads == {1}, "a process with threads cannot be forked"
 
 
+def test_the_zygote_of_baselines_goes_on_from_that_of_candidates(own_pool: Pool) -> None:
+    text = "import os\ndef run(x): return x + ('TORCHINDUCTOR_CACHE_DIR' in os.environ)\n"
+    said = []
+    for trusted in (False, True, False):
+        asking = payload(text, trusted=trusted)
+        if trusted:
+            compiled = asking.candidate.model_copy(update={"flags": ("--compile=default",)})
+            own_pool.prepare([compiled])
+        with own_pool.worker(asking, deadline_s=600) as worker:
+            reply = worker.call([worker.bind((own_pool.arena.place(torch.zeros(1)),), vector(1))])
+            said.append(worker.fetch(reply.first).outputs[0].item())
+    assert said == [0.0, 1.0, 0.0], "each has the environment of its own kind"
+    plain, ours = own_pool._zygotes._running.values()
+    splits = plain.nesting != "none" and own_pool.isolation != "bubblewrap"
+    assert (psutil.Process(ours._process.pid).ppid() == plain._process.pid) is splits
+    assert ours.alive and ours.nesting == plain.nesting
+    plain.close()
+    assert not splits or ours._process.wait(60) == 0, "it ends with the one it came from"
+
+
 def test_a_zygote_ends_with_its_judge_though_it_still_imports(own_pool: Pool) -> None:
     own_pool.prepare([payload("def run(x): return x\n").candidate])
     (zygote,) = own_pool._zygotes._running.values()
