@@ -130,6 +130,7 @@ def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle
 HANGS = "def run(x, weight):\n    while {when}: pass\n    return torch.softmax(x, -1) * weight\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["True", "torch.is_grad_enabled() or N.append(0) or len(N) > 3"])
 def test_a_hang_just_before_the_deadline_is_unknown_and_an_earlier_one_is_not(
     when, problem, pool, make, oracle, monkeypatch
