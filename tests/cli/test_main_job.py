@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("C++ compiler")]
 
@@ -73,9 +74,9 @@ def start(folder, *arguments, store="store"):
 
 
 def call(folder, *arguments, store="store"):
-    process = start(folder, *arguments, store=store)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+    variables = {**os.environ, "KERNELWRIGHT_STORE": str(folder / store)}
+    done = forked.run(["-m", "kernelwright", *arguments], cwd=folder, env=variables)
+    return done.returncode, done.stdout, done.stderr
 
 
 def lines(out):
