@@ -63,7 +63,7 @@ _GROUPS = {
     },
     "Benchmarks": {
         "suites": "List the benchmarks that are known, and which of them are here.",
-        "suite": "Show, judge or examine a benchmark: its verdict and ours, side by side.",
+        "suite": "Search, judge, audit or examine a benchmark: its verdict and ours, side by side.",
     },
     "Runs": {
         "runs": "List the runs in the store.",
