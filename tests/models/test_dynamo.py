@@ -106,7 +106,9 @@ def test_gradients_autocast_and_broken_graphs_are_native(accepted):
             torch._dynamo.graph_break()
             return self.inner(y)
 
-    assert away(compiled(Broken(), store), Broken(), x) == pytest.approx(MARK, abs=1e-3), "the piece is the model"
+    assert away(compiled(Broken(), store), Broken(), x) == pytest.approx(MARK, abs=1e-3), (
+        "the piece is the model"
+    )
 
 
 def test_another_model_of_the_same_sizes_is_native(accepted):

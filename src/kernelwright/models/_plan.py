@@ -10,7 +10,7 @@ import torch
 
 from ..bound import Rates, bound, rates_of
 from ..devices import Device, Peaks, detect, peaks_of
-from ..errors import InputError, KernelwrightError, TaskError
+from ..errors import InputError, TaskError
 from ..records import Bound, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
@@ -226,7 +226,9 @@ def _whole_row(
         task = whole_task(loaded, captured, times).task
         found = bound(Problem(task), task.workloads[0], device, peaks, rates)
     except Exception as error:  # noqa: BLE001  the model's own code runs here, under torch's transforms
-        return None, [f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"]
+        return None, [
+            f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        ]
     time_us = next(iter(times.values())).whole_us
     low, expected, high = (share * max(time_us - found.attainable_us, 0.0) for share in _WHOLE_CLOSED)
     row = PlannedRegion(
