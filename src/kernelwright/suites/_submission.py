@@ -71,7 +71,6 @@ def submission_of(task: Task, candidate: Candidate, form: str) -> Submission | N
         def run(x):
             return x + x
         <BLANKLINE>
-        <BLANKLINE>
         def found_kernel(arguments, weights):
             return run(*arguments, *weights.values())
         <BLANKLINE>
