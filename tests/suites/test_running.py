@@ -186,12 +186,8 @@ def test_a_compiled_kernel_is_judged_in_the_benchmarks_form(data):
 
 def run_words(data, tmp_path):
     """Return the words of a run of KernelBench that keeps to itself."""
-    return [
-        *["suite", "run", "kernelbench", "--device", "cpu", "--data"],
-        str(data),
-        "--store",
-        str(tmp_path / "store"),
-    ]
+    store = str(tmp_path / "store")
+    return ["suite", "run", "kernelbench", "--device", "cpu", "--data", str(data), "--store", store]
 
 
 def test_the_command_tells_what_is_done_when_it_is_cut_short(data, tmp_path, searches, capsys):
