@@ -8,9 +8,11 @@ Does not cover: what happens while a program starts, signals to it, variables th
 """
 
 import atexit
+import ctypes
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,8 @@ from pathlib import Path
 
 PREPARED = ("torch", "numpy", "kernelwright.flow", "kernelwright.api.judge", "kernelwright.cli")
 """What is imported before the first fork."""
-_known: dict[str, subprocess.Popen[str]] = {}
+_PR_SET_PDEATHSIG = 1
+_templates: list[subprocess.Popen[str]] = []
 _lock = threading.Lock()
 
 
@@ -48,13 +51,12 @@ def run(
 
 
 def _template() -> subprocess.Popen[str]:
-    key = os.environ.get("PYTHONPATH", "")
-    if key not in _known or _known[key].poll() is not None:
-        _known[key] = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        atexit.register(_known[key].kill)
-    return _known[key]
+    if not _templates or _templates[-1].poll() is not None:
+        command = [sys.executable, __file__]
+        made = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        atexit.register(made.kill)
+        _templates.append(made)
+    return _templates[-1]
 
 
 def _answer(template: subprocess.Popen[str], request: object, timeout: float) -> int:
@@ -89,6 +91,7 @@ def _serve() -> None:
 
 
 def _become(request: dict[str, list[str]]) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.chdir(str(request["cwd"]))
     os.environ.clear()
     os.environ.update(request["env"])

@@ -12,7 +12,7 @@ _KIND = "installed"
 SWITCHED = "switched_off.json"
 """File of a package with the names of kernels that serve no more, each with the reason."""
 _SAME = ("device", "microcode", "torch")
-"""What a kernel's right and speed may depend on, beside compilers; the rest of the environment is not compared."""
+"""What a kernel's right and speed may depend on, apart from compilers; the rest of the environment is not compared."""
 
 State = Literal["in use", "native", "removed"]
 

@@ -64,9 +64,9 @@ class Content:
         if i not in self._ends:
             return window
         end, factor = self._ends[i], 1 - secrets.randbelow(1 << 24) / _LEAST_STEP
-        return (
-            torch.lerp(end, window, factor) if end else window * factor
-        )  # an infinity stays one, which `lerp` loses
+        if not end:  # an infinity stays one, which `lerp` loses
+            return window * factor
+        return torch.lerp(end, window, factor)
 
 
 def _nearest_to_zero(values: torch.Tensor) -> torch.Tensor:

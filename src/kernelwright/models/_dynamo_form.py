@@ -146,7 +146,7 @@ def _traced(graph: fx.GraphModule, values: Sequence[Any]) -> fx.GraphModule:
         fakes = [_fake(value) for value in values]
         try:
             return make_fx(graph, tracing_mode="real")(*fakes)
-        except Exception as error:
+        except Exception as error:  # the model's own code runs under the tracer, and may raise anything
             raise Unprintable(f"the graph cannot be traced: {type(error).__name__}: {error}") from error
 
 

@@ -110,11 +110,9 @@ def _serve(control: socket.socket, nesting: Nesting) -> None:
             continue
         if "preload" in request:
             children.add(_split(control, request, nesting, descriptors))
-            for descriptor in descriptors:
-                os.close(descriptor)
-            continue
-        request["writable"] = tuple(request["writable"])
-        children.add(_fork(control, Confinement(**request), nesting, own_namespace, descriptors))
+        else:
+            request["writable"] = tuple(request["writable"])
+            children.add(_fork(control, Confinement(**request), nesting, own_namespace, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
 
