@@ -18,6 +18,7 @@ from ._assemble import Accepted, assemble
 from ._budget import Stream, next_of
 from ._dynamo_form import dynamo_form
 from ._harm import without_harm
+from ._identity import Outside, identity_of
 from ._plan import Planned, planned
 from ._print import Unprintable
 from ._records import MODEL_RESULT, ModelResult, RegionOutcome
@@ -345,9 +346,13 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
 
 def _kept(result: ModelResult, plan: Planned, store: Path | str | None) -> ModelResult:
     """Keep the result in the store, with how `torch.compile` knows the model if it may be installed; return it."""
-    if result.improved:
-        result = result.model_copy(update={"dynamo": dynamo_form(plan.loaded, result.weights)})
     with Store(store) as kept:
+        if result.improved:
+            task = kept.task(kept.run(result.run).task)
+            identity = identity_of(plan.loaded, plan.captured.whole, task)
+            same = Outside(plan.loaded.module, identity.tensors).changed() is None
+            dynamo = dynamo_form(plan.loaded, result.weights) if same else None
+            result = result.model_copy(update={"identity": identity, "dynamo": dynamo})
         kept.keep(MODEL_RESULT, result.run or result.model, {result.run or result.model: result.to_json()})
     return result
 
