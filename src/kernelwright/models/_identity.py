@@ -165,7 +165,7 @@ class Outside:
         """Watch the tensors that the graph reads as well, wherever it finds them."""
         seen = {t.data_ptr() for t in self._watched[0]}
         rest = [t for t in constants if t.data_ptr() not in seen and not t.is_inference()]
-        self._read = rest, list(map(_mark, rest))
+        self._read = rest, list(map(mark, rest))
 
     def changed(self) -> str | None:
         """Return a sentence about a tensor that is not as it was judged; None while all are."""
@@ -175,9 +175,9 @@ class Outside:
                 same = self._complete and not any(map(is_not, map(getitem, holders, keys), values))
             except (KeyError, IndexError):
                 same = False
-            if not same or list(map(_mark, self._watched[0])) != self._watched[1]:
+            if not same or list(map(mark, self._watched[0])) != self._watched[1]:
                 self._look(places_outside(self._model))
-        if self._read[0] and list(map(_mark, self._read[0])) != self._read[1]:
+        if self._read[0] and list(map(mark, self._read[0])) != self._read[1]:
             return "a tensor that the model's code reads was written to since the model was patched"
         return self._said or None
 
@@ -191,7 +191,7 @@ class Outside:
         steps = [step for p in places.values() for step in p.steps]
         self._steps = [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps]
         tensors = [p.tensor for p in places.values() if not p.tensor.is_inference()]
-        self._watched = tensors, list(map(_mark, tensors))
+        self._watched = tensors, list(map(mark, tensors))
 
 
 def _said(name: str, places: Mapping[str, Place], judged: str) -> str:
@@ -206,5 +206,6 @@ def _said(name: str, places: Mapping[str, Place], judged: str) -> str:
     return ""
 
 
-def _mark(tensor: torch.Tensor) -> tuple[int, int]:
+def mark(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return what differs once a tensor was written to or lies elsewhere; it must not be of inference mode."""
     return tensor._version, tensor.data_ptr()
