@@ -18,6 +18,8 @@
 | `direct` | product | register tiles, one factor read in place, unpacked |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
+| `winograd-2`, `winograd-4` | winograd | lanes along channels; 4 by 4 results, 36 multiplications for 144 |
+| `channels-last` | channels_last | direct convolutions whose values keep their channels side by side in memory |
 | `convolve` | convolve | direct convolution over a copy of the image, weights in panels |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
 | `online` | online | attention in one pass over the keys: no scores in memory |
@@ -55,6 +57,7 @@ from ._state import Action, IllegalAction, State, Step, replayed, steps_of, take
 from .accumulate import Double, Single
 from .activated import Activated
 from .algebra import Diagonal
+from .channels_last import ChannelsLast
 from .commute import Commute
 from .convolve import Convolve
 from .dead import Drop
@@ -72,6 +75,7 @@ from .storage import Fuse, Narrow, Store
 from .turn import Turn
 from .typed import Typed
 from .weights import Ahead, Pack
+from .winograd import WinogradPanels
 
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
@@ -92,6 +96,9 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Winograd(),
+    WinogradPanels(2),
+    WinogradPanels(4),
+    ChannelsLast(),
     Convolve(),
     Online(),
     Phases(),
@@ -119,6 +126,8 @@ def _needs(action: Action) -> set[str]:
     match action:
         case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
             return {action.tiling.form}
+        case ChannelsLast() | WinogradPanels():
+            return {action.tiling.form, "ahead"}
         case Phases():
             return {"convolve", "ahead"}
         case Pack() | Dual():
@@ -146,6 +155,7 @@ __all__ = [
     "Action",
     "Activated",
     "Ahead",
+    "ChannelsLast",
     "Commute",
     "Convolve",
     "Diagonal",
@@ -178,6 +188,7 @@ __all__ = [
     "TwoPasses",
     "Typed",
     "Winograd",
+    "WinogradPanels",
     "offered",
     "replayed",
     "steps_of",
