@@ -59,6 +59,7 @@ CASES = {
 }  # fmt: skip
 """A function, shapes of arguments and of weights."""
 BUILDS = {
+    "few": ((), ["stride", "deep"]),
     "all": ((), list(CASES)),
     "eight": (("-mno-avx512f",), ["odd", "grouped", "depthwise", "volume", "chain"]),
     "four": (("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"), ["dilated", "chain"]),
@@ -73,7 +74,9 @@ def state_of(case):
     return taken(start, BY_NAME["channels-last"], "all" if "all" in sites else sites[0])
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(
+    "build", [pytest.param(n, marks=pytest.mark.long if n != "few" else ()) for n in BUILDS]
+)
 def test_printed_loops_mean_the_convolution(build):
     flags, cases = BUILDS[build]
     states = {case: state_of(case) for case in cases}

@@ -1,6 +1,7 @@
 """Convolutions by transformed squares, lanes along channels: every size and tail is right, and where they are legal."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,12 +11,17 @@ from tests.compiler.test_products import built
 from tests.compiler.test_weights import weighed
 from torch.nn import functional as F
 
-from kernelwright.compiler.actions import ACTIONS, State, taken, undone
-from kernelwright.compiler.graph import Contract, Point, interpret
+from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
+from kernelwright.compiler.graph import Contract as Product
+from kernelwright.compiler.graph import Point, interpret, read
 from kernelwright.compiler.lower import lower
 from kernelwright.compiler.policy import beam
-from kernelwright.compiler.printers import Unprintable, cpp
+from kernelwright.compiler.printers import Unprintable, cpp, forms_of
 from kernelwright.compiler.tile import products
+from kernelwright.records import CheckStatus, Contract
+from kernelwright.tasks import Problem, load_task
+from kernelwright.verify import Oracle
+from kernelwright.verify.checks.correct import compare_outputs
 
 CASES = {
     "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19)], [(7, 5, 3, 3), (7,)]),
@@ -27,6 +33,29 @@ CASES = {
 """A function, shapes of arguments and of weights."""
 BUILDS = {"all": ((), list(CASES)), "eight": (("-mno-avx512f",), ["odd", "many"])}
 """Vectors of what the machine has, and of 8 floats."""
+NUMERICS = {
+    ("strict", 2): False, ("strict", 4): False, ("native", 2): True, ("native", 4): False, ("fast", 4): True,
+}  # fmt: skip
+"""What the contract lets a kernel do, and whether squares of so many results are within it; seen best where few
+products are summed, whose own rounding hides nothing."""
+TASK = """
+import torch
+from torch.nn import functional as F
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(16, 1, 3, 3))
+
+    def forward(self, x):
+        return F.conv2d(x, self.w, padding=1)
+
+def get_inputs():
+    return [torch.randn(1, 1, 8, 8)]
+
+def get_init_inputs():
+    return []
+"""
 NEAR = {2: 1e-6, 4: 8e-6}
 """Largest error by results of a square; that of a plain sum of 600 channels is 3e-7."""
 
@@ -39,7 +68,45 @@ def state_of(case, results):
     return taken(start, action, site)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    path = tmp_path_factory.mktemp("squares") / "task.py"
+    path.write_text(TASK)
+    return Problem(load_task(path))
+
+
+@pytest.fixture(scope="module")
+def squares(problem):
+    """The kernels of a task, by results of a square."""
+    graph = read(problem)
+    states = {}
+    for results in NEAR:
+        action = BY_NAME[f"winograd-{results}"]
+        start = State(graph, graph)
+        states[results] = taken(start, action, next(iter(action.sites(start))))
+    library = built(
+        {f"by{n}": (s.graph, dataclasses.replace(s.program, name=f"by{n}")) for n, s in states.items()}
+    )
+    return {n: library.get_function(f"by{n}") for n in states}
+
+
+@pytest.mark.parametrize(("numerics", "results"), NUMERICS)
+def test_the_contract_decides_which_squares_are_right_enough(numerics, results, problem, squares):
+    case = Oracle(problem.under(problem.task.contract.under(numerics))).case(problem.task.workloads[0], 1)
+    output = torch.empty_like(case.outputs[0].output)
+    squares[results](*case.tensors, *case.state.values(), output)
+    finding = compare_outputs("numerics", SimpleNamespace(outputs=[output]), case)
+    assert (finding.status is CheckStatus.PASS) == NUMERICS[numerics, results], finding
+
+
+@pytest.mark.parametrize(("numerics", "results"), NUMERICS)
+def test_squares_that_the_contract_refuses_are_not_tried(numerics, results):
+    factor = Contract().under(numerics).error_factor
+    tried = {action.name for action in offered(forms_of("cpp"), factor)}
+    assert (f"winograd-{results}" in tried) == NUMERICS[numerics, results]
+
+
+@pytest.mark.parametrize("build", [pytest.param(name, marks=pytest.mark.long) for name in BUILDS])
 def test_printed_squares_mean_the_convolution(build):
     flags, cases = BUILDS[build]
     states = {f"{case}{results}": state_of(case, results) for case in cases for results in NEAR}
@@ -97,7 +164,7 @@ def test_weights_that_are_arguments_are_not_offered():
 
 def test_weights_that_something_else_was_done_to_are_refused():
     state = state_of("odd", 4)
-    product = next(n for n in state.graph.nodes if isinstance(n, Contract))
+    product = next(n for n in state.graph.nodes if isinstance(n, Product))
     side = "right" if product.right in state.graph.lasting else "left"
     old = getattr(product, side)
     other = Point(name="halves", shape=old.shape, dtype=old.dtype, op="exp", args=(old,))

@@ -51,6 +51,7 @@ each step undone (`undone`). Sizes (of tiles and blocks, vectors in flight) are
 parameters of the template, for the tuner.
 """
 
+import math
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, steps_of, taken, transplanted, undone
@@ -117,9 +118,21 @@ ACTIONS: tuple[Action, ...] = (
 """All actions, in the order in which legal ones are tried."""
 
 
-def offered(forms: Collection[str]) -> tuple[Action, ...]:
-    """Return the actions for a language that prints these forms (`FORMS` of its folder), in the order of trying."""
-    return tuple(a for a in ACTIONS if _needs(a) <= set(forms))
+_ERROR_FACTORS = {"winograd": 4.0, "winograd-2": 4.0, "winograd-4": 16.0}
+"""Actions that round more than sums in another order do, and the least `error_factor` of a contract that lets them:
+`native` lets small squares of results, only `fast` large ones."""
+
+
+def offered(forms: Collection[str], error_factor: float = math.inf) -> tuple[Action, ...]:
+    """Return the actions for a language, in the order of trying.
+
+    Args:
+        forms: What the language prints (`FORMS` of its folder).
+        error_factor: The contract's; actions whose rounding it does not allow are left out.
+    """
+    return tuple(
+        a for a in ACTIONS if _needs(a) <= set(forms) and _ERROR_FACTORS.get(a.name, 1.0) <= error_factor
+    )
 
 
 def _needs(action: Action) -> set[str]:

@@ -29,8 +29,8 @@ class WinogradPanels:
 
     Two by two results take 16 multiplications a channel instead of 36, four by four 36 instead of 144. What is fused
     before runs while the image is copied, what follows in the store. Its errors are a few times those of the plain sum,
-    of the larger square ten times and more: verification decides. Weights are transformed ahead, and again when they
-    change.
+    of the larger square ten times and more: contracts that do not allow that are not offered it (`offered`), and
+    verification decides. Weights are transformed ahead, and again when they change.
     Legal in float32 for images and windows one apart, not dilated, whose weights are parameters and whose
     results fill panels.
     """
