@@ -1,4 +1,4 @@
-"""Scans against torch's own words: by chunks with batched products, step by step, and torch.compile of the chunks, forward.
+"""Scans against torch's own words: by chunks with batched products, step by step, and torch.compile of those, forward.
 
     python -m benchmarks.ops.scan [--only linear] [--threads 1] [--rounds 15] [--without compile] [--out rows.jsonl]
 
