@@ -119,7 +119,7 @@ def test_the_command_judges_by_both(data, tmp_path, capsys):
     one, result = map(json.loads, capsys.readouterr().out.splitlines())
     assert (one["theirs"]["status"], one["ours"]["verdict"]) == ("wrong", "rejected")
     assert one["agree"] is True
-    assert (result["kernels"], result["disagree"], result["fast_1_theirs"]) == (1, 0, 0.0)
+    assert (result["problems"], result["disagree"], result["fast_1_theirs"]) == (1, 0, 0.0)
 
 
 def test_doctor_names_what_does_not_load_and_what_zeros_answer(data, capsys):

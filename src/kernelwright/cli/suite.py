@@ -1,15 +1,44 @@
-"""`kernelwright suite`: a benchmark's problems, their state, and finished kernels under both verdicts."""
+"""`kernelwright suite`: a benchmark's problems, searched or judged under both verdicts, and what came of it."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import Parameter
 
 from ..errors import InputError, NotFoundError, known_names
-from ._common import Common, Elements, Positive, print_json, speedup_text, table
+from ._asking import Asking
+from ._common import Common, Count, Elements, Positive, print_json, table
 
 if TYPE_CHECKING:
-    from ..suites import Row, Suite, SuiteProblem
+    from ..suites import Suite, SuiteProblem
 
-Action = Literal["show", "judge", "doctor"]
+Action = Literal["show", "run", "judge", "doctor", "report", "audit"]
+_JUDGED_MINUTES, _SEARCHED_MINUTES = 10.0, 3.0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Searched:
+    """Of `run`: how each problem is searched."""
+
+    recipe: str | None = None
+    """Of `run`: recipe to follow, which asks the models that are named."""
+    proposer: tuple[str, ...] = ()
+    """Of `run`: proposer of kernels; repeat for more. By default those of `optimize`."""
+    language: tuple[str, ...] = ()
+    """Of `run`: language to write kernels in; repeat for more."""
+    evaluations: Count | None = None
+    """Of `run`: most candidates for each problem."""
+    candidates: Path | None = None
+    """Of `run`: judge the finished kernels of this folder instead of searching, as `judge` does."""
+    sample: Count | None = None
+    """Of `run`: only so many problems, each group in proportion to its size."""
+    seed: int = 0
+    """Of `run`: seed of the sample and of the searches."""
+    total_minutes: Positive | None = None
+    """Of `run`: begin no problem that could end later than this; the same command goes on."""
 
 
 def suite(
@@ -19,59 +48,129 @@ def suite(
     data: Path | None = None,
     max_elements: Elements | None = None,
     device: str | None = None,
-    minutes: Positive = 10.0,
+    minutes: Positive | None = None,
     screen: bool = False,
     admit: bool = False,
     only: str = "",
+    against: Path | None = None,
+    benchmark: str = "kernelbench",
+    read: bool = False,
     to: Path | None = None,
+    searched: Searched | None = None,
+    asking: Asking | None = None,
     common: Common | None = None,
 ) -> int:
-    """Show, judge or examine a benchmark.
+    """Show, search, judge or examine a benchmark.
 
     Args:
-        action: `show NAME[/PROBLEM]` its rules and problems; `judge NAME DIR` finished kernels in its own form, by its
-            rules and by ours; `doctor NAME` which problems load, and with `--admit` which are degenerate. The exit
-            code of `doctor` is 1 if a problem does not load or is degenerate.
-        name: The benchmark, as `kernelwright suites` lists it.
-        what: Of `judge`: the folder with the kernels.
+        action: `show NAME[/PROBLEM]` its rules and problems; `run NAME` search every problem, and give both verdicts on
+            what is found; `judge NAME DIR` finished kernels in its own form, by its rules and by ours; `doctor NAME`
+            which problems load, and with `--admit` which are degenerate. The exit code of `doctor` is 1 if a problem
+            does not load or is degenerate. `report ROWS...` writes a page, a table and a summary of rows; `audit FILE`
+            says what of a published result set holds. A command that was stopped goes on where it was if it is given
+            again.
+        name: The benchmark, as `kernelwright suites` lists it; of `report` and `audit` the file.
+        what: Of `judge`: the folder with the kernels. Of `report`: further files of rows.
         data: Its checkout; by default the one in KERNELWRIGHT_SUITES.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit, for both verdicts.
         device: `cpu`, `cuda` or `cuda:N`.
-        minutes: Most minutes for each problem.
+        minutes: Most minutes for each problem; 3 for a search, else 10.
         screen: Of `judge`: our verdict stops where a search ranks a candidate, which never accepts it as faster.
         admit: Of `doctor`: try wrong answers on every problem too.
         only: Only problems whose name contains this.
-        to: Of `judge`: file for the rows, a line of JSON each; rows that are there already are not made again.
+        against: Of `report`: rows of an earlier run to compare with.
+        benchmark: Of `audit`: the benchmark that the kernels are for.
+        read: Of `audit`: run nothing, and only read the code.
+        to: Of `report` and `audit`: folder for the report. Else file for the rows, a line of JSON each; rows that are
+            there already are not made again. By default a file in the store for `run`, none for `judge`.
+        searched: How `run` searches, and what.
+        asking: Which language models `run` may ask, and within which limits for each problem.
         common: Flags of every command.
     """
-    from ..suites import checkout_of, get_suite
+    from ..suites import checkout_of, get_suite, sampled
+    from ._suite_run import Run, judge, search, searching
 
-    common = common or Common()
+    common, searched, asking = common or Common(), searched or Searched(), asking or Asking()
+    usual = _SEARCHED_MINUTES if action == "run" and searched.candidates is None else _JUDGED_MINUTES
+    options: dict[str, Any] = {
+        "max_elements": max_elements, "minutes": minutes or usual, "device": device, "screen": screen,
+    }  # fmt: skip
+    if action in {"report", "audit"}:
+        kept = options | {"store": common.folder}
+        return _told(action, (name, *what), against, benchmark, data, kept, to, common, only=only, reads=read)
     called, _, problem = name.partition("/")
     asked = get_suite(called)
     if action != "show" and problem:
         raise InputError(f"`suite {action}` takes {called!r} alone; choose problems with --only {problem}")
     folder = checkout_of(asked, data)
     problems = tuple(p for p in asked.problems(folder) if only in p.name)
-    options: dict[str, object] = {
-        "max_elements": max_elements,
-        "minutes": minutes,
-        "device": device,
-        "screen": screen,
-    }
+    if searched.sample:
+        problems = sampled(problems, searched.sample, searched.seed)
     match action:
         case "show":
             return _show(asked, folder, problems, problem, common)
         case "doctor":
             return _doctor(asked, folder, problems, options, common, admits=admit)
-        case "judge":
-            if len(what) != 1 or not Path(what[0]).is_dir():
-                raise InputError(
-                    f"`suite judge {called}` needs one folder with finished kernels; given {' '.join(what)!r}"
-                )
-            return _judge(
-                asked, folder, problems, options | {"store": common.folder}, Path(what[0]), to, common
-            )
+    kernels = _kernels(action, called, what, searched.candidates)
+    whole = Run(
+        suite=asked, data=folder, problems=problems, options=options | {"store": common.folder},
+        to=to or (common.folder / "suites" / f"{called}.jsonl" if action == "run" else None),
+        total_minutes=searched.total_minutes,
+    )  # fmt: skip
+    if not problems:
+        raise InputError(f"{called} has no problem whose name contains {only!r}")
+    if kernels is not None:
+        return judge(whole, _found(asked, kernels, problems), common)
+    _check_minutes(searched.total_minutes, options["minutes"])
+    how = searching(
+        options["minutes"], asking, searched.evaluations, recipe=searched.recipe, proposers=searched.proposer,
+        languages=searched.language, device=device, seed=searched.seed,
+    )  # fmt: skip
+    return search(whole, how, common)
+
+
+def _told(
+    action: Action, files: Sequence[str], against: Path | None, benchmark: str, data: Path | None,
+    options: dict[str, Any], to: Path | None, common: Common, *, only: str, reads: bool,
+) -> int:  # fmt: skip
+    from ._suite_report import audit, report
+
+    if to is None:
+        raise InputError(f"`suite {action}` writes a page, a table and a summary; say where with --to DIR")
+    if action == "report":
+        return report(files, against, to, common)
+    if len(files) != 1:
+        raise InputError(f"`suite audit` takes one file or folder; given {' '.join(files)!r}")
+    return audit(Path(files[0]), benchmark, data, options, to, common, only=only, reads=reads)
+
+
+def _kernels(action: Action, called: str, what: Sequence[str], candidates: Path | None) -> Path | None:
+    """Return the folder of finished kernels; None where there is none to judge."""
+    given = [*what, *([str(candidates)] if candidates else [])]
+    if action == "run" and not given:
+        return None
+    if len(given) != 1 or not Path(given[0]).is_dir():
+        raise InputError(
+            f"`suite {action} {called}` takes one folder with finished kernels; given {' '.join(given)!r}"
+        )
+    return Path(given[0])
+
+
+def _found(asked: "Suite", kernels: Path, problems: "Sequence[SuiteProblem]") -> dict[str, Path]:
+    found = asked.candidates(kernels, problems)
+    if not found:
+        raise InputError(
+            f"{str(kernels)!r} has no kernel named like a problem of {asked.name}; `kernelwright suite show "
+            f"{asked.name}` lists them"
+        )
+    return found
+
+
+def _check_minutes(total: float | None, each: float) -> None:
+    if total is not None and total < each:
+        raise InputError(
+            f"--total-minutes {total:g} is less than the {each:g} of one problem; allow more, or less with --minutes"
+        )
 
 
 def _show(
@@ -129,54 +228,3 @@ def _doctor(
         said = f", {degenerate} degenerate" if admits else "; --admit also finds degenerate ones"
         print(f"{loaded} of {len(problems)} problems load{said}")
     return int(loaded < len(problems) or degenerate > 0)
-
-
-def _judge(
-    asked: "Suite", folder: Path, problems: "tuple[SuiteProblem, ...]", options: dict[str, object], kernels: Path,
-    to: Path | None, common: Common,
-) -> int:  # fmt: skip
-    from ..suites import judge_all, setup
-
-    found = asked.candidates(kernels, problems)
-    if not found:
-        raise InputError(
-            f"{str(kernels)!r} has no kernel named like a problem of {asked.name}; `kernelwright suite show "
-            f"{asked.name}` lists them"
-        )
-    rows = []
-    with setup(asked, folder, **options) as given:
-        for row in judge_all(given, problems, found, to):
-            rows.append(row)
-            if common.json:
-                print_json("row", **row.model_dump(mode="json"), agree=row.agree)
-            else:
-                print(_line(row), flush=True)
-    if common.json:
-        print_json("result", **_summary(rows))
-    else:
-        print(", ".join(f"{name}: {value}" for name, value in _summary(rows).items()))
-    return 0
-
-
-def _line(row: "Row") -> str:
-    theirs = f"{row.theirs.speedup:.2f}x" if row.theirs.speedup else row.theirs.message.strip()[-100:]
-    flags = f" [{', '.join(row.theirs.flags)}]" if row.theirs.flags else ""
-    ours = ", ".join(row.ours.failed) or (
-        speedup_text(row.ours.speedup.model_dump()) if row.ours.speedup else row.ours.reason
-    )
-    ours = f"{row.ours.verdict}, {row.ours.decision}, {ours}"
-    return f"{row.problem}: theirs {row.theirs.status} {theirs}{flags}; ours {ours}"
-
-
-def _summary(rows: "list[Row]") -> dict[str, int | float]:
-    from ..suites import fast_p
-
-    return {
-        "kernels": len(rows),
-        "correct_theirs": sum(r.theirs.status == "correct" for r in rows),
-        "accepted_ours": sum(r.ours.verdict == "accepted" for r in rows),
-        "disagree": sum(r.agree is False for r in rows),
-        "undecided": sum(r.agree is None for r in rows),
-        "fast_1_theirs": round(fast_p(rows, 1.0), 4),
-        "fast_1_ours": round(fast_p(rows, 1.0, ours=True), 4),
-    }

@@ -2,8 +2,9 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from markupsafe import Markup, escape
 
@@ -137,19 +138,60 @@ def headroom(levels: Sequence[Level]) -> Markup:
     return _svg(step * len(levels) + 6, parts, "Time against the bound")
 
 
-def counts(rows: Sequence[tuple[str, int]]) -> Markup:
-    """Draw one bar per name, longest first."""
+def curves(
+    series: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], across: str, title: str
+) -> Markup:
+    """Plot shares, from 0 to 1 upwards, as one line each: (name, style, points); `across` names what x is."""
+    height, left, right, top, bottom = 300, 60, 170, 14, 44
+    places = [x for _, _, points in series for x, _ in points]
+    low, high = min(places), max(places)
+
+    def x(value: float) -> float:
+        return left + (value - low) / (high - low) * (WIDTH - left - right)
+
+    def y(share: float) -> float:
+        return top + (1 - share) * (height - top - bottom)
+
+    parts = [
+        f'<line class="grid" x1="{left}" x2="{WIDTH - right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
+        f'<text class="tick end" x="{left - 8}" y="{y(t) + 4:.1f}">{t:.0%}</text>'
+        for t in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    parts += [
+        f'<text class="tick middle" x="{x(t):.1f}" y="{height - 22}">{t:g}</text>'
+        for t in range(math.ceil(low), math.floor(high) + 1)
+    ]
+    parts.append(
+        f'<text class="tick middle" x="{(left + WIDTH - right) / 2}" y="{height - 4}">{escape(across)}</text>'
+    )
+    ends = _spread([y(points[-1][1]) for _, _, points in series])
+    for (name, style, points), text_y in zip(series, ends, strict=True):
+        path = "M" + "L".join(f"{x(place):.1f},{y(share):.1f}" for place, share in points)
+        parts.append(
+            f'<path class="curve {style}" d="{path}"/>'
+            f'<text class="name {style}" x="{WIDTH - right + 8}" y="{text_y + 4:.1f}">{_named(name, 22)}</text>'
+        )
+    return _svg(height, parts, title)
+
+
+def counts(
+    rows: Sequence[tuple[str, int]],
+    title: str = "Failures by kind",
+    styles: Mapping[str, str] = MappingProxyType({}),
+) -> Markup:
+    """Draw one bar per name, in the order given; a style by name, else that of a failure."""
     if not rows:
         return Markup("")
     step, left = 28, 220
     most = max(count for _, count in rows)
     parts = [
         f'<text class="row end" x="{left - 12}" y="{i * step + 18}">{_named(name, 26)}</text>'
-        f'<rect class="bar failed" x="{left}" y="{i * step + 5}" width="{count / most * 420:.1f}" height="18" rx="3"/>'
+        f'<rect class="bar {styles.get(name, "failed")}" x="{left}" y="{i * step + 5}" '
+        f'width="{count / most * 420:.1f}" height="18" rx="3"/>'
         f'<text class="value" x="{left + count / most * 420 + 10:.1f}" y="{i * step + 18}">{count}</text>'
         for i, (name, count) in enumerate(rows)
     ]
-    return _svg(step * len(rows) + 6, parts, "Failures by kind")
+    return _svg(step * len(rows) + 6, parts, title)
 
 
 def _svg(height: float, parts: Sequence[str], title: str) -> Markup:

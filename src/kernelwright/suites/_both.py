@@ -1,24 +1,24 @@
 """Problem, kernel → Row: the benchmark's verdict and ours, on the same sizes."""
 
-import json
-import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..api.judge import judging
 from ..config import Settings
-from ..errors import BusyError, InputError, KernelwrightError
+from ..errors import KernelwrightError, StoreError, fault_of
 from ..records import CheckStatus, DecisionStatus, Task, VerdictStatus, content_key
 from ..sandbox import Pool
 from ..search import Judgement
 from ..system.deadline import deadline
 from ..tasks import load_task
+from ._journal import Journal
 from ._protocol import Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
+from ._submission import Submission
 from ._worker import their_verdict
 
 _ARENA_BYTES = 1 << 20
@@ -43,7 +43,7 @@ class Setup:
     screen: bool = False
     """Whether our verdict stops where a search ranks a candidate."""
     minutes: float = 10.0
-    """Most minutes for one problem, both verdicts together."""
+    """Most minutes for one problem, both verdicts together; of a search, most minutes of searching and acceptance."""
 
     @contextmanager
     def task(self, problem: SuiteProblem) -> Iterator[Task]:
@@ -54,50 +54,85 @@ class Setup:
         """
         with tempfile.TemporaryDirectory() as folder:
             path = self.suite.target(self.data, problem, Path(folder))
-            yield load_task(path, max_elements=self.max_elements, minutes=self.minutes)
+            task = load_task(path, max_elements=self.max_elements, minutes=self.minutes)
+            known = task.reference.model_copy(update={"origin": str(self.data / problem.file)})
+            yield task.model_copy(update={"reference": known})
+
+    def key(self, problem: SuiteProblem, *parts: str | bytes) -> str:
+        """Name what both verdicts on a kernel follow from; `parts` say which kernel, or how it is searched."""
+        how = (self.device or "", str(self.max_elements), str(self.screen), self.suite.commit)
+        text = (self.data / problem.file).read_bytes()
+        return content_key(self.suite.name, problem.name, *parts, text, *how)
 
 
 @contextmanager
 def setup(suite: Suite, data: Path, **options: object) -> Iterator[Setup]:
     """Open what both verdicts need."""
     with Pool(Settings.from_environment(), arena_bytes=_ARENA_BYTES) as pool:
-        yield Setup(suite, data, pool, **options)  # type: ignore[arg-type]
+        yield Setup(suite, data, pool, **options)  # type: ignore[arg-type]  # the fields of Setup, by name
 
 
-def judge_both(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
-    """Return both verdicts on one kernel; whatever fails is a verdict of `unknown` with the reason, never an error."""
-    begun = time.monotonic()
-    text = candidate.read_text(errors="replace")
-    sizes = "declared"
-    theirs, ours = Theirs(status="unknown"), _unknown("it was not judged")
+@dataclass
+class Sides:
+    """Both verdicts on one kernel, as far as they are known."""
+
+    candidate: str
+    """What was judged, as `Row.candidate` has it."""
+    theirs: Theirs | None = None
+    """By the benchmark's rules."""
+    ours: Ours | None = None
+    """By ours."""
+
+
+def row_of(
+    given: Setup, problem: SuiteProblem, sides: Sides, work: Callable[[Task, Sides], None], *, minutes: float
+) -> Row:
+    """Let `work` fill in both verdicts; whatever fails is a verdict of `unknown` with the reason, never an error.
+
+    Raises:
+        StoreError: the store is broken, so that no other problem could be judged either.
+    """
+    begun, sizes, reason = time.monotonic(), "declared", ""
     try:
-        with deadline(given.minutes * 60), given.task(problem) as task:
+        with deadline(minutes * 60), given.task(problem) as task:
             sizes = sizes_of(task)
-            theirs = theirs_of(given, problem, task, text)
-            ours = _judged(given, task, candidate)
+            work(task, sides)
     except TimeoutError:
-        ours = _unknown(f"it was not judged within {given.minutes:g} minutes")
-        if theirs.status == "unknown":
-            theirs = Theirs(status="unknown", message=ours.reason)
-    except InputError as error:
-        ours = _unknown(" ".join(str(error).split()))
-        if not theirs.message and theirs.status == "unknown":
-            theirs = Theirs(status="unknown", message=ours.reason)
-    except (KernelwrightError, BusyError, OSError) as error:
-        ours = _unknown(" ".join(str(error).split()))
+        reason = f"it was not judged within {minutes:g} minutes"
+    except StoreError:
+        raise
+    except (KernelwrightError, OSError) as error:
+        reason = " ".join(str(error).split())
+    except Exception as error:  # noqa: BLE001  the problem's own code, which one row must survive
+        reason = fault_of(error)
+    reason = reason or "it was not judged"
     return Row(
-        suite=given.suite.name, problem=problem.name, group=problem.group, candidate=str(candidate), sizes=sizes,
-        theirs=theirs, ours=ours, seconds=round(time.monotonic() - begun, 2),
+        suite=given.suite.name, problem=problem.name, group=problem.group, candidate=sides.candidate, sizes=sizes,
+        theirs=sides.theirs or Theirs(status="unknown", message=reason), ours=sides.ours or unknown(reason),
+        seconds=round(time.monotonic() - begun, 2),
     )  # fmt: skip
 
 
-def theirs_of(given: Setup, problem: SuiteProblem, task: Task, text: str) -> Theirs:
-    """Return the benchmark's verdict on a kernel's text."""
-    script = given.suite.script(task, text, given.data, problem)
+def judge_both(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
+    """Return both verdicts on one kernel."""
+    text = candidate.read_text(errors="replace")
+
+    def work(task: Task, sides: Sides) -> None:
+        sides.theirs = theirs_of(given, problem, task, text)
+        with judging(task, device=given.device, store=given.store) as ask:
+            sides.ours = ours_of(ask(given.suite.candidate(task, candidate), given.screen))
+
+    return row_of(given, problem, Sides(str(candidate)), work, minutes=given.minutes)
+
+
+def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Submission) -> Theirs:
+    """Return the benchmark's verdict on a kernel: its text, or a submission that calls a compiled kernel."""
+    made = Submission(kernel) if isinstance(kernel, str) else kernel
+    script = given.suite.script(task, made.text, given.data, problem)
     if script is None:
-        return Theirs(status="unknown", message="it needs a GPU", flags=given.suite.flags(text))
-    found = their_verdict(script, given.pool)
-    return found.model_copy(update={"flags": (*given.suite.flags(text), *found.flags)})
+        return Theirs(status="unknown", message="it needs a GPU", flags=given.suite.flags(made.text))
+    found = their_verdict(script, given.pool, made.kernel)
+    return found.model_copy(update={"flags": (*given.suite.flags(made.text), *found.flags)})
 
 
 def sizes_of(task: Task) -> str:
@@ -120,13 +155,9 @@ def ours_of(judgement: Judgement) -> Ours:
     )  # fmt: skip
 
 
-def _judged(given: Setup, task: Task, candidate: Path) -> Ours:
-    with judging(task, device=given.device, store=given.store) as ask:
-        return ours_of(ask(candidate, given.screen))
-
-
-def _unknown(reason: str) -> Ours:
-    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason)
+def unknown(reason: str, run: str = "") -> Ours:
+    """Return our verdict where there is none."""
+    return Ours(verdict=VerdictStatus.UNKNOWN, decision=DecisionStatus.UNKNOWN, reason=reason, run=run)
 
 
 def judge_all(
@@ -136,42 +167,11 @@ def judge_all(
 
     A row of `to` is taken again only where suite, problem, the kernel's text and the setup are the same.
     """
-    known = _kept(to)
+    journal = Journal(to)
     for problem in problems:
         if problem.name not in kernels:
             continue
-        key = _key(given, problem, kernels[problem.name])
-        row = known.get(key)
-        if row is None:
-            row = judge_both(given, problem, kernels[problem.name])
-            if to is not None:
-                _keep(to, key, row)
-        yield row
-
-
-def _key(given: Setup, problem: SuiteProblem, kernel: Path) -> str:
-    how = (given.device or "", str(given.max_elements), str(given.screen), given.suite.commit)
-    text = (given.data / problem.file).read_bytes()
-    return content_key(given.suite.name, problem.name, kernel.read_bytes(), text, *how)
-
-
-def _keep(to: Path, key: str, row: Row) -> None:
-    """Append a row; a line that a killed process left unfinished is closed first."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    with to.open("ab+") as out:
-        size = out.seek(0, os.SEEK_END)
-        out.seek(max(0, size - 1))
-        broken = size > 0 and out.read(1) != b"\n"
-        line = json.dumps({"key": key, "row": row.model_dump(mode="json")})
-        out.write(("\n" if broken else "").encode() + line.encode() + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _kept(to: Path | None) -> dict[str, Row]:
-    found: dict[str, Row] = {}
-    for line in to.read_text(errors="replace").splitlines() if to is not None and to.is_file() else ():
-        with suppress(ValueError, KeyError, TypeError):
-            kept = json.loads(line)
-            found[kept["key"]] = Row.model_validate(kept["row"])
-    return found
+        key = given.key(problem, kernels[problem.name].read_bytes())
+        if key not in journal.rows:
+            journal.keep(key, judge_both(given, problem, kernels[problem.name]))
+        yield journal.rows[key]

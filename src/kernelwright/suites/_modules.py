@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import TaskError
-from ..records import Split, Task
+from ..records import Candidate, Split, Task
 from ..tasks import Problem
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
+from ._submission import MODULE_FORM, Submission, submission_of
 
 _NEEDS_GPU = re.compile(
     r"\.cuda\(|device\s*=\s*['\"]cuda|cuda_sources|import triton|from triton|tilelang|cutlass"
 )
-_LIMIT_S = 180.0
+LIMIT_S = 180.0
 """Seconds that KernelBench gives one kernel (`scripts/eval_from_generations.py`)."""
 
 
@@ -62,12 +63,33 @@ def reference_text(task: Task) -> str:
     return Problem(task).sources(task.split(Split.SEARCH)[0]).files[0].text
 
 
-def module_script(rules: Rules, program: str, task: Task, candidate: str) -> Script | None:
-    """Return the program for a file with `ModelNew`; None if that can only run on a GPU."""
-    if needs_gpu(candidate):
-        return None
-    given = {
-        "reference": reference_text(task), "submission": candidate, "seed": rules.seed, "trials": rules.trials,
-        "timed": rules.timed, "tolerance": rules.tolerance,
-    }  # fmt: skip
-    return Script(program, given, _LIMIT_S)
+class ModuleForm:
+    """What adapters of benchmarks in KernelBench's form share; a subclass names its `rules` and its `program`."""
+
+    rules: Rules
+    program: str
+    """File in `suites/rules/`."""
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find files named like their problems."""
+        return by_name(folder, problems)
+
+    def candidate(self, task: Task, file: Path) -> Path | Candidate:
+        """Return the file: our judge takes a `ModelNew` as it is."""
+        del task
+        return file
+
+    def submission(self, task: Task, candidate: Candidate) -> Submission | None:
+        """Return a `ModelNew` that calls the kernel."""
+        return submission_of(task, candidate, MODULE_FORM)
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return the benchmark's evaluation on the task's sizes; None if the kernel can only run on a GPU."""
+        del data, problem
+        if needs_gpu(candidate):
+            return None
+        given = {
+            "reference": reference_text(task), "submission": candidate, "seed": self.rules.seed,
+            "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
+        }  # fmt: skip
+        return Script(self.program, given, LIMIT_S)

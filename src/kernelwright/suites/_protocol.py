@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from ..records import Task
+from ..records import Candidate, Task
 from ._records import Rules, SuiteProblem
+from ._submission import Submission
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,16 @@ class Suite(Protocol):
 
     def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
         """Find finished kernels in a folder, in the benchmark's own form: file by problem's name."""
+
+    def candidate(self, task: Task, file: Path) -> Path | Candidate:
+        """Return a finished kernel as our judge takes it: its file, or a candidate that calls what it defines.
+
+        Raises:
+            TaskError: nothing there can be called as a kernel.
+        """
+
+    def submission(self, task: Task, candidate: Candidate) -> Submission | None:
+        """Return a kernel of ours in the benchmark's own form; None if it has no such form."""
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return its own verdict on a kernel's text as a program; None if it cannot run without a GPU.

@@ -88,6 +88,10 @@ class Ours(Record):
     """The run in the store, for `show`; empty if there is none."""
 
 
+NATIVE = "native"
+"""What stands for a kernel where a search found none."""
+
+
 class Row(Record):
     """Both verdicts on one kernel for one problem."""
 
@@ -98,7 +102,7 @@ class Row(Record):
     group: str
     """Its level or category."""
     candidate: str
-    """The file judged, or `native` where a search found nothing better."""
+    """The file judged; of a search `run:RUN:KEY`, accepted or the best it found, or `native` if it found none."""
     sizes: str
     """`declared`, or what was shrunk."""
     theirs: Theirs
@@ -107,6 +111,15 @@ class Row(Record):
     """By Kernelwright's."""
     seconds: float
     """Wall seconds for both."""
+    claimed: float | None = None
+    """The speedup that was published with the kernel. None if there was none."""
+    stands_out: tuple[str, ...] = ()
+    """What stands out in its text, for a person to read: no verdict depends on it."""
+
+    @property
+    def searched(self) -> bool:
+        """Whether the kernel comes from a search of ours."""
+        return self.candidate == NATIVE or self.candidate.startswith("run:")
 
     @property
     def agree(self) -> bool | None:
@@ -131,7 +144,8 @@ def fast_p(rows: "tuple[Row, ...] | list[Row]", p: float, *, ours: bool = False)
         return 0.0
     if ours:
         won = sum(
-            r.ours.decision is DecisionStatus.IMPROVED and r.ours.speedup is not None and r.ours.speedup.at_least > p
+            r.ours.verdict is VerdictStatus.ACCEPTED and r.ours.speedup is not None and r.ours.speedup.at_least > p
+            and (p < 1 or r.ours.decision is DecisionStatus.IMPROVED)
             for r in rows
         )  # fmt: skip
     else:

@@ -7,21 +7,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..records import Task
 from ._kernelbench_static import flagged
-from ._modules import by_name, copied, module_script
+from ._modules import ModuleForm, copied
 from ._offline import offline
-from ._protocol import Script
 from ._records import Rules, SuiteProblem
 
 _GENERATED = re.compile(r"level_(\d+)_problem_(\d+)_sample_\d+(?:_kernel)?\.py")
 _FOLDER = "KernelBench"
 
 
-class KernelBench:
+class KernelBench(ModuleForm):
     """The adapter of KernelBench."""
 
-    name = "kernelbench"
+    name = program = "kernelbench"
     title = "KernelBench: PyTorch modules of four levels, from single operators to whole models"
     repository = "ScalingIntelligence/KernelBench"
     commit = "423217d9fda91e0c2d67e4a43bf62f96f6d104f1"
@@ -55,18 +53,13 @@ class KernelBench:
     def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
         """Find `level_1_problem_23_sample_0_kernel.py`, or files named like their problems."""
         by_number = {(p.group, _number(Path(p.file))): p.name for p in problems}
-        found = by_name(folder, problems)
+        found = super().candidates(folder, problems)
         for file in sorted(folder.rglob("level_*_problem_*.py"), reverse=True):
             match = _GENERATED.fullmatch(file.name)
             name = by_number.get((f"level{match[1]}", int(match[2]))) if match else None
             if name:
                 found[name] = file
         return found
-
-    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
-        """Return `eval_kernel_against_ref` on the task's sizes."""
-        del data, problem
-        return module_script(self.rules, "kernelbench", task, candidate)
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return what its static checker refuses in a kernel's text."""

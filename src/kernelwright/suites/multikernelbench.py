@@ -3,21 +3,18 @@
 Source: Wen et al., MultiKernelBench: A Multi-Platform Benchmark for Kernel Generation, arXiv 2507.17773.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from ..records import Task
-from ._modules import by_name, copied, module_script
-from ._protocol import Script
+from ._modules import ModuleForm, copied
 from ._records import Rules, SuiteProblem
 
 _FOLDER = "reference"
 
 
-class MultiKernelBench:
+class MultiKernelBench(ModuleForm):
     """The adapter of MultiKernelBench."""
 
-    name = "multikernelbench"
+    name = program = "multikernelbench"
     title = "MultiKernelBench: operators and models of fifteen categories for several platforms"
     repository = "wzzll123/MultiKernelBench"
     commit = "460a972c9be7ce18035984321d38b910e27df95f"
@@ -49,15 +46,6 @@ class MultiKernelBench:
         if shapes.is_file():
             (folder / shapes.name).write_text(shapes.read_text())
         return path
-
-    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
-        """Find files named like their problems."""
-        return by_name(folder, problems)
-
-    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
-        """Return its evaluation on the task's sizes."""
-        del data, problem
-        return module_script(self.rules, "multikernelbench", task, candidate)
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return nothing: its detection of cheats asks for a backend's own build."""

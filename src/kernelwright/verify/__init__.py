@@ -12,6 +12,7 @@ from ._case import Case, Oracle, Seeds
 from ._error import Comparison, error_against
 from ._protocol import Check, Depth, Observation, Probe
 from ._tolerance import OutputTolerance, output_tolerance
+from ._triage import triage
 from ._verify import elsewhere, precompute, verify
 from .checks import check_names
 
@@ -33,5 +34,6 @@ __all__ = [
     "error_against",
     "output_tolerance",
     "precompute",
+    "triage",
     "verify",
 ]  # fmt: skip

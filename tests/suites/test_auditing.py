@@ -1,0 +1,197 @@
+"""Published results: which forms are read, and what is said of what they hold."""
+
+import json
+
+import pytest
+
+from kernelwright.cli import main
+from kernelwright.records import DecisionStatus, Interval, VerdictStatus
+from kernelwright.suites import (
+    Journal,
+    Ours,
+    Row,
+    Theirs,
+    audit_all,
+    changes,
+    fast_p,
+    get_suite,
+    read_published,
+    read_rows,
+    standing_of,
+    summary_of,
+)
+from kernelwright.testing import made_up_checkout
+
+RIGHT = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, 1)
+"""
+TRITON = "import triton\nimport sys\nsys._getframe()\nclass ModelNew: ...\n"
+
+
+def row(
+    problem="level1/1_Softmax",
+    decision=DecisionStatus.IMPROVED,
+    failed=(),
+    status="correct",
+    gain=2.0,
+    **more,
+):
+    accepted = decision not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    verdict = {DecisionStatus.REJECTED: VerdictStatus.REJECTED}.get(decision, VerdictStatus.UNKNOWN)
+    return Row(
+        suite="kernelbench", problem=problem, group=problem.partition("/")[0], candidate="run:r:k", sizes="declared",
+        seconds=1.0, theirs=Theirs(status=status, time_us=1.0, reference_us=gain),
+        ours=Ours(
+            verdict=VerdictStatus.ACCEPTED if accepted else verdict, decision=decision, failed=failed,
+            speedup=Interval(median=gain, low=gain * 0.9, high=gain * 1.1) if accepted else None,
+        ), **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    return made_up_checkout("kernelbench", tmp_path / "checkout")
+
+
+@pytest.mark.parametrize("published", [
+    {"level1": {"1_Softmax": RIGHT, "9_None": RIGHT}},
+    {"1": {"1": {"code": RIGHT, "speedup": "2.5"}, "9": RIGHT}},
+    [
+        {"level_id": 1, "task_id": "1", "custom_code": RIGHT, "score_default": 2.5},
+        {"level": "1", "task": "9", "code": RIGHT},
+    ],
+], ids=["names", "numbers", "records"])  # fmt: skip
+def test_published_forms_are_read(published, data, tmp_path):
+    suite, file = get_suite("kernelbench"), tmp_path / "published.json"
+    file.write_text(json.dumps(published))
+    known, unknown = read_published(file, suite, suite.problems(data))
+    assert (known.problem.name, known.text, unknown.problem) == ("level1/1_Softmax", RIGHT, None)
+    assert known.claimed in (None, 2.5)
+    if isinstance(published, list):
+        file.write_text("\n".join(map(json.dumps, published)))
+        assert read_published(file, suite, suite.problems(data)) == (known, unknown)
+
+
+def test_a_record_without_code_is_one_kernel_whose_code_is_missing(tmp_path):
+    file, suite = tmp_path / "published.jsonl", get_suite("kernelbench")
+    file.write_text(json.dumps({"level_id": "1", "task_id": "2", "ref_code": RIGHT, "custom_code": None}))
+    (one,) = read_published(file, suite, ())
+    assert (one.label, one.text, one.claimed) == ("1/2", "", None)
+    (row,) = audit_all(suite, (one,), None)
+    assert row.ours.reason == "the set does not have its code"
+
+
+def test_a_dataset_of_traces_gives_code_and_claim(tmp_path):
+    solution = {"name": "one", "definition": "add", "spec": {"language": "triton"}, "sources": []}
+    trace = {"definition": "add", "solution": "one", "evaluation": {"performance": {"speedup_factor": 3.0}}}
+    for place, text in (
+        ("solutions/add/one.json", json.dumps(solution)),
+        ("traces/add.jsonl", f"{json.dumps(trace)}\n{json.dumps(trace | {'solution': 'gone'})}\n"),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text)
+    (one,) = read_published(tmp_path, get_suite("kernelbench"), ())
+    assert (one.label, one.claimed, json.loads(one.text)) == ("one", 3.0, solution)
+    kept, gone = read_published(tmp_path / "traces/add.jsonl", get_suite("kernelbench"), ())
+    assert (kept.text, gone.text) == (one.text, "")
+
+
+def test_what_cannot_run_says_why_and_what_stands_out(tmp_path):
+    file, suite = tmp_path / "published.json", get_suite("kernelbench")
+    file.write_text(json.dumps({"level1": {"1": TRITON, "2": RIGHT}}))
+    first, second = audit_all(suite, read_published(file, suite, ()), None, tmp_path / "rows.jsonl")
+    assert (first.ours.reason, standing_of(first)) == ("it needs a GPU", "unknown")
+    assert first.stands_out == ("suspect: looks into other code (kernel.py:3)",)
+    assert second.ours.reason == "nothing was run: only its text was read"
+    assert read_rows(tmp_path / "rows.jsonl") == (first, second)
+
+
+def test_standings_and_the_headline():
+    rows = [
+        row(), row(decision=DecisionStatus.EQUAL, gain=1.0), row(decision=DecisionStatus.INCONCLUSIVE),
+        row(decision=DecisionStatus.REJECTED, failed=("correct",)),
+        row(decision=DecisionStatus.REJECTED, failed=("fresh-content",)),
+        row(decision=DecisionStatus.UNKNOWN, status="wrong"),
+    ]  # fmt: skip
+    assert [standing_of(r) for r in rows] == ["holds", "equal", "inconclusive", "wrong", "cheats", "unknown"]
+    found = summary_of(rows)
+    assert (found.correct_theirs, found.accepted_ours, found.improved_ours) == (5, 3, 1)
+    assert found.inconclusive == pytest.approx(1 / 6, abs=1e-3)
+    assert found.geomean_ours == pytest.approx(2 ** (1 / 6), abs=1e-3)
+    assert fast_p(rows, 0.5, ours=True) == 0.5  # what is right counts below 1, whatever its decision
+    assert fast_p(rows, 1.0, ours=True) == pytest.approx(1 / 6)
+
+
+def test_changes_are_told_where_intervals_part():
+    before = [row(), row("level1/2_B"), row("level1/3_C")]
+    after = [row(gain=2.05), row("level1/2_B", gain=3.0), row("level1/4_D")]
+    found = {c.problem: c for c in changes(after, before)}
+    assert set(found) == {"level1/2_B", "level1/3_C", "level1/4_D"}
+    assert found["level1/2_B"].factor == 1.5
+    assert (found["level1/3_C"].after, found["level1/4_D"].before) == ("", "")
+
+
+def test_the_report_has_all_rows_both_verdicts_and_escapes_them(tmp_path, capsys):
+    journal, earlier = Journal(tmp_path / "rows.jsonl"), Journal(tmp_path / "earlier.jsonl")
+    for i in range(250):
+        made = row(f"level{i % 3 + 1}/{i}_P", claimed=9.0)
+        ours = made.ours.model_copy(update={"reason": "<script>"})
+        journal.rows[str(i)] = made.model_copy(update={"ours": ours})
+    journal.file.write_text("".join(
+        json.dumps({"key": k, "row": r.model_dump(mode="json")}) + "\n" for k, r in journal.rows.items()
+    ))  # fmt: skip
+    earlier.keep("0", row("level1/0_P", decision=DecisionStatus.SLOWER))
+    words = [
+        "suite",
+        "report",
+        str(journal.file),
+        "--against",
+        str(earlier.file),
+        "--to",
+        str(tmp_path / "out"),
+    ]
+    assert main([*words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["problems"], result["improved_ours"], len(result["changes"])) == (250, 250, 250)
+    page = (tmp_path / "out/report.html").read_text()
+    assert page.count("_P</td>") >= 250
+    assert "<script>" not in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "by ours, earlier" in page
+    assert len((tmp_path / "out/report.csv").read_text().splitlines()) == 251
+    assert "| level2 | 83 |" in (tmp_path / "out/report.md").read_text()
+
+
+def test_the_audit_command_writes_one_page(data, tmp_path, capsys):
+    file = tmp_path / "published.json"
+    file.write_text(json.dumps([{"level": 1, "task": 1, "code": TRITON, "speedup": 4.0}]))
+    words = ["suite", "audit", str(file), "--data", str(data), "--to", str(tmp_path / "out"), "--json"]
+    assert main([*words, "--device", "cpu", "--store", str(tmp_path / "store")]) == 0
+    one, result = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (one["problem"], one["standing"]) == ("level1/1_Softmax", "unknown")
+    assert result["standings"] == {"unknown": 1}
+    assert (
+        "geometric mean 4.00 over 1 kernels. None of them could be judged"
+        in (tmp_path / "out/report.md").read_text()
+    )
+
+
+def test_bad_files_are_told(tmp_path, capsys):
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "empty.json").write_text("{}")
+    to = ["--to", str(tmp_path / "out")]
+    for words, said in (
+        (["report", str(tmp_path / "none.jsonl"), *to], "is no file"),
+        (["report", str(tmp_path / "empty.json"), *to], "has no row"),
+        (["report", str(tmp_path / "empty.json")], "--to DIR"),
+        (["audit", str(tmp_path / "none.json"), *to], "does not exist"),
+        (["audit", str(tmp_path / "bad.json"), "--read", *to], "neither JSON nor lines"),
+        (["audit", str(tmp_path / "empty.json"), "--read", *to], "no kernel in a known form"),
+    ):
+        assert main(["suite", *words]) == 2, words
+        assert said in capsys.readouterr().err
