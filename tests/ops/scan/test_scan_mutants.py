@@ -6,10 +6,7 @@ from tests.ops.mutants import verdicts
 SELECTIVE = {
     "the skip left out": ("F sum = skip * x, other{};", "F sum{}, other{};"),
     "the last state left out": ("if (n < s.states) sum += state(n);", ""),
-    "decays of the input's size": (
-        "exp2(step * load(rate + k * W, Full{}))",
-        "exp2(in * load(rate + k * W, Full{}))",
-    ),
+    "powers of two for powers of e": ("to[i] *= kLog2E", "to[i] *= 1.0f"),
 }
 LINEAR = {
     "rows see themselves not": ("static_cast<int32_t>(i) + !strict", "static_cast<int32_t>(i)"),

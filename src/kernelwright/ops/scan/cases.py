@@ -51,7 +51,7 @@ CASES = (
         "scan_selective",
         "selective",
         _SCAN,
-        _selective(((1, 200, 160, 16), (2, 60, 70, 16))),
+        _selective(((1, 100, 160, 16), (2, 60, 70, 15))),
         _selective(_SELECTIVE),
     ),
     Cases("scan_linear", "linear", {**_ROWS, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR)),
