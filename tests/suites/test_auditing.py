@@ -77,6 +77,15 @@ def test_published_forms_are_read(published, data, tmp_path):
         assert read_published(file, suite, suite.problems(data)) == (known, unknown)
 
 
+def test_a_record_without_code_is_one_kernel_whose_code_is_missing(tmp_path):
+    file, suite = tmp_path / "published.jsonl", get_suite("kernelbench")
+    file.write_text(json.dumps({"level_id": "1", "task_id": "2", "ref_code": RIGHT, "custom_code": None}))
+    (one,) = read_published(file, suite, ())
+    assert (one.label, one.text, one.claimed) == ("1/2", "", None)
+    (row,) = audit_all(suite, (one,), None)
+    assert row.ours.reason == "the set does not have its code"
+
+
 def test_a_dataset_of_traces_gives_code_and_claim(tmp_path):
     solution = {"name": "one", "definition": "add", "spec": {"language": "triton"}, "sources": []}
     trace = {"definition": "add", "solution": "one", "evaluation": {"performance": {"speedup_factor": 3.0}}}

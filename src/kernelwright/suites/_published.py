@@ -109,7 +109,7 @@ def _values(path: Path) -> Any:
 
 
 def _of_values(values: Any, problems: Sequence[SuiteProblem], path: Path) -> Iterator[Published]:
-    if isinstance(values, Mapping) and not _is_record(values):
+    if isinstance(values, Mapping) and not _is_record(values) and _field(values, _TASK) is None:
         for level, tasks in values.items():
             for task, value in tasks.items() if isinstance(tasks, Mapping) else ():
                 yield from _of_value(value, str(level), str(task), problems)
@@ -120,8 +120,11 @@ def _of_values(values: Any, problems: Sequence[SuiteProblem], path: Path) -> Ite
         return
     for record in records:
         if isinstance(record, Mapping):
-            level, task = _field(record, _LEVEL), _field(record, _TASK)
-            yield from _of_value(record, str(level or ""), str(task or ""), problems)
+            level, task = (str(_field(record, names) or "") for names in (_LEVEL, _TASK))
+            code, claimed = _field(record, _CODE), _number(_field(record, _CLAIM))
+            label, text = "/".join(filter(None, (level, task))), code if isinstance(code, str) else ""
+            if label or text:
+                yield Published(label, problem_of(problems, level, task), text, claimed)
 
 
 def _is_record(value: Mapping[str, Any]) -> bool:

@@ -135,14 +135,17 @@ class TritonBench:
 
 
 def parts_of(text: str) -> tuple[str, str]:
-    """Split a file at its line of number signs into kernel and test; a file without one has no test.
+    """Split a file at its line of number signs into kernel and test, which imports nothing of the file itself.
+
+    A file without such a line has no test.
 
     Example:
         >>> parts_of("def f(x): ...\\n" + "#" * 40 + "\\nf(1)\\n")
         ('def f(x): ...\\n', '\\nf(1)\\n')
     """
     head, *rest = _LINE.split(text, maxsplit=1)
-    return head, rest[0] if rest else ""
+    named = "|".join(_FUNCTION.findall(head)) or "_"
+    return head, re.sub(rf"(?m)^from ({named}) import .*$", "", rest[0]) if rest else ""
 
 
 def symbol_of(text: str, test: str, name: str) -> str:
@@ -159,7 +162,7 @@ def symbol_of(text: str, test: str, name: str) -> str:
     called = [s for s in _FUNCTION.findall(text) if re.search(rf"(?<![\w.]){s}\(", code)]
     if not called:
         raise TaskError(f"the test of {name} calls no function of its file")
-    return called[-1]
+    return str(called[-1])
 
 
 def _named_in(task: Task) -> str:
@@ -167,7 +170,7 @@ def _named_in(task: Task) -> str:
     text = task.reference.files[0].text
     found = re.search(r"^kw_native, kw_calls, kw_known = (\w+),", text, re.MULTILINE)
     assert found is not None, "every problem's file names it"
-    return found[1]
+    return str(found[1])
 
 
 def _on_cpu(text: str) -> str:

@@ -88,7 +88,7 @@ def _called(reference: Any, call: Any, spec: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _is_sure(times: list[float]) -> bool:
-    return statistics.stdev(times) / len(times) ** 0.5 < _ENOUGH * statistics.fmean(times)
+    return bool(statistics.stdev(times) / len(times) ** 0.5 < _ENOUGH * statistics.fmean(times))
 
 
 def _fault(reference: Any, data: Any, output: Any) -> str | None:
