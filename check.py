@@ -55,6 +55,8 @@ QUICK = {
     "tests": [[*SIDE_BY_SIDE, "-m", "not alone and not slow and not long", *QUICK_TESTS]],
 }
 """What `--quick` runs."""
+OTHERS = ("benchmarks", "cli", "deploy", "search", "store", "verify")
+"""Folders whose long tests have no battery of their own."""
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
     "benign": ["pytest", "tests/benign", "-m", "long"],
@@ -64,6 +66,7 @@ LONG = {
     "inductor": ["pytest", "tests/propose", "-m", "long"],
     "decisions": ["pytest", "tests/measure", "-m", "long"],
     "bundles": ["pytest", "tests/api", "-m", "long"],
+    "others": ["pytest", *(f"tests/{name}" for name in OTHERS), "-m", "long"],
     "exploits": ["benchmarks.exploits", "--matrix"],
     "honest": ["benchmarks.honest"],
     "errors": ["benchmarks.planted_errors"],

@@ -60,3 +60,11 @@ def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
     pytest_collection_modifyitems(items)
     found = [item.path.relative_to(ROOT / "tests").as_posix() for item in items]
     assert found == [LONGEST[0], LONGEST[1], names[0], names[2]]
+
+
+def test_a_battery_runs_every_test_that_takes_long() -> None:
+    ran = [words for words in _check().LONG.values() if words[0] == "pytest"]
+    folders = [ROOT / word for words in ran for word in words if word.startswith("tests/")]
+    marked = {p for p in (ROOT / "tests").rglob("*.py") if "mark.long" in p.read_text()} - {Path(__file__)}
+    assert marked
+    assert [p for p in marked if not any(p.is_relative_to(folder) for folder in folders)] == []

@@ -71,7 +71,7 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch, tmp_path):
+def world(monkeypatch, tmp_path, shared_cache):
     world = World(tmp_path)
     for module in (_choices, _search):
         monkeypatch.setattr(module, "get_language", lambda name: world.language)
@@ -80,7 +80,7 @@ def world(monkeypatch, tmp_path):
     for module in (flow, judging):
         monkeypatch.setattr(module, "open_judge", world.open_judge)
     monkeypatch.setattr(flow, "peaks_of", lambda device: Peaks(device=device.fingerprint, values={}))
-    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(shared_cache))
     monkeypatch.setattr(_packaging, "package_accepted", world.package)
     return world
 

@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,7 @@ def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | 
     parser.add_argument("--only", default="", help="a word in the op's name")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--without", action="append", default=[], help="a contestant to leave out")
     parser.add_argument("--out", type=Path, help="JSONL file to append rows to")
     given = parser.parse_args(argv)
     wanted = {**_RECYCLED, "OMP_NUM_THREADS": str(given.threads)}
@@ -113,6 +114,8 @@ def main(cases: Callable[[str], Iterable[Case]], module: str, argv: list[str] | 
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **wanted})
     torch.set_num_threads(given.threads)
     for case in cases(given.only):
+        left = {name: call for name, call in case.contestants.items() if name not in given.without}
+        case = replace(case, contestants=left)
         row = {"family": module.rpartition(".")[2], **turns(case, given.rounds, given.threads)}
         print(
             f"{row['op']:28} {row['size']:>16} {row['dtype']:9} {row['ratio']:6.2f} x {row['best']:10}",

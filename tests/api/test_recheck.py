@@ -72,6 +72,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return exported(tmp_path_factory.mktemp("right"), RIGHT)
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_right_and_faster_holds(right: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["recheck", str(right), "--device", "cpu", "--baseline", "eager", "--json"])
     result = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -20,7 +20,13 @@ def test_there_are_enough_of_each_level() -> None:
     assert sum(counts.values()) >= 60
 
 
-@pytest.mark.parametrize("path", [path for _, path in FILES], ids=[path.stem for _, path in FILES])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.long if i % 4 else ())
+        for i, (_, path) in enumerate(FILES)
+    ],
+)
 def test_it_loads_is_admitted_and_captures(path: Path) -> None:
     task = load_task(path, max_elements=ELEMENTS)
     problem = Problem(task)

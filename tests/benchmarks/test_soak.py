@@ -13,6 +13,7 @@ def test_every_fault_is_planted_at_every_stage():
     assert {f"outside:{kind}" for kind in soak.OUTSIDE} <= set(planted)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_end_is_accounted_for_and_one_without_a_reason_is_not(tmp_path, monkeypatch):
     end = soak.soak(0, "screen:error:0", tmp_path / "0")

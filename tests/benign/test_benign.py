@@ -30,13 +30,14 @@ FILES = sorted(
 )
 
 
-NUMERICS = frozenset({
-    "arg_by_sort", "arg_by_topk", "bf16_in_double", "bf16_in_float32", "double_accumulator", "half_by_matmul",
-    "half_in_float32", "kahan_sum", "mask_read_whole", "matmul_double", "matmul_in_blocks", "matmul_transposed",
-    "product_by_library", "reversed_sum", "scan_by_matmul", "scan_in_place",
+ALWAYS = frozenset({
+    "compiled_inside", "custom_operator", "dispatch_by_content", "early_exit", "environment_read", "flags_restored",
+    "garbage_collected", "generated_code", "import_guard", "in_place_as_reference", "outputs_in_one_buffer",
+    "own_generator", "own_kernel_strict", "packed_module", "packed_weight", "pairwise_sum", "prepared_weight",
+    "scratch_buffer", "static_table", "temporary_file", "thread_pool", "unsupported_sizes", "view_as_reference",
+    "warns",
 })  # fmt: skip
-"""Only their arithmetic looks unusual, as in all that `benchmarks.honest` writes: `check.py long benign` runs them;
-`pairwise_sum` stands for them otherwise."""
+"""One of each kind; `check.py long benign` runs the others, among them all of which only the arithmetic is unusual."""
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +107,11 @@ def built(path: Path, settings: Settings) -> tuple[str, Candidate, Build]:
 
 def test_there_are_at_least_sixty() -> None:
     assert len(FILES) >= 60
+    assert {p.stem for p in FILES} >= ALWAYS
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(p, marks=pytest.mark.long if p.stem in NUMERICS else (), id=p.stem) for p in FILES]
+    "path", [pytest.param(p, marks=() if p.stem in ALWAYS else pytest.mark.long, id=p.stem) for p in FILES]
 )
 def test_an_honest_candidate_is_not_rejected(
     path: Path,

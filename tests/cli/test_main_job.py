@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("C++ compiler")]
 
@@ -73,9 +74,9 @@ def start(folder, *arguments, store="store"):
 
 
 def call(folder, *arguments, store="store"):
-    process = start(folder, *arguments, store=store)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+    variables = {**os.environ, "KERNELWRIGHT_STORE": str(folder / store)}
+    done = forked.run(["-m", "kernelwright", *arguments], cwd=folder, env=variables)
+    return done.returncode, done.stdout, done.stderr
 
 
 def lines(out):
@@ -140,6 +141,7 @@ def test_every_decision_can_be_made_again(folder, optimized):
     assert all(d["recheck"] == "same" for d in decisions)
 
 
+@pytest.mark.long
 def test_nothing_is_evaluated_twice(folder, optimized):
     code, out, err = call(
         folder, "optimize", "softmax.py", "--evaluations", "1", "--proposer", "library", "--language", "cpp",
@@ -153,6 +155,7 @@ def test_nothing_is_evaluated_twice(folder, optimized):
     assert lines(out)[-1]["cached"] == sum(e["cached"] for e in again)
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_judge_accepts_what_is_right(folder):
     code, out, err = call(folder, "judge", "softmax.py", "right.py", "--baseline", "eager", "--json")
@@ -192,6 +195,7 @@ def test_judge_asks_what_a_kernel_may_call(folder):
     assert [f["check"] for f in lines(out)[-1]["findings"] if f["status"] == "fail"] == ["calls"]
 
 
+@pytest.mark.long
 def test_interrupt_keeps_everything_and_resume_goes_on(folder):
     options = (
         "--evaluations",

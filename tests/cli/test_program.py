@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from tests import forked
 
 from kernelwright.cli import main
 from kernelwright.cli._app import COMMANDS
@@ -14,9 +16,8 @@ from kernelwright.cli._app import COMMANDS
 @pytest.fixture
 def program(tmp_path):
     def call(*arguments, **environment):
-        command = [sys.executable, "-m", "kernelwright", *map(str, arguments)]
         variables = {**os.environ, "KERNELWRIGHT_STORE": str(tmp_path / "store"), **environment}
-        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=120)
+        return forked.run(["-m", "kernelwright", *arguments], cwd=Path.cwd(), env=variables)
 
     return call
 

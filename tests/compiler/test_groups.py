@@ -185,6 +185,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", [pytest.param(n, marks=needs[n]) for n in PRINTERS])
 def test_printed_kernels_mean_what_the_graphs_mean(language, tmp_path):
     found = list(ran(language, map(case_of, KINDS.values()), tmp_path))

@@ -57,6 +57,7 @@ def test_channels_of_a_pixel_are_folded_once_in_lanes_over_pixels(channels):
     )
 
 
+@pytest.mark.long
 def test_a_fold_of_few_is_repeated_where_no_order_serves_two():
     graph, program = steps_of(lambda x: x / x.sum(1, keepdim=True) / x.sum(2, keepdim=True), (30, 4, 500))
     assert len(program.steps) == 1 and [b.role for b in program.buffers] == ["argument", "output"]

@@ -41,7 +41,9 @@ def inputs_of(graph):
     return [torch.randn(tuple(n.shape), generator=generator) for n in graph.inputs]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(n, marks=pytest.mark.long if n == "filled" else ()) for n in CASES]
+)
 def test_the_meaning_stays_and_the_step_can_be_taken_back(case):
     function, shapes = CASES[case]
     graph = graph_of(function, *shapes)

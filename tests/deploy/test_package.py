@@ -231,6 +231,7 @@ with torch.no_grad():
     run(tmp_path / "out", code)
 
 
+@pytest.mark.long
 @needs_compiler
 def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:
     kernel = export(tmp_path / "out")

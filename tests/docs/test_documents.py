@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mktestdocs
 import pytest
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,10 +43,10 @@ def test_console_blocks(page: Path, tmp_path: Path) -> None:
             command = command.replace(long, short)
         words = [w.replace("/tmp/", f"{tmp_path}/") for w in shlex.split(command)]
         if words[0] == "kernelwright":
-            words = [sys.executable, "-m", *words]
-        elif words[0] == "python":
-            words[0] = sys.executable
-        done = subprocess.run(words, cwd=ROOT, env=store, capture_output=True, text=True, timeout=400)
+            done = forked.run(["-m", *words], cwd=ROOT, env=store)
+        else:
+            words[0] = sys.executable if words[0] == "python" else words[0]
+            done = subprocess.run(words, cwd=ROOT, env=store, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 

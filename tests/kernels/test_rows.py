@@ -106,7 +106,9 @@ def labelled(shapes: list[tuple[int, ...]]) -> list[list[torch.Tensor]]:
     return drawn
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    "reduction", ["mean", *(pytest.param(n, marks=pytest.mark.long) for n in ("sum", "none"))]
+)
 def test_cross_entropy(reduction: str) -> None:
     def function(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(x, target, reduction=reduction)
@@ -114,6 +116,7 @@ def test_cross_entropy(reduction: str) -> None:
     check_template(function, labelled(SHAPES), family="loss")
 
 
+@pytest.mark.long
 def test_cross_entropy_over_pixels() -> None:
     check_template(F.cross_entropy, labelled([(2, 5, 3, 7), (1, 33, 8, 20)]), family="loss")
 
@@ -125,6 +128,7 @@ def test_tasks_loss_of_all_rows() -> None:
     check_template(function, cases("full", "full"), family="reduce")
 
 
+@pytest.mark.long
 def test_special_values() -> None:
     """Rows are longer than a run: the largest value, or what is no number, comes in the first run or the second."""
     x = torch.randn(9, 2101)

@@ -282,8 +282,10 @@ KW_KERNEL(waves) {
 
 @pytest.mark.slow
 @pytest.mark.needs("C++ compiler")
-def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched(
+    tmp_path, monkeypatch, shared_cache
+):
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(shared_cache))
     path, store = written(tmp_path, "slow.py", SLOW), tmp_path / "store"
     label = {r.region: r.label for r in planning.plan(path, device="cpu").regions}
 

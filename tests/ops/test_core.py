@@ -31,7 +31,9 @@ def test_a_family_is_a_folder_and_an_unknown_one_is_named():
         ops.build("kmean")
 
 
-@pytest.mark.parametrize("name", ops.families())
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n == "sparse" else ()) for n in ops.families()]
+)
 def test_a_family_has_its_files_and_cases_enough(name):
     from kernelwright.api.ops import cases_of, task_of
 
@@ -130,6 +132,7 @@ def test_without_a_compiler_the_reference_runs_and_says_so(tmp_path):
     assert len(re.findall("runs its reference: its kernel could not be built here", done.stderr)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_first_use_builds_with_one_line_and_the_second_is_silent(tmp_path):
     first, second = (run_in(NEAREST, KERNELWRIGHT_CACHE=str(tmp_path)) for _ in range(2))

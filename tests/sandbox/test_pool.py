@@ -1,5 +1,6 @@
 """Pools: layers, zygotes, and that nothing is left behind."""
 
+import json
 import os
 import signal
 import socket
@@ -252,10 +253,13 @@ def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(o
     assert own_pool._key(payload(text)) == (False, ())
 
 
-def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(own_pool: Pool) -> None:
+def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(
+    own_pool: Pool, shared_cache: Path
+) -> None:
     text = (
         "from torch._inductor.cpu_vec_isa import valid_vec_isa_list as units\n"
-        "def run(x): return x + units.cache_info().currsize\n"
+        "from torch._inductor.config import cpp\n"
+        "def run(x): return x + units.cache_info().currsize + 2 * (cpp.vec_isa_ok is True)\n"
     )
     asking = payload(text, trusted=True)
     compiled = asking.candidate.model_copy(update={"flags": ("--compile=default",)})
@@ -263,12 +267,34 @@ def test_the_zygote_of_compiled_baselines_compiles_once_before_it_forks(own_pool
     (key,) = own_pool._zygotes.keys
     with own_pool.worker(asking, deadline_s=600) as worker:
         reply = worker.call([worker.bind((own_pool.arena.place(torch.zeros(4)),), vector())])
-        assert worker.fetch(reply.first).outputs[0].tolist() == [1.0] * 4, (
-            "vector units were looked for before"
+        assert worker.fetch(reply.first).outputs[0].tolist() == [3.0] * 4, (
+            "vector units were looked for before, and need not be tried again"
         )
+    (kept,) = (shared_cache / "baselines").glob("findings-*.json")
+    assert set(json.loads(kept.read_text())) == {"torch", "triton"}
     zygote = psutil.Process(own_pool._zygotes.ready(key)._process.pid)
     threads = {process.num_threads() for process in (zygote, *zygote.children(recursive=True))}
     assert threads == {1}, "a process with threads cannot be forked"
+
+
+def test_the_zygote_of_baselines_goes_on_from_that_of_candidates(own_pool: Pool) -> None:
+    text = "import os\ndef run(x): return x + ('TORCHINDUCTOR_CACHE_DIR' in os.environ)\n"
+    said = []
+    for trusted in (False, True, False):
+        asking = payload(text, trusted=trusted)
+        if trusted:
+            compiled = asking.candidate.model_copy(update={"flags": ("--compile=default",)})
+            own_pool.prepare([compiled])
+        with own_pool.worker(asking, deadline_s=600) as worker:
+            reply = worker.call([worker.bind((own_pool.arena.place(torch.zeros(1)),), vector(1))])
+            said.append(worker.fetch(reply.first).outputs[0].item())
+    assert said == [0.0, 1.0, 0.0], "each has the environment of its own kind"
+    plain, ours = own_pool._zygotes._running.values()
+    splits = plain.nesting != "none" and own_pool.isolation != "bubblewrap"
+    assert (psutil.Process(ours._process.pid).ppid() == plain._process.pid) is splits
+    assert ours.alive and ours.nesting == plain.nesting
+    plain.close()
+    assert not splits or ours._process.wait(60) == 0, "it ends with the one it came from"
 
 
 def test_a_zygote_ends_with_its_judge_though_it_still_imports(own_pool: Pool) -> None:

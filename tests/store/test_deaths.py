@@ -45,6 +45,7 @@ def start_writer(folder, limit=0):
     )
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(tmp_path):
     moments = random.Random(0)
     said = -1

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from kernelwright.cli import main
 from kernelwright.errors import StoreError
@@ -19,6 +20,7 @@ from kernelwright.suites import (
     setup,
     theirs_of,
 )
+from kernelwright.suites._submission import submission_of
 from kernelwright.testing import made_up_checkout
 
 LINEAR_RELU = """
@@ -156,6 +158,20 @@ def test_kernels_of_ours_are_judged_in_the_benchmarks_form(data):
     assert said == ["correct", "correct", "wrong"]
 
 
+def test_a_submission_packs_weights_again_when_they_change():
+    kernel = function(
+        "def prepare(weights):\n    return [w * 2 for w in weights.values()]\n"
+        "def run(x, packed):\n    return x * packed[0]\n"
+    )
+    found = {}
+    exec(submission_of(None, kernel, "").text, found)
+    weight, x = torch.ones(()), torch.ones(())
+    assert found["found_kernel"]((x,), {"w": weight}) == 2
+    weight.fill_(3.0)
+    assert found["found_kernel"]((x,), {"w": weight}) == 6
+    assert found["found_kernel"]((x,), {"w": torch.ones(()) * 5}) == 10
+
+
 @pytest.mark.needs("C++ compiler")
 def test_a_compiled_kernel_is_judged_in_the_benchmarks_form(data):
     suite = get_suite("kernelbench")
@@ -168,18 +184,14 @@ def test_a_compiled_kernel_is_judged_in_the_benchmarks_form(data):
     assert found.speedup
 
 
+def run_words(data, tmp_path):
+    """Return the words of a run of KernelBench that keeps to itself."""
+    store = str(tmp_path / "store")
+    return ["suite", "run", "kernelbench", "--device", "cpu", "--data", str(data), "--store", store]
+
+
 def test_the_command_tells_what_is_done_when_it_is_cut_short(data, tmp_path, searches, capsys):
-    words = [
-        "suite",
-        "run",
-        "kernelbench",
-        "--data",
-        str(data),
-        "--store",
-        str(tmp_path / "store"),
-        "--device",
-        "cpu",
-    ]
+    words = run_words(data, tmp_path)
     rows = ["--to", str(tmp_path / "rows.jsonl"), "--proposer", "library", "--json"]
     assert main([*words, *rows]) == 130
     told = capsys.readouterr()
@@ -192,17 +204,7 @@ def test_the_command_tells_what_is_done_when_it_is_cut_short(data, tmp_path, sea
 
 
 def test_wrong_words_are_told_before_any_search(data, tmp_path, searches, capsys):
-    words = [
-        "suite",
-        "run",
-        "kernelbench",
-        "--data",
-        str(data),
-        "--store",
-        str(tmp_path / "store"),
-        "--device",
-        "cpu",
-    ]
+    words = run_words(data, tmp_path)
     for more, said in (
         (["--proposer", "librery"], "library"),
         (["--recipe", "cudaforge"], "--model"),

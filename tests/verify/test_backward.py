@@ -153,6 +153,7 @@ def test_a_forward_task_lets_a_wrong_backward_pass(folder, pool):
     assert verify(problem, *built(text), pool=pool, depth="screen").status == "accepted"
 
 
+@pytest.mark.long
 def test_parameters_get_gradients_too(folder, pool):
     task = load_task(folder / "module.py", backward=True)
     (workload,) = task.split(Split.SEARCH)

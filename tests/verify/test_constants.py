@@ -42,6 +42,7 @@ def test_who_ignores_them_is_rejected(judged):
     assert judged(IGNORED, 8).failure == "constants-followed"
 
 
+@pytest.mark.long
 def test_nothing_else_would_see_it(judged):
     found = judged(IGNORED, 8, disabled=frozenset({"constants-followed"}))
     assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]

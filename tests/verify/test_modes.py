@@ -74,7 +74,7 @@ def judged(oracle, pool):
     return judge
 
 
-@pytest.mark.parametrize("name", ["honest", "declines eval"])
+@pytest.mark.parametrize("name", ["honest", pytest.param("declines eval", marks=pytest.mark.long)])
 def test_right_or_declined_in_the_other_mode(name, judged):
     found = judged(name)
     assert found.status == "accepted", [f for f in found.findings if f.status != "pass"]
@@ -87,6 +87,7 @@ def test_wrong_in_the_other_mode(name, judged):
     assert "in eval mode" in found.findings[-1].message
 
 
+@pytest.mark.long
 def test_without_the_check_it_gets_through(judged):
     assert judged("cheats in eval", frozenset({"modes"})).status == "accepted"
 

@@ -81,9 +81,12 @@ ANSWER = "    return torch.softmax(x, -1) * weight\n"
     "rest",
     [
         f"leave()\ndef run(x, weight):\n{ANSWER}",
-        f"def run(x, weight):\n    once()\n{ANSWER}",
-        "import threading\nthreading.Timer(0.01, leave).start()\n"
-        f"def run(x, weight):\n    time.sleep(0.02)\n{ANSWER}",
+        pytest.param(f"def run(x, weight):\n    once()\n{ANSWER}", marks=pytest.mark.long),
+        pytest.param(
+            "import threading\nthreading.Timer(0.01, leave).start()\n"
+            f"def run(x, weight):\n    time.sleep(0.02)\n{ANSWER}",
+            marks=pytest.mark.long,
+        ),
         f"def run(x, weight):\n    if x.shape != (24, 48): once()\n{ANSWER}",
     ],
     ids=["at import", "in a call", "between", "on hidden workloads only"],

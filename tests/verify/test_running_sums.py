@@ -68,6 +68,7 @@ ROUNDED = [
 """Gradients in half precision that differ most where a tensor core takes what is between two products rounded."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "dtype", "workload", "seed"), ROUNDED, ids=["by little", "by far"])
 def test_factors_rounded_to_half_precision_are_allowed(name, dtype, workload, seed, monkeypatch):
     oracle = problem(name, dtype=dtype, backward=True)
@@ -89,6 +90,7 @@ REPEATED = [
 """An input of one value: all roundings go one way, which another order of the sum decides."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "backward", "workload", "seed"), REPEATED, ids=["moments", "products"])
 def test_errors_that_repeat_with_the_inputs_are_allowed(name, backward, workload, seed, monkeypatch):
     oracle = problem(name, dtype="float32", backward=backward)
@@ -213,6 +215,7 @@ def test_a_convolution_by_products_is_one(transposed, groups):
     assert torch.allclose(found, torch.convolution(x, weight, None, *sizes))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["instance_norm", "mean_squared_error"])
 def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
     monkeypatch.setattr("kernelwright.tasks.numerics._rounding.drift", lambda *args: None)
@@ -220,6 +223,7 @@ def test_but_for_what_is_allowed_to_drift_they_would_be(name, monkeypatch):
     assert judge(problem(name), (1, 2)).refused
 
 
+@pytest.mark.long
 def test_but_for_what_plain_evaluations_are_off_by_one_pass_would_be_refused(monkeypatch):
     monkeypatch.setattr("kernelwright.verify._sensitivity.measured_in", lambda *_, **__: ())
     assert judge(problem("layer_norm"), (1, 2), ("shifted",)).refused

@@ -199,6 +199,7 @@ def test_no_change_is_one_that_honest_kernels_answer_differently(factor, drawn, 
     assert count >= 8 * len(seeds)
 
 
+@pytest.mark.long
 def test_without_the_probe_a_fingerprint_gets_through(oracle, pool, make, monkeypatch):
     monkeypatch.setattr(_state_changes, "plan", lambda *_: iter(()))
     monkeypatch.setattr(weights, "plan", lambda *_: iter(()))

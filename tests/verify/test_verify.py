@@ -1,10 +1,11 @@
 """Candidates in real workers: right ones are accepted, wrong ones die of the expected check."""
 
 import pytest
+import torch
 
 from kernelwright.records import Split
 from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import Oracle, _trial, admit, verify
+from kernelwright.verify import Oracle, _case, _trial, admit, verify
 
 RIGHT = "def run(x, weight):\n    return torch.softmax(x, -1) * weight\n"
 WRONG = {
@@ -130,6 +131,7 @@ def test_what_is_not_done_by_the_deadline_is_unknown(problem, pool, make, oracle
 HANGS = "def run(x, weight):\n    while {when}: pass\n    return torch.softmax(x, -1) * weight\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["True", "torch.is_grad_enabled() or N.append(0) or len(N) > 3"])
 def test_a_hang_just_before_the_deadline_is_unknown_and_an_earlier_one_is_not(
     when, problem, pool, make, oracle, monkeypatch
@@ -166,3 +168,21 @@ def test_a_constant_task_is_degenerate(tmp_path):
     found = admit(Problem(load_task(str(path))))
     assert "zeros" in found.passing
     assert found.finding.status == "unknown"
+
+
+def test_few_bytes_of_expected_values_are_worked_out_by_one_thread(problem, monkeypatch):
+    seen, run = [], Problem.run_oracle
+    monkeypatch.setattr(
+        Problem, "run_oracle", lambda *a, **k: seen.append(torch.get_num_threads()) or run(*a, **k)
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        Oracle(problem).case(problem.task.workloads[0], 1)
+        assert (set(seen), torch.get_num_threads()) == ({1}, 2)
+        seen.clear()
+        monkeypatch.setattr(_case, "_ONE_THREAD_BYTES", 0)
+        Oracle(problem).case(problem.task.workloads[0], 1)
+        assert set(seen) == {2}
+    finally:
+        torch.set_num_threads(before)

@@ -47,6 +47,7 @@ _GROUPS = {
         "judge": "Verify and measure a candidate against a task.",
         "export": "Write a run's accepted kernel as an importable package.",
         "recheck": "Judge an exported package again, here and now.",
+        "kernels": "List what was accepted on this machine, recheck it after an upgrade, or take it out of use.",
         "bundle": "Write a folder that verifies and times candidates on another machine's device.",
         "import": "Check and decide the records that a bundle brought back.",
     },

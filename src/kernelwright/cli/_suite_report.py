@@ -94,7 +94,7 @@ def audit(
     else:
         with setup(suite, checkout, **options) as given:
             follow(audit_all(suite, published, given, kept, gpu=bool(options["device"] not in {None, "cpu"})))
-    claims = [row.claimed for row in rows if row.claimed]
+    claims = [row.claimed for row in rows if row.claimed and row.claimed > 0]
     if claims:
         notes.append(_claims(rows, claims))
     return write(rows, to, common, title=f"audit of {path.name}", notes=notes)
@@ -105,7 +105,7 @@ def _claims(rows: "Sequence[Row]", claims: Sequence[float]) -> str:
 
     from ..suites import gain_ours, standing_of
 
-    run = [row for row in rows if row.claimed and standing_of(row) != "unknown"]
+    run = [row for row in rows if row.claimed and row.claimed > 0 and standing_of(row) != "unknown"]
     said = f"Published: geometric mean {geometric_mean(claims):.2f} over {len(claims)} kernels."
     if not run:
         return f"{said} None of them could be judged here."

@@ -53,7 +53,7 @@ def suite(
     admit: bool = False,
     only: str = "",
     against: Path | None = None,
-    benchmark: str = "",
+    benchmark: str = "kernelbench",
     read: bool = False,
     to: Path | None = None,
     searched: Searched | None = None,
@@ -79,8 +79,7 @@ def suite(
         admit: Of `doctor`: try wrong answers on every problem too.
         only: Only problems whose name contains this.
         against: Of `report`: rows of an earlier run to compare with.
-        benchmark: Of `audit`: the benchmark that the kernels are for; by default `flashinfer-bench` for a folder with
-            solutions, else `kernelbench`.
+        benchmark: Of `audit`: the benchmark that the kernels are for.
         read: Of `audit`: run nothing, and only read the code.
         to: Of `report` and `audit`: folder for the report. Else file for the rows, a line of JSON each; rows that are
             there already are not made again. By default a file in the store for `run`, none for `judge`.
@@ -142,9 +141,7 @@ def _told(
         return report(files, against, to, common)
     if len(files) != 1:
         raise InputError(f"`suite audit` takes one file or folder; given {' '.join(files)!r}")
-    path = Path(files[0])
-    usual = "flashinfer-bench" if (path / "solutions").is_dir() else "kernelbench"
-    return audit(path, benchmark or usual, data, options, to, common, only=only, reads=reads)
+    return audit(Path(files[0]), benchmark, data, options, to, common, only=only, reads=reads)
 
 
 def _kernels(action: Action, called: str, what: Sequence[str], candidates: Path | None) -> Path | None:

@@ -26,7 +26,9 @@ are for the judge's baselines, and the pool refuses a candidate that carries one
 import ast
 import atexit
 import functools
+import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -161,10 +163,39 @@ def warm_compiler() -> None:
     It starts no thread, so that the process may be forked afterwards.
     """
     _keep_headers()
+    _keep_findings()
     with suppress(ImportError):  # torch.fx shows its progress by it, and that starts a thread
         importlib.import_module("tqdm").tqdm.monitor_interval = 0
     torch.compile(lambda x: x + 1)(torch.zeros(4))
     torch.compiler.reset()
+
+
+def _keep_findings() -> None:
+    """Let a cache keep what Inductor finds out in every process, for more than a second: vector units, its own version.
+
+    Covers: units that this CPU names and that all compiled and loaded, with this torch and this compiler.
+    Does not cover: a torch whose sources are edited in place; a new build of it has another version file.
+    """
+    units: Any = importlib.import_module("torch._inductor.cpu_vec_isa")
+    builder: Any = importlib.import_module("torch._inductor.cpp_builder")
+    codecache: Any = importlib.import_module("torch._inductor.codecache")
+    named = units.x86_isa_checker()
+    files = [Path(shutil.which(builder.get_cpp_compiler()) or "").resolve(), Path(torch.version.__file__)]
+    about = f"{torch.__version__} {named} {[(str(f), f.stat().st_mtime_ns) for f in files]}"
+    known = Path(codecache.cache_dir()) / f"findings-{hashlib.sha256(about.encode()).hexdigest()[:16]}.json"
+    if known.exists():
+        found = json.loads(known.read_text())
+        codecache.torch_key.set(bytes.fromhex(found["torch"]))
+        codecache.triton_key.set(found["triton"])
+    else:
+        wanted = [unit for unit in units.supported_vec_isa_list if set(str(unit).split()) <= set(named)]
+        if wanted != units.valid_vec_isa_list():
+            return
+        found = {"torch": codecache.torch_key().hex(), "triton": codecache.triton_key()}
+        new = known.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps(found))
+        new.replace(known)
+    importlib.import_module("torch._inductor.config").cpp.vec_isa_ok = True
 
 
 def _compiling(mode: str) -> dict[str, Any]:

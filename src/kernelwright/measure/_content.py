@@ -26,7 +26,7 @@ class Content:
     def __init__(self, problem: Problem, workload: Workload) -> None:
         self._problem, self._workload = problem, workload
         self._pools: dict[int, torch.Tensor] = {}
-        self._ends: dict[int, float] = {}
+        self._ends: dict[int, torch.Tensor] = {}
         self._first = problem.inputs(workload, secrets.randbits(48))
         second = problem.inputs(workload, secrets.randbits(48))
         self._redraw = workload.regime in _REDRAWN_REGIMES
@@ -55,7 +55,7 @@ class Content:
         for i, pool in self._pools.items():
             like = self._first[i]
             start = secrets.randbelow(like.numel() + 1)
-            window = self._rescaled(i, pool[start : start + like.numel()].view(like.shape))
+            window = self._rescaled(i, pool.narrow(0, start, like.numel()).view(like.shape))
             values[i] = window if like.is_contiguous() else torch.empty_like(like).copy_(window)
         return values
 
@@ -63,12 +63,14 @@ class Content:
         """Return a window shifted slightly towards the end of its range that is nearer to zero; zeros stay."""
         if i not in self._ends:
             return window
-        factor = 1 - secrets.randbelow(1 << 24) / _LEAST_STEP
-        return (window - self._ends[i]).mul_(factor).add_(self._ends[i])
+        end, factor = self._ends[i], 1 - secrets.randbelow(1 << 24) / _LEAST_STEP
+        if not end:  # an infinity stays one, which `lerp` loses
+            return window * factor
+        return torch.lerp(end, window, factor)
 
 
-def _nearest_to_zero(values: torch.Tensor) -> float:
+def _nearest_to_zero(values: torch.Tensor) -> torch.Tensor:
     """Return the end of the range of values that is nearer to zero; zero if the range contains it."""
     if not values.numel():
-        return 0.0
-    return max(0.0, float(values.min())) + min(0.0, float(values.max()))
+        return values.new_zeros(())
+    return values.min().clamp(min=0) + values.max().clamp(max=0)

@@ -4,10 +4,11 @@ Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─
 """
 
 from ._capture import Capture, Captured, capture_model
+from ._dynamo import dynamo_backend
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
 from ._patch import Patch, patch
 from ._plan import Gain, Plan, PlannedRegion, plan
-from ._records import ModelResult, RegionOutcome
+from ._records import DynamoForm, ModelResult, RegionOutcome
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
 
@@ -16,6 +17,7 @@ __all__ = [
     "PROPOSERS",
     "Capture",
     "Captured",
+    "DynamoForm",
     "Gain",
     "Loaded",
     "ModelResult",
@@ -27,6 +29,7 @@ __all__ = [
     "RegionOutcome",
     "Whole",
     "capture_model",
+    "dynamo_backend",
     "is_model",
     "load_model",
     "model_result",

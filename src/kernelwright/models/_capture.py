@@ -94,7 +94,7 @@ def capture_model(loaded: Loaded) -> Captured:
         (['model'], ())
     """
     whole = loaded.whole
-    with _quiet(), torch.no_grad(), unchanged(whole):
+    with quiet(), torch.no_grad(), unchanged(whole):
         try:
             return Captured((_exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True)),))
         except Exception as error:  # noqa: BLE001  whatever a model raises while it is exported, Dynamo is asked next
@@ -239,7 +239,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hide the exporter's own warnings and logs."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

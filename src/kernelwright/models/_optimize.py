@@ -16,10 +16,11 @@ from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ._assemble import Accepted, assemble
 from ._budget import Stream, next_of
+from ._dynamo_form import dynamo_form
 from ._harm import without_harm
 from ._plan import Planned, planned
 from ._print import Unprintable
-from ._records import ModelResult, RegionOutcome
+from ._records import MODEL_RESULT, ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROGRESS, WholeFound, finished_runs, search_whole, share_s
@@ -35,7 +36,6 @@ _SHORTEST_S = 30.0
 """Seconds below which a search is not worth starting."""
 _LEAST_SHARE = 0.005
 """A region whose remaining gain is a smaller share of the model's time is not searched."""
-_KIND = "model"
 
 
 def optimize_model(
@@ -95,7 +95,7 @@ def optimize_model(
         key, left_s = _key(plan), end - time.monotonic()
         alone = search_whole(plan, key, search, share_s(left_s) / 60, more, say)
         if alone.best is not None:
-            return _kept(_of_whole(plan, used, alone, begun), store)
+            return _kept(_of_whole(plan, used, alone, begun), plan, store)
     if plan.captured.whole is None:
         broken = (
             f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
@@ -127,7 +127,7 @@ def optimize_model(
             "expected": _expected(plan, verdict.judged),
         }
     )
-    return _kept(result, store)
+    return _kept(result, plan, store)
 
 
 def model_result(run: str, store: Path | str | None = None) -> ModelResult:
@@ -137,7 +137,7 @@ def model_result(run: str, store: Path | str | None = None) -> ModelResult:
         InputError: no model was judged in that run.
     """
     with Store(store) as kept:
-        found = [ModelResult.from_json(text) for text in kept.kept(_KIND)]
+        found = [ModelResult.from_json(text) for text in kept.kept(MODEL_RESULT)]
     known = [r for r in found if r.run and (run == "last" or r.run.startswith(run))]
     if not known:
         raise InputError(f"no model was judged in run {run!r}; `kernelwright optimize MODEL` makes one")
@@ -343,10 +343,12 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
     )  # fmt: skip
 
 
-def _kept(result: ModelResult, store: Path | str | None) -> ModelResult:
-    """Keep the result in the store, and return it."""
+def _kept(result: ModelResult, plan: Planned, store: Path | str | None) -> ModelResult:
+    """Keep the result in the store, with how `torch.compile` knows the model if it may be installed; return it."""
+    if result.improved:
+        result = result.model_copy(update={"dynamo": dynamo_form(plan.loaded, result.weights)})
     with Store(store) as kept:
-        kept.keep(_KIND, result.run or result.model, {result.run or result.model: result.to_json()})
+        kept.keep(MODEL_RESULT, result.run or result.model, {result.run or result.model: result.to_json()})
     return result
 
 

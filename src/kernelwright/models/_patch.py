@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from ..deploy import installed
 from ..errors import InputError
-from ..languages import get_language
-from ..records import BuildStatus, Candidate, TensorSpec, Workload
+from ..records import TensorSpec, Workload
 from ..search import accepted_of
 from ..store import Store
+from ._accepted import load_program
 from ._optimize import model_result
 from ._records import ModelResult
 from ._target import call_signature, tensors_of
@@ -186,25 +187,15 @@ def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path 
         if not result.improved:
             raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
         record = kept.run(result.run)
+        if (state := installed(kept, record.id)).state != "in use":
+            raise InputError(
+                f"the result for {result.model} was switched to native: {state.reason or state.state}"
+            )
         candidate = accepted_of(kept, record)[0].candidate
         workload = kept.task(record.task).workloads[0]
     _check_weights(model, result, workload)
-    inputs = [spec for spec in workload.arguments if isinstance(spec, TensorSpec)]
-    return Patch(model, _loaded(candidate, workload), result.weights, inputs, result.call)
-
-
-def _loaded(candidate: Candidate, workload: Workload) -> Callable[..., Any]:
-    """Build and load an accepted candidate in this process."""
-    from ..languages.prepared import prepared
-
-    language = get_language(candidate.language)
-    build = language.build(candidate)
-    if build.status is not BuildStatus.OK:
-        raise InputError(
-            f"kernel {candidate.key} cannot be built here: {build.status}: {build.diagnostics[:500]}"
-        )
-    kernel = language.load(candidate, Path(build.artefact or "."), workload.outputs)
-    return prepared(kernel, tuple(s.name for s in workload.state)) or kernel
+    program = load_program(candidate, workload)
+    return Patch(model, program.kernel, result.weights, program.inputs, result.call)
 
 
 def _check_weights(model: nn.Module, result: ModelResult, workload: Workload) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from ..bound import Rates, bound, rates_of
 from ..devices import Device, Peaks, detect, peaks_of
-from ..errors import InputError, KernelwrightError, TaskError
+from ..errors import InputError, TaskError
 from ..records import Bound, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
@@ -201,6 +201,8 @@ def planned(
                 continue
             found.append(one)
             regions[region.key] = (piece, region)
+    whole_row, unfit = _whole_row(loaded, captured, times, device, peaks, rates)
+    native += unfit
     picked = choose([_Option(r, *regions[r.region]) for r in found], minutes * 60)
     rows = [r.model_copy(update={"chosen": r.region in picked}) for r in found]
     whole_us = next((t.whole_us for t in times.values()), 0.0)
@@ -209,29 +211,32 @@ def planned(
         operators_us=sum(t.total_us for t in times.values()),
         regions=tuple(sorted(rows, key=lambda r: -r.gain.expected)), breaks=captured.breaks,
         native=tuple(dict.fromkeys(native)), notes=(*loaded.notes, *notes), seconds=time.monotonic() - begun,
-        whole=_whole_row(loaded, captured, times, device, peaks, rates),
+        whole=whole_row,
     )  # fmt: skip
     return Planned(made, loaded, captured, regions, times)
 
 
 def _whole_row(
     loaded: Loaded, captured: Captured, times: dict[str, Timed], device: Device, peaks: Peaks, rates: Rates
-) -> PlannedRegion | None:
-    """Return what may be expected of one program for the whole model; none where it cannot be one task."""
+) -> tuple[PlannedRegion | None, list[str]]:
+    """Return what may be expected of one program for the whole model, or why it cannot be one task."""
     if device.kind != "cpu" or not times:
-        return None
+        return None, []
     try:
         task = whole_task(loaded, captured, times).task
         found = bound(Problem(task), task.workloads[0], device, peaks, rates)
-    except (KernelwrightError, Unprintable):
-        return None
+    except Exception as error:  # noqa: BLE001  the model's own code runs here, under torch's transforms
+        return None, [
+            f"the model as one program: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        ]
     time_us = next(iter(times.values())).whole_us
     low, expected, high = (share * max(time_us - found.attainable_us, 0.0) for share in _WHOLE_CLOSED)
-    return PlannedRegion(
+    row = PlannedRegion(
         region=WHOLE, piece="", kind="model", label="the whole model", uses=1, time_us=time_us, share=1.0,
         bound_us=found.attainable_us, limit=found.limit, gain=Gain(low=low, expected=expected, high=high),
         cost_s=_WHOLE_S, chosen=True,
     )  # fmt: skip
+    return row, []
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def printed(capture: Capture, start: int, stop: int) -> Printed:
     names: dict[str, str] = {}
     inputs, weights, lines = list[str](), list[str](), list[str]()
     for node in nodes:
-        _check(node)
+        check_printable(node)
         for source in node.all_input_nodes:
             if source.name in names:
                 continue
@@ -92,7 +92,8 @@ def expression(node: fx.Node, name: Callable[[str], str]) -> str:
     return f"torch.ops.{target}({', '.join(given)})"
 
 
-def _check(node: fx.Node) -> None:
+def check_printable(node: fx.Node) -> None:
+    """Raise `Unprintable` for a node that is no pure ATen operator."""
     if node.target is operator.getitem:
         return
     target = node.target

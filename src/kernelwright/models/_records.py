@@ -4,6 +4,9 @@ import json
 
 from ..records import SCHEMA_VERSION, DecisionStatus, Interval, Record
 
+MODEL_RESULT = "model"
+"""Under which the store keeps results of models."""
+
 
 class RegionOutcome(Record):
     """What came of one region."""
@@ -24,6 +27,23 @@ class RegionOutcome(Record):
     """Whether it is part of the model's result."""
     reason: str
     """Why it is not; empty where it is."""
+
+
+class DynamoForm(Record):
+    """The one graph that Dynamo makes of a model, and what of the model its tensors are."""
+
+    graph: str
+    """Hash of its operators, constants, shapes and dtypes."""
+    tensors: tuple[tuple[tuple[int, ...], str], ...]
+    """Shape and dtype of each tensor that it takes, in order of first use."""
+    inputs: tuple[int, ...]
+    """Which of those each input of the model is; -1 where the graph does not read it."""
+    weights: tuple[int, ...]
+    """Which of those each of the model's weights is, likewise."""
+    constants: dict[int, str]
+    """The rest, such as buffers that no state dictionary holds: hash of the contents."""
+    results: tuple[int, ...]
+    """Which tensor of the model's result each result of the graph is."""
 
 
 class ModelResult(Record):
@@ -53,6 +73,8 @@ class ModelResult(Record):
     """The model's parameters and buffers, in the order in which the patched model takes them."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
+    dynamo: DynamoForm | None = None
+    """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
     reason: str = ""
     """Why nothing better was found; empty if something was."""
     seconds: float = 0.0

@@ -19,6 +19,7 @@ from ..suites import (
     changes,
     cheat_of,
     curve,
+    fast_p,
     gain_ours,
     standing_of,
     summary_of,
@@ -160,8 +161,7 @@ def headline(summary: Summary) -> str:
 
 
 def _at(rows: Sequence[Row], p: float) -> tuple[float, float]:
-    theirs, ours = dict(curve(rows, ours=False)), dict(curve(rows, ours=True))
-    return theirs[p], ours[p]
+    return fast_p(tuple(rows), p), fast_p(tuple(rows), p, ours=True)
 
 
 def _curves(told: SuiteReport) -> Markup:

@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,7 +49,8 @@ class Arena(Resource):
         self.descriptor = _memory_file(f"arena-{self.number}", self.size_bytes)
         """Descriptor of the memory file."""
         self._bytes = mapped(self.descriptor, self.size_bytes)
-        self._pattern = torch.frombuffer(bytearray(secrets.token_bytes(_TILE_BYTES)), dtype=torch.uint8)
+        self._raw = self._bytes.numpy()
+        self._pattern = np.frombuffer(secrets.token_bytes(_TILE_BYTES), np.uint8)
         self._slots: list[Slot] = []
         self._end = 0
 
@@ -129,7 +131,7 @@ class Arena(Resource):
 
     def guards_intact(self) -> bool:
         """Tell whether no byte between the slots was changed since they were placed."""
-        return all(torch.equal(self._bytes[a:b], self._expected(a, b)) for a, b in self._gaps())
+        return all(np.array_equal(self._raw[a:b], self._expected(a, b)) for a, b in self._gaps())
 
     def close(self) -> None:
         """Close the memory file; views already given out stay valid."""
@@ -137,6 +139,7 @@ class Arena(Resource):
             os.close(self.descriptor)
             self.descriptor = -1
             self._bytes = torch.empty(0, dtype=torch.uint8)
+            self._raw = self._bytes.numpy()
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
         start = 0
@@ -147,14 +150,14 @@ class Arena(Resource):
             yield start, self._end + _GUARD_BYTES
 
     def _fill(self, start: int, end: int) -> None:
-        self._bytes[start:end] = self._expected(start, end)
+        self._raw[start:end] = self._expected(start, end)
 
-    def _expected(self, start: int, end: int) -> Tensor:
+    def _expected(self, start: int, end: int) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
         first = start % _TILE_BYTES
         if first + end - start <= _TILE_BYTES:
             return self._pattern[first : first + end - start]
         repeats = -(-(first + end - start) // _TILE_BYTES)
-        return self._pattern.repeat(repeats)[first : first + end - start]
+        return np.tile(self._pattern, repeats)[first : first + end - start]
 
 
 def _memory_file(name: str, size_bytes: int) -> int:

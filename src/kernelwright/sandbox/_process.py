@@ -1,14 +1,17 @@
 """The judge's hold on one zygote: start it, ask it for workers, end it."""
 
 import contextlib
+import copy
 import fcntl
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,7 @@ class Zygote:
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({"preload": preload, "leave_network": isolation == "landlock"})
+        self._process: subprocess.Popen[bytes] | _Descendant
         line = [*under, sys.executable, "-m", f"{__package__}._zygote", str(theirs.fileno()), options]
         if isolation == "bubblewrap":
             line = _bubblewrap.command(staging, cache, line, under=bool(under))
@@ -57,6 +61,24 @@ class Zygote:
         self.nesting: Nesting | None = None
         """How its workers get a PID namespace; none until it was waited for."""
 
+    def split(self, environment: dict[str, str], preload: tuple[str, ...]) -> "Zygote":
+        """Return another zygote, forked from this one, which was waited for: what this one imported it has already.
+
+        It ends with this one. It starts on its own, as any does.
+
+        Raises:
+            WorkerError: this one is gone.
+        """
+        other = copy.copy(self)
+        other._lock, other.nesting = threading.Lock(), None
+        other._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        other._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = json.dumps({"preload": preload, "environment": environment}).encode()
+        with theirs:
+            _, pidfd = self._asked(request, theirs.fileno(), other._output.fileno())
+        other._process = _Descendant(pidfd)
+        return other
+
     def wait(self, limit_s: float = START_S) -> None:
         """Wait until it has imported everything; raises `WorkerError` where it does not come to that."""
         if self.nesting is None:
@@ -73,9 +95,13 @@ class Zygote:
 
     def fork(self, confinement: Confinement, channel: int, output: int) -> tuple[int, int]:
         """Start a worker; returns the zygote's number for it and a descriptor of its process."""
+        return self._asked(confinement.to_json().encode(), channel, output)
+
+    def _asked(self, request: bytes, channel: int, output: int) -> tuple[int, int]:
+        """Return the number and a descriptor of the process that was forked as a request wants it."""
         with self._lock:
             try:
-                socket.send_fds(self._control, [confinement.to_json().encode()], [channel, output])
+                socket.send_fds(self._control, [request], [channel, output])
                 answer, descriptors = self._answer(_ANSWER_S)
             except (OSError, WorkerError) as error:
                 self.close()
@@ -142,6 +168,26 @@ class Zygote:
     def _said(self, most: int = 2000) -> str:
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), most, max(0, size - most)).decode(errors="replace").strip()
+
+
+class _Descendant:
+    """A process that a zygote forked, which reaps it; known by a descriptor. Behaves like a `Popen`."""
+
+    returncode = 0
+
+    def __init__(self, pidfd: int) -> None:
+        self.pid, self._pidfd = _inspection.pid_of(pidfd), pidfd
+        weakref.finalize(self, os.close, pidfd)
+
+    def poll(self) -> int | None:
+        """Return none while it runs, and 0 then: how it ended is not ours to know."""
+        return 0 if select.select([self._pidfd], [], [], 0.0)[0] else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        if not select.select([self._pidfd], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("zygote", timeout or 0.0)
+        return self.returncode
 
 
 def _end_at_hang_up(theirs: socket.socket, process: int) -> None:

@@ -1,5 +1,6 @@
 """What a worker holds: the candidate, its state, argument sets over arenas, outputs not yet released."""
 
+import ctypes
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -280,7 +281,10 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 def _poison(tensor: Tensor) -> None:
     if tensor.layout is torch.strided and tensor.is_contiguous() and tensor.numel():
-        tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
+        if tensor.device.type == "cpu":
+            ctypes.memset(tensor.data_ptr(), _POISON, tensor.nbytes)  # half of what a view and a fill cost
+        else:
+            tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8).fill_(_POISON)
 
 
 def _poison_heap(specs: tuple[TensorSpec, ...]) -> None:

@@ -19,6 +19,9 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
+from collections.abc import Sequence
+from typing import Any
 
 from ._confinement import MESSAGE_BYTES, Confinement, Nesting
 from ._namespaces import isolate_next_child, leave_network, return_to
@@ -30,22 +33,28 @@ _MODULES = ("torch", "numpy", "tvm_ffi", "kernelwright.languages", "kernelwright
 
 
 def main(arguments: list[str]) -> None:
-    """Import everything, report, and fork a worker for each request until the judge hangs up."""
+    """Be a zygote whose settings are on the command line."""
     control = socket.socket(fileno=int(arguments[0]))
     options = json.loads(arguments[1])
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if options["leave_network"]:
         leave_network()
+    _live(control, options["preload"])
+
+
+def _live(control: socket.socket, preload: Sequence[str], nesting: Nesting | None = None) -> None:
+    """Import everything, report, and fork a worker for each request until the judge hangs up."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     tempfile.tempdir = "/tmp"  # what is imported may ask, and a zygote has none
     gc.disable()  # what imports leave stays; to traverse it again and again takes a seventh of their time
-    for name in (*_MODULES, *options["preload"]):
+    for name in (*_MODULES, *preload):
         importlib.import_module(name)
     _warm()
-    if set(COMPILER) <= set(options["preload"]):
+    gc.freeze()  # whoever collects from here on need not look at what imports left
+    if set(COMPILER) <= set(preload):
         _warm_compiler()
     tempfile.tempdir = None  # each worker finds its own
-    nesting = _probe_nesting()
+    nesting = nesting or _probe_nesting()
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -99,8 +108,11 @@ def _serve(control: socket.socket, nesting: Nesting) -> None:
             control.send(json.dumps({"status": statuses.pop(child, None)}).encode())
             children.discard(child)
             continue
-        request["writable"] = tuple(request["writable"])
-        children.add(_fork(control, Confinement(**request), nesting, own_namespace, descriptors))
+        if "preload" in request:
+            children.add(_split(control, request, nesting, descriptors))
+        else:
+            request["writable"] = tuple(request["writable"])
+            children.add(_fork(control, Confinement(**request), nesting, own_namespace, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -119,6 +131,28 @@ def _fork(
         return_to(own)
     if nesting != "launcher":
         _answer(control, child, child)
+    return child
+
+
+def _split(control: socket.socket, request: Any, nesting: Nesting, descriptors: list[int]) -> int:
+    """Fork another zygote: it goes on from what this one has imported, with an environment of its own."""
+    child = os.fork()
+    if child == 0:
+        try:
+            control.close()
+            libc = ctypes.CDLL(None)
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # as any is while it imports
+            os.setsid()
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            os.dup2(descriptors[1], 1)
+            os.dup2(descriptors[1], 2)
+            _live(socket.socket(fileno=descriptors[0]), request["preload"], nesting)
+        except BaseException:  # noqa: BLE001 - this process must never go on as its parent; the judge reads what it said
+            traceback.print_exc()
+        os._exit(70)
+    _answer(control, child, child)
     return child
 
 

@@ -133,7 +133,20 @@ class Zygotes(Resource):
             cache.mkdir(parents=True, exist_ok=True)
         seen = CACHE_FOLDER if self.kind == "bubblewrap" else str(cache)
         surroundings = environment(self.threads, seen if cache else None)
+        plain = self._running.get((False, ()))
+        if preload and plain is not None and self._splits(plain):
+            with contextlib.suppress(WorkerError):
+                self._running[key] = plain.split(surroundings, preload)
+                return
         self._running[key] = Zygote(self.kind, self.staging, surroundings, cache, preload, under=self._under)
+
+    def _splits(self, plain: Zygote) -> bool:
+        """Whether another zygote can be forked from that of plain candidates, which then need not import torch again.
+
+        Not where a file system of its own was made for it, and not where its workers might reach it.
+        """
+        known = plain.nesting not in {None, "none"} and plain.alive
+        return known and self.kind != "bubblewrap" and not self._under
 
 
 def _choose(wanted: str) -> Isolation:

@@ -11,7 +11,14 @@ from .run._events import Event, Log, OnEvent
 from .run._metadata import environment_of
 from .run._run import Search, check_resumable
 from .session._choices import check_choices, usable_languages
-from .session._packaging import accepted_of, conclude, found_by, package_accepted
+from .session._packaging import (
+    accepted_of,
+    accepted_with,
+    conclude,
+    environment_here,
+    found_by,
+    package_accepted,
+)
 from .session._result import Judgement, Result, Standing, judgement_of
 from .session._search import judge_one, search, so_far
 from .session._session import Outcome
@@ -32,11 +39,13 @@ __all__ = [
     "Standing",
     "Tuner",
     "accepted_of",
+    "accepted_with",
     "check_choices",
     "check_resumable",
     "conclude",
     "decides_alike",
     "ended_in_words",
+    "environment_here",
     "environment_of",
     "found_by",
     "judge_one",

@@ -30,7 +30,7 @@ class Searching:
 
     @property
     def key(self) -> str:
-        """Everything that a row follows from besides the problem."""
+        """Everything that a row follows from apart from the problem."""
         return self.budget.to_json() + repr(sorted(self.arguments.items()))
 
 

@@ -22,13 +22,16 @@ def found_kernel(arguments, weights):
 """)
 _PREPARED = Template("""
 
-_packed_weights = []
+_packed = {"of": (), "weights": None}
 
 
 def found_kernel(arguments, weights):
-    if not _packed_weights:
-        _packed_weights.append(prepare(weights))
-    return $symbol(*arguments, _packed_weights[0])
+    now = tuple((weight, weight._version, weight.data_ptr()) for weight in weights.values())
+    if len(now) != len(_packed["of"]) or any(
+        a[0] is not b[0] or a[1:] != b[1:] for a, b in zip(now, _packed["of"])
+    ):
+        _packed.update(of=now, weights=prepare(weights))
+    return $symbol(*arguments, _packed["weights"])
 """)
 _DESTINATION = Template("""
 import torch
@@ -70,7 +73,6 @@ def submission_of(task: Task, candidate: Candidate, form: str) -> Submission | N
         >>> print(submission_of(load_task("examples/swiglu.py"), made, "").text)
         def run(x):
             return x + x
-        <BLANKLINE>
         <BLANKLINE>
         def found_kernel(arguments, weights):
             return run(*arguments, *weights.values())

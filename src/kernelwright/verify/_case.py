@@ -7,12 +7,15 @@ import functools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..records import Split, Task, Workload
-from ..tasks import Decomposed, Problem, SkippedZeros, in_other_mode
+from ..tasks import Decomposed, Problem, SkippedZeros, in_other_mode, one_thread
 from ._error import Comparison, error_against
 from ._relations import Relation, discover
 from ._sensitivity import Called, Sensitivity, named, sensitivity
@@ -25,7 +28,12 @@ _PERTURBATIONS = ((1 << 18, 8), (1 << 20, 4), (4 << 20, 2))
 """Input bytes and over how many perturbations the sensitivity is averaged up to there; above, one. Few give an
 estimate that is far too low for one element in some thousands: `Case.closer` is for who fails there by a little."""
 _MOST_PERTURBATIONS = 8
+_ONE_THREAD_BYTES = 1 << 20
+"""Bytes of inputs and state up to which one thread works out what is right: to wake others would take longer."""
 _INTEGER_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
+
+
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,18 @@ class Seeds:
         return self.drawn[-1]
 
 
+def _alone_if_small(make: Callable[_P, Case]) -> Callable[_P, Case]:
+    """Let one thread make a case of few bytes."""
+
+    @functools.wraps(make)
+    def maker(*args: _P.args, **more: _P.kwargs) -> Case:
+        size = sum(t.nbytes for t in tree_leaves(args) if isinstance(t, torch.Tensor))
+        with one_thread() if size <= _ONE_THREAD_BYTES else nullcontext():
+            return make(*args, **more)
+
+    return maker
+
+
 class Oracle:
     """Makes cases and keeps them, so that many candidates are held to the same expected values.
 
@@ -161,6 +181,7 @@ class Oracle:
             self._relations[workload.name] = discover(self.problem, workload)
         return self._relations[workload.name]
 
+    @_alone_if_small
     def make(
         self,
         workload: Workload,
@@ -252,6 +273,7 @@ class Oracle:
             self._forget()
         return self._cases[key]
 
+    @_alone_if_small
     def follow(self, case: Case, seed: int, inputs: Sequence[object], state: dict[str, torch.Tensor]) -> Case:
         """Work out what is right on other values of a case that a candidate was right on already.
 

@@ -154,7 +154,7 @@ def _examine(
             first = case
             on_right()
             asked = [p for p in PROBES if p.depth == "screen" or depth == "full"]
-            asked = [p for p in asked if trial.executes or not isinstance(p, Sanitised)]
+            asked = [p for p in asked if not isinstance(p, Sanitised) or trial.executes]
             if task.contract.stochastic:
                 asked = [p for p in asked if p.name in OF_RANDOM]
             yield from _probes(trial, case, asked, disabled)

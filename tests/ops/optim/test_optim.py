@@ -11,6 +11,7 @@ from kernelwright import ops
 from kernelwright.errors import InputError
 from kernelwright.ops import optim
 from kernelwright.ops.optim import reference
+from kernelwright.ops.optim._steps import ADAFACTOR, ADAMW
 
 SHAPES = ((), (1,), (17,), (3, 5), (0, 4), (64, 129), (40_000,), (2, 3, 4), (300, 7))
 TYPES = (torch.float32, torch.bfloat16)
@@ -95,6 +96,35 @@ def test_a_step_of_adafactor_is_that_of_float64(shape, dtype, scale):
     near(p, exact[0])
     torch.testing.assert_close(row.double() / scale**2, exact[1] / scale**2, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(column.double() / scale**2, exact[2] / scale**2, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (17,), (2049,), (40_000,)])
+def test_a_step_of_adafactor_of_a_vector_is_that_of_float64(shape, dtype, scale):
+    p, g = torch.randn(shape).to(dtype), (torch.randn(shape) * scale).to(dtype)
+    variance = torch.rand(shape) * scale**2
+    numbers = (3.0, 0.1, -0.8, 1e-7, 1e-3, 1.0, 0.1, False)
+    exact = reference.adafactor_vector(p.double(), g.double(), variance.double(), *numbers)
+    row = [p, g, variance, None, 3.0]
+    assert ADAFACTOR.run((0.1, -0.8, 1e-7, 1e-3, 1.0, 0.1, False), row)
+    near(p, exact[0])
+    torch.testing.assert_close(variance.double() / scale**2, exact[1] / scale**2, rtol=1e-5, atol=1e-6)
+
+
+def test_a_kernel_that_does_not_serve_one_parameter_has_moved_none_and_counted_no_step():
+    good, other = torch.ones(5), torch.ones(6)[::2]
+    steps = [torch.tensor(3.0), torch.tensor(3.0)]
+    rows = [x for p, step in zip((good, other), steps, strict=True)
+            for x in (p, torch.ones(len(p)), torch.zeros(len(p)), torch.zeros(len(p)), None, step)]  # fmt: skip
+    numbers = (0.1, 0.9, 0.99, 1e-8, 0.0, False)
+    assert not ADAMW.run(numbers, rows)
+    assert torch.equal(good, torch.ones(5))
+    assert steps == [3, 3]
+    assert ADAMW.run(numbers, rows[:6])
+    assert steps == [4, 3]
+    assert (good < 1).all()
+    assert not ADAMW.run(numbers, [*rows[:6], *rows[:6]]), "two parameters share memory"
 
 
 def model(dtype=torch.float32):
@@ -242,7 +272,7 @@ WRONG = [
     (lambda: optim.adamw_(**one(params=[torch.ones(3).long()])), "a parameter is of torch.int64"),
     (lambda: optim.adamw_(**one(means=[torch.zeros(3).double()])), "means is of torch.float64; expected torch.float32"),
     (lambda: optim.adamw_(**one(squares=[torch.zeros(2)])), r"squares is of shape \(2,\); expected \(3,\)"),
-    (lambda: optim.adamw_(**one(steps=[0])), "steps is 0; expected numbers of 1 or more"),
+    (lambda: optim.adamw_(**one(steps=[0])), "steps is 0; expected 1 or more"),
     (lambda: optim.adamw_(**one(steps=[1, 2])), "steps is 2 long"),
     (lambda: optim.adamw_(**one(), betas=(1.0, 0.9)), "beta1 is 1.0; expected 0 or more and below 1"),
     (lambda: optim.adamw_(**one(), lr=-1.0), "lr is -1.0; expected 0 or more"),

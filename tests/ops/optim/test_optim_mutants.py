@@ -4,14 +4,17 @@ import pytest
 from tests.ops.mutants import verdicts
 
 ADAM = {
-    "no correction of the root": ("fma(sqrt(square), root, splat(eps))", "fma(sqrt(square), 1.0f, splat(eps))"),
+    "no correction of the root": (
+        "fma(sqrt_by_products(square), root, splat(eps))",
+        "fma(sqrt_by_products(square), 1.0f, splat(eps))",
+    ),
     "decay left out": (
         "store(at.p_to + i, fma(p, decay, -step), lanes);\n      store(at.v_to",
         "store(at.p_to + i, p - step, lanes);\n      store(at.v_to",
     ),
     "always down": ("f(eps), maximize ? -1.0f : 1.0f}", "f(eps), 1.0f}"),
-    "the last chunk is short": ("std::min(sizes[all[c].tensor * apart], all[c].begin + kChunk)",
-                                "std::min(sizes[all[c].tensor * apart] & ~7, all[c].begin + kChunk)"),
+    "the last chunk is short": ("std::min(sizes[all[c].tensor], all[c].begin + kChunk)",
+                                "std::min(sizes[all[c].tensor] & ~7, all[c].begin + kChunk)"),
 }  # fmt: skip
 TOP = {
     "the largest moment is not kept": (

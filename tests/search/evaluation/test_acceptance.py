@@ -93,6 +93,7 @@ def test_a_much_faster_kernel_is_improved_and_recomputed_alike(judge):
     assert variants["candidate"] == FAST[0].key
 
 
+@pytest.mark.long
 def test_sizes_around_an_accepted_kernel_are_opened_in_a_step_of_their_own(judge, monkeypatch):
     name = judge.problem.task.workloads[0].name
     found = judge.accept(*FAST)
@@ -111,6 +112,7 @@ def test_sizes_around_an_accepted_kernel_are_opened_in_a_step_of_their_own(judge
     assert judge.widen(refused) is refused and len(asked) == 2, "nobody looks at what was not accepted"
 
 
+@pytest.mark.long
 def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch):
     name = judge.problem.task.workloads[0].name
     planted, right = (
@@ -267,6 +269,7 @@ def test_baselines_are_prepared_for_once_a_candidate_is_built(tmp_path, monkeypa
     assert prepared[1:] == [([problem.baseline(n, problem.task.workloads[0]).flags for n in names], ())]
 
 
+@pytest.mark.long
 def test_a_workload_that_a_candidate_declines_is_not_timed_and_stays_native(tmp_path):
     (tmp_path / "doubled.py").write_text(TWO_SIZES)
     problem = Problem(load_task(str(tmp_path / "doubled.py")))
@@ -309,6 +312,7 @@ class Planted:
         return Timing(variants=(), blocks=blocks, cache="warm", device="d", classes=classes), verdict
 
 
+@pytest.mark.long
 def test_a_later_candidate_is_confirmed_first_where_an_earlier_one_lost_its_gain(judge, monkeypatch):
     regime = next(w for w in judge.problem.task.split(Split.CONFIRM) if w.axes == {"rows": 64, "dim": 128})
     measured = Planted(judge, {regime.name: 0.45})

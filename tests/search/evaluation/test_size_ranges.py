@@ -146,7 +146,10 @@ def found(tmp_path_factory):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.long if n in {"slow beside", "of eight"} else ()) for n in KERNELS],
+)
 def test_ranges_of_real_kernels(found, name):
     (served,), failures = found(name)
     assert boxes(served) == EXPECTED[name], served.probes

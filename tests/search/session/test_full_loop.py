@@ -80,6 +80,7 @@ def by_reason(loop, name):
     return [e for e in loop[2] if e.candidate.reason == name]
 
 
+@pytest.mark.long
 def test_what_does_not_build_comes_back_with_the_compilers_words_and_is_repaired(loop):
     _, asked, _, _ = loop
     (unbuilt,) = by_reason(loop, "unbuilt")

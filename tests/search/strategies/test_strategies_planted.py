@@ -30,7 +30,11 @@ def solved(name, *, deceptive=False, evaluations=100, width=1):
 
 @pytest.mark.parametrize(
     "name",
-    ["bandit", "beam", "evolve", "features", "graph", "greedy", "map_elites", "queue", "uct", "world_model"],
+    ["evolve", "map_elites", "uct", "world_model"]
+    + [
+        pytest.param(n, marks=pytest.mark.long)
+        for n in ("bandit", "beam", "features", "graph", "greedy", "queue")
+    ],
 )
 def test_finds_the_optimum_more_often_than_random_edits(name):
     assert solved(name) > solved("random")
@@ -43,5 +47,6 @@ def test_ways_that_are_slow_at_first_are_found_by_keeping_every_way():
     )
 
 
+@pytest.mark.long
 def test_several_moves_under_way_still_find_it():
     assert solved("evolve", width=4) > solved("random", width=4)

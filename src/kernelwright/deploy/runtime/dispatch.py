@@ -31,7 +31,9 @@ class Dispatcher:
 
     def __init__(self, folder: Path, native: Callable[..., Any], sample: int | None = None) -> None:
         self.native = native
-        self.specialisations: list[dict[str, Any]] = json.loads((folder / "specialisations.json").read_text())
+        off = _switched_off(folder)
+        table = json.loads((folder / "specialisations.json").read_text())
+        self.specialisations: list[dict[str, Any]] = [row for row in table if row["name"] not in off]
         self._folder = folder
         self.sample = int(os.environ.get("KERNELWRIGHT_SAMPLE") or 0) if sample is None else sample
         self._chance = random.Random()
@@ -135,6 +137,15 @@ class Dispatcher:
                 return self.native(*arguments)
 
         return call
+
+
+def _switched_off(folder: Path) -> dict[str, str]:
+    """Return the specialisations that a later check found not to hold, each with the reason, and warn of them."""
+    file = folder / "switched_off.json"
+    off: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+    for name, reason in off.items():
+        warnings.warn(f"specialisation {name} is switched to native: {reason}", RuntimeWarning, stacklevel=3)
+    return off
 
 
 def output_specs(

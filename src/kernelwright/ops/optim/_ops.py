@@ -60,9 +60,10 @@ def check_rates(op: str, lr: float, beta1: float, beta2: float, weight_decay: fl
     check_number(op, "weight_decay", weight_decay, 0)
 
 
-def _check_step(op: str, step: float) -> None:
-    if not step >= 1:
-        refuse(op, "step", step, "1 or more: the number of this step")
+def check_step(op: str, name: str, step: object) -> None:
+    """Refuse what is no number of a step."""
+    if not isinstance(step, int | float) or not step >= 1:
+        refuse(op, name, step, "1 or more: the number of this step")
 
 
 def _check_adamw(
@@ -74,7 +75,7 @@ def _check_adamw(
     for name, state in (("mean", mean), ("square", square), ("largest", largest)):
         if state is not None:
             check_state(op, name, state, param, tuple(param.shape))
-    _check_step(op, step)
+    check_step(op, "step", step)
     check_rates(op, lr, beta1, beta2, weight_decay)
     check_number(op, "eps", eps, 0)
 
@@ -88,9 +89,8 @@ def _check_lion(
     check_rates("optim.lion", lr, beta1, beta2, weight_decay)
 
 
-def check_adafactor(op: str, step: float, lr: float, eps2: float, d: float, weight_decay: float) -> None:
+def check_adafactor(op: str, lr: float, eps2: float, d: float, weight_decay: float) -> None:
     """Refuse numbers of Adafactor out of their range."""
-    _check_step(op, step)
     for name, value, least in (
         ("lr", lr, 0),
         ("eps2", eps2, 0),
@@ -106,6 +106,13 @@ def _check_matrix(
 ) -> None:  # fmt: skip
     op = "optim.adafactor"
     check_gradient(op, param, grad)
+    check_factors(op, param, row, column)
+    check_step(op, "step", step)
+    check_adafactor(op, lr, eps2, d, weight_decay)
+
+
+def check_factors(op: str, param: _Tensor, row: _Tensor, column: _Tensor) -> None:
+    """Refuse means of squares, by row and by column, that are none of the parameter's."""
     if param.dim() < 2:
         refuse(
             op,
@@ -115,7 +122,6 @@ def _check_matrix(
         )
     check_state(op, "row", row, param, (*param.shape[:-1], 1))
     check_state(op, "column", column, param, (*param.shape[:-2], 1, param.shape[-1]))
-    check_adafactor(op, step, lr, eps2, d, weight_decay)
 
 
 def serves(param: _Tensor, grad: _Tensor, *states: Any) -> str | None:

@@ -8,7 +8,7 @@ import torch
 
 from .._core import refuse
 from ._ops import check_number, state_dtype
-from ._steps import adafactor_, adamw_, lion_
+from ._steps import ADAFACTOR, ADAMW, LION, adafactor_, adamw_, lion_
 
 _Closure = Callable[[], Any]
 
@@ -26,15 +26,22 @@ class _Wide(torch.optim.Optimizer):
                 if key != "step" and isinstance(value, torch.Tensor):
                     self.state[param][key] = value.detach().to(param.device, state_dtype(param), copy=True)
 
-    def _of_group(self, group: dict[str, Any]) -> list[torch.Tensor]:
-        params = [p for p in group["params"] if p.grad is not None]
-        for p in params:
-            if p.grad.is_sparse or p.is_complex():
-                refuse(
-                    f"optim.{type(self).__name__}", "a parameter or gradient",
-                    "sparse" if p.grad.is_sparse else "complex", "dense and real",
-                )  # fmt: skip
-        return params
+    def _row(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what the kernel takes of a parameter, its state made if it has none."""
+        raise NotImplementedError
+
+    def _rows(self, group: dict[str, Any]) -> list[Any]:
+        rows: list[Any] = []
+        for p in group["params"]:
+            grad = p.grad
+            if grad is not None:
+                if grad.is_sparse or p.is_complex():
+                    refuse(
+                        f"optim.{type(self).__name__}", "a parameter or gradient",
+                        "sparse" if grad.is_sparse else "complex", "dense and real",
+                    )  # fmt: skip
+                rows += self._row(p, grad, group)
+        return rows
 
     def _empty(self, param: torch.Tensor, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         if shape is None:
@@ -55,9 +62,8 @@ class _Wide(torch.optim.Optimizer):
         return loss
 
 
-def _counted(states: list[dict[str, Any]]) -> list[float]:
-    """Count a step in each state; return the numbers."""
-    steps = [state["step"] for state in states]
+def _counted(steps: list[torch.Tensor]) -> list[float]:
+    """Count a step in each counter; return the numbers."""
     if not steps:
         return []
     torch._foreach_add_(steps, 1.0)
@@ -88,24 +94,27 @@ class AdamW(_Wide, torch.optim.AdamW):
         if any(group["differentiable"] for group in self.param_groups):
             refuse("optim.AdamW", "differentiable", True, "False; torch.optim.AdamW has such steps")
 
+    def _row(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> tuple[Any, ...]:
+        state = self.state[p]
+        if not state:
+            state.update(step=torch.tensor(0.0), exp_avg=self._empty(p), exp_avg_sq=self._empty(p))
+        largest = None
+        if group["amsgrad"]:
+            if "max_exp_avg_sq" not in state:
+                state["max_exp_avg_sq"] = self._empty(p)
+            largest = state["max_exp_avg_sq"]
+        return p, grad, state["exp_avg"], state["exp_avg_sq"], largest, state["step"]
+
     def _moved(self, group: dict[str, Any]) -> None:
-        params = self._of_group(group)
-        for p in params:
-            if not self.state[p]:
-                self.state[p].update(
-                    step=torch.tensor(0.0), exp_avg=self._empty(p), exp_avg_sq=self._empty(p)
-                )
-            if group["amsgrad"] and "max_exp_avg_sq" not in self.state[p]:
-                self.state[p]["max_exp_avg_sq"] = self._empty(p)
-        states = [self.state[p] for p in params]
-        adamw_(
-            params, [p.grad for p in params],
-            [s["exp_avg"] for s in states], [s["exp_avg_sq"] for s in states],
-            [s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else None,
-            steps=_counted(states), lr=float(group["lr"]),
-            betas=(float(group["betas"][0]), float(group["betas"][1])), eps=group["eps"],
-            weight_decay=group["weight_decay"], maximize=group["maximize"],
-        )  # fmt: skip
+        beta1, beta2 = float(group["betas"][0]), float(group["betas"][1])
+        lr, eps, decay, up = float(group["lr"]), group["eps"], group["weight_decay"], group["maximize"]
+        rows = self._rows(group)
+        if not ADAMW.run((lr, beta1, beta2, eps, decay, up), rows):
+            params, grads, means, squares, largest, steps = (rows[i::6] for i in range(6))
+            adamw_(
+                params, grads, means, squares, largest if group["amsgrad"] else None, steps=_counted(steps), lr=lr,
+                betas=(beta1, beta2), eps=eps, weight_decay=decay, maximize=up,
+            )  # fmt: skip
 
 
 class Lion(_Wide):
@@ -141,16 +150,18 @@ class Lion(_Wide):
             params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         )
 
+    def _row(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> tuple[Any, ...]:  # noqa: ARG002
+        state = self.state[p]
+        if not state:
+            state["exp_avg"] = self._empty(p)
+        return p, grad, state["exp_avg"]
+
     def _moved(self, group: dict[str, Any]) -> None:
-        params = self._of_group(group)
-        for p in params:
-            if not self.state[p]:
-                self.state[p]["exp_avg"] = self._empty(p)
-        lion_(
-            params, [p.grad for p in params], [self.state[p]["exp_avg"] for p in params],
-            lr=float(group["lr"]), betas=group["betas"], weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )  # fmt: skip
+        lr, (beta1, beta2) = float(group["lr"]), group["betas"]
+        decay, up, rows = group["weight_decay"], group["maximize"], self._rows(group)
+        if not LION.run((lr, beta1, beta2, decay, up), rows):
+            params, grads, means = (rows[i::3] for i in range(3))
+            lion_(params, grads, means, lr=lr, betas=(beta1, beta2), weight_decay=decay, maximize=up)
 
 
 class Adafactor(_Wide, torch.optim.Adafactor):
@@ -167,22 +178,27 @@ class Adafactor(_Wide, torch.optim.Adafactor):
         ['col_var', 'row_var', 'step']
     """
 
-    def _moved(self, group: dict[str, Any]) -> None:
-        params = self._of_group(group)
-        for p in params:
-            if self.state[p]:
-                continue
-            self.state[p]["step"] = torch.tensor(0.0)
+    def _row(self, p: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> tuple[Any, ...]:  # noqa: ARG002
+        state = self.state[p]
+        if not state:
+            state["step"] = torch.tensor(0.0)
             if p.dim() > 1:
-                self.state[p]["row_var"] = self._empty(p, (*p.shape[:-1], 1))
-                self.state[p]["col_var"] = self._empty(p, (*p.shape[:-2], 1, p.shape[-1]))
+                state["row_var"] = self._empty(p, (*p.shape[:-1], 1))
+                state["col_var"] = self._empty(p, (*p.shape[:-2], 1, p.shape[-1]))
             else:
-                self.state[p]["variance"] = self._empty(p)
-        states = [self.state[p] for p in params]
-        adafactor_(
-            params, [p.grad for p in params],
-            [s.get("row_var") for s in states], [s.get("col_var") for s in states],
-            [s.get("variance") for s in states], steps=_counted(states), lr=float(group["lr"]),
-            beta2_decay=group["beta2_decay"], eps=group["eps"], d=group["d"], weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )  # fmt: skip
+                state["variance"] = self._empty(p)
+        if "variance" in state:
+            return p, grad, state["variance"], None, state["step"]
+        return p, grad, state["row_var"], state["col_var"], state["step"]
+
+    def _moved(self, group: dict[str, Any]) -> None:
+        lr, decay2, (eps1, eps2), d = float(group["lr"]), group["beta2_decay"], group["eps"], group["d"]
+        decay, up, rows = group["weight_decay"], group["maximize"], self._rows(group)
+        first = torch.finfo(torch.float32).eps if eps1 is None else eps1
+        if not ADAFACTOR.run((lr, decay2, first, eps2, d, decay, up), rows):
+            params, grads, means, columns, steps = (rows[i::5] for i in range(5))
+            whole = [row if column is None else None for row, column in zip(means, columns, strict=True)]
+            adafactor_(
+                params, grads, means, columns, whole, steps=_counted(steps), lr=lr,
+                beta2_decay=decay2, eps=(eps1, eps2), d=d, weight_decay=decay, maximize=up,
+            )  # fmt: skip

@@ -1,10 +1,11 @@
-"""Steps of many parameters in place: those that the kernel serves in one call, the others by the reference.
+"""Steps of many parameters in place: in one call of a kernel, or where it does not serve them one by one.
 
 Each list has one tensor for each parameter. A parameter's state is float32, or wider where the parameter is.
 """
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -13,8 +14,67 @@ from .._core import refuse
 from . import _ops, reference
 
 _Tensors = Sequence[torch.Tensor]
-_COLUMNS = 7
-"""Of the table that the kernel reads: addresses of parameter, gradient and three states, elements, bfloat16 or not."""
+_Maybes = Sequence[torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel that moves many parameters in one call.
+
+    It takes the numbers that all steps have in common, then the row of each parameter: itself, its gradient, its states
+    and, last, where there is one, the number of its step or the counter of its steps, which it then counts.
+
+    Example:
+        >>> LION.columns, LION.moved
+        (3, (0, 2))
+    """
+
+    symbol: str
+    columns: int
+    """The length of a row."""
+    moved: tuple[int, ...]
+    """Which of a row are written."""
+
+    def run(self, numbers: Sequence[float], rows: list[Any]) -> bool:
+        """Move parameters, given by their rows; False, and nothing has moved, if not all are served."""
+        entry = _ops.KERNEL.function(self.symbol)
+        if entry is None:
+            return False
+        try:
+            entry(*numbers, *rows)
+        except RuntimeError:  # not served: the kernel looks at all rows before it moves any
+            return False
+        moved = [one for at in self.moved for one in rows[at :: self.columns]]
+        torch.autograd.graph.increment_version([one for one in moved if one is not None])
+        return True
+
+    def each(
+        self,
+        numbers: Sequence[float],
+        rows: list[Any],
+        reference: Callable[..., Sequence[torch.Tensor | None]],
+    ) -> None:
+        """Move parameters one by one, by the reference where the kernel does not serve one."""
+        with torch.no_grad():
+            for at in range(0, len(rows), self.columns):
+                row = rows[at : at + self.columns]
+                if self.run(numbers, row):
+                    continue
+                for place, new in zip(self.moved, reference(*row, *numbers), strict=True):
+                    if new is not None and row[place] is not None:
+                        row[place].copy_(new)
+
+
+ADAMW = Step("optim_adamw_many", 6, (0, 2, 3, 4))
+"""Rows: parameter, gradient, mean, square, largest or None, step."""
+LION = Step("optim_lion_many", 3, (0, 2))
+"""Rows: parameter, gradient, mean."""
+ADAFACTOR = Step("optim_adafactor_many", 5, (0, 2, 3))
+"""Rows: parameter, gradient, row and column, or variance and None, step."""
+
+
+def _flat(*lists: Iterable[Any]) -> list[Any]:
+    return list(chain.from_iterable(zip(*lists, strict=False)))
 
 
 def _check_lists(op: str, params: _Tensors, **lists: Sequence[Any] | None) -> None:
@@ -35,43 +95,7 @@ def _check_tensors(op: str, params: _Tensors, grads: _Tensors, **states: _Tensor
         refuse(op, "a tensor", "given twice", "each parameter and state once, since they are written")
 
 
-def _split(params: _Tensors, grads: _Tensors, states: Sequence[_Tensors]) -> tuple[list[int], list[int]]:
-    """Return the places of parameters that the kernel serves, and of the others."""
-    served: list[int] = []
-    others: list[int] = []
-    for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        plain = _ops.serves(param, grad, *(state[i] for state in states)) is None
-        (served if plain else others).append(i)
-    return served, others
-
-
-def _table(served: list[int], params: _Tensors, grads: _Tensors, states: Sequence[_Tensors]) -> torch.Tensor:
-    rest = [0] * (3 - len(states))
-    rows = array("q")
-    for i in served:
-        param = params[i]
-        rows.extend(
-            [param.data_ptr(), grads[i].data_ptr(), *(state[i].data_ptr() for state in states), *rest,
-             param.numel(), param.dtype is torch.bfloat16]
-        )  # fmt: skip
-    return torch.frombuffer(rows, dtype=torch.int64).view(len(served), _COLUMNS)
-
-
-def _run(
-    name: str, served: list[int], params: _Tensors, grads: _Tensors, states: Sequence[_Tensors], *rest: object
-) -> bool:
-    """Run the kernel of many parameters; False where it could not be built."""
-    entry = _ops.KERNEL.function(name)
-    if entry is None:
-        return False
-    entry(_table(served, params, grads, states), *rest)
-    moved = [tensors[i] for tensors in (params, *states) for i in served]
-    torch.autograd.graph.increment_version(moved)
-    return True
-
-
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-@torch.no_grad()
 def adamw_(
     params: _Tensors, grads: _Tensors, means: _Tensors, squares: _Tensors, largest: _Tensors | None = None, *,
     steps: Sequence[float], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
@@ -102,28 +126,20 @@ def adamw_(
         tensor([0.5000, 1.5000])
     """
     op = "optim.adamw_"
-    _check_tensors(op, params, grads, means=means, squares=squares, largest=largest)
-    _check_lists(op, params, steps=steps)
+    _check_lists(op, params, grads=grads, means=means, squares=squares, largest=largest, steps=steps)
     _ops.check_rates(op, lr, *betas, weight_decay)
     _ops.check_number(op, "eps", eps, 0)
-    if any(not step >= 1 for step in steps):
-        refuse(op, "steps", min(steps), "numbers of 1 or more")
-    states = [means, squares] if largest is None else [means, squares, largest]
-    served, others = _split(params, grads, states)
     numbers = (lr, *betas, eps, weight_decay, maximize)
-    of_each = torch.tensor([float(steps[i]) for i in served], dtype=torch.float64)
-    if served and not _run("optim_adamw_many", served, params, grads, states, of_each, *numbers):
-        others = list(range(len(params)))
-    for i in others:
-        top = None if largest is None else largest[i]
-        new = reference.adamw(params[i], grads[i], means[i], squares[i], top, steps[i], *numbers)
-        for old, moved in zip((params[i], means[i], squares[i], top), new, strict=True):
-            if old is not None:
-                old.copy_(moved)
+    rows = _flat(params, grads, means, squares, repeat(None) if largest is None else largest, steps)
+    if ADAMW.run(numbers, rows):
+        return
+    _check_tensors(op, params, grads, means=means, squares=squares, largest=largest)
+    for step in steps:
+        _ops.check_step(op, "steps", step)
+    ADAMW.each(numbers, rows, reference.adamw)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-@torch.no_grad()
 def lion_(
     params: _Tensors, grads: _Tensors, means: _Tensors, *, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
     weight_decay: float = 0.0, maximize: bool = False,
@@ -149,20 +165,15 @@ def lion_(
         tensor([0.5000, 1.5000])
     """
     op = "optim.lion_"
-    _check_tensors(op, params, grads, means=means)
+    _check_lists(op, params, grads=grads, means=means)
     _ops.check_rates(op, lr, *betas, weight_decay)
-    served, others = _split(params, grads, [means])
-    numbers = (lr, *betas, weight_decay, maximize)
-    if served and not _run("optim_lion_many", served, params, grads, [means], *numbers):
-        others = list(range(len(params)))
-    for i in others:
-        moved, mean = reference.lion(params[i], grads[i], means[i], *numbers)
-        params[i].copy_(moved)
-        means[i].copy_(mean)
+    numbers, rows = (lr, *betas, weight_decay, maximize), _flat(params, grads, means)
+    if not LION.run(numbers, rows):
+        _check_tensors(op, params, grads, means=means)
+        LION.each(numbers, rows, reference.lion)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-@torch.no_grad()
 def adafactor_(
     params: _Tensors, grads: _Tensors, rows: Sequence[torch.Tensor | None], columns: Sequence[torch.Tensor | None],
     variances: Sequence[torch.Tensor | None], *, steps: Sequence[float], lr: float = 1e-2, beta2_decay: float = -0.8,
@@ -171,7 +182,7 @@ def adafactor_(
     """Move parameters and their means of squares by a step of Adafactor, in place.
 
     Args:
-        params: Contiguous float32 and bfloat16 matrices run the kernel, a call for each, others the reference.
+        params: Contiguous float32 and bfloat16 of two axes or less run the kernel, others the reference.
         grads: Of their parameters' shapes, and for the kernel of their dtypes.
         rows: Of a parameter (..., rows, columns), (..., rows, 1) float32: means of squares. None for a vector.
         columns: (..., 1, columns), likewise.
@@ -195,37 +206,38 @@ def adafactor_(
     """
     op = "optim.adafactor_"
     _check_lists(op, params, grads=grads, rows=rows, columns=columns, variances=variances, steps=steps)
-    for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        _ops.check_gradient(op, param, grad)
-        eps1 = torch.finfo(_ops.state_dtype(param)).eps if eps[0] is None else eps[0]
-        numbers = (steps[i], lr, beta2_decay, eps1, eps[1], d, weight_decay, maximize)
-        row, column, variance = rows[i], columns[i], variances[i]
-        if variance is not None:
-            _ops.check_state(op, "a variance", variance, param, tuple(param.shape))
-            _ops.check_adafactor(op, steps[i], lr, eps[1], d, weight_decay)
-            new = reference.adafactor_vector(param, grad, variance, *numbers)
-            for old, moved in zip((param, variance), new, strict=True):
-                old.copy_(moved)
-        elif row is not None and column is not None:
-            _matrix(param, grad, row, column, numbers)
-        else:
-            refuse(op, "the state of a parameter", "missing", "a row and a column, or a variance")
-
-
-def _matrix(
-    param: torch.Tensor,
-    grad: torch.Tensor,
-    row: torch.Tensor,
-    column: torch.Tensor,
-    numbers: tuple[float, ...],
-) -> None:
-    given: tuple[Any, ...] = (param, grad, row, column, *numbers)
-    _ops.adafactor.check(*given)
-    entry = _ops.KERNEL.function("optim_adafactor") if _ops.adafactor.serves(*given) is None else None
-    if entry is not None:
-        entry(*given, param, row, column)
-        for one in (param, row, column):
-            torch.autograd.graph.increment_version(one)
+    _ops.check_adafactor(op, lr, eps[1], d, weight_decay)
+    first = [row if variance is None else variance for row, variance in zip(rows, variances, strict=True)]
+    columns = [
+        column if variance is None else None for column, variance in zip(columns, variances, strict=True)
+    ]
+    narrow = torch.finfo(torch.float32).eps if eps[0] is None else eps[0]
+    numbers = (lr, beta2_decay, narrow, eps[1], d, weight_decay, maximize)
+    of_each = _flat(params, grads, first, columns, steps)
+    if ADAFACTOR.run(numbers, of_each):
         return
-    for old, moved in zip((param, row, column), reference.adafactor(*given), strict=True):
-        old.copy_(moved)
+    for param, grad, row, column, step in zip(params, grads, first, columns, steps, strict=True):
+        _check_factored(op, param, grad, row, column)
+        _ops.check_step(op, "steps", step)
+
+    def moved(
+        param: torch.Tensor, grad: torch.Tensor, row: torch.Tensor, column: torch.Tensor | None, *rest: Any
+    ) -> Sequence[torch.Tensor | None]:
+        *before, _, eps2, d, weight_decay, maximize = rest
+        eps1 = torch.finfo(_ops.state_dtype(param)).eps if eps[0] is None else eps[0]
+        rest = (*before, eps1, eps2, d, weight_decay, maximize)
+        if column is None:
+            return *reference.adafactor_vector(param, grad, row, *rest), None
+        return reference.adafactor(param, grad, row, column, *rest)
+
+    ADAFACTOR.each(numbers, of_each, moved)
+
+
+def _check_factored(op: str, param: Any, grad: Any, row: Any, column: Any) -> None:
+    _ops.check_gradient(op, param, grad)
+    if row is None or (column is None and param.dim() > 1 and tuple(row.shape) != tuple(param.shape)):
+        refuse(op, "the state of a parameter", "missing", "a row and a column, or a variance")
+    if column is None:
+        _ops.check_state(op, "a variance", row, param, tuple(param.shape))
+    else:
+        _ops.check_factors(op, param, row, column)

@@ -6,13 +6,25 @@
 #include <cmath>
 #include <vector>
 
+#include "factored.h"
 #include "stream_map.h"
 
 namespace kw {
 namespace {
 
-constexpr int64_t kChunk = 1 << 13;  // elements of a tensor that a thread takes at once
+constexpr int64_t kChunk = 1 << 16;  // elements of a tensor that a thread takes at once
 constexpr int64_t kCost = 4;         // what an element costs, in elements that are only moved
+
+// The root to the last digit or nearly, by multiplications: the divider is what a step in cache waits for.
+KW_INLINE F sqrt_by_products(F x) {
+#if defined(__AVX512F__)
+  const F inverse = (F)_mm512_rsqrt14_ps((__m512)x), half = inverse * 0.5f, rough = x * inverse;
+  const F near = fma(rough, fma(-rough, half, splat(0.5f)), rough), root = fma(fma(-near, near, x), half, near);
+  return ((x == 0.0f) | (x == kInf)) ? x : root;
+#else
+  return sqrt(x);
+#endif
+}
 
 // What a step reads and writes; `to` may be `from`.
 struct Adam {
@@ -43,7 +55,7 @@ struct Adam {
       F square = fma(g * g, new2, load(at.v + i, lanes) * beta2);
       const F kept = square;
       if constexpr (TOP) square = maximum(load(at.top + i, lanes), square);
-      const F step = mean * size / fma(sqrt(square), root, splat(eps));
+      const F step = mean * size / fma(sqrt_by_products(square), root, splat(eps));
       store(at.p_to + i, fma(p, decay, -step), lanes);
       store(at.v_to + i, kept, lanes);
       if constexpr (TOP) store(at.top_to + i, square, lanes);
@@ -104,170 +116,81 @@ template <class Body> void typed(const Args& args, int i, const Body& body) {
 }
 
 // Calls body(tensor, begin, end) for chunks of many tensors, shared by the threads.
-template <class Body> void chunks(const int64_t* sizes, int64_t count, int64_t apart, const Body& body) {
+template <class Body> void chunks(const int64_t* sizes, int64_t count, const Body& body) {
   struct Chunk {
     int64_t tensor, begin;
   };
   std::vector<Chunk> all;
   int64_t work = 0;
   for (int64_t t = 0; t < count; ++t) {
-    const int64_t n = sizes[t * apart];
+    const int64_t n = sizes[t];
     work += n;
     for (int64_t i = 0; i < n; i += kChunk) all.push_back({t, i});
   }
   in_shares(static_cast<int64_t>(all.size()), work * kCost, 1, [&](int64_t first, int64_t last) {
     for (int64_t c = first; c < last; ++c)
-      body(all[c].tensor, all[c].begin, std::min(sizes[all[c].tensor * apart], all[c].begin + kChunk));
+      body(all[c].tensor, all[c].begin, std::min(sizes[all[c].tensor], all[c].begin + kChunk));
   });
 }
 
-// Where a table of places has the tensors of one parameter: their addresses, its elements, and whether it is bfloat16.
-enum Column { kParam, kGrad, kMean, kSquare, kTop, kElements, kNarrow, kColumns };
-template <class T> T* place(const int64_t* row, Column column) { return reinterpret_cast<T*>(row[column]); }
-
-struct Table {
-  const int64_t* data;
-  int64_t count;
-  explicit Table(const Args& args, int i) {
-    const auto t = args.tensor<const int64_t>(i);
-    KW_REQUIRE(t.ndim() == 2 && t.shape(1) == kColumns && t.contiguous(), "the table of places has another form");
-    data = t.data(), count = t.shape(0);
+// Tensors of many parameters among the arguments. All are looked at before anything is moved: what the kernel does not
+// serve ends the call, and nothing has changed.
+class Many {
+ public:
+  Many(const Args& args, int first, int columns) : count((args.size() - first) / columns), args_(args) {
+    KW_REQUIRE((args.size() - first) % columns == 0, "a parameter has too few tensors");
+    written_.reserve(static_cast<size_t>(3 * count));
   }
-  const int64_t* row(int64_t i) const { return data + i * kColumns; }
-};
-
-// A matrix parameter of Adafactor, and what its step is made of.
-template <class T> struct Factored {
-  static constexpr int64_t kRows = 8, kFlush = 64;  // rows whose squares meet in registers; rows between two flushes
-  int64_t rows, columns;
-  const T *p, *g;
-  float decay;
-  double fresh, lr, eps1, eps2, d, step;  // fresh: the share of new squares in their means
-
-  // The sum of squares, in runs short enough for float32.
-  static double squares(const T* x, int64_t n) {
-    Sum<4, true> sum;
-    for (int64_t i = 0; i < n; i += kRun) {
-      sweep<4>(i, std::min(n, i + kRun), [&](int64_t k, auto lanes, int u) KW_INLINED {
-        const F v = load(x + k, lanes);
-        sum.add(u, v * v, lanes);
-      });
-      sum.flush();
+  // The data of argument i, which has the parameter's shape.
+  template <class T> T* like(int i, const DLTensor* param) const {
+    const auto t = args_.tensor<T>(i);
+    if (t.device().device_type != kDLCPU || !t.contiguous() || !t.same_shape(Tensor<T>(param)))
+      KW_UNSUPPORTED("a tensor is on another device, of another shape or not contiguous");
+    if (!t.data() && t.numel()) KW_UNSUPPORTED("a tensor has no memory of its own");
+    return t.data();
+  }
+  template <class T> T* written(int i, const DLTensor* param) {
+    T* data = like<T>(i, param);
+    const int64_t n = Tensor<T>(param).numel();
+    if (n) written_.push_back({data, data + n});
+    return data;
+  }
+  float* written_means(int i, int64_t rows, int64_t columns) {
+    const auto t = args_.tensor<float>(i);
+    if (t.ndim() != 2 || t.shape(0) != rows || t.shape(1) != columns) KW_UNSUPPORTED("means of squares of another shape");
+    return written<float>(i, t.dl());
+  }
+  // The number of this step: a number, or a counter that `go` adds one to.
+  double step(int i) {
+    if (!args_.is_tensor(i)) {
+      if (!(args_.real(i) >= 1)) KW_UNSUPPORTED("a step before the first");
+      return args_.real(i);
     }
-    return sum_lanes(sum.total[0]);
+    float* counter = like<float>(i, args_.any_tensor(i));
+    if (Tensor<float>(args_.any_tensor(i)).numel() != 1) KW_UNSUPPORTED("a counter of steps is no number");
+    counters_.push_back(counter);
+    return *counter + 1.0;
   }
-  int threads() const {
-    const int64_t most = std::min<int64_t>(rows / kRows, rows * columns / (kSerialElements / 2));
-    return static_cast<int>(std::clamp<int64_t>(most, 1, omp_get_max_threads()));
+  // Counts the steps, once all is known to be served.
+  void go() {
+    std::sort(written_.begin(), written_.end());
+    for (size_t i = 1; i < written_.size(); ++i)
+      if (written_[i].first < written_[i - 1].second) KW_UNSUPPORTED("two tensors share memory");
+    for (float* counter : counters_) *counter += 1.0f;
   }
-  template <class Body> void over_rows(const Body& body) const {
-    const int team = threads();
-    if (team == 1) return body(0, int64_t{0}, rows);
-#pragma omp parallel num_threads(team)
-    {
-      const Range mine = share(rows, omp_get_thread_num(), omp_get_num_threads(), kRows);
-      body(omp_get_thread_num(), mine.begin, mine.end);
-    }
-  }
-  float mixed(float before, double mean) const { return static_cast<float>(before + fresh * (mean - before)); }
-
-  double size_of_step(double norm) const {
-    const double mean = std::sqrt(norm / static_cast<double>(rows * columns));
-    return (mean > eps2 ? mean : eps2) * std::min(lr, 1 / std::sqrt(step));
-  }
-  double shrunk(double alpha, double change) const {
-    const double much = std::sqrt(change / static_cast<double>(rows * columns)) / d;
-    return much > 1 ? alpha / much : alpha;
-  }
-
-  void run(const float* row, const float* column, T* p_to, float* row_to, float* column_to, bool maximize) const {
-    const int team = threads();
-    ColumnSums plain(columns, team), over_row(columns, team);
-    std::vector<double> norms(static_cast<size_t>(team) * 8, 0.0);
-    over_rows([&](int rank, int64_t first, int64_t last) {
-      double norm = 0;
-      int64_t since = 0;
-      for (int64_t i = first; i < last; i += kRows) {
-        const int64_t many = std::min(kRows, last - i);
-        float inverse[kRows];
-        for (int64_t r = 0; r < many; ++r) {
-          norm += squares(p + (i + r) * columns, columns);
-          row_to[i + r] = mixed(row[i + r], squares(g + (i + r) * columns, columns) / static_cast<double>(columns));
-          inverse[r] = 1.0f / row_to[i + r];
-        }
-        float *sums = plain.run(rank), *scaled = over_row.run(rank);
-        sweep<1>(0, columns, [&](int64_t k, auto lanes, int) KW_INLINED {
-          F sum = load(sums + k, lanes), over = load(scaled + k, lanes);
-          for (int64_t r = 0; r < many; ++r) {
-            const F x = load(g + (i + r) * columns + k, lanes);
-            sum = fma(x, x, sum);
-            over = fma(x * x, inverse[r], over);
-          }
-          store(sums + k, sum, lanes);
-          store(scaled + k, over, lanes);
-        });
-        if ((since += many) >= kFlush) plain.flush(rank), over_row.flush(rank), since = 0;
-      }
-      plain.flush(rank), over_row.flush(rank);
-      norms[static_cast<size_t>(rank) * 8] = norm;
-    });
-    std::vector<float> sums(static_cast<size_t>(columns)), over(static_cast<size_t>(columns));
-    plain.store_to(sums.data()), over_row.store_to(over.data());
-    double norm = 0, mean = 0;
-    float least_row = kInf, least_column = kInf;
-    for (int t = 0; t < team; ++t) norm += norms[static_cast<size_t>(t) * 8];
-    for (int64_t i = 0; i < rows; ++i) mean += row_to[i], least_row = std::min(least_row, row_to[i]);
-    mean = mean / static_cast<double>(rows);
-    if (mean < eps1) mean = eps1;
-    for (int64_t k = 0; k < columns; ++k) {
-      column_to[k] = mixed(column[k], sums[k] / static_cast<double>(rows));
-      least_column = std::min(least_column, column_to[k]);
-    }
-    const float least = static_cast<float>(eps1 * eps1);
-    double change = 0;
-    if (double(least_row) / mean * double(least_column) >= 2.0 * least) {
-      for (int64_t k = 0; k < columns; ++k) change += double(over[k]) * mean / double(column_to[k]);
-    } else {
-      change = summed_change(row_to, column_to, mean, least);
-    }
-    const float step = static_cast<float>(shrunk(size_of_step(norm), change)) * (maximize ? -1.0f : 1.0f);
-    over_rows([&](int, int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i)
-        sweep<2>(0, columns, [&](int64_t k, auto lanes, int) KW_INLINED {
-          const F x = change_of(i * columns + k, row_to[i], column_to + k, mean, least, lanes);
-          store(p_to + i * columns + k, load(p + i * columns + k, lanes) * decay - x * step, lanes);
-        });
-    });
-  }
+  const int64_t count;
 
  private:
-  template <class Lanes>
-  KW_INLINE F change_of(int64_t at, float row, const float* column, double mean, float least, Lanes lanes) const {
-    const F variance = load(column, lanes) * static_cast<float>(row / mean);
-    return load(g + at, lanes) / sqrt(maximum(variance, splat(least)));
-  }
-  // The norm of the change where a variance may be below what it is kept above.
-  double summed_change(const float* row, const float* column, double mean, float least) const {
-    double sum = 0;
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t k = 0; k < columns; k += kRun) {
-        Sum<1, true> some;
-        sweep<1>(k, std::min(columns, k + kRun), [&](int64_t j, auto lanes, int) KW_INLINED {
-          const F x = change_of(i * columns + j, row[i], column + j, mean, least, lanes);
-          some.add(0, x * x, lanes);
-        });
-        some.flush();
-        sum += sum_lanes(some.total[0]);
-      }
-    return sum;
-  }
+  const Args& args_;
+  std::vector<std::pair<const void*, const void*>> written_;
+  std::vector<float*> counters_;
 };
 
-// From argument `at`: step, lr, beta2_decay, eps1, eps2, d, weight_decay.
-template <class T> Factored<T> factored(const Args& args, int at, int64_t rows, int64_t columns, const T* p, const T* g) {
-  const double step = args.real(at), lr = args.real(at + 1);
-  return {rows, columns, p, g, static_cast<float>(1 - lr * args.real(at + 6)), std::pow(step, args.real(at + 2)), lr,
-          args.real(at + 3), args.real(at + 4), args.real(at + 5), step};
+// Calls body(T{}) for the type of a parameter.
+template <class Body> void typed_parameter(const Args& args, int i, const Body& body) {
+  if (args.is<float>(i)) body(float{});
+  else if (args.is<bfloat16>(i)) body(bfloat16{});
+  else KW_UNSUPPORTED("a parameter is neither float32 nor bfloat16");
 }
 
 }  // namespace
@@ -284,7 +207,7 @@ KW_KERNEL(optim_adamw) {
         kw::input<T>(args, 0, n), kw::input<T>(args, 1, n), kw::input<float>(args, 2, n), kw::input<float>(args, 3, n),
         top ? kw::input<float>(args, 4, n) : nullptr, kw::output<T>(args, 12, n), kw::output<float>(args, 13, n),
         kw::output<float>(args, 14, n), top ? kw::output<float>(args, 15, n) : nullptr};
-    kw::chunks(&n, 1, 1, [&](int64_t, int64_t begin, int64_t end) {
+    kw::chunks(&n, 1, [&](int64_t, int64_t begin, int64_t end) {
       if (top) adam.run<true>(at, begin, end);
       else adam.run<false>(at, begin, end);
     });
@@ -299,7 +222,7 @@ KW_KERNEL(optim_lion) {
     using T = decltype(type);
     const kw::Sign::Place<T> at{kw::input<T>(args, 0, n), kw::input<T>(args, 1, n), kw::input<float>(args, 2, n),
                                 kw::output<T>(args, 8, n), kw::output<float>(args, 9, n)};
-    kw::chunks(&n, 1, 1, [&](int64_t, int64_t begin, int64_t end) { lion.run(at, begin, end); });
+    kw::chunks(&n, 1, [&](int64_t, int64_t begin, int64_t end) { lion.run(at, begin, end); });
   });
 }
 
@@ -311,50 +234,141 @@ KW_KERNEL(optim_adafactor) {
   if (rows * columns == 0) KW_UNSUPPORTED("a parameter without elements");
   kw::typed(args, 0, [&](auto type) {
     using T = decltype(type);
-    const auto step = kw::factored<T>(args, 4, rows, columns, kw::input<T>(args, 0, rows * columns),
-                                      kw::input<T>(args, 1, rows * columns));
+    const kw::Factored<T> step{kw::Numbers::of(args, 5, args.real(4)), rows, columns, kw::input<T>(args, 0, rows * columns),
+                               kw::input<T>(args, 1, rows * columns)};
     step.run(kw::input<float>(args, 2, rows), kw::input<float>(args, 3, columns),
              kw::output<T>(args, 12, rows * columns), kw::output<float>(args, 13, rows),
              kw::output<float>(args, 14, columns), args.boolean(11));
   });
 }
 
-// table, steps, lr, beta1, beta2, eps, weight_decay, maximize: AdamW of many parameters, in place
+// lr, beta1, beta2, eps, weight_decay, maximize; then of each parameter: itself, its gradient, mean, square, largest or
+// none, step. AdamW of many parameters, in place.
 KW_KERNEL(optim_adamw_many) {
-  const kw::Table table(args, 0);
-  const auto steps = args.tensor<const double>(1);
-  KW_REQUIRE(steps.numel() == table.count, "a parameter has no step");
-  std::vector<kw::Adam> adams;
-  for (int64_t i = 0; i < table.count; ++i)
-    adams.push_back(kw::Adam::of(steps[i], args.real(2), args.real(3), args.real(4), args.real(5), args.real(6), args.boolean(7)));
-  kw::chunks(table.data + kw::kElements, table.count, kw::kColumns, [&](int64_t tensor, int64_t begin, int64_t end) {
-    const int64_t* row = table.row(tensor);
+  struct Row {
+    kw::Adam adam;
+    void* p;
+    const void* g;
+    float *m, *v, *top;
+    bool narrow;
+  };
+  constexpr int kFirst = 6, kColumns = 6;
+  kw::Many many(args, kFirst, kColumns);
+  std::vector<Row> rows(static_cast<size_t>(many.count));
+  std::vector<int64_t> sizes(rows.size());
+  double before = -1;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int i = kFirst + static_cast<int>(r) * kColumns;
+    const DLTensor* param = args.any_tensor(i);
+    Row& row = rows[r];
+    kw::typed_parameter(args, i, [&](auto type) {
+      using T = decltype(type);
+      row.p = many.written<T>(i, param), row.g = many.like<const T>(i + 1, param);
+      row.narrow = std::is_same_v<T, kw::bfloat16>;
+    });
+    row.m = many.written<float>(i + 2, param), row.v = many.written<float>(i + 3, param);
+    row.top = args.is_none(i + 4) ? nullptr : many.written<float>(i + 4, param);
+    const double step = many.step(i + 5);
+    row.adam = step == before ? rows[r - 1].adam
+                              : kw::Adam::of(step, args.real(0), args.real(1), args.real(2), args.real(3), args.real(4), args.boolean(5));
+    before = step;
+    sizes[r] = kw::elements(args, i);
+  }
+  many.go();
+  kw::chunks(sizes.data(), many.count, [&](int64_t tensor, int64_t begin, int64_t end) {
+    const Row& row = rows[tensor];
     const auto run = [&](auto type) {
       using T = decltype(type);
-      float *m = kw::place<float>(row, kw::kMean), *v = kw::place<float>(row, kw::kSquare), *top = kw::place<float>(row, kw::kTop);
-      T* p = kw::place<T>(row, kw::kParam);
-      const kw::Adam::Place<T> at{p, kw::place<const T>(row, kw::kGrad), m, v, top, p, m, v, top};
-      if (top) adams[tensor].run<true>(at, begin, end);
-      else adams[tensor].run<false>(at, begin, end);
+      T* p = static_cast<T*>(row.p);
+      const kw::Adam::Place<T> at{p, static_cast<const T*>(row.g), row.m, row.v, row.top, p, row.m, row.v, row.top};
+      if (row.top) row.adam.template run<true>(at, begin, end);
+      else row.adam.template run<false>(at, begin, end);
     };
-    if (row[kw::kNarrow]) run(kw::bfloat16{});
+    if (row.narrow) run(kw::bfloat16{});
     else run(float{});
   });
 }
 
-// table, lr, beta1, beta2, weight_decay, maximize: Lion of many parameters, in place
+// lr, beta1, beta2, weight_decay, maximize; then of each parameter: itself, its gradient, mean. Lion of many, in place.
 KW_KERNEL(optim_lion_many) {
-  const kw::Table table(args, 0);
-  const auto lion = kw::Sign::of(args, 1);
-  kw::chunks(table.data + kw::kElements, table.count, kw::kColumns, [&](int64_t tensor, int64_t begin, int64_t end) {
-    const int64_t* row = table.row(tensor);
+  struct Row {
+    void* p;
+    const void* g;
+    float* m;
+    bool narrow;
+  };
+  constexpr int kFirst = 5, kColumns = 3;
+  const auto lion = kw::Sign::of(args, 0);
+  kw::Many many(args, kFirst, kColumns);
+  std::vector<Row> rows(static_cast<size_t>(many.count));
+  std::vector<int64_t> sizes(rows.size());
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int i = kFirst + static_cast<int>(r) * kColumns;
+    const DLTensor* param = args.any_tensor(i);
+    kw::typed_parameter(args, i, [&](auto type) {
+      using T = decltype(type);
+      rows[r] = {many.written<T>(i, param), many.like<const T>(i + 1, param), many.written<float>(i + 2, param),
+                 std::is_same_v<T, kw::bfloat16>};
+    });
+    sizes[r] = kw::elements(args, i);
+  }
+  many.go();
+  kw::chunks(sizes.data(), many.count, [&](int64_t tensor, int64_t begin, int64_t end) {
+    const Row& row = rows[tensor];
     const auto run = [&](auto type) {
       using T = decltype(type);
-      T* p = kw::place<T>(row, kw::kParam);
-      float* m = kw::place<float>(row, kw::kMean);
-      lion.run(kw::Sign::Place<T>{p, kw::place<const T>(row, kw::kGrad), m, p, m}, begin, end);
+      T* p = static_cast<T*>(row.p);
+      lion.run(kw::Sign::Place<T>{p, static_cast<const T*>(row.g), row.m, p, row.m}, begin, end);
     };
-    if (row[kw::kNarrow]) run(kw::bfloat16{});
+    if (row.narrow) run(kw::bfloat16{});
     else run(float{});
   });
+}
+
+// lr, beta2_decay, eps1, eps2, d, weight_decay, maximize; then of each parameter: itself, its gradient, row and column,
+// or variance and none, step. Adafactor of many parameters, in place, one after another.
+KW_KERNEL(optim_adafactor_many) {
+  struct Row {
+    void *p;
+    const void* g;
+    float *row, *column;
+    double step;
+    bool narrow;
+  };
+  constexpr int kFirst = 7, kColumns = 5;
+  kw::Many many(args, kFirst, kColumns);
+  std::vector<Row> rows(static_cast<size_t>(many.count));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int i = kFirst + static_cast<int>(r) * kColumns;
+    const DLTensor* param = args.any_tensor(i);
+    Row& one = rows[r];
+    const bool whole = args.is_none(i + 3);
+    if (!whole && (param->ndim != 2 || kw::elements(args, i) == 0)) KW_UNSUPPORTED("a parameter of other than two axes");
+    kw::typed_parameter(args, i, [&](auto type) {
+      using T = decltype(type);
+      one.p = many.written<T>(i, param), one.g = many.like<const T>(i + 1, param);
+      one.narrow = std::is_same_v<T, kw::bfloat16>;
+    });
+    one.row = whole ? many.written<float>(i + 2, param) : many.written_means(i + 2, param->shape[0], 1);
+    one.column = whole ? nullptr : many.written_means(i + 3, 1, param->shape[1]);
+    one.step = many.step(i + 4);
+  }
+  many.go();
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Row& one = rows[r];
+    const DLTensor* param = args.any_tensor(kFirst + static_cast<int>(r) * kColumns);
+    const auto run = [&](auto type) {
+      using T = decltype(type);
+      T* p = static_cast<T*>(one.p);
+      const T* g = static_cast<const T*>(one.g);
+      const auto numbers = kw::Numbers::of(args, 0, one.step);
+      if (one.column) {
+        kw::Factored<T>{numbers, param->shape[0], param->shape[1], p, g}.run(one.row, one.column, p, one.row, one.column, args.boolean(6));
+      } else {
+        kw::unfactored(numbers, kw::elements(args, kFirst + static_cast<int>(r) * kColumns), p, g, one.row, args.boolean(6));
+      }
+    };
+    if (one.narrow) run(kw::bfloat16{});
+    else run(float{});
+  }
 }

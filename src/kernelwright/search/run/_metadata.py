@@ -37,7 +37,19 @@ def environment(device: Device) -> dict[str, str]:
         "python": platform.python_version(),
         "torch": version("torch"),
         "kernelwright": version("kernelwright"),
+        "microcode": _microcode(),
     }
+
+
+def _microcode() -> str:
+    """Return the revision of the processor's microcode, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "not known"
+    return next(
+        (line.rpartition(":")[2].strip() for line in lines if line.startswith("microcode")), "not known"
+    )
 
 
 def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:

@@ -1,16 +1,18 @@
 """The accepted candidates of a run → one package with its claims."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...deploy import Claim, Specialisation, admits, guard, opened, package, ranges
+from ...devices import Device
 from ...errors import InputError, NotFoundError
+from ...languages import get_language
 from ...records import Candidate, Evaluation, Run, Split, Task, Workload
 from ...store import Store
 from ...tasks import Problem, unvaried
 from ..evaluation._assignment import is_accepted, serving, speedups
 from ..evaluation._size_ranges import told_sizes
-from ..run._metadata import environment_of, reproduce
+from ..run._metadata import environment, environment_of, reproduce
 from ..run._run import Search
 from ._result import Result, result_of, standings
 from ._session import Outcome, best_of
@@ -32,6 +34,30 @@ def accepted_of(store: Store, run: Run) -> tuple[Evaluation, ...]:
     serves = [e.candidate.key for e in serving(store.evaluations(run.id), names).values()]
     accepted = {e.candidate.key: e for e in store.evaluations(run.id) if e.candidate.key in serves}
     return tuple(sorted(accepted.values(), key=lambda e: -serves.count(e.candidate.key)))
+
+
+def accepted_with(store: Store, run: Run) -> dict[str, str]:
+    """Return the environment in which a run accepted its kernels, with their compilers."""
+    used = {e.candidate.language: e.build.toolchain for e in accepted_of(store, run)}
+    return {**environment_of(store.events(run.id)), **_toolchains(used)}
+
+
+def environment_here(device: Device, languages: Iterable[str]) -> dict[str, str]:
+    """Return the environment of this moment in the same words, with the compilers of these languages.
+
+    Example:
+        >>> from kernelwright.devices import detect
+        >>> sorted(environment_here(detect("cpu"), ()))[:3]
+        ['device', 'kernelwright', 'microcode']
+    """
+    return {
+        **environment(device),
+        **_toolchains({name: get_language(name).toolchain() for name in languages}),
+    }
+
+
+def _toolchains(used: Mapping[str, str]) -> dict[str, str]:
+    return {f"toolchain of {name}": toolchain for name, toolchain in sorted(used.items())}
 
 
 def found_by(store: Store, run: Run, key: str = "") -> Candidate:

@@ -1,0 +1,221 @@
+"""Graph of Dynamo → callable: `torch.compile(model, backend="kernelwright")`.
+
+A graph that is an optimised model's own is served by its accepted program; every other graph is Inductor's.
+
+Covers: graphs by their computation, not by their name, at fixed and at dynamic sizes; several graphs where one breaks;
+gradients, autocast and other layouts, which are Inductor's; weights that change; buffers outside the state dictionary,
+whose contents are compared; kernels that decline; results that no longer hold, or were accepted with another version of
+torch, a compiler or the processor's microcode and not rechecked since.
+Does not cover: a region inside a graph that is not the whole of an optimised model.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..errors import InputError, KernelwrightError
+from ..store import Store
+from ._accepted import Program, programs
+from ._dynamo_form import content, graph_key, is_plain, sized
+from ._print import Unprintable
+from ._records import DynamoForm
+
+_LOG = logging.getLogger(__name__)
+_OPTIONS = ("store",)
+Call = Callable[..., Any]
+
+
+def dynamo_backend(
+    graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Call:
+    """Compile a graph of Dynamo: by an accepted program where there is one, else by Inductor.
+
+    It is registered as `kernelwright` in torch's entry points, so nothing need be imported.
+
+    Args:
+        graph: The graph.
+        inputs: Its arguments in the call that made Dynamo compile.
+        options: `store`: folder of the run store; by default the user's.
+
+    Raises:
+        InputError: an option is not known.
+
+    Example:
+        >>> callable(torch.compile(torch.nn.ReLU(), backend="kernelwright"))
+        True
+    """
+    chosen = dict(options or {})
+    if unknown := sorted(set(chosen) - set(_OPTIONS)):
+        raise InputError(f"the backend has no option {unknown[0]!r}; it has {', '.join(_OPTIONS)}")
+    if torch.is_autocast_enabled("cpu") or _wants_gradient(inputs):
+        return _inductor(graph, inputs)
+    known = _Known(graph, _accepted(chosen.get("store")))
+    if all(isinstance(v, torch.Tensor) and all(type(s) is int for s in v.shape) for v in inputs):
+        found = known.serving(inputs)
+        return _inductor(graph, inputs) if found is None else _Served(found, _lazily(graph))
+    native = _inductor(graph, inputs)
+    return _BySizes(known, native) if known.may_serve(inputs) else native
+
+
+@dataclass(frozen=True)
+class _Serving:
+    """A program in place of a graph, by the places of the graph's arguments."""
+
+    kernel: Call
+    """Takes the model's inputs and then its weights."""
+    places: tuple[int, ...]
+    """Which argument of the graph each of those is; -1 for one that is not read."""
+    spare: tuple[torch.Tensor, ...]
+    """What stands for those, in order."""
+    constants: tuple[tuple[int, torch.Tensor, int], ...]
+    """Arguments that must be as they were verified: place, tensor, how often it was written to."""
+    results: tuple[int, ...]
+    """Which tensor of the model each result of the graph is."""
+
+    def __call__(self, arguments: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
+        """Return the graph's results; None where the program declines."""
+        for place, tensor, version in self.constants:
+            if arguments[place] is not tensor or tensor._version != version:
+                return None
+        spare = iter(self.spare)
+        try:
+            made = self.kernel(*[arguments[p] if p >= 0 else next(spare) for p in self.places])
+        except (NotImplementedError, RuntimeError) as error:
+            if not str(error).startswith("Unsupported"):
+                raise
+            return None
+        found = (made,) if isinstance(made, torch.Tensor) else made
+        return tuple(found[i] for i in self.results)
+
+
+class _Known:
+    """The accepted programs, as far as they may serve a graph."""
+
+    def __init__(self, graph: fx.GraphModule, accepted: Sequence[Program]) -> None:
+        self._graph, self._accepted = graph, accepted
+        count = sum(n.op == "placeholder" for n in graph.graph.nodes)
+        self._accepted = [a for a in accepted if len(a.form.tensors) <= count]
+
+    def may_serve(self, inputs: Sequence[Any]) -> bool:
+        """Tell whether a graph of dynamic sizes could be an optimised model's at some sizes."""
+        given = sorted((v.dim(), str(v.dtype)) for v in inputs if isinstance(v, torch.Tensor))
+        return any(
+            _within(sorted((len(shape), dtype) for shape, dtype in a.form.tensors), given)
+            for a in self._accepted
+        )
+
+    def serving(self, arguments: Sequence[Any]) -> _Serving | None:
+        """Return the program for the graph at the sizes of these arguments, if there is one."""
+        given = sorted(sized(v) for v in arguments if isinstance(v, torch.Tensor))
+        likely = [a for a in self._accepted if _within(sorted(a.form.tensors), given)]
+        if not likely:
+            return None
+        try:
+            key = graph_key(self._graph, arguments)
+        except Unprintable as error:
+            _LOG.debug("no program serves the graph: %s", error)
+            return None
+        for one in likely:
+            if one.form.graph == key.key:
+                try:
+                    return _serving(one, key.order, arguments)
+                except (KernelwrightError, Unprintable) as error:
+                    _LOG.warning("the program of %s is not used: %s", one.name, error)
+        return None
+
+
+class _Served:
+    """A graph of fixed sizes that a program serves; Dynamo's guards hold the sizes."""
+
+    def __init__(self, serving: _Serving, native: Call) -> None:
+        self._serving, self._native = serving, native
+
+    def __call__(self, *arguments: Any) -> Any:
+        found = None if torch.is_grad_enabled() and _wants_gradient(arguments) else self._serving(arguments)
+        return self._native(*arguments) if found is None else found
+
+
+class _BySizes:
+    """A graph of dynamic sizes: a program where one was accepted for the sizes of a call, else Inductor's code."""
+
+    def __init__(self, known: _Known, native: Call) -> None:
+        self._known, self._native = known, native
+        self._found: dict[tuple[Any, ...], _Serving | None] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        if torch.is_grad_enabled() and _wants_gradient(arguments):
+            return self._native(*arguments)
+        sizes = tuple([
+            (a.shape, a.stride(), a.dtype) if isinstance(a, torch.Tensor) else a for a in arguments
+        ])  # fmt: skip
+        if sizes not in self._found:
+            self._found[sizes] = self._known.serving(arguments)
+        serving = self._found[sizes]
+        found = None if serving is None else serving(arguments)
+        return self._native(*arguments) if found is None else found
+
+
+def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -> _Serving:
+    """Bind a program to the places of a graph's arguments.
+
+    Raises:
+        InputError: the program cannot be loaded here, or a buffer holds other values than it was verified with.
+    """
+    form: DynamoForm = program.form
+    constants = []
+    for number, wanted in form.constants.items():
+        value = arguments[order[number]]
+        if isinstance(value, torch._subclasses.FakeTensor) or content(value) != wanted:
+            raise InputError("a buffer outside the state dictionary has other values than those verified")
+        constants.append((order[number], value, value._version))
+    if not all(is_plain(arguments[place]) for place in order):
+        raise InputError("an argument is not dense and contiguous")
+    numbers = (*form.inputs, *form.weights)
+    places = tuple(-1 if n < 0 else order[n] for n in numbers)
+    loaded = program.load()
+    specs = (*loaded.inputs, *loaded.weights)
+    spare = tuple(
+        torch.zeros(s.shape, dtype=getattr(torch, s.dtype))
+        for s, p in zip(specs, places, strict=True)
+        if p < 0
+    )
+    return _Serving(loaded.kernel, places, spare, tuple(constants), form.results)
+
+
+def _accepted(store: Path | str | None) -> tuple[Program, ...]:
+    try:
+        with Store(store) as kept:
+            return tuple(programs(kept))
+    except (KernelwrightError, OSError) as error:
+        _LOG.warning("the store cannot be read, so Inductor compiles everything: %s", error)
+        return ()
+
+
+def _inductor(graph: fx.GraphModule, inputs: Sequence[Any]) -> Call:
+    call: Call = torch._dynamo.lookup_backend("inductor")(graph, list(inputs))
+    return call
+
+
+def _lazily(graph: fx.GraphModule) -> Call:
+    """Return the graph as Inductor compiles it once it is called: a program serves it, and seldom declines."""
+    return torch.compile(graph, backend="inductor", dynamic=False)
+
+
+def _wants_gradient(values: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+
+
+def _within(few: Sequence[Any], many: Sequence[Any]) -> bool:
+    """Tell whether each of the few is among the many, both sorted, each as often.
+
+    Example:
+        >>> _within([1, 1, 3], [1, 1, 2, 3]), _within([1, 1], [1, 2])
+        (True, False)
+    """
+    rest = iter(many)
+    return all(any(one == other for other in rest) for one in few)
