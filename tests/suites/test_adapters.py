@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -103,6 +104,16 @@ class TestReferenceKernels(SuiteConformance):
             "reference.py",
         }
         assert found.status == "correct", found.message
+
+    def test_a_missing_reader_of_yaml_is_told_with_the_command_that_gets_it(self, monkeypatch, tmp_path):
+        data = self.checkout(tmp_path)
+        monkeypatch.setitem(sys.modules, "yaml", None)
+        with (
+            setup(self.suite(), data) as given,
+            pytest.raises(MissingToolError, match=r"kernelwright\[suites\]"),
+            given.task(self.suite().problems(data)[0]),
+        ):
+            pass
 
 
 class TestFlashInferBench(SuiteConformance):

@@ -160,7 +160,7 @@ def _manifest(data: Path, problem: SuiteProblem) -> dict[str, Any]:
         import yaml  # type: ignore[import-untyped]  # it has no types
     except ImportError:
         raise MissingToolError(
-            "problems of reference-kernels need PyYAML to read task.yml; pip install pyyaml"
+            "task.yml is read with the package PyYAML; `pip install 'kernelwright[suites]'`"
         ) from None
     found = yaml.safe_load((data / problem.file).read_text())
     if not isinstance(found, dict):
