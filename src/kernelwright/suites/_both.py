@@ -54,7 +54,9 @@ class Setup:
         """
         with tempfile.TemporaryDirectory() as folder:
             path = self.suite.target(self.data, problem, Path(folder))
-            task = load_task(path, max_elements=self.max_elements, minutes=self.minutes)
+            task = load_task(
+                path, max_elements=self.max_elements, minutes=self.minutes, backward=problem.backward
+            )
             known = task.reference.model_copy(update={"origin": str(self.data / problem.file)})
             yield task.model_copy(update={"reference": known})
 

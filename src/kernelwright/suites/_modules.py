@@ -36,7 +36,7 @@ def by_name(folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
     stems: dict[str, list[str]] = {}
     for problem in problems:
         bare = problem.name.rpartition("/")[2]
-        for stem in (problem.name, problem.name.replace("/", "_"), bare):
+        for stem in {problem.name, problem.name.replace("/", "_"), bare}:
             stems.setdefault(stem, []).append(problem.name)
     found = {}
     for file in sorted(folder.rglob("*.py")):
@@ -85,11 +85,12 @@ class ModuleForm:
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return the benchmark's evaluation on the task's sizes; None if the kernel can only run on a GPU."""
-        del data, problem
+        del data
         if needs_gpu(candidate):
             return None
         given = {
             "reference": reference_text(task), "submission": candidate, "seed": self.rules.seed,
             "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
+            "backward": problem.backward,
         }  # fmt: skip
         return Script(self.program, given, LIMIT_S)
