@@ -35,7 +35,8 @@ class TestMultiKernelBench(SuiteConformance):
 
 
 def test_every_shipped_adapter_is_tested_here():
-    assert set(suite_names()) == {"kernelbench", "multikernelbench"}
+    others = {name for name in suite_names() if get_suite(name).repository}
+    assert others == {"kernelbench", "multikernelbench"}
 
 
 def test_a_missing_checkout_is_told_with_the_command_that_gets_it(monkeypatch, tmp_path):

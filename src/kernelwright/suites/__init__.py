@@ -6,10 +6,11 @@ Does not cover: getting the data; a missing checkout is an error that has the co
 
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
-from ._doctor import Diagnosis, diagnose
+from ._doctor import Diagnosis, diagnose, moved_bytes
 from ._offline import offline
 from ._protocol import Script, Suite
 from ._records import Ours, Row, Rules, SuiteProblem, Theirs, fast_p
+from .own import Written, write
 
 __all__ = [
     "Diagnosis",
@@ -21,6 +22,7 @@ __all__ = [
     "Suite",
     "SuiteProblem",
     "Theirs",
+    "Written",
     "checkout_of",
     "diagnose",
     "fast_p",
@@ -30,10 +32,12 @@ __all__ = [
     "how_to_get",
     "judge_all",
     "judge_both",
+    "moved_bytes",
     "offline",
     "ours_of",
     "setup",
     "sizes_of",
     "suite_names",
     "theirs_of",
+    "write",
 ]  # fmt: skip

@@ -95,7 +95,8 @@ def theirs_of(given: Setup, problem: SuiteProblem, task: Task, text: str) -> The
     """Return the benchmark's verdict on a kernel's text."""
     script = given.suite.script(task, text, given.data, problem)
     if script is None:
-        return Theirs(status="unknown", message="it needs a GPU", flags=given.suite.flags(text))
+        why = "it needs a GPU" if given.suite.repository else "it has no rules but ours"
+        return Theirs(status="unknown", message=why, flags=given.suite.flags(text))
     found = their_verdict(script, given.pool)
     return found.model_copy(update={"flags": (*given.suite.flags(text), *found.flags)})
 
