@@ -73,6 +73,7 @@ LONG = {
     "graphs": ["benchmarks.random_graphs", "--count", "20000"],
     "printers": ["benchmarks.random_printers", "--count", "2000"],
     "soak": ["benchmarks.soak"],
+    "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],
 }
 """Batteries that take from minutes to hours, by name: the module of each and its arguments."""
