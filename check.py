@@ -31,8 +31,8 @@ SIDE_BY_SIDE = [
     "--max-worker-restart",
     "0",
 ]
-"""Each file by one worker, in the order of `tests/conftest.py`: those that take long first. One that dies fails the run:
-started again, it would die of the same test, and the run wait for ever."""
+"""Each file by one worker, in the order of `tests/conftest.py`: those that take long first. One that dies fails
+the run: started again, it would die of the same test, and the run wait for ever."""
 SLOWEST = ["--durations", "15", "--durations-min", "2"]
 """Tests take minutes together: those that take long are named."""
 NOTHING_CHOSEN = 5
