@@ -2,6 +2,7 @@
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, strides, swizzling modes.
 //
 // Executed when it is issued: its waits change no value here.
+#include "elements.h"
 #include "races.h"
 
 namespace kw {
@@ -35,20 +36,6 @@ struct Descriptor {
     return swizzled(start + row / width * leading + k / 8 * stride + k % 8 * width + row % width);
   }
 };
-
-float element_of(Element e, const uint8_t* p) {
-  uint16_t h;
-  uint32_t w;
-  switch (e) {
-    case F16: memcpy(&h, p, 2); return to_float(half{h});
-    case BF16: memcpy(&h, p, 2); return to_float(bfloat{h});
-    case TF32: memcpy(&w, p, 4); return bits<float>(w & ~0x1fffu);
-    case E4M3: return float(of_e4m3(*p));
-    case E5M2: return float(of_e5m2(*p));
-    default: return 0;
-  }
-}
-int width_of(Element e) { return e == TF32 ? 4 : e == F16 || e == BF16 ? 2 : 1; }
 
 // Rows [first, first + rows) of an operand in shared memory as floats: out[k][row].
 void fetch(Warp* w, uint32_t site, Element e, uint64_t descriptor, bool turned, int first_row, int rows, int k, float* out, int pitch) {
