@@ -155,6 +155,8 @@ FAULTS = {
     "not committed": (PLAIN + WAIT + "@!%first bra END;\n" + TO_GLOBAL, "copy-left"),
     "written too early": (PLAIN + WAIT + "@!%first bra LATER;\n" + TO_GLOBAL + "LATER: bar.sync 0;\n" + STORE
                           + "bar.sync 0;\n@!%first bra END;\n" + DONE, "copy-not-waited"),
+    "too many expected": (PLAIN.replace("[bar], 512", "[bar], 528") + WAIT + DUMP, "deadlock"),
+    "another phase": (PLAIN + WAIT + WAIT.replace("WAIT", "AGAIN").replace("[bar], 0", "[bar], 1") + DUMP, "deadlock"),
     "a size": (PLAIN.replace("512", "520") + DUMP, "misaligned"),
     "beyond": (PLAIN.replace("[%p0]", "[%p0+16]") + WAIT + DUMP, "out-of-bounds"),
 }  # fmt: skip
@@ -168,6 +170,25 @@ def test_what_is_wrong_with_a_copy_is_found(name, seed):
     kernel = program(".param .u64 m, .param .u64 out", body, 512)
     run = kernel(1, 128, [x, Uninitialised(out)], options=Options(seed=seed, deadline_s=5))
     assert set(kinds.split()) & {f.kind for f in run.findings}, (run.status, [str(f) for f in run.findings])
+
+
+GROUP = """mov.b32 %r1, 0; shl.b32 %r3, %r0, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r3;
+st.shared.v4.b32 [%r2], {%r1, %r1, %r1, %r1}; st.shared.v4.b32 [%r2+2048], {%r1, %r1, %r1, %r1};
+{fence} bar.sync 0;
+mov.u32 %r2, tile; shr.u32 %r2, %r2, 4; cvt.u64.u32 %p2, %r2; or.b64 %p2, %p2, 0x1000080000; add.u64 %p3, %p2, 128;
+mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0; setp.ne.u32 %over, %r0, 1000;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %p2, %p3, %over, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+"""
+
+
+def test_stores_that_a_warp_group_multiplies_need_a_proxy_fence():
+    parameters = ".param .u64 m, .param .u64 out"
+    for fence, kinds in (("fence.proxy.async;", set()), ("", {"proxy-fence-missing"})):
+        kernel = program(parameters, GROUP.replace("{fence}", fence), 4096)
+        run = kernel(1, 128, [np.zeros(1), np.zeros(1)])
+        assert {f.kind for f in run.findings} == kinds, [str(f) for f in run.findings]
 
 
 def test_maps_that_no_device_has():
@@ -203,7 +224,7 @@ def test_maps_that_no_device_has():
     ids=["im2col", "gather4", "rank", "st.async"],
 )
 def test_other_copies_are_refused(copy):
-    with pytest.raises(NotExecutedError, match="not executed: instruction .* at line 12"):
+    with pytest.raises(NotExecutedError, match=r"not executed: instruction .* at line 12"):
         program(MAP, copy, 256)
 
 

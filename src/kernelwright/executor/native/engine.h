@@ -114,6 +114,7 @@ struct Fiber {
   char* stack = nullptr;
   State state = READY;
   bool spun = false;
+  uint32_t waits_at = ~0u;  // the site of the last mbarrier whose phase was not over
 };
 
 struct Barrier {
@@ -160,6 +161,9 @@ struct Cluster {
   std::unordered_map<uint32_t, Knowledge> foreign;
   bool knows_all = false;
   uint32_t site = 0;
+  uint32_t quiet = 0;   // rounds in which its warps did nothing but look at mbarriers
+  bool polled = false;  // whether one looked at something that another cluster may write
+  bool stuck = false;
   bool holds(uint32_t index) const {
     for (const Block* b : blocks) if (b->index == index) return true;
     return false;

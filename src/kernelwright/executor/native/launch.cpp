@@ -13,6 +13,7 @@
 
 namespace kw {
 namespace {
+constexpr uint32_t MOST_QUIET = 20000;  // rounds after which warps that only look at mbarriers wait for ever
 constexpr uint32_t MOST_RESIDENT = 64;  // blocks at once on one thread of the host, where they wait for each other
 thread_local Warp* current = nullptr;
 }  // namespace
@@ -196,8 +197,6 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->params = l->params;
   w->clocks = &b->clocks[index];
   *w->clocks = Clocks{};
-  memset(w->clocks->known, 0, sizeof w->clocks->known);
-  memset(w->clocks->fenced, 0, sizeof w->clocks->fenced);
   w->clocks->known[index] = 1;
   w->copies = &b->copies[index];
   *w->copies = Copies{};
@@ -264,6 +263,7 @@ static bool is_deadlocked(const Cluster* c) {
 static void report_deadlock(Cluster* c) {
   for (Block* b : c->blocks)
     for (Warp& w : b->warps) {
+      if (c->stuck && w.fiber->state == READY) fail(&w, DEADLOCK, w.fiber->waits_at, w.alive);
       if (w.fiber->state != AT_BARRIER) continue;
       for (Barrier& bar : b->barriers)
         if (std::find(bar.waiting.begin(), bar.waiting.end(), &w) != bar.waiting.end()) fail(&w, DEADLOCK, bar.site, w.alive);
@@ -311,6 +311,12 @@ struct Residents {
     resident.push_back(c);
     return true;
   }
+  // Whether every warp that could go on has looked at an mbarrier in vain.
+  static bool waits(const Cluster* c) {
+    for (const Block* b : c->blocks)
+      for (const Fiber& f : b->fibers) if (f.state == READY && f.waits_at == ~0u) return false;
+    return true;
+  }
   // Run each warp of a cluster once; true where one did more than spin.
   bool run(Cluster* c) {
     bool went_on = false;
@@ -319,10 +325,13 @@ struct Residents {
       Block* b = c->blocks[(start + i) % n];
       if (!b->has_ended()) went_on |= run_once(b);
     }
+    c->quiet = went_on || c->polled || !waits(c) ? 0 : c->quiet + 1;
+    c->polled = false;
+    c->stuck = c->quiet > MOST_QUIET;
     return went_on;
   }
   bool is_over(Cluster* c) {
-    bool over = true, dead = is_deadlocked(c);
+    bool over = true, dead = c->stuck || is_deadlocked(c);
     if (dead) report_deadlock(c);
     for (Block* b : c->blocks) over &= b->has_ended();
     if (!over && !dead) return false;

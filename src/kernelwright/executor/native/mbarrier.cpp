@@ -97,7 +97,7 @@ Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool p
     places[i] = {b, offset};
   }
   KW_EACH_LANE(i, over) learn(w, over, places[i].first, places[i].second);
-  if (over != m) look(w, true);
+  if (over != m) w->fiber->waits_at = site, look(w, true);
   return over;
 }
 }  // namespace kw

@@ -192,6 +192,7 @@ template <class U, int N>
 void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out) {
   constexpr uint32_t size = sizeof(U) * N;
   alignas(64) U r[N][LANES] = {};
+  if (o != WEAK) w->block->cluster->polled = true;
   if (m && has(w, COUNT)) count(w, address, m, size, s, site);
   Place p;
   if (m && side_by_side(address, m, size)) p = whole(w, address, size, s, false);
@@ -274,6 +275,7 @@ template <class U, class F>
 void update(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out, F f) {
   if (m && has(w, COUNT)) count(w, address, m, sizeof(U), s, site);
   alignas(64) U r[LANES] = {};
+  w->block->cluster->polled = true;
   uint32_t turn = w->launch->seed ? uint32_t(shuffled(w->block->random)) & 31 : 0;
   for (uint32_t k = 0; k < LANES; k++) {
     uint32_t i = (k + turn) & 31;

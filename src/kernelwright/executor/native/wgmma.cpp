@@ -2,8 +2,8 @@
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, strides, swizzling modes.
 //
 // Executed when it is issued: its waits change no value here.
+#include "bulk.h"
 #include "elements.h"
-#include "races.h"
 
 namespace kw {
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
@@ -43,6 +43,7 @@ void fetch(Warp* w, uint32_t site, Element e, uint64_t descriptor, bool turned, 
   int size = width_of(e), each = 16 / size;
   auto chunk = [&](uint32_t at, int lane, uint8_t* bytes) {
     memset(bytes, 0, 16);
+    check_proxy(w, lane & 31, at, 16, site);
     if (uint8_t* p = reach({w, lane & 31, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) memcpy(bytes, p, 16);
   };
   uint8_t bytes[16];
