@@ -75,6 +75,7 @@ LONG = {
     "instructions": ["benchmarks.executor", "--fuzz", "2000"],
     "executor": ["benchmarks.executor_battery"],
     "soak": ["benchmarks.soak"],
+    "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],
 }
 """Batteries that take from minutes to hours, by name: the module of each and its arguments."""
