@@ -83,6 +83,8 @@ LONG = {
     "errors": ["benchmarks.planted_errors"],
     "graphs": ["benchmarks.random_graphs", "--count", "20000"],
     "printers": ["benchmarks.random_printers", "--count", "2000"],
+    "instructions": ["benchmarks.executor", "--fuzz", "2000"],
+    "executor": ["benchmarks.executor_battery"],
     "soak": ["benchmarks.soak"],
     "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],
