@@ -11,8 +11,9 @@ from ..tile import NativeCall, Program, products
 from ._cost import Cost, estimate
 from ._faults import LOGGED, Faults
 
-_UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
-"""Actions without gain by the estimate: undoing others, or about lanes; for other policies and editors."""
+_UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll", "channels-last")
+"""Actions without gain by the estimate: undoing others, or about lanes, for other policies and editors; or that pay in
+chains alone, with a start of their own."""
 _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
 """Actions that must save time to be kept."""
 _LEAST_GAIN = 0.005
@@ -33,7 +34,7 @@ _PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
 """Actions that give every product the form in which it runs like the library's or faster."""
 _LAST = ("online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
 """The same, with images stored with their channels side by side."""
-_TILES = ("winograd", "winograd-2", "winograd-4")
+_TILES = ("winograd", "winograd-2", "winograd-3", "winograd-phases", "winograd-4")
 """Actions that make convolutions of fewer multiplications."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""
