@@ -11,9 +11,8 @@ from ..tile import NativeCall, Program, products
 from ._cost import Cost, estimate
 from ._faults import LOGGED, Faults
 
-_UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll", "channels-last")
-"""Actions without gain by the estimate: undoing others, or about lanes, for other policies and editors; or that pay in
-chains alone, with a start of their own."""
+_UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
+"""Actions without gain by the estimate: undoing others, or about lanes; for other policies and editors."""
 _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
 """Actions that must save time to be kept."""
 _LEAST_GAIN = 0.005
