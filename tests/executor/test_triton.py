@@ -130,6 +130,13 @@ def test_products_whose_tiles_are_copied_by_tensor_maps(dtype, blocks, made):
     assert any(name.startswith("cp.async.bulk.tensor.2d.global") for name in done.counters.instructions)
 
 
+def test_a_product_by_clusters():
+    a, b, c = torch.randn(128, 64).half(), torch.randn(64, 64).half(), torch.empty(128, 64)
+    arguments = (a, b, Uninitialised(c), 128, 64, 64, *a.stride(), *b.stride(), 64, 1)
+    run(kernels.matmul, (2, 1), arguments, {"BM": 64, "BN": 64, "BK": 32}, target=90, num_ctas=2)
+    close(c, a.double() @ b.double(), 1e-6)
+
+
 def test_tiles_are_added_by_tensor_maps():
     x, out = torch.randint(-4, 5, (256, 32)).float(), torch.zeros(64, 32)
     maps = [TensorDescriptor.from_tensor(t, [64, 32]) for t in (x, out)]

@@ -54,6 +54,8 @@ class Translation:
     has_fences: bool
     prints: bool
     """Whether it calls `printf`."""
+    needs_grid: bool
+    """Whether it waits for all blocks of the grid, which must then be resident at once."""
     steps: tuple[tuple[Instruction, str], ...] = ()
     """Of a traced kernel the instructions, each with a register that it writes, or else reads."""
     registers: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +103,7 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
         global_grain=min(w.smallest["global"] for w in writers),
         has_fences=any(w.has_fences for w in writers),
         prints=any(w.prints for w in writers),
+        needs_grid=any(w.needs_grid for w in writers),
         steps=tuple(steps),
         registers={r: k for n, f in module.functions.items() if n in done for r, k in f.registers.items()},
     )

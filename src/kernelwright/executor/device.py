@@ -154,8 +154,11 @@ class Device:
                 cooperative: int) -> int:  # fmt: skip
         if self._failed is not None:
             return _LAUNCH_FAILURE
-        del cooperative  # all blocks that the runtime lets it launch are resident at once
         kernel = self._kernel(binary, name)
+        if kernel.needs_grid and not cooperative:
+            raise FaultError(
+                f"{kernel.name} waits for its whole grid; it must be launched by cudaLaunchCooperativeKernel"
+            )
         raw = bytearray()
         for number, (offset, size) in enumerate(kernel.parameter_places):
             raw += bytes(offset - len(raw)) + ctypes.string_at(arguments[number], size)

@@ -39,6 +39,7 @@ _MOST_PRINTED: Final = 1 << 20
 _LOCAL_BYTES: Final = 1 << 14
 _RACE_BLOCKS: Final = (1 << 20) - 2
 _CELL_BYTES: Final = 24
+_MOST_RESIDENT: Final = 64
 _MOST_CLUSTER: Final = 16
 """Blocks of a cluster that a kernel may have where it asks for more than the portable eight."""
 Shape = int | Sequence[int]
@@ -133,6 +134,11 @@ class Kernel:
         return tuple((offsets[p.name], p.size) for p in self._translation.entry.parameters)
 
     @property
+    def needs_grid(self) -> bool:
+        """Tell whether it waits for its whole grid, so that CUDA must launch it cooperatively."""
+        return self._translation.needs_grid
+
+    @property
     def most_threads(self) -> int:
         """Return the most threads that a block may have."""
         return self._translation.entry.most_threads or _MOST_THREADS
@@ -167,6 +173,10 @@ class Kernel:
             raise InputError(f"a block of {block} is more than {_MOST_THREADS} threads (64 in z)")
         if grid[0] >= 1 << 31 or max(grid[1:]) > 65535 or grid[0] * grid[1] * grid[2] >= 1 << 31:
             raise InputError(f"a grid of {grid} is more than 2^31 - 1 blocks (65535 in y and z)")
+        if self.needs_grid and grid[0] * grid[1] * grid[2] > _MOST_RESIDENT:
+            raise InputError(
+                f"{self.name!r} waits for its whole grid; {_MOST_RESIDENT} blocks at most are resident, not {grid}"
+            )
         if shared_bytes < 0 or shared_bytes + self._layout.static_bytes() > _MOST_SHARED:
             raise InputError(f"{shared_bytes} bytes of shared memory; a block has {_MOST_SHARED} at most")
         if entry.required_threads and tuple(entry.required_threads) != block:

@@ -8,7 +8,7 @@ Types and specialisations (divisible by 16, equal to 1) are those that Triton's 
 Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
 Tensor descriptors of the host (`TensorDescriptor`) are copied by TMA, so `target` must be 90 for them.
 
-Does not cover: clusters (`num_ctas`), `pre_hook`; of an autotuner, all but the first configuration.
+Does not cover: `pre_hook`; of an autotuner, all but the first configuration.
 """
 
 import contextlib
@@ -47,6 +47,8 @@ class Compiled:
     """Positions of the arguments that the PTX takes; the others are constants in it."""
     maps: tuple[tuple[int, tuple[int, ...]], ...]
     """Of each tensor descriptor the bytes of its swizzle and the box that it copies at once."""
+    blocks: int
+    """Of each program: a cluster where there are several (`num_ctas`)."""
     module: Module
 
 
@@ -76,8 +78,10 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
         for n in compiled.kept
         for v in (_mapped(arguments[n], maps) if _is_map(arguments[n]) else [arguments[n]])
     ]
-    programs = int(np.prod(shape))
-    scratch = np.zeros(compiled.scratch_bytes * programs, np.uint8) if compiled.scratch_bytes else None
+    shape = (shape[0] * compiled.blocks, *shape[1:])
+    scratch = (
+        np.zeros(compiled.scratch_bytes * int(np.prod(shape)), np.uint8) if compiled.scratch_bytes else None
+    )
     kernel = compiled.module[compiled.name]
     given += [scratch, None][: len(kernel.parameters) - len(given)]
     return kernel(shape, compiled.threads, given, shared_bytes=compiled.shared_bytes, options=options)
@@ -133,8 +137,6 @@ def compile_triton(function: Any, arguments: Sequence[Any], constants: Mapping[s
         raise MissingToolError("no triton; install it: `pip install triton`") from None
     if not isinstance(function, JITFunction):
         raise InputError(f"{function!r} is no function of @triton.jit (TRITON_INTERPRET must not be set)")
-    if settings.get("num_ctas", 1) != 1:
-        raise InputError("num_ctas: clusters are not executed")
     names, fixed = _names(function), dict(constants or {})
     free = [n for n in names if n not in fixed]
     if len(arguments) > len(free):
@@ -241,5 +243,5 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
         raise InputError(f"tensor descriptors for compute capability {target}; they need target=90")
     return Compiled(
         made.asm["ptx"], facts.name, int(facts.shared), int(facts.num_warps) * 32,
-        int(getattr(facts, "global_scratch_size", 0)), (), maps, Module.load(made.asm["ptx"]),
+        int(getattr(facts, "global_scratch_size", 0)), (), maps, int(facts.num_ctas), Module.load(made.asm["ptx"]),
     )  # fmt: skip
