@@ -125,3 +125,46 @@ def test_a_jump_of_the_function_serves_either_side():
     wrong = native.clone()
     wrong[11] = -1.0
     assert not compare(wrong, truth, native).ok
+
+
+HALF = TRUTH.bfloat16()
+
+
+def cut_off(wide, bits=16):
+    """Round towards zero to bfloat16."""
+    return (wide.float().view(torch.int32) >> bits << bits).view(torch.float32).bfloat16()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_a_factor_that_all_elements_are_off_by_is_found_in_half_precision(factor, dtype):
+    found = compare((TRUTH * factor).to(dtype), native=TRUTH.to(dtype))
+    assert not found.ok and found.kind == "common", found
+    assert "all elements" in found.message
+    some = torch.where(torch.arange(64)[:, None] < 58, factor, 1.0)
+    assert not compare((TRUTH * some).to(dtype), native=TRUTH.to(dtype)).ok
+
+
+def test_rounding_in_any_direction_is_no_common_factor():
+    noise = torch.randn(TRUTH.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for honest in (HALF, cut_off(TRUTH), (TRUTH * (1 + 2.0**-8 * noise)).bfloat16()):
+        assert compare(honest, native=HALF).ok
+
+
+def test_a_factor_that_the_native_op_has_too_is_allowed():
+    native = (TRUTH * 0.996).bfloat16()
+    assert compare((TRUTH * 1.01).bfloat16(), native=native).ok
+    assert compare((TRUTH * 0.99).bfloat16(), native=native).ok
+
+
+def test_elements_that_are_not_finite_count_for_no_factor():
+    truth, native = TRUTH.clone(), HALF.clone()
+    truth[3, 5], native[3, 5] = float("inf"), float("inf")
+    assert compare(native, truth=truth, native=native).ok
+    assert compare((truth * 0.99).bfloat16(), truth=truth, native=native).kind == "common"
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-30])
+def test_nothing_has_no_factor(value):
+    truth = torch.full((4, 32), value, dtype=torch.float64)
+    assert compare(truth.bfloat16(), truth=truth, native=truth.bfloat16()).ok

@@ -1,8 +1,9 @@
 """How wrong an output may be: error against a float64 truth, in units that the native op defines.
 
 Covers: each element against the scale of its row; the whole tensor in norm, in units of each element's own
-size and sensitivity; NaN and infinity by place and, where no order of summation changes it, by kind; integer
-and boolean outputs exactly; ties of index-returning reductions by the value at the index.
+size and sensitivity; in half precision a factor that all elements are off by; NaN and infinity by place and, where no
+order of summation changes it, by kind; integer and boolean outputs exactly; ties of index-returning reductions by the
+value at the index.
 Does not cover: one tiny element that is wrong beside large ones in the same row (it is below the noise that
 the declared dtype has on that row); several of them show in norm.
 """
@@ -30,11 +31,13 @@ class Comparison:
 
     ok: bool
     kind: str = ""
-    """What was violated first: `nonfinite`, `exact`, `integer`, `element`, `norm`; empty where nothing was."""
+    """What was violated first, if anything: `nonfinite`, `exact`, `integer`, `element`, `norm` or `common`."""
     error: float = 0.0
     """The worst element's error as a multiple of what is allowed there."""
     norm: float = 0.0
     """Root mean square error in units, as a multiple of what is allowed."""
+    common: float = 0.0
+    """By what factor all elements are off together, as a multiple of what is allowed."""
     wrong: int = 0
     """How many elements are beyond what is allowed, where that was counted."""
     half: bool = False
@@ -43,7 +46,7 @@ class Comparison:
     @property
     def inexact(self) -> bool:
         """Whether what was violated is a limit on errors."""
-        return self.kind in ("element", "norm")
+        return self.kind in ("element", "norm", "common")
 
     @property
     def narrow(self) -> bool:
@@ -55,7 +58,7 @@ class Comparison:
         """
         if self.half:
             return self.inexact or self.kind == "nonfinite"
-        return self.inexact and max(self.error, self.norm) <= _NARROW
+        return self.inexact and max(self.error, self.norm, self.common) <= _NARROW
 
     @property
     def message(self) -> str:
@@ -71,6 +74,10 @@ class Comparison:
                 return f"{self.wrong} integer elements differ"
             case "norm":
                 return f"error in norm {_rounded(self.norm)} times what is allowed"
+            case "common":
+                return (
+                    f"a factor that all elements are off by is {_rounded(self.common)} times what is allowed"
+                )
             case _:
                 return f"error {_rounded(self.error)} times what is allowed in {self.wrong} elements"
 
@@ -88,20 +95,22 @@ def error_against(
     """
     if tolerance.unit is None or tolerance.allowed is None:
         wrong = integers_wrong(output, tolerance.native, arguments)
-        return Comparison(False, "integer", math.inf, math.inf, wrong) if wrong else Comparison(True)
+        return Comparison(False, "integer", math.inf, math.inf, wrong=wrong) if wrong else Comparison(True)
     if output.dtype.is_complex:
         output = torch.view_as_real(output)
     total, half = _Tally(), output.dtype.itemsize == 2
     for start in range(0, output.numel(), _CHUNK):
         _tally(total, output, tolerance, slice(start, start + _CHUNK))
     norm = math.sqrt(total.squares / max(1, output.numel())) / tolerance.norm_limit
+    common = abs(total.slope) / tolerance.common.limit if tolerance.common else 0.0
     if total.misplaced:
-        return Comparison(False, "nonfinite", math.inf, math.inf, total.misplaced, half)
+        return Comparison(False, "nonfinite", math.inf, math.inf, wrong=total.misplaced, half=half)
     if tolerance.exact and total.different:
-        return Comparison(False, "exact", math.inf, math.inf, total.different)
+        return Comparison(False, "exact", math.inf, math.inf, wrong=total.different)
     if total.wrong:
-        return Comparison(False, "element", total.worst, norm, total.wrong, half)
-    return Comparison(norm <= 1, "" if norm <= 1 else "norm", total.worst, norm, half=half)
+        return Comparison(False, "element", total.worst, norm, common, total.wrong, half)
+    kind = "norm" if norm > 1 else "common" if common > 1 else ""
+    return Comparison(not kind, kind, total.worst, norm, common, half=half)
 
 
 @dataclass
@@ -113,6 +122,7 @@ class _Tally:
     wrong: int = 0
     worst: float = 0.0
     squares: float = 0.0
+    slope: float = 0.0
 
 
 def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part: slice) -> None:
@@ -121,7 +131,11 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
     numbers = output.reshape(-1)[part].to(torch.float64)
     truth = tolerance.truth.view(-1)[part]
     native = tolerance.native.reshape(-1)[part]
-    difference = (numbers - truth).abs_()
+    difference = numbers - truth
+    if tolerance.common is not None:
+        weighted = difference * tolerance.common.weights.view(-1)[part]
+        total.slope += float(weighted.nan_to_num_(0.0, 0.0, 0.0).sum())
+    difference.abs_()
     if not tolerance.finite or not math.isfinite(float(difference.sum())):
         total.misplaced += misplaced(numbers, tolerance, part)
         # An infinity that is right beside a finite truth stands for the least value that rounds to it.

@@ -29,6 +29,12 @@ finite."""
 CLIP = 1e4
 """Units of error at which the norm stops counting, so that one element cannot hide in a power or rule it."""
 
+_COMMON = 2.0**-7
+"""How much too large or too small all elements of an output in half precision may be together. One step of bfloat16 is
+as large, so that no limit on single elements can tell 1 % from rounding; but rounding goes both ways."""
+_CHANCE = 8.0
+"""Standard deviations that the same may be off where errors of elements have nothing to do with each other."""
+
 Jumps = tuple[torch.Tensor, torch.Tensor]
 """Down and up, none negative."""
 
@@ -65,6 +71,8 @@ class OutputTolerance:
     """How far below and above the truth an element may jump, where a choice hangs on rounding."""
     others: tuple[torch.Tensor, ...] = ()
     """What other right evaluations give; none where nothing is infinite, neither in the inputs nor in the outputs."""
+    common: "CommonFactor | None" = None
+    """How much all elements may be off together; of half precision only."""
 
     @property
     def sensitivity(self) -> torch.Tensor | None:
@@ -93,6 +101,32 @@ class OutputTolerance:
     def output(self) -> torch.Tensor:
         """The native op's output as an output is compared: complex again where it was."""
         return torch.view_as_complex(self.native) if self.is_complex else self.native
+
+
+@dataclass(frozen=True)
+class CommonFactor:
+    """By what factor an output is off as a whole: the slope of its errors over the truth, each row at its own scale.
+
+    Covers: a factor that is left out or wrong in all elements, or in most.
+    Does not cover: an offset; elements that the native op does not tell either, which do not count.
+    """
+
+    weights: torch.Tensor
+    """float64, what the error of each element counts for: the sum of `weights * error` is the slope."""
+    limit: float
+    """The largest slope allowed, either way."""
+
+    @staticmethod
+    def of(
+        y: torch.Tensor, n: torch.Tensor, noise: torch.Tensor, counts: torch.Tensor, contract: Contract
+    ) -> "CommonFactor":
+        """Work it out for a truth, the native op's answer and how far the truth moves, where `counts`."""
+        info = torch.finfo(n.dtype)
+        relative = torch.where(counts, y / _size(y, info), 0.0)
+        weights = relative / _size(y, info) / max(float(relative.square().sum()), info.tiny)
+        native = abs(float(((n.to(torch.float64) - y) * weights).sum()))
+        chance = _CHANCE * float((noise * weights).norm())
+        return CommonFactor(weights, max(_COMMON, contract.error_factor * native, info.eps / 2 + chance))
 
 
 def output_tolerance(
@@ -148,6 +182,10 @@ def output_tolerance(
         else sensitivity.nan_to_num_(0, 0, 0).abs_().reshape(y.shape)
     )
     unit, allowed, contested, norm, beyond = _limits(y, n, noise, contract, info)
+    common = None
+    if native.dtype.itemsize == 2 and jumps is None:
+        counts = truth.isfinite() & native.isfinite()
+        common = CommonFactor.of(y, n, noise, counts if contested is None else counts & ~contested, contract)
     return OutputTolerance(
         truth=truth,
         native=native,
@@ -165,6 +203,7 @@ def output_tolerance(
         jumps=None
         if jumps is None
         else (jumps[0].reshape(y.shape).contiguous(), jumps[1].reshape(y.shape).contiguous()),
+        common=common,
     )
 
 
