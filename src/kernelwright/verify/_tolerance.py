@@ -32,7 +32,7 @@ CLIP = 1e4
 _COMMON = 2.0**-7
 """How much too large or too small all elements of an output in half precision may be together. One step of bfloat16 is
 as large, so that no limit on single elements can tell 1 % from rounding; but rounding goes both ways."""
-_CHANCE = 8.0
+_CHANCE = 5.0
 """Standard deviations that the same may be off where errors of elements have nothing to do with each other."""
 
 Jumps = tuple[torch.Tensor, torch.Tensor]

@@ -11,8 +11,6 @@ from ._written import Written
 
 COLUMNS = ("group", "name", "forms", "arguments", "sizes", "call")
 """Of the table: `forms` are `dtype:layout`; a size is a number, or a range `low..high/step`."""
-_CONTRACTS = {"bfloat16": {"error_factor": 1.0, "error_floor": 1.0}}
-"""Under the usual floor of eight epsilons, a bfloat16 result that is 1 % too small is as good as the right one."""
 _LAPACK = ("norm_nuc", "pinverse", "svd")
 """Operators beside those of the group `linalg` that LAPACK computes."""
 _FINITE = tuple(regime for regime in REGIMES if regime != SPECIAL)
@@ -56,7 +54,7 @@ def of_line(line: str) -> list[Row]:
                 code=f"def _({', '.join(declared)}):\n{body}", arguments=arguments,
                 sizes={**{k: _size(v) for k, v in sizes.items()}, "dtype": dtype},
                 fixed=tuple(k for k, v in sizes.items() if ".." not in v),
-                about=f"`{last}` in {dtype}, {layout}.", contract=_CONTRACTS.get(dtype, {}),
+                about=f"`{last}` in {dtype}, {layout}.",
                 regimes=_FINITE if given["group"] == "linalg" or given["name"] in _LAPACK else None,
             )
         )  # fmt: skip
