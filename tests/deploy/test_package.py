@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import forked
 
 from kernelwright.deploy import Claim, Kernel, Specialisation, admits, guard, package, ranges
 from kernelwright.deploy.runtime import loaders
@@ -119,14 +120,9 @@ def export(folder: Path, module: bool = False) -> Kernel:
 
 
 def run(folder: Path, code: str) -> str:
-    blocked = "import sys; sys.modules['kernelwright'] = None\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-c", blocked + code],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    blocked = "import sys, warnings; sys.modules['kernelwright'] = None\n"
+    strict = "warnings.filterwarnings('error', category=RuntimeWarning)\n"
+    done = forked.run(["-c", blocked + strict + code], cwd=folder, timeout=120, prepared=forked.STRANGER)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

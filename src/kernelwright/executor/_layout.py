@@ -15,6 +15,7 @@ RED_ZONE: Final = 256
 SHARED_START: Final = 1024
 _SHARED_GAP: Final = 16
 _LOCAL_GAP: Final = 16
+_WORKSPACE: Final = 16
 
 THERE, WRITTEN, PENDING, FIXED = 1, 2, 4, 8
 """Bits of a shadow byte: allocated, initialised, an asynchronous copy is on its way, constant."""
@@ -66,6 +67,11 @@ class Layout:
                         dynamic.append(shared_name(function, name))
                     else:
                         self._place_shared(shared_name(function, name), variable)
+        self.workspace = 0
+        """Offset of what the barrier of a whole grid counts in; 0 where no kernel has one."""
+        if "%envreg" in module.text:
+            self.workspace = aligned(self.global_size, 16)
+            self.global_size = self.workspace + _WORKSPACE + RED_ZONE
         self.dynamic_start = aligned(self.static_end, SHARED_START)
         self.shared |= dict.fromkeys(dynamic, self.dynamic_start)
         self.has_dynamic = bool(dynamic)
@@ -111,6 +117,8 @@ class Layout:
                     place += 1
             bits = THERE | WRITTEN | (FIXED if variable.space == "const" else 0)
             shadow[at : at + variable.size] = bytes([bits]) * variable.size
+        if self.workspace:
+            shadow[self.workspace : self.workspace + _WORKSPACE] = bytes([THERE | WRITTEN]) * _WORKSPACE
         return bytes(data), bytes(shadow)
 
     def _address(self, symbol: Symbol, variable: Variable) -> int:

@@ -124,6 +124,8 @@ class Writer:
         self.smallest = {"shared": 16, "global": 16}
         """Bytes of the smallest access to each space."""
         self.has_fences = False
+        self.prints = False
+        self.needs_grid = False
         self.pc = 0
         """The block that is being written."""
         self.steps: list[tuple[Instruction, str]] | None = None
@@ -173,6 +175,12 @@ class Writer:
                 return f"as<{c}, {own}>({self.name(operand.name)})"
             case Immediate():
                 return self._constant(operand, kind)
+            case Special(
+                name="%envreg1" | "%envreg2" as name
+            ):  # halves of the address of the grid's workspace
+                self.needs_grid = True
+                half = (GLOBAL_BASE + self.layout.workspace) >> (32 if name == "%envreg1" else 0)
+                return f"as<{c}, uint32_t>(splat<uint32_t>({half & 0xFFFFFFFF}u))"
             case Special(name=name):
                 text, width = special(name)
                 return f"as<{c}, {unsigned(width)}>({text})"

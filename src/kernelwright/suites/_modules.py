@@ -28,7 +28,7 @@ def needs_gpu(text: str) -> bool:
     return bool(_NEEDS_GPU.search(text))
 
 
-def by_name(folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+def by_name(folder: Path, problems: Sequence[SuiteProblem], pattern: str = "*.py") -> dict[str, Path]:
     """Find kernels named like their problems: `level1/23_Softmax.py`, `level1_23_Softmax.py` or `23_Softmax.py`.
 
     A bare name that several groups have is no match.
@@ -39,7 +39,7 @@ def by_name(folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
         for stem in {problem.name, problem.name.replace("/", "_"), bare}:
             stems.setdefault(stem, []).append(problem.name)
     found = {}
-    for file in sorted(folder.rglob("*.py")):
+    for file in sorted(folder.rglob(pattern)):
         relative = file.relative_to(folder).with_suffix("").as_posix()
         names = stems.get(relative) or stems.get(file.stem, [])
         if len(names) == 1:
