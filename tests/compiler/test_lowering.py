@@ -164,6 +164,24 @@ def test_a_scatter_stores_what_its_loops_cannot_follow():
     assert torch.allclose(got, interpret(graph, inputs)[0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("dim", "order"), [(0, ["i0", "i1"]), (1, ["i0", "i1"])])
+def test_a_scatter_goes_along_rows_as_they_lie_in_memory(dim, order):
+    def net(x, at):
+        return torch.zeros(9, 9).scatter_add(dim, at.abs().long() % 9, x)
+
+    graph = graph_of(net, (9, 9), (9, 9))
+    program = lower(graph)
+    put = next(step for step in program.steps if step.name.endswith("_put"))
+    loops = [put.body[0], put.body[0].body[0]]
+    assert [loop.axis for loop in loops] == order
+    assert [loop.ordered for loop in loops] == [dim == 0, dim == 1], (
+        "in turn along dim, in any order elsewhere"
+    )
+    inputs = [torch.randn(9, 9), 9 * torch.rand(9, 9)]
+    (got,) = run_program(program, dict(enumerate(inputs)))
+    assert torch.allclose(got, interpret(graph, inputs)[0], atol=1e-6)
+
+
 GATE = """
 import torch
 

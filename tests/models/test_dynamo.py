@@ -85,6 +85,23 @@ def test_dynamic_sizes_find_the_program_at_the_sizes_that_it_was_accepted_on(acc
     assert away(call, model, torch.randn(9, 16)) == 0 and len(graphs) == many, "one graph serves all sizes"
 
 
+def test_sizes_that_no_program_serves_are_forgotten_and_those_served_are_not(monkeypatch):
+    monkeypatch.setattr(backend, "_MOST_SIZES", 4)
+    asked = []
+
+    class Known:
+        def serving(self, arguments):
+            asked.append(len(arguments[0]))
+            return (lambda _: "served") if len(arguments[0]) == 2 else None
+
+    call = backend._BySizes(Known(), lambda *_: "native")
+    for size in (2, *range(10, 40)):
+        assert call(torch.ones(size)) == ("served" if size == 2 else "native")
+    assert len(call._found) == 4
+    assert call(torch.ones(2)) == "served" and call(torch.ones(39)) == "native"
+    assert asked.count(2) == 1 and asked.count(39) == 1
+
+
 def test_gradients_autocast_and_broken_graphs_are_native(accepted):
     store, _, model = accepted
     call, x = compiled(model, store), torch.randn(4, 16)

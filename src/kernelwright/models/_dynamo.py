@@ -28,6 +28,8 @@ from ._records import DynamoForm
 
 _LOG = logging.getLogger(__name__)
 _OPTIONS = ("store",)
+_MOST_SIZES = 256
+"""Sizes of a dynamic graph that are remembered; a text that grows by a token has one after another."""
 Call = Callable[..., Any]
 
 
@@ -154,11 +156,18 @@ class _BySizes:
         sizes = tuple([
             (a.shape, a.stride(), a.dtype) if isinstance(a, torch.Tensor) else a for a in arguments
         ])  # fmt: skip
-        if sizes not in self._found:
-            self._found[sizes] = self._known.serving(arguments)
-        serving = self._found[sizes]
+        if sizes in self._found:
+            serving = self._found[sizes]
+        else:
+            while len(self._found) >= _MOST_SIZES:
+                del self._found[self._oldest()]
+            serving = self._found[sizes] = self._known.serving(arguments)
         found = None if serving is None else serving(arguments)
         return self._native(*arguments) if found is None else found
+
+    def _oldest(self) -> tuple[Any, ...]:
+        """Return the sizes to forget: the first seen that no program serves, else the first seen."""
+        return next((s for s, serving in self._found.items() if serving is None), next(iter(self._found)))
 
 
 def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -> _Serving:

@@ -18,6 +18,7 @@ class _Order:
     def __init__(self) -> None:
         self.first: list[frozenset[str]] = []
         self.last = ""
+        self.ordered = ""
 
     def take(self, needs: NeedsStore) -> bool:
         """Add what an attempt requested; false if it conflicts with earlier requests."""
@@ -129,7 +130,7 @@ def _root_loops(
         positions.append(position)
     block = top
     for axis in order.sorted(list(parts)):
-        block = Block(block, axis, parts[axis], ordered=axis == order.last)
+        block = Block(block, axis, parts[axis], ordered=axis in (order.last, order.ordered))
     return tuple(positions), block
 
 
@@ -161,9 +162,7 @@ def _base(node: Scatter, stored: Mapping[Node, str]) -> Kernel:
 def _updates(node: Scatter, stored: Mapping[Node, str]) -> Kernel:
     name, top = stored[node], Block()
     put = Builder(stored, {}, frozenset())
-    order = _Order()
-    order.last = f"i{node.dim}"
-    index, block = _root_loops(put, node.updates.shape, order, top)
+    index, block = _root_loops(put, node.updates.shape, _in_rows(node), top)
     where = index if node.aligned else (index[node.dim],)
     at = put.element(node.index, where, block)
     negative = compare("lt", at, number(0))
@@ -174,6 +173,17 @@ def _updates(node: Scatter, stored: Mapping[Node, str]) -> Kernel:
     combine = "" if node.combine == "set" else node.combine
     block.body.append(Store(name, tuple(into), value, combine))
     return Kernel(f"{name}_put", _closed(block, top), f"{name}: updates at computed positions, in order")
+
+
+def _in_rows(node: Scatter) -> _Order:
+    """Order the loops of the updates: along `dim` in turn, and what lies side by side in memory innermost."""
+    order, along, axes = _Order(), f"i{node.dim}", [f"i{d}" for d in range(len(node.updates.shape))]
+    if along == axes[-1]:
+        order.last = along
+        return order
+    before = frozenset(axes[:-1]) - {along}
+    order.first, order.ordered = [s for s in (before, before | {along}) if s], along
+    return order
 
 
 def _closed(block: Block, top: Block) -> tuple[Statement, ...]:
