@@ -1,8 +1,30 @@
+import json
+import sys
+
 import pytest
 
-from kernelwright.errors import InputError, MissingToolError
-from kernelwright.suites import checkout_of, find_checkout, get_suite, suite_names
+from kernelwright.errors import InputError, MissingToolError, TaskError
+from kernelwright.records import Candidate, SourceFile, Split
+from kernelwright.suites import (
+    Ours,
+    Row,
+    checkout_of,
+    find_checkout,
+    get_suite,
+    setup,
+    suite_names,
+    theirs_of,
+)
+from kernelwright.suites.flashinferbench import solution_of, trace_of
+from kernelwright.tasks import load_candidate
 from kernelwright.testing import SuiteConformance, made_up_checkout
+
+RUN = Candidate(
+    sources=(SourceFile(path="k.py", text="def run(a, b, shift):\n    return a + b * 2.0 + shift\n"),),
+    language="torch",
+    entry="k.py:run",
+)
+"""A kernel of ours for the made-up problem of reference-kernels."""
 
 
 class TestKernelBench(SuiteConformance):
@@ -34,8 +56,174 @@ class TestMultiKernelBench(SuiteConformance):
         return made_up_checkout("multikernelbench", folder)
 
 
+class TestRobustKBench(SuiteConformance):
+    def suite(self):
+        return get_suite("robust-kbench")
+
+    def checkout(self, folder):
+        return made_up_checkout("robust-kbench", folder)
+
+    def right(self, text):
+        return "class ModelNew(Model):\n    ...\n"
+
+    def wrong(self, text):
+        return "class ModelNew(Model):\n    def forward(self, *x):\n        return super().forward(*x) * 1.01 + 0.01\n"
+
+    def test_the_configuration_is_that_of_the_task(self, tmp_path):
+        data = self.checkout(tmp_path)
+        with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
+            (workload,) = task.split(Split.SEARCH)
+            assert [tuple(s.shape) for s in (*workload.arguments, *workload.state)] == [(8, 32), (32,), (32,)]
+
+
+class TestReferenceKernels(SuiteConformance):
+    def suite(self):
+        return get_suite("reference-kernels")
+
+    def checkout(self, folder):
+        return made_up_checkout("reference-kernels", folder)
+
+    def right(self, text):
+        return "def custom_kernel(data):\n    return data[0] + data[1] * 2.0 + data[3].by\n"
+
+    def wrong(self, text):
+        return "def custom_kernel(data):\n    return data[0]\n"
+
+    def test_a_submission_is_called_on_the_data_as_the_benchmark_passes_it(self, tmp_path):
+        data, file = self.checkout(tmp_path / "data"), tmp_path / "submission.py"
+        file.write_text(
+            "def custom_kernel(data):\n    a, b, config, shift = data\n    return a + b * config['scale'] + shift.by\n"
+        )
+        with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
+            candidate = self.suite().candidate(task, file)
+            found = theirs_of(given, self.suite().problems(data)[0], task, self.suite().submission(task, RUN))
+        assert {s.path for s in candidate.sources} >= {
+            "entry.py",
+            "submission.py",
+            "problem.py",
+            "reference.py",
+        }
+        assert found.status == "correct", found.message
+
+    def test_what_looks_at_values_while_it_draws_is_drawn_for_real(self, tmp_path):
+        data = self.checkout(tmp_path)
+        file = data / "problems" / "pmpp_v2" / "addition" / "reference.py"
+        file.write_text(
+            file.read_text().replace("    return a, b,", "    a = a * b.max().item()\n    return a, b,")
+        )
+        with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
+            assert tuple(task.split(Split.SEARCH)[0].arguments[0].shape) == (256, 256)
+
+    def test_sizes_that_no_memory_holds_are_shrunk_before_anything_is_drawn(self, tmp_path):
+        data = self.checkout(tmp_path)
+        file = data / "problems" / "pmpp_v2" / "addition" / "task.yml"
+        file.write_text(file.read_text().replace('"size": 256', '"size": 1048576'))
+        with (
+            setup(self.suite(), data, max_elements=10_000) as given,
+            given.task(self.suite().problems(data)[0]) as task,
+        ):
+            (workload,) = task.split(Split.SEARCH)
+            assert [len(spec.shape) for spec in workload.arguments] == [2, 2, 1]
+            assert max(workload.arguments[0].shape) < 100
+
+    def test_a_missing_reader_of_yaml_is_told_with_the_command_that_gets_it(self, monkeypatch, tmp_path):
+        data = self.checkout(tmp_path)
+        monkeypatch.setitem(sys.modules, "yaml", None)
+        with (
+            setup(self.suite(), data) as given,
+            pytest.raises(MissingToolError, match=r"kernelwright\[suites\]"),
+            given.task(self.suite().problems(data)[0]),
+        ):
+            pass
+
+
+class TestFlashInferBench(SuiteConformance):
+    def suite(self):
+        return get_suite("flashinfer-bench")
+
+    def checkout(self, folder):
+        return made_up_checkout("flashinfer-bench", folder)
+
+    def right(self, text):
+        return "import torch\n\ndef run(x, w):\n    return torch.softmax(x, 1) * w\n"
+
+    def wrong(self, text):
+        return "import torch\n\ndef run(x, w):\n    return torch.softmax(x, 1)\n"
+
+    def test_solutions_are_found_judged_and_written(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path / "data")
+        (problem,) = suite.problems(data)
+        wanted = Candidate(
+            sources=(SourceFile(path="k.py", text=self.right("")),), language="torch", entry="k.py:run"
+        )
+        file = tmp_path / "solutions" / "one.json"
+        file.parent.mkdir()
+        file.write_text(json.dumps(solution_of(wanted, problem.name)))
+        assert suite.candidates(file.parent, (problem,)) == {problem.name: file}
+        with setup(suite, data) as given, given.task(problem) as task:
+            assert len(task.split(Split.SEARCH)) == 2
+            assert load_candidate(file, task).key == wanted.key
+            found = theirs_of(given, problem, task, file.read_text())
+        assert found.status == "correct", found.message
+        row = Row(
+            suite=suite.name, problem=problem.name, group="scale", candidate="one", sizes="declared", theirs=found,
+            ours=Ours(verdict="unknown", decision="unknown"), seconds=0.0,
+        )  # fmt: skip
+        trace = trace_of(row, {"axes": {"rows": 4}}, hardware="cpu", at="2026-01-01T00:00:00")
+        assert trace["evaluation"]["status"] == "PASSED"
+        assert trace["evaluation"]["performance"]["speedup_factor"] == found.speedup
+
+
+class TestTritonBench(SuiteConformance):
+    def suite(self):
+        return get_suite("tritonbench")
+
+    def checkout(self, folder):
+        return made_up_checkout("tritonbench", folder)
+
+    def right(self, text):
+        return text
+
+    def wrong(self, text):
+        return text.replace("* scale", "* scale * 1.01")
+
+    def test_a_function_is_called_on_the_arguments_of_the_test(self, tmp_path):
+        suite, data, file = self.suite(), self.checkout(tmp_path / "data"), tmp_path / "scaled_relu.py"
+        file.write_text("import torch\n\ndef scaled_relu(x, scale=1.0):\n    return torch.relu(x) * scale\n")
+        (problem,) = suite.problems(data)
+        with setup(suite, data) as given, given.task(problem) as task:
+            (workload,) = task.split(Split.SEARCH)
+            assert [s.shape for s in workload.arguments] == [(4, 8)]
+            assert suite.candidate(task, file).entry == "entry.py:run"
+
+    def test_a_reference_in_triton_is_refused_with_the_reason(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        file = data / problem.file
+        file.write_text("import triton\n" + file.read_text())
+        with (
+            setup(suite, data) as given,
+            pytest.raises(TaskError, match="a CPU interprets it"),
+            given.task(problem),
+        ):
+            pass
+
+    def test_a_test_that_fails_further_on_gives_a_task_and_no_verdict_of_the_benchmark(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        file = data / problem.file
+        file.write_text(
+            file.read_text().replace("    print(", "    raise RuntimeError('not on a CPU')\n    print(")
+        )
+        with setup(suite, data) as given, given.task(problem) as task:
+            found = theirs_of(given, problem, task, file.read_text())
+        assert (found.status, "with the reference too" in found.message) == ("unknown", True)
+
+
 def test_every_shipped_adapter_is_tested_here():
-    assert set(suite_names()) == {"kernelbench", "multikernelbench"}
+    others = {name for name in suite_names() if get_suite(name).repository}
+    tested = {c().suite().name for c in SuiteConformance.__subclasses__() if c.__module__ == __name__}
+    assert others == tested
 
 
 def test_a_missing_checkout_is_told_with_the_command_that_gets_it(monkeypatch, tmp_path):

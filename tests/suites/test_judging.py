@@ -141,10 +141,11 @@ def test_show_and_suites_tell_what_is_there(data, capsys):
     assert main(["suite", "show", "kernelbench/level1/1_Sofmax", "--data", str(data)]) == 2
     assert "1_Softmax" in capsys.readouterr().err
     assert main(["suites", "--data", str(data), "--json"]) == 0
-    here = {
-        r["suite"]: r["here"] for r in map(json.loads, capsys.readouterr().out.splitlines()) if "suite" in r
-    }
-    assert here == {"kernelbench": str(data), "multikernelbench": None}
+    rows = [r for r in map(json.loads, capsys.readouterr().out.splitlines()) if "suite" in r]
+    here = {r["suite"]: r["here"] for r in rows if r["repository"]}
+    assert all(r["here"] and r["problems"] for r in rows if not r["repository"])
+    assert here["kernelbench"] == str(data)
+    assert all(found is None for name, found in here.items() if name != "kernelbench")
 
 
 def test_a_folder_without_kernels_is_told(data, tmp_path, capsys):

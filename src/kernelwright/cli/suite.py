@@ -14,7 +14,7 @@ from ._common import Common, Count, Elements, Positive, print_json, table
 if TYPE_CHECKING:
     from ..suites import Suite, SuiteProblem
 
-Action = Literal["show", "run", "judge", "doctor", "report", "audit"]
+Action = Literal["show", "run", "judge", "doctor", "report", "audit", "write"]
 _JUDGED_MINUTES, _SEARCHED_MINUTES = 10.0, 3.0
 
 
@@ -36,7 +36,7 @@ class Searched:
     sample: Count | None = None
     """Of `run`: only so many problems, each group in proportion to its size."""
     seed: int = 0
-    """Of `run`: seed of the sample and of the searches."""
+    """Of `run`: seed of the sample and of the searches. Of `write`: what draws the sizes; 0 is what others have."""
     total_minutes: Positive | None = None
     """Of `run`: begin no problem that could end later than this; the same command goes on."""
 
@@ -60,17 +60,18 @@ def suite(
     asking: Asking | None = None,
     common: Common | None = None,
 ) -> int:
-    """Show, search, judge or examine a benchmark.
+    """Show, search, judge or examine a benchmark, or write the problems of one of our own.
 
     Args:
         action: `show NAME[/PROBLEM]` its rules and problems; `run NAME` search every problem, and give both verdicts on
             what is found; `judge NAME DIR` finished kernels in its own form, by its rules and by ours; `doctor NAME`
             which problems load, and with `--admit` which are degenerate. The exit code of `doctor` is 1 if a problem
             does not load or is degenerate. `report ROWS...` writes a page, a table and a summary of rows; `audit FILE`
-            says what of a published result set holds. A command that was stopped goes on where it was if it is given
-            again.
+            says what of a published result set holds; `write NAME DIR` writes the problems of a suite of our own. A
+            command that was stopped goes on where it was if it is given again.
         name: The benchmark, as `kernelwright suites` lists it; of `report` and `audit` the file.
-        what: Of `judge`: the folder with the kernels. Of `report`: further files of rows.
+        what: Of `judge`: the folder with the kernels. Of `report`: further files of rows. Of `write`: a new
+            folder, to be passed with `--data` later.
         data: Its checkout; by default the one in KERNELWRIGHT_SUITES.
         max_elements: Shrink sizes until inputs, parameters and outputs together fit, for both verdicts.
         device: `cpu`, `cuda` or `cuda:N`.
@@ -102,6 +103,8 @@ def suite(
     asked = get_suite(called)
     if action != "show" and problem:
         raise InputError(f"`suite {action}` takes {called!r} alone; choose problems with --only {problem}")
+    if action == "write":
+        return _write(asked, what, searched.seed, common)
     folder = checkout_of(asked, data)
     problems = tuple(p for p in asked.problems(folder) if only in p.name)
     if searched.sample:
@@ -191,7 +194,10 @@ def _show(
             print_json("problem", **one.model_dump(mode="json"))
         print_json("result", problems=len(problems), rules=asked.rules.model_dump(mode="json"))
         return 0
-    print(f"{asked.title}\nread at {asked.repository} {asked.commit}")
+    print(
+        asked.title
+        + (f"\nread at {asked.repository} {asked.commit}" if asked.repository else f"\nwritten in {folder}")
+    )
     for word in ("correctness", "timing", "score", "here"):
         if said := getattr(asked.rules, word):
             print(f"{word}: {said}")
@@ -199,6 +205,28 @@ def _show(
     counts = [{"group": g, "problems": str(sum(p.group == g for p in problems))} for g in groups]
     table(counts, empty="the checkout has no problem of that name")
     return 0
+
+
+def _write(asked: "Suite", what: tuple[str, ...], seed: int, common: Common) -> int:
+    from ..suites import Written, write
+
+    if not isinstance(asked, Written):
+        raise InputError(f"{asked.name} is somebody else's and is not written; get it with `{_how(asked)}`")
+    if len(what) != 1:
+        raise InputError(f"`suite write {asked.name}` needs one new folder; given {' '.join(what)!r}")
+    files = write(asked, Path(what[0]), seed)
+    count = len(asked.problems(Path(what[0])))
+    if common.json:
+        print_json("result", suite=asked.name, folder=what[0], seed=seed, problems=count, files=files)
+    else:
+        print(f"wrote {count} problems of {asked.name} under seed {seed}; pass --data {what[0]} to use them")
+    return 0
+
+
+def _how(asked: "Suite") -> str:
+    from ..suites import how_to_get
+
+    return how_to_get(asked)
 
 
 def _nearest(name: str, problems: "tuple[SuiteProblem, ...]") -> str:
@@ -214,17 +242,21 @@ def _doctor(
 ) -> int:  # fmt: skip
     from ..suites import diagnose, setup
 
-    loaded = degenerate = 0
+    loaded = degenerate = tried = passed = 0
     with setup(asked, folder, **options) as given:
         for found in diagnose(given, problems, admits=admits):
             loaded, degenerate = loaded + found.loads, degenerate + found.degenerate
+            tried, passed = tried + found.tried, passed + len(found.passing)
             if common.json:
                 print_json("problem", **found.model_dump(mode="json"), degenerate=found.degenerate)
             elif not found.loads or found.degenerate or found.reason:
                 print(f"{found.problem}: {found.says}", flush=True)
     if common.json:
-        print_json("result", problems=len(problems), loaded=loaded, degenerate=degenerate, admitted=admits)
+        print_json("result", problems=len(problems), loaded=loaded, degenerate=degenerate, admitted=admits,
+                   tried=tried, caught=tried - passed)  # fmt: skip
     else:
-        said = f", {degenerate} degenerate" if admits else "; --admit also finds degenerate ones"
+        said = "; --admit also finds degenerate ones"
+        if admits:
+            said = f", {degenerate} degenerate; {tried - passed} of {tried} wrong answers caught"
         print(f"{loaded} of {len(problems)} problems load{said}")
     return int(loaded < len(problems) or degenerate > 0)

@@ -24,7 +24,7 @@ def suites(*, data: Path | None = None, common: Common | None = None) -> int:
         count = len(suite.problems(found)) if found else None
         rows.append({
             "suite": name, "here": str(found or ""), "problems": "" if count is None else str(count),
-            "read at": suite.commit[:7], "get": how_to_get(suite),
+            "read at": suite.commit[:7] or "our own", "get": how_to_get(suite),
         })  # fmt: skip
         if common.json:
             print_json(

@@ -7,7 +7,7 @@ Does not cover: getting the data; a missing checkout is an error that has the co
 from ._audit import audit_all
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
-from ._doctor import Diagnosis, diagnose
+from ._doctor import Diagnosis, diagnose, moved_bytes
 from ._journal import Journal, read_rows
 from ._offline import offline
 from ._protocol import Script, Suite
@@ -18,6 +18,7 @@ from ._search import Searching, search_all
 from ._standing import MEANINGS, STANDINGS, Standing, cheat_of, standing_of
 from ._submission import Submission
 from ._summary import Change, Summary, by_group, changes, curve, gain_ours, gain_theirs, summary_of
+from .own import Written, write
 
 __all__ = [
     "MEANINGS",
@@ -39,6 +40,7 @@ __all__ = [
     "SuiteProblem",
     "Summary",
     "Theirs",
+    "Written",
     "audit_all",
     "by_group",
     "changes",
@@ -55,6 +57,7 @@ __all__ = [
     "how_to_get",
     "judge_all",
     "judge_both",
+    "moved_bytes",
     "offline",
     "ours_of",
     "problem_of",
@@ -68,4 +71,5 @@ __all__ = [
     "suite_names",
     "summary_of",
     "theirs_of",
+    "write",
 ]  # fmt: skip

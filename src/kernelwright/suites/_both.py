@@ -54,7 +54,9 @@ class Setup:
         """
         with tempfile.TemporaryDirectory() as folder:
             path = self.suite.target(self.data, problem, Path(folder))
-            task = load_task(path, max_elements=self.max_elements, minutes=self.minutes)
+            task = load_task(
+                path, max_elements=self.max_elements, minutes=self.minutes, backward=problem.backward
+            )
             known = task.reference.model_copy(update={"origin": str(self.data / problem.file)})
             yield task.model_copy(update={"reference": known})
 
@@ -130,7 +132,8 @@ def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Sub
     made = Submission(kernel) if isinstance(kernel, str) else kernel
     script = given.suite.script(task, made.text, given.data, problem)
     if script is None:
-        return Theirs(status="unknown", message="it needs a GPU", flags=given.suite.flags(made.text))
+        why = "it needs a GPU" if given.suite.repository else "it has no rules but ours"
+        return Theirs(status="unknown", message=why, flags=given.suite.flags(made.text))
     found = their_verdict(script, given.pool, made.kernel)
     return found.model_copy(update={"flags": (*given.suite.flags(made.text), *found.flags)})
 

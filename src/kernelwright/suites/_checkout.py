@@ -1,4 +1,4 @@
-"""Where a benchmark's data is: a checkout of the user's. Nothing of it is shipped or downloaded."""
+"""Where a benchmark's data is: a checkout of the user's, never downloaded; a suite of our own is written here."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from ..config import Settings
 from ..errors import InputError, MissingToolError
 from ..registry import Registry
 from ._protocol import Suite
+from .own import Written, written
 
 _SUITES = Registry("suites", "benchmark")
 
@@ -41,6 +42,8 @@ def how_to_get(suite: Suite) -> str:
         >>> how_to_get(get_suite("kernelbench"))
         'git clone https://github.com/ScalingIntelligence/KernelBench'
     """
+    if not suite.repository:
+        return f"kernelwright suite write {suite.name} DIR --seed N"
     return f"git clone https://github.com/{suite.repository}"
 
 
@@ -62,6 +65,8 @@ def find_checkout(suite: Suite, data: Path | None = None) -> Path | None:
                 f"{str(data)!r} is no checkout of {suite.name}: it lacks {lacking}; get one with `{how_to_get(suite)}`"
             )
         return data
+    if isinstance(suite, Written):
+        return written(suite, Settings.from_environment().cache / "suites")
     home = Settings.from_environment().suites
     found = home / suite.repository.partition("/")[2] if home else None
     return found if found is not None and fits(suite, found) else None

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator
 
+from ..bound import traffic
 from ..errors import KernelwrightError
-from ..records import Record
+from ..records import Record, Split
 from ..system.deadline import deadline
 from ..tasks import Problem
+from ..tasks.capture import recorded
 from ..verify import admit
 from ._both import Setup, sizes_of
 from ._records import SuiteProblem
@@ -28,6 +30,10 @@ class Diagnosis(Record):
     """`declared`, or what was shrunk."""
     passing: tuple[str, ...] = ()
     """Wrong answers that our checks let pass on it."""
+    tried: int = 0
+    """How many wrong answers were tried."""
+    moved_bytes: int = 0
+    """Bytes that any kernel must move on the first search workload, from which its bound follows; 0 if not asked."""
 
     @property
     def degenerate(self) -> bool:
@@ -60,15 +66,16 @@ def _one(given: Setup, problem: SuiteProblem, *, admits: bool) -> Diagnosis:
             sizes, loads = sizes_of(task), True
             if not admits:
                 return Diagnosis(problem=problem.name, loads=True, sizes=sizes)
-            admission = admit(Problem(task), deadline_s=given.minutes * 60 if given.minutes else math.inf)
-            reason = (
-                ""
-                if admission.caught
-                else "no wrong answer could be tried: the native op is not accurate enough"
-            )
+            live = Problem(task)
+            admission = admit(live, deadline_s=given.minutes * 60 if given.minutes else math.inf)
+            moved = moved_bytes(live)
+            reason = "" if moved else "it has no bound: no byte of it must be read or written"
+            if not admission.caught:
+                reason = "no wrong answer could be tried: the native op is not accurate enough"
             return Diagnosis(
-                problem=problem.name, loads=True, sizes=sizes, passing=admission.passing, reason=reason
-            )
+                problem=problem.name, loads=True, sizes=sizes, passing=admission.passing, reason=reason,
+                tried=len(admission.caught), moved_bytes=moved,
+            )  # fmt: skip
     except TimeoutError:
         reason = f"not done within {given.minutes:g} minutes"
     except KernelwrightError as error:
@@ -76,3 +83,9 @@ def _one(given: Setup, problem: SuiteProblem, *, admits: bool) -> Diagnosis:
     except Exception as error:  # noqa: BLE001  the problem's own code, which one diagnosis must survive
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return Diagnosis(problem=problem.name, loads=loads, sizes=sizes, reason=reason)
+
+
+def moved_bytes(problem: Problem) -> int:
+    """Return the bytes that any kernel must move on the first search workload; 0 for views, which have no bound."""
+    workload = problem.task.split(Split.SEARCH)[0]
+    return traffic(recorded(problem, workload), workload, problem.task.contract).total_bytes

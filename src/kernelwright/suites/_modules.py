@@ -28,7 +28,7 @@ def needs_gpu(text: str) -> bool:
     return bool(_NEEDS_GPU.search(text))
 
 
-def by_name(folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+def by_name(folder: Path, problems: Sequence[SuiteProblem], pattern: str = "*.py") -> dict[str, Path]:
     """Find kernels named like their problems: `level1/23_Softmax.py`, `level1_23_Softmax.py` or `23_Softmax.py`.
 
     A bare name that several groups have is no match.
@@ -36,10 +36,10 @@ def by_name(folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
     stems: dict[str, list[str]] = {}
     for problem in problems:
         bare = problem.name.rpartition("/")[2]
-        for stem in (problem.name, problem.name.replace("/", "_"), bare):
+        for stem in {problem.name, problem.name.replace("/", "_"), bare}:
             stems.setdefault(stem, []).append(problem.name)
     found = {}
-    for file in sorted(folder.rglob("*.py")):
+    for file in sorted(folder.rglob(pattern)):
         relative = file.relative_to(folder).with_suffix("").as_posix()
         names = stems.get(relative) or stems.get(file.stem, [])
         if len(names) == 1:
@@ -85,11 +85,12 @@ class ModuleForm:
 
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return the benchmark's evaluation on the task's sizes; None if the kernel can only run on a GPU."""
-        del data, problem
+        del data
         if needs_gpu(candidate):
             return None
         given = {
             "reference": reference_text(task), "submission": candidate, "seed": self.rules.seed,
             "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
+            "backward": problem.backward,
         }  # fmt: skip
         return Script(self.program, given, LIMIT_S)

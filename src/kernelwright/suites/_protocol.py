@@ -31,7 +31,7 @@ class Suite(Protocol):
     title: str
     """One line."""
     repository: str
-    """`owner/name` of the public repository."""
+    """`owner/name` of the public repository; empty for a suite of our own, which is written from tables."""
     commit: str
     """The commit that the adapter was run on."""
     layout: tuple[str, ...]

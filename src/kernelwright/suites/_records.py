@@ -37,6 +37,8 @@ class SuiteProblem(Record):
     """Level or category."""
     file: str
     """Path in the checkout."""
+    backward: bool = False
+    """Whether it is forward and backward together."""
 
 
 TheirStatus = Literal["correct", "wrong", "error", "timeout", "unknown"]

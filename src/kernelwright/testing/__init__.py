@@ -10,10 +10,11 @@ from ._programs import RandomProgram, random_program
 from ._recorded import recorded_space, recorded_space_names
 from ._strategies import StrategyConformance
 from ._suites import SuiteConformance
+from ._written import WrittenConformance
 
 __all__ = [
     "Asked", "Hangs", "PlantedJudge", "PlantedLandscape", "PlantedLanguage", "PlantedTemplate", "RandomProgram",
     "RecordedSpace", "Refuses", "Says", "ScriptedModel", "Sends", "StrategyConformance", "SuiteConformance",
-    "TunerConformance", "made_up_checkout",
+    "TunerConformance", "WrittenConformance", "made_up_checkout",
     "planted_candidate", "planted_task", "random_program", "recorded_space", "recorded_space_names", "replay",
 ]  # fmt: skip

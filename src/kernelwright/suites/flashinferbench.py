@@ -1,0 +1,214 @@
+"""FlashInfer-Bench: a data set of definitions, workloads, solutions and traces, a JSON record each.
+
+Source: FlashInfer-Bench, docs/flashinfer-trace (definition, workload, solution, trace).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import TaskError
+from ..records import Candidate, ScalarSpec, Split, Task, TensorSpec
+from ._modules import LIMIT_S, by_name, needs_gpu
+from ._protocol import Script
+from ._records import Row, Rules, SuiteProblem
+from ._submission import Submission, submission_of
+
+_DEFINITIONS, _WORKLOADS = "definitions", "workloads"
+_MOST_WORKLOADS = 4
+_OTHER_RULES = ("sampling", "dsa_", "moe_fp8_block_scale")
+"""What is in the kind or the name of operators that the benchmark judges by other rules than its default ones."""
+_FORM = """
+
+def run(*arguments):
+    return found_kernel(arguments, {})
+"""
+
+
+class FlashInferBench:
+    """The adapter of FlashInfer-Bench's data sets."""
+
+    name = "flashinfer-bench"
+    title = "FlashInfer-Bench: operators of served language models, with the sizes that were seen"
+    repository = "flashinfer-ai/flashinfer-bench"
+    commit = "40e6ca7844b514eb4b1c7edba6d6a7377df57870"
+    layout = (_DEFINITIONS,)
+    rules = Rules(
+        correctness="on 3 draws of each workload no element may be off by more than 1e-2 both absolutely and "
+        "relatively; shape, dtype and finite values",
+        timing="mean of 50 calls after 10, on the draws that were compared, for each workload",
+        score="fast_p by definition; the reference's time over the solution's",
+        trials=3, tolerance=1e-2, timed=50, seed=0,
+        here="the host's clock takes the place of CUPTI, no cache is flushed; at most 4 workloads, from the "
+        "smallest to the largest, are loaded, and its rules run on the first",
+    )  # fmt: skip
+
+    def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
+        """List the definitions, by the kind of operator."""
+        return tuple(
+            SuiteProblem(
+                suite=self.name, name=f.stem, group=_kind(f), file=f.relative_to(data).as_posix(),
+            )
+            for f in sorted((data / _DEFINITIONS).rglob("*.json"))
+        )  # fmt: skip
+
+    def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
+        """Write the definition with workloads from the smallest to the largest beside it."""
+        text = (data / problem.file).read_text()
+        lines = sorted(_workloads(data, problem.name), key=_size)
+        if not lines:
+            raise TaskError(f"{problem.name} has no workloads in this data set")
+        count = min(_MOST_WORKLOADS, len(lines))
+        chosen = [lines[round(i * (len(lines) - 1) / max(1, count - 1))] for i in range(count)]
+        for line in chosen:
+            for given in (line.get("inputs") or {}).values():
+                if given.get("type") == "safetensors":
+                    given["path"] = str((data / given["path"]).resolve())
+        path = folder / "definition.json"
+        path.write_text(text)
+        path.with_name("workload.jsonl").write_text("".join(json.dumps(line) + "\n" for line in chosen))
+        return path
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find solutions by the definition that they name, and Python files named like definitions."""
+        known, found = {p.name for p in problems}, by_name(folder, problems)
+        for file in sorted(folder.rglob("*.json")):
+            solution = _solution(file.read_text())
+            if solution is not None and solution["definition"] in known:
+                found[str(solution["definition"])] = file
+        return found
+
+    def candidate(self, task: Task, file: Path) -> Path | Candidate:
+        """Return the file: our judge takes a solution as it is."""
+        del task
+        return file
+
+    def submission(self, task: Task, candidate: Candidate) -> Submission | None:
+        """Return a `run` that calls the kernel."""
+        return submission_of(task, candidate, _FORM)
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return its default evaluation of the first workload; None if the kernel can only run on a GPU."""
+        del data
+        solution = _solution(candidate)
+        text, entry, fills = _entry(solution) if solution is not None else (candidate, "run", False)
+        workload = task.split(Split.SEARCH)[0]
+        other = any(part in f"{problem.group} {problem.name}" for part in _OTHER_RULES)
+        given_inputs = [
+            s for s in workload.arguments if isinstance(s, TensorSpec) and s.distribution.kind == "given"
+        ]
+        if text is None or needs_gpu(text) or given_inputs or other:
+            return None
+        given = {
+            "reference": task.reference.files[0].text, "submission": text, "entry": entry, "fills": fills,
+            "inputs": [_spec(s) for s in workload.arguments], "outputs": [_spec(s) for s in workload.outputs],
+            "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
+            "definition": problem.name,
+        }  # fmt: skip
+        return Script("flashinfer_bench", given, LIMIT_S)
+
+    def flags(self, candidate: str) -> tuple[str, ...]:
+        """Return nothing: it screens no text."""
+        del candidate
+        return ()
+
+
+def solution_of(candidate: Candidate, definition: str) -> dict[str, Any]:
+    """Return a kernel as a solution's JSON.
+
+    Example:
+        >>> from kernelwright.records import SourceFile
+        >>> source = SourceFile(path="k.py", text="def run(x): return x")
+        >>> solution_of(Candidate(sources=(source,), language="torch", entry="k.py:run"), "copy")["spec"]["entry_point"]
+        'k.py::run'
+    """
+    path, _, symbol = candidate.entry.rpartition(":")
+    return {
+        "name": f"kernelwright_{candidate.key}", "definition": definition, "author": "kernelwright",
+        "description": candidate.reason or candidate.proposer,
+        "spec": {
+            "language": "python" if candidate.language == "torch" else candidate.language,
+            "target_hardware": ["cpu"], "entry_point": f"{path}::{symbol}", "dependencies": [],
+            "destination_passing_style": candidate.style == "destination",
+        },
+        "sources": [{"path": s.path, "content": s.text} for s in candidate.sources],
+    }  # fmt: skip
+
+
+def trace_of(row: Row, workload: Mapping[str, Any], *, hardware: str, at: str) -> dict[str, Any]:
+    """Return the benchmark's own verdict of a row as a trace's JSON; errors, which no row keeps, are NaN.
+
+    Args:
+        row: Both verdicts.
+        workload: The workload that it was judged on, as its JSON has it.
+        hardware: What it ran on.
+        at: When, in ISO form.
+    """
+    theirs = row.theirs
+    status = {
+        "correct": "PASSED", "wrong": "INCORRECT_NUMERICAL", "timeout": "TIMEOUT", "error": "RUNTIME_ERROR",
+    }.get(theirs.status)  # fmt: skip
+    evaluation: dict[str, Any] | None = None
+    if status is not None:
+        evaluation = {
+            "status": status,
+            "environment": {"hardware": hardware, "libs": {}},
+            "timestamp": at,
+            "log": theirs.message,
+        }
+        if status in {"PASSED", "INCORRECT_NUMERICAL"}:
+            evaluation["correctness"] = {"max_relative_error": "NaN", "max_absolute_error": "NaN"}
+        if status == "PASSED" and theirs.time_us and theirs.reference_us:
+            evaluation["performance"] = {
+                "latency_ms": theirs.time_us / 1e3, "reference_latency_ms": theirs.reference_us / 1e3,
+                "speedup_factor": theirs.speedup,
+            }  # fmt: skip
+    return {
+        "definition": row.problem, "workload": dict(workload), "solution": row.candidate, "evaluation": evaluation,
+    }  # fmt: skip
+
+
+def _kind(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text()).get("op_type") or "unknown")
+    except (ValueError, AttributeError):
+        return "unknown"
+
+
+def _workloads(data: Path, name: str) -> Iterator[dict[str, Any]]:
+    for file in sorted((data / _WORKLOADS).rglob(f"{name}.jsonl")):
+        for line in file.read_text().splitlines():
+            if line.strip():
+                record = json.loads(line)
+                yield dict(record.get("workload") or record)
+
+
+def _size(workload: Mapping[str, Any]) -> int:
+    size = 1
+    for value in workload["axes"].values():
+        size *= max(1, int(value))
+    return size
+
+
+def _solution(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    whole = isinstance(found, dict) and {"definition", "spec", "sources"} <= found.keys()
+    return found if whole else None
+
+
+def _entry(solution: Mapping[str, Any]) -> tuple[str | None, str, bool]:
+    """Return a solution's text, symbol, and whether it fills outputs; no text if it is not one Python file."""
+    path, _, symbol = str(solution["spec"].get("entry_point", "")).partition("::")
+    fills = bool(solution["spec"].get("destination_passing_style", True))
+    texts = {s["path"]: s["content"] for s in solution["sources"]}
+    return (texts.get(path) if len(texts) == 1 and path.endswith(".py") else None), symbol, fills
+
+
+def _spec(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
+    if isinstance(spec, ScalarSpec):
+        return {"value": spec.value}
+    return {"shape": list(spec.shape), "dtype": spec.dtype}

@@ -1,0 +1,221 @@
+"""GPU MODE's reference-kernels: a folder with `task.yml`, `reference.py` and `submission.py` for each problem.
+
+Source: gpu-mode/reference-kernels, README.md and problems/*/eval.py.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import MissingToolError, TaskError
+from ..records import Candidate, Split, Task
+from ._modules import LIMIT_S, by_name, needs_gpu
+from ._protocol import Script
+from ._records import Rules, SuiteProblem
+from ._structure import FLAT, PROBLEM, STRUCTURE, calling
+from ._submission import Submission, submission_of
+
+_FOLDER, _MANIFEST = "problems", "task.yml"
+_SUBMISSION, _EVALUATOR = "@SUBMISSION@", "eval.py"
+_ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
+_GENERATOR = re.compile(r"""(?<=Generator\()(?:device=)?(['"])cuda(?::\d+)?\1(?=\))""")
+_IMPORT = re.compile(r"^(?=import |from (?!__future__))", re.MULTILINE)
+_PLACE = "kw_place.py"
+_MODEL = """
+import kw_place
+from reference import generate_input, ref_kernel
+
+CONSTANTS
+
+kw_known = []
+
+
+def kw_seed():
+    return random.getrandbits(31)
+
+
+def kw_made(seed, sizes):
+    return generate_input(**(ARGUMENTS | sizes)SEED)
+
+
+def kw_drawn(seed, **sizes):
+    kw_place.device = str(torch.get_default_device())
+    try:
+        return kw_made(seed, sizes)
+    except (NotImplementedError, RuntimeError):
+        if kw_place.device != "meta":
+            raise
+    kw_place.device = "cpu"  # what looks at values while it draws has to have some
+    with torch.device("cpu"):
+        made = kw_made(seed, sizes)
+    kw_place.device = "meta"
+    return kw_filled(made, (t.to("meta") for t in kw_flat(made)))
+
+
+def kw_data(tensors):
+    if not kw_known:
+        like = kw_drawn(0, **SMALL)
+        kw_known.append(kw_drawn(0) if kw_fixed(like) else like)
+    return kw_served(kw_known[0], tensors)
+
+
+class Model(torch.nn.Module):
+    def forward(self, *tensors):
+        data = kw_data(tensors)
+        if kw_place.device != tensors[0].device.type:
+            kw_place.device = tensors[0].device.type
+        return ref_kernel(data)
+
+
+def get_inputs():
+    return kw_flat(kw_drawn(kw_seed()))
+"""
+_FORM = f"""{FLAT}
+
+def custom_kernel(data):
+    return found_kernel(kw_flat(data), {{}})
+"""
+
+
+class ReferenceKernels:
+    """The adapter of reference-kernels."""
+
+    name = "reference-kernels"
+    title = "reference-kernels: the problems of GPU MODE's competitions"
+    repository = "gpu-mode/reference-kernels"
+    commit = "f83cb92a534cc67fa98d7e9813e7f8238abdb4e0"
+    layout = (f"{_FOLDER}/pmpp_v2", f"{_FOLDER}/linalg", f"{_FOLDER}/amd")
+    rules = Rules(
+        correctness="the problem's own `check_implementation` on every test, then on fresh data in every ranked call; "
+        "public seeds of tests are combined with a secret one",
+        timing="mean of at most 100 calls on fresh data, until its error is below 0.1 % or time is up",
+        score="geometric mean of the benchmarks' times",
+        trials=1, tolerance=0.0, timed=100, seed=0,
+        here="the host's clock takes the place of CUDA events, no cache is flushed, of the benchmarks the first is "
+        "timed, and tests run in one process",
+    )  # fmt: skip
+
+    def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
+        """List the folders with a `task.yml`, by competition."""
+        return tuple(
+            SuiteProblem(
+                suite=self.name, name=f.parent.relative_to(data / _FOLDER).as_posix(),
+                group=f.relative_to(data / _FOLDER).parts[0], file=f.relative_to(data).as_posix(),
+            )
+            for f in sorted((data / _FOLDER).rglob(_MANIFEST))
+        )  # fmt: skip
+
+    def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
+        """Write the problem's files, on the CPU, and a module around its reference at the first benchmark's sizes."""
+        manifest = _manifest(data, problem)
+        texts = _texts(data, problem, manifest)
+        if "def ref_kernel" not in texts.get("reference.py", ""):
+            raise TaskError(f"the reference of {problem.name} has no `ref_kernel`")
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        path = folder / PROBLEM
+        tests, benchmarks = (_specs(manifest, kind) for kind in ("tests", "benchmarks"))
+        if not benchmarks or not tests:
+            raise TaskError(f"{problem.name} lists no tests or no benchmarks")
+        spec = {k: v for k, v in benchmarks[0].items() if k != "seed"}
+        sizes = {k: v for k, v in spec.items() if type(v) is int}
+        filled = {
+            "CONSTANTS": "".join(f"{k} = {v}\n" for k, v in sizes.items()),
+            "ARGUMENTS": "{" + ", ".join(f"{k!r}: {k if k in sizes else repr(v)}" for k, v in spec.items()) + "}",
+            "SMALL": repr({k: v for k, v in tests[0].items() if k != "seed"}),
+            "SEED": ", seed=seed" if "seed" in benchmarks[0] else "",
+        }  # fmt: skip
+        text = STRUCTURE + _MODEL
+        for mark, value in filled.items():
+            text = text.replace(mark, value)
+        path.write_text(text)
+        return path
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find files named like their problems, and `submission.py` in folders named so."""
+        found = by_name(folder, problems)
+        for problem in problems:
+            file = folder / problem.name / "submission.py"
+            if file.is_file():
+                found[problem.name] = file
+        return found
+
+    def candidate(self, task: Task, file: Path) -> Candidate:
+        """Return a candidate that calls `custom_kernel` on the data as the benchmark passes it."""
+        return calling(task, file, "custom_kernel", "custom_kernel(data)")
+
+    def submission(self, task: Task, candidate: Candidate) -> Submission | None:
+        """Return a `custom_kernel` that calls the kernel."""
+        return submission_of(task, candidate, _FORM)
+
+    def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
+        """Return its tests and the first benchmark at the task's sizes; None if the kernel can only run on a GPU."""
+        if needs_gpu(candidate):
+            return None
+        manifest, workload = _manifest(data, problem), task.split(Split.SEARCH)[0]
+        benchmark = _specs(manifest, "benchmarks")[0]
+        benchmark |= {k: workload.axes[k] for k in benchmark if k in workload.axes}
+        files = [
+            {"name": f.path.removesuffix(".py"), "text": f.text}
+            for f in task.reference.files
+            if f.path != PROBLEM
+        ]
+        given = {
+            "files": files, "submission": candidate, "tests": _specs(manifest, "tests"), "benchmark": benchmark,
+            "secret": secrets.randbelow(2**31), "timed": self.rules.timed,
+        }  # fmt: skip
+        return Script("reference_kernels", given, float(manifest.get("ranked_timeout") or LIMIT_S))
+
+    def flags(self, candidate: str) -> tuple[str, ...]:
+        """Return nothing: its screening is a service of its own."""
+        del candidate
+        return ()
+
+
+def _manifest(data: Path, problem: SuiteProblem) -> dict[str, Any]:
+    try:
+        import yaml  # type: ignore[import-untyped]  # it has no types
+    except ImportError:
+        raise MissingToolError(
+            "task.yml is read with the package PyYAML; `pip install 'kernelwright[suites]'`"
+        ) from None
+    found = yaml.safe_load((data / problem.file).read_text())
+    if not isinstance(found, dict):
+        raise TaskError(f"{problem.file} is no task.yml: expected a mapping")
+    return found
+
+
+def _texts(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the problem's Python files but submission and evaluator, without the accelerators that they name."""
+    home, texts = (data / problem.file).parent, {_PLACE: 'device = "cpu"\n'}
+    for entry in manifest.get("files") or ():
+        name, source = str(entry["name"]), str(entry["source"])
+        if source == _SUBMISSION or name == _EVALUATOR or not name.endswith(".py"):
+            continue
+        file = home / source
+        if not file.is_file():
+            raise TaskError(f"{problem.name} names {source!r}, which is not in this checkout")
+        texts[name] = placed(file.read_text())
+    return texts
+
+
+def placed(text: str) -> str:
+    """Return a file that works where `kw_place.device` says instead of on a GPU; its generators are the CPU's.
+
+    Example:
+        >>> print(placed("import torch\\ng = torch.Generator(device='cuda')\\nx = torch.ones(2, device='cuda').cuda()"))
+        import kw_place
+        import torch
+        g = torch.Generator('cpu')
+        x = torch.ones(2, device=kw_place.device).to(kw_place.device)
+    """
+    text, count = _ACCELERATOR.subn(
+        lambda m: ".to(kw_place.device)" if m[1] is None else "kw_place.device", _GENERATOR.sub("'cpu'", text)
+    )
+    return _IMPORT.sub("import kw_place\n", text, count=1) if count else text
+
+
+def _specs(manifest: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [dict(spec) for spec in manifest.get(kind) or () if isinstance(spec, Mapping)]

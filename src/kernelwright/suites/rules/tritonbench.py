@@ -1,0 +1,65 @@
+"""TritonBench's rules for functions aligned with PyTorch: the test runs, and prints what it prints with the reference.
+
+Covers: call accuracy, execution accuracy by the text printed, no seed between both runs.
+Does not cover: Triton's do_bench and its set of sizes; the first call of the test is timed instead.
+
+Source: TritonBench, EVAL/eval_T/0_call_acc.py and 1_exe_acc.py.
+"""
+
+import contextlib
+import io
+import time
+from typing import Any
+
+import torch
+
+_WARM_UP = 3
+
+
+def verdict(given: dict[str, Any]) -> dict[str, Any]:
+    """Return status and mean times in microseconds.
+
+    `given` has `reference`, `submission` and `test` (texts), the function's `symbol`, `timed` and `globals`.
+    """
+    try:
+        native, calls = _tested({}, given["reference"], given)
+    except Exception as error:  # noqa: BLE001  such as an operator that the CPU lacks
+        return {
+            "status": "unknown",
+            "message": f"the test fails with the reference too: {type(error).__name__}: {error}",
+        }
+    try:
+        printed, _ = _tested(dict(given["globals"]), given["submission"], given)
+    except Exception as error:  # noqa: BLE001  the benchmark counts any as a failed call
+        return {"status": "error", "trials": 1, "message": f"{type(error).__name__}: {error}"}
+    if printed["said"] != native["said"]:
+        return {"status": "wrong", "trials": 1, "message": "the test prints something else"}
+    arguments, named = calls[0]
+    times = [_mean_us(space["call"], arguments, named, given["timed"]) for space in (printed, native)]
+    return {"status": "correct", "passed": 1, "trials": 1, "time_us": times[0], "reference_us": times[1]}
+
+
+def _tested(space: dict[str, Any], text: str, given: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Run the test after a text, and return what was printed, the function, and its calls."""
+    calls: list[Any] = []
+    exec(text, space)
+    call = space[given["symbol"]]
+
+    def recorded(*arguments: Any, **named: Any) -> Any:
+        calls.append((arguments, named))
+        return call(*arguments, **named)
+
+    space[given["symbol"]] = recorded
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(given["test"], space)
+    return {"said": said.getvalue(), "call": call}, calls
+
+
+def _mean_us(call: Any, arguments: Any, named: dict[str, Any], count: int) -> float:
+    with torch.no_grad():
+        for _ in range(_WARM_UP):
+            call(*arguments, **named)
+        start = time.perf_counter()
+        for _ in range(count):
+            call(*arguments, **named)
+    return (time.perf_counter() - start) / count * 1e6
