@@ -179,10 +179,11 @@ def test_a_kernel_is_not_for_other_devices():
     assert "meta" in cpu_only(torch.ones(1, device="meta"))
 
 
-def test_a_kernel_holds_every_header_that_it_includes():
+def test_a_kernel_is_built_from_every_header_that_it_includes_and_no_other():
     sources = {s.path: s.text for s in ops.kmeans.KERNEL.sources}
     included = {
         n for text in sources.values() for n in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)
     }
     assert included - {n for n in included if "/" in n} <= set(sources)
+    assert set(sources) - {"kernel.cpp"} <= included  # an edit of any other builds nothing again
     assert "kernelwright.h" in sources
