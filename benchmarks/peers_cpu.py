@@ -74,7 +74,13 @@ def flat(result: object) -> list[torch.Tensor]:
     return [t for part in result for t in flat(part)] if isinstance(result, tuple | list) else []
 
 
-def own(example: Example, path: Path, tries: int, right: list[torch.Tensor]) -> tuple[dict[str, Call], str]:
+def own(
+    example: Example,
+    path: Path,
+    tries: int,
+    right: list[torch.Tensor],
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[dict[str, Call], str]:
     """Build the first schedules, keep the quickest that is right, and say which it is."""
     problem = Problem(load_task(path))
     workload = problem.task.split(Split.SEARCH)[0]
@@ -92,7 +98,7 @@ def own(example: Example, path: Path, tries: int, right: list[torch.Tensor]) -> 
         if not alike(flat(call(*given)), right):
             print(f"{example.name}: {schedule.name} is wrong", file=sys.stderr)
             continue
-        took = min(seconds(partial(call, *given)) for _ in range(5))
+        took = min(seconds(partial(call, *given), clock) for _ in range(5))
         if best is None or took < best[0]:
             best = took, (call, kernel), schedule.name
     if best is None:
@@ -218,12 +224,12 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
             notes[name] = (
                 f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
             )
+    clock = time.process_time if options.clock == "cpu" else time.perf_counter
     try:
-        made, schedule = own(example, path, options.tries, right)
+        made, schedule = own(example, path, options.tries, right, clock)
         calls |= made
     except Exception as error:  # noqa: BLE001 - so is ours
         notes["own"] = f"{type(error).__name__}: {str(error).strip()[:200]}"
-    clock = time.process_time if options.clock == "cpu" else time.perf_counter
     found: dict[str, list[float]] = {name: [] for name in calls}
     order, end = list(calls), time.perf_counter() + options.seconds
     while time.perf_counter() < end or len(found["eager"]) < 5:

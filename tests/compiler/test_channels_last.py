@@ -137,10 +137,11 @@ def test_what_is_repeated_is_computed_once():
         (lambda x, w: F.conv2d(x, w, padding=1), [(1, 3, 5, 6)], [(4, 3, 3, 3)]),
         (lambda x, w: F.conv2d(x, w, padding=1, groups=2), [(1, 4, 5, 6)], [(8, 2, 3, 3)]),
         (lambda x, w: x @ w, [(9, 5)], [(5, 17)]),
+        (lambda x, w: F.conv2d(x, w), [(1, 3, 5, 6)], [(16, 3, 1, 1)]),
         (lambda x, w: F.conv2d(x, w), [(1, 1, 5, 6)], [(1, 1, 3, 3)]),
     ],
 )
-def test_few_results_of_a_group_are_not_offered(function, shapes, weights):
+def test_few_results_of_a_group_and_plain_products_are_not_offered(function, shapes, weights):
     graph = weighed(function, shapes, weights)
     assert not list(BY_NAME["channels-last"].sites(State(graph, graph)))
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from kernelwright.errors import InputError, MissingToolError
+from kernelwright.errors import InputError, MissingToolError, TaskError
 from kernelwright.records import Candidate, SourceFile, Split
 from kernelwright.suites import (
     Ours,
@@ -20,7 +20,7 @@ from kernelwright.tasks import load_candidate
 from kernelwright.testing import SuiteConformance, made_up_checkout
 
 RUN = Candidate(
-    sources=(SourceFile(path="k.py", text="def run(a, b):\n    return a + b * 2.0\n"),),
+    sources=(SourceFile(path="k.py", text="def run(a, b, shift):\n    return a + b * 2.0 + shift\n"),),
     language="torch",
     entry="k.py:run",
 )
@@ -84,7 +84,7 @@ class TestReferenceKernels(SuiteConformance):
         return made_up_checkout("reference-kernels", folder)
 
     def right(self, text):
-        return "def custom_kernel(data):\n    return data[0] + data[1] * 2.0\n"
+        return "def custom_kernel(data):\n    return data[0] + data[1] * 2.0 + data[3].by\n"
 
     def wrong(self, text):
         return "def custom_kernel(data):\n    return data[0]\n"
@@ -92,7 +92,7 @@ class TestReferenceKernels(SuiteConformance):
     def test_a_submission_is_called_on_the_data_as_the_benchmark_passes_it(self, tmp_path):
         data, file = self.checkout(tmp_path / "data"), tmp_path / "submission.py"
         file.write_text(
-            "def custom_kernel(data):\n    a, b, config = data\n    return a + b * config['scale']\n"
+            "def custom_kernel(data):\n    a, b, config, shift = data\n    return a + b * config['scale'] + shift.by\n"
         )
         with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
             candidate = self.suite().candidate(task, file)
@@ -104,6 +104,27 @@ class TestReferenceKernels(SuiteConformance):
             "reference.py",
         }
         assert found.status == "correct", found.message
+
+    def test_what_looks_at_values_while_it_draws_is_drawn_for_real(self, tmp_path):
+        data = self.checkout(tmp_path)
+        file = data / "problems" / "pmpp_v2" / "addition" / "reference.py"
+        file.write_text(
+            file.read_text().replace("    return a, b,", "    a = a * b.max().item()\n    return a, b,")
+        )
+        with setup(self.suite(), data) as given, given.task(self.suite().problems(data)[0]) as task:
+            assert tuple(task.split(Split.SEARCH)[0].arguments[0].shape) == (256, 256)
+
+    def test_sizes_that_no_memory_holds_are_shrunk_before_anything_is_drawn(self, tmp_path):
+        data = self.checkout(tmp_path)
+        file = data / "problems" / "pmpp_v2" / "addition" / "task.yml"
+        file.write_text(file.read_text().replace('"size": 256', '"size": 1048576'))
+        with (
+            setup(self.suite(), data, max_elements=10_000) as given,
+            given.task(self.suite().problems(data)[0]) as task,
+        ):
+            (workload,) = task.split(Split.SEARCH)
+            assert [len(spec.shape) for spec in workload.arguments] == [2, 2, 1]
+            assert max(workload.arguments[0].shape) < 100
 
     def test_a_missing_reader_of_yaml_is_told_with_the_command_that_gets_it(self, monkeypatch, tmp_path):
         data = self.checkout(tmp_path)
@@ -174,6 +195,29 @@ class TestTritonBench(SuiteConformance):
             (workload,) = task.split(Split.SEARCH)
             assert [s.shape for s in workload.arguments] == [(4, 8)]
             assert suite.candidate(task, file).entry == "entry.py:run"
+
+    def test_a_reference_in_triton_is_refused_with_the_reason(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        file = data / problem.file
+        file.write_text("import triton\n" + file.read_text())
+        with (
+            setup(suite, data) as given,
+            pytest.raises(TaskError, match="a CPU interprets it"),
+            given.task(problem),
+        ):
+            pass
+
+    def test_a_test_that_fails_further_on_gives_a_task_and_no_verdict_of_the_benchmark(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        file = data / problem.file
+        file.write_text(
+            file.read_text().replace("    print(", "    raise RuntimeError('not on a CPU')\n    print(")
+        )
+        with setup(suite, data) as given, given.task(problem) as task:
+            found = theirs_of(given, problem, task, file.read_text())
+        assert (found.status, "with the reference too" in found.message) == ("unknown", True)
 
 
 def test_every_shipped_adapter_is_tested_here():

@@ -8,34 +8,56 @@ from ..tasks import Problem
 
 PROBLEM = "problem.py"
 """The file that defines `kw_data(tensors)` and `Model`."""
-STRUCTURE = '''
-import random
+FLAT = '''
+import dataclasses
 
 import torch
+
+
+def kw_parts(value):
+    """Return the parts by name of what has parts: a dictionary, a sequence, a module, a data class."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, (tuple, list)):
+        return dict(enumerate(value))
+    if isinstance(value, torch.nn.Module) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return vars(value)
+    return None
 
 
 def kw_flat(value):
     if isinstance(value, torch.Tensor):
         return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
-    return [one for part in parts for one in kw_flat(part)]
-
+    return [one for part in (kw_parts(value) or {}).values() for one in kw_flat(part)]
+'''
+"""Lists the tensors in a benchmark's data: what is passed to a kernel of ours."""
+STRUCTURE = f'''
+import copy
+import random
+{FLAT}
 
 def kw_fixed(value):
     """Whether something besides tensors is in it."""
-    if isinstance(value, (dict, tuple, list)):
-        return any(map(kw_fixed, value.values() if isinstance(value, dict) else value))
+    parts = kw_parts(value)
+    if parts is not None:
+        return any(map(kw_fixed, parts.values()))
     return value is not None and not isinstance(value, torch.Tensor)
 
 
 def kw_filled(like, tensors):
     if isinstance(like, torch.Tensor):
         return next(tensors)
+    parts = kw_parts(like)
+    if parts is None:
+        return like
+    filled = {{name: kw_filled(part, tensors) for name, part in parts.items()}}
     if isinstance(like, dict):
-        return {name: kw_filled(part, tensors) for name, part in like.items()}
+        return type(like)(filled)
     if isinstance(like, (tuple, list)):
-        return type(like)([kw_filled(part, tensors) for part in like])
-    return like
+        return type(like)(filled.values())
+    made = copy.copy(like)
+    made.__dict__.update(filled)
+    return made
 
 
 def kw_served(like, tensors):

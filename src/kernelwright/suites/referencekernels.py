@@ -14,13 +14,17 @@ from ..records import Candidate, Split, Task
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
-from ._structure import PROBLEM, STRUCTURE, calling
+from ._structure import FLAT, PROBLEM, STRUCTURE, calling
 from ._submission import Submission, submission_of
 
 _FOLDER, _MANIFEST = "problems", "task.yml"
 _SUBMISSION, _EVALUATOR = "@SUBMISSION@", "eval.py"
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
+_GENERATOR = re.compile(r"""(?<=Generator\()(?:device=)?(['"])cuda(?::\d+)?\1(?=\))""")
+_IMPORT = re.compile(r"^(?=import |from (?!__future__))", re.MULTILINE)
+_PLACE = "kw_place.py"
 _MODEL = """
+import kw_place
 from reference import generate_input, ref_kernel
 
 CONSTANTS
@@ -28,8 +32,26 @@ CONSTANTS
 kw_known = []
 
 
-def kw_drawn(seed, **sizes):
+def kw_seed():
+    return random.getrandbits(31)
+
+
+def kw_made(seed, sizes):
     return generate_input(**(ARGUMENTS | sizes)SEED)
+
+
+def kw_drawn(seed, **sizes):
+    kw_place.device = str(torch.get_default_device())
+    try:
+        return kw_made(seed, sizes)
+    except (NotImplementedError, RuntimeError):
+        if kw_place.device != "meta":
+            raise
+    kw_place.device = "cpu"  # what looks at values while it draws has to have some
+    with torch.device("cpu"):
+        made = kw_made(seed, sizes)
+    kw_place.device = "meta"
+    return kw_filled(made, (t.to("meta") for t in kw_flat(made)))
 
 
 def kw_data(tensors):
@@ -41,22 +63,19 @@ def kw_data(tensors):
 
 class Model(torch.nn.Module):
     def forward(self, *tensors):
-        return ref_kernel(kw_data(tensors))
+        data = kw_data(tensors)
+        if kw_place.device != tensors[0].device.type:
+            kw_place.device = tensors[0].device.type
+        return ref_kernel(data)
 
 
 def get_inputs():
-    return kw_flat(kw_drawn(random.getrandbits(31)))
+    return kw_flat(kw_drawn(kw_seed()))
 """
-_FORM = """
-
-def flat_tensors(value):
-    if not isinstance(value, (dict, tuple, list)):
-        return [value] if hasattr(value, "data_ptr") else []
-    return [one for part in (value.values() if isinstance(value, dict) else value) for one in flat_tensors(part)]
-
+_FORM = f"""{FLAT}
 
 def custom_kernel(data):
-    return found_kernel(flat_tensors(data), {})
+    return found_kernel(kw_flat(data), {{}})
 """
 
 
@@ -170,7 +189,7 @@ def _manifest(data: Path, problem: SuiteProblem) -> dict[str, Any]:
 
 def _texts(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return the problem's Python files but submission and evaluator, without the accelerators that they name."""
-    home, texts = (data / problem.file).parent, {}
+    home, texts = (data / problem.file).parent, {_PLACE: 'device = "cpu"\n'}
     for entry in manifest.get("files") or ():
         name, source = str(entry["name"]), str(entry["source"])
         if source == _SUBMISSION or name == _EVALUATOR or not name.endswith(".py"):
@@ -178,8 +197,24 @@ def _texts(data: Path, problem: SuiteProblem, manifest: Mapping[str, Any]) -> di
         file = home / source
         if not file.is_file():
             raise TaskError(f"{problem.name} names {source!r}, which is not in this checkout")
-        texts[name] = _ACCELERATOR.sub(lambda m: ".cpu()" if m[1] is None else '"cpu"', file.read_text())
+        texts[name] = placed(file.read_text())
     return texts
+
+
+def placed(text: str) -> str:
+    """Return a file that works where `kw_place.device` says instead of on a GPU; its generators are the CPU's.
+
+    Example:
+        >>> print(placed("import torch\\ng = torch.Generator(device='cuda')\\nx = torch.ones(2, device='cuda').cuda()"))
+        import kw_place
+        import torch
+        g = torch.Generator('cpu')
+        x = torch.ones(2, device=kw_place.device).to(kw_place.device)
+    """
+    text, count = _ACCELERATOR.subn(
+        lambda m: ".to(kw_place.device)" if m[1] is None else "kw_place.device", _GENERATOR.sub("'cpu'", text)
+    )
+    return _IMPORT.sub("import kw_place\n", text, count=1) if count else text
 
 
 def _specs(manifest: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:

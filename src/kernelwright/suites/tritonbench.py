@@ -13,7 +13,7 @@ from ..records import Candidate, Task
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
 from ._records import Rules, SuiteProblem
-from ._structure import PROBLEM, STRUCTURE, calling
+from ._structure import FLAT, PROBLEM, STRUCTURE, calling
 from ._submission import Submission, submission_of
 
 _FOLDERS = {"G": "data/TritonBench_G_v1", "T": "data/TritonBench_T_v1"}
@@ -22,18 +22,24 @@ _FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
 _MODEL = """
 
-kw_native, kw_calls, kw_known = SYMBOL, [], []
+kw_native, kw_known = SYMBOL, []
+
+
+class KwCalled(BaseException):
+    \"\"\"The test calls the function.\"\"\"
 
 
 def kw_drawn():
-    \"\"\"Run the benchmark's test, and return the arguments of the call that is asked for.\"\"\"
-    def recorded(*arguments, **named):
-        kw_calls.append((list(arguments), named))
-        return kw_native(*arguments, **named)
+    \"\"\"Run the benchmark's test up to its first call of the function, and return the arguments of that call.\"\"\"
+    def called(*arguments, **named):
+        raise KwCalled(list(arguments), named)
 
-    kw_calls.clear()
-    exec(kw_test, {**globals(), "SYMBOL": recorded})
-    return kw_calls[0]
+    try:
+        with torch.device("cpu"):
+            exec(kw_test, {**globals(), "SYMBOL": called})
+    except KwCalled as call:
+        return call.args
+    raise ValueError("the test calls no function")
 
 
 def kw_data(tensors):
@@ -51,16 +57,10 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [t.detach() for t in kw_flat(kw_drawn())]
 """
-_FORM = """
-
-def flat_tensors(value):
-    if not isinstance(value, (dict, tuple, list)):
-        return [value] if hasattr(value, "data_ptr") else []
-    return [one for part in (value.values() if isinstance(value, dict) else value) for one in flat_tensors(part)]
-
+_FORM = f"""{FLAT}
 
 def SYMBOL(*arguments, **named):
-    return found_kernel(flat_tensors((arguments, named)), {})
+    return found_kernel(kw_flat((arguments, named)), {{}})
 """
 
 
@@ -78,8 +78,8 @@ class TritonBench:
         timing="median of a set of sizes by Triton's do_bench",
         score="call and execution accuracy; speedup over the reference",
         trials=1, tolerance=0.0, timed=100, seed=0,
-        here="problems of G need a GPU, as their references are Triton kernels; of T the first call of the test is "
-        "timed, by the host's clock",
+        here="problems of G are not loaded: their references are Triton kernels, which a CPU interprets; of T the "
+        "first call of the test is timed, by the host's clock",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -96,7 +96,9 @@ class TritonBench:
         """Write the function as a module on the arguments of the first call in its test, on the CPU."""
         text, test = parts_of((data / problem.file).read_text())
         if "import triton" in text:
-            raise TaskError(f"the reference of {problem.name} is a Triton kernel, which needs a GPU")
+            raise TaskError(
+                f"the reference of {problem.name} is a Triton kernel; a CPU interprets it, which is no baseline"
+            )
         symbol = symbol_of(text, test, problem.name)
         model = _MODEL.replace("SYMBOL", symbol)
         path = folder / PROBLEM
@@ -168,7 +170,7 @@ def symbol_of(text: str, test: str, name: str) -> str:
 def _named_in(task: Task) -> str:
     """Return the function that a loaded problem is about."""
     text = task.reference.files[0].text
-    found = re.search(r"^kw_native, kw_calls, kw_known = (\w+),", text, re.MULTILINE)
+    found = re.search(r"^kw_native, kw_known = (\w+),", text, re.MULTILINE)
     assert found is not None, "every problem's file names it"
     return str(found[1])
 

@@ -126,20 +126,28 @@ def check(data, output, reference):
         return False, "mismatch"
     return True, ""
 """
-_ADDITION = """import torch
+_ADDITION = """import dataclasses
+
+import torch
 from utils import check
+
+
+@dataclasses.dataclass
+class Shift:
+    by: torch.Tensor
+    size: int
 
 
 def generate_input(size, seed):
     gen = torch.Generator(device="cuda")
     gen.manual_seed(seed)
     a, b = (torch.randn(size, size, device="cuda", generator=gen) for _ in range(2))
-    return a, b, {"scale": 2.0}
+    return a, b, {"scale": 2.0}, Shift(torch.rand(size).cuda(), size)
 
 
 def ref_kernel(data):
-    a, b, config = data
-    return a + b * config["scale"]
+    a, b, config, shift = data
+    return a + b * config["scale"] + shift.by * torch.ones(shift.size, device="cuda")
 
 
 def check_implementation(data, output):
@@ -172,7 +180,7 @@ import torch
 def test_scaled_relu():
     torch.manual_seed(1)
     results = {"first": scaled_relu(torch.randn(4, 8, device='cuda'), scale=2.0)}
-    results["second"] = scaled_relu(torch.randn(3, device='cuda'))
+    results["second"] = scaled_relu(torch.randn(3, device='cuda'), scale=torch.tensor(3.0))
     print(results["first"].sum().item())
     return results
 

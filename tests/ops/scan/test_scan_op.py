@@ -153,6 +153,22 @@ def test_long_rows_lose_nothing_though_all_that_was_has_faded():
     )
 
 
+def test_what_lies_between_neighbours_is_exact_however_far_both_have_come():
+    one = torch.ones(1, 1, 64, 1)
+    decay = torch.full((1, 1, 64), -0.7)
+    out, _ = scan.linear_attention(one, one, one, decay=decay)
+    exact, _ = reference.linear(*wide([one, one, one, decay]))
+    torch.testing.assert_close(out.double(), exact, rtol=3e-7, atol=0.0)
+
+
+def test_a_decay_of_minus_infinity_forgets_all_that_was():
+    rows, (_, state) = heads(1, 1, 70, 3, 4)
+    decay = torch.zeros(rows[2].shape[:3])
+    decay[..., (20, 66)] = -torch.inf
+    given = [*rows, decay, state, 1.0]
+    near(_ops.linear(*given), reference.linear(*wide(given)), 2e-5)
+
+
 def test_every_op_is_registered_as_torch_asks():
     rows, (decay, state) = heads(1, 1, 5, 3, 4)
     u = selective(4, 3, 2)

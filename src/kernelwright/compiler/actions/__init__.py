@@ -19,6 +19,8 @@
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
 | `winograd-2`, `winograd-4` | winograd | lanes along channels; 4 by 4 results, 36 multiplications for 144 |
+| `winograd-3` | winograd | the same along rows: 3 results, 5 multiplications for 9 |
+| `winograd-phases` | winograd | the phases of a transposed convolution by tiles of 3 by 3 results |
 | `channels-last` | channels_last | direct convolutions whose values keep their channels side by side in memory |
 | `convolve` | convolve | direct convolution over a copy of the image, weights in panels |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
@@ -76,7 +78,7 @@ from .storage import Fuse, Narrow, Store
 from .turn import Turn
 from .typed import Typed
 from .weights import Ahead, Pack
-from .winograd import WinogradPanels
+from .winograd import WinogradPanels, WinogradPhases
 
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
@@ -98,6 +100,8 @@ ACTIONS: tuple[Action, ...] = (
     Dots(),
     Winograd(),
     WinogradPanels(2),
+    WinogradPanels(3),
+    WinogradPhases(),
     WinogradPanels(4),
     ChannelsLast(),
     Convolve(),
@@ -118,9 +122,11 @@ ACTIONS: tuple[Action, ...] = (
 """All actions, in the order in which legal ones are tried."""
 
 
-_ERROR_FACTORS = {"winograd": 4.0, "winograd-2": 4.0, "winograd-4": 16.0}
+_ERROR_FACTORS = {
+    "winograd": 4.0, "winograd-2": 4.0, "winograd-3": 4.0, "winograd-phases": 4.0, "winograd-4": 16.0,
+}  # fmt: skip
 """Actions that round more than sums in another order do, and the least `error_factor` of a contract that lets them:
-`native` lets small squares of results, only `fast` large ones."""
+`native` lets small tiles of results, only `fast` large ones."""
 
 
 def offered(forms: Collection[str], error_factor: float = math.inf) -> tuple[Action, ...]:
@@ -139,7 +145,7 @@ def _needs(action: Action) -> set[str]:
     match action:
         case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
             return {action.tiling.form}
-        case ChannelsLast() | WinogradPanels():
+        case ChannelsLast() | WinogradPanels() | WinogradPhases():
             return {action.tiling.form, "ahead"}
         case Phases():
             return {"convolve", "ahead"}
@@ -202,6 +208,7 @@ __all__ = [
     "Typed",
     "Winograd",
     "WinogradPanels",
+    "WinogradPhases",
     "offered",
     "replayed",
     "steps_of",

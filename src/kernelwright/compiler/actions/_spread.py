@@ -27,18 +27,19 @@ def spread_weights(graph: Graph, product: Contract) -> tuple[Node, Contract] | N
         return None
     rank = len(weights.shape)
     name, rows, columns = f"{product.name}_spread", rank - 2, rank - 1
-    wide = spread_both(weights, SPREAD, name, ("rows", "columns"))
+    wide = spread_last(weights, SPREAD, name, ("rows", "columns"))
     kept = _permuted(wide, (*range(rank - 4), rows, columns, rank - 4, rank - 3), name)
     seen = _permuted(kept, (*range(rank - 4), rank - 2, rank - 1, rank - 4, rank - 3), f"{name}_seen")
-    back = spread_both(seen, BACK, name, ("up", "back"))
+    back = spread_last(seen, BACK, name, ("up", "back"))
     return kept, replace(product, left=back) if on_left else replace(product, right=back)
 
 
-def spread_both(node: Node, rows: Rows, name: str, parts: tuple[str, str]) -> Node:
-    """Multiply a matrix with both of the last dimensions."""
-    rank = len(node.shape)
-    first = _mixed(node, rank - 2, rows, f"{name}_{parts[0]}")
-    return _mixed(first, rank - 1, rows, f"{name}_{parts[1]}")
+def spread_last(node: Node, rows: Rows, name: str, parts: Sequence[str]) -> Node:
+    """Multiply a matrix with each of the last dimensions, whose products are named after these parts."""
+    first = len(node.shape) - len(parts)
+    for place, part in enumerate(parts):
+        node = _mixed(node, first + place, rows, f"{name}_{part}")
+    return node
 
 
 def _permuted(node: Node, order: Sequence[int], name: str) -> Node:

@@ -8,7 +8,7 @@ from ..graph import product as size_of
 from ..lower import Convolved, convolved_by
 from ..tile import Tiling
 from ._state import State
-from .convolve import PANEL, in_panels, read_as_kept, view
+from .convolve import PANEL, in_panels, is_direct, read_as_kept, view
 from .product import chosen, plain_products, sites_of
 from .turn import stored_turned
 from .weights import last_of
@@ -24,15 +24,18 @@ class ChannelsLast:
     Results, and what is elementwise after them, are written in the order in which the next convolution reads them, so
     a chain of convolutions needs no pass in between, and images may be smaller than a vector. The image is
     read in place, padding included, through a table of where its elements begin. Weights are laid out ahead, in panels.
-    Legal in float32 where they are parameters, for one group, one filter a channel, or groups of many results.
+    Legal in float32 where they are parameters, for one group, one filter a channel, or groups of many results; not for
+    windows of one element alone, which are plain products.
     """
 
     name = "channels-last"
     tiling = Tiling("channels-last")
 
     def sites(self, state: State) -> Iterator[str]:
-        """Yield such convolutions whose loops are plain, and `all` if there are several."""
-        yield from sites_of(self._found(state))
+        """Yield such convolutions whose loops are plain, and `all` if there are several; none for a lone product."""
+        found = self._found(state)
+        if len(found) > 1 or any(is_direct(p) for p in plain_products(state) if p.name in found):
+            yield from sites_of(found)
 
     def apply(self, state: State, site: str) -> State:
         """Choose the form and the order in which images are stored, and keep weights as the loops read them."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
-from ..graph import Contract, Graph, Node, Pad, Permute, Reshape, Slice, Window, same
+from ..graph import Cat, Contract, Graph, Node, Pad, Permute, Reshape, Slice, Window, same
 from ._state import State
 from .convolve import convolved
 from .product import nearest_products, plain_products
@@ -28,20 +28,24 @@ class Phases:
 
     def sites(self, state: State) -> Iterator[str]:
         """Yield such products whose loops are plain."""
-        yield from _transposed(state)
+        yield from transposed(state)
 
     def apply(self, state: State, site: str) -> State:
         """Multiply all phases, and put the results in order."""
-        found = _transposed(state)[site]
-        weights = found.kernel()
-        multiplied = found.multiplied(weights)
-        graph = state.graph.rewritten({found.product: found.in_order(multiplied)})
-        return convolved(replace(state, graph=graph), multiplied, found.ranges)
+        found = transposed(state)[site]
+        return convolved(*by_phases(state, found), found.ranges)
 
 
-def _transposed(state: State) -> dict[str, "_Transposed"]:
+def by_phases(state: State, found: "Transposed") -> tuple[State, Contract]:
+    """Return the state in which all phases are one product, whose form is open, and that."""
+    multiplied = found.multiplied(found.kernel())
+    graph = state.graph.rewritten({found.product: found.in_order(multiplied)})
+    return replace(state, graph=graph), multiplied
+
+
+def transposed(state: State) -> dict[str, "Transposed"]:
     """Return the plain products of transposed convolutions that step over elements, by name."""
-    found = dict[str, _Transposed]()
+    found = dict[str, Transposed]()
     for product in plain_products(state):
         for op in state.graph.operations:
             value = state.graph.values.get(op.name)
@@ -51,14 +55,14 @@ def _transposed(state: State) -> dict[str, "_Transposed"]:
     return found
 
 
-def _read(graph: Graph, product: Contract, op: Captured) -> "_Transposed | None":
+def _read(graph: Graph, product: Contract, op: Captured) -> "Transposed | None":
     """Return a transposed convolution whose product is still as it was read; none for others."""
     x, kernel, _, strides, pads, dilations, transposed, more, groups = op.args
     source, weights = _behind_views(graph, product.left, x), _behind_views(graph, product.right, kernel)
     if not transposed or source is None or weights is None or product.dtype != "float32":
         return None
     rank = len(source.shape) - 2
-    found = _Transposed(
+    found = Transposed(
         product, source, weights, int(str(groups)), *(_ints(v, rank) for v in (strides, pads, more))
     )
     steps = max(found.strides) > 1 and max(_ints(dilations, rank)) == 1
@@ -83,7 +87,7 @@ def _ints(value: object, count: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Transposed:
+class Transposed:
     """A transposed convolution: what it reads, and how."""
 
     product: Contract
@@ -151,6 +155,73 @@ class _Transposed:
             ends = [(int(w) - 1 + first - a) // s for a in range(s)]
             every.append([(taps - 1 - e, taps - b) for b, e in zip(begins, ends, strict=True)])
         return tuple(itertools.product(*every))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether strides are two and windows four, so that every phase has two taps."""
+        return set(self.strides) == {2} and all(same(size, 4) for size in self.weights.shape[2:])
+
+    def of_phases(self) -> Node:
+        """Return the weights by phase, no zeros, if `is_even`: ((groups,) phases * results, channels, *taps)."""
+        w, g = self.weights, len(self._grouped)
+        node = self._turned(self._node(Reshape, "by_taps", self._by_taps, w))
+        order = self._phases_first
+        node = self._node(Permute, "by_phase", [node.shape[d] for d in order], node, order=order)
+        each = w.shape[0] // self.groups
+        return self._node(
+            Reshape, "own", (*self._grouped, self._results, each, *node.shape[g + self._rank + 2 :]), node
+        )
+
+    def around(self, node: Node) -> Node:
+        """Return weights by phase (`of_phases`) with zeros for the taps that a phase lacks, as those of `kernel`."""
+        w, g, rank = self.weights, len(self._grouped), self._rank
+        each, taps = w.shape[0] // self.groups, (2,) * rank
+        node = self._node(
+            Reshape, "phases_apart", (*self._grouped, *self.strides, w.shape[1], each, *taps), node
+        )
+        for d, wide in enumerate(self._taps):
+            if wide > 2:
+                parts = tuple(self._of_phase(node, g + d, g + 2 + rank + d, phase) for phase in range(2))
+                shape = tuple(wide if at == g + 2 + rank + d else size for at, size in enumerate(node.shape))
+                node = Cat(
+                    name=f"{self.product.name}_both{d}",
+                    shape=shape,
+                    dtype="float32",
+                    sources=parts,
+                    dim=g + d,
+                )
+        return self._node(Reshape, "weights", (*self._grouped, self._results, each, *self._taps), node)
+
+    def _of_phase(self, node: Node, at: int, tap: int, phase: int) -> Node:
+        """Return the weights of one phase along one axis, with a zero before or behind its taps."""
+        first = tuple(phase if d == at else 0 for d in range(len(node.shape)))
+        shape = tuple(1 if d == at else size for d, size in enumerate(node.shape))
+        what = f"phase{at}{phase}"
+        part = self._node(Slice, f"{what}_own", shape, node, starts=first, steps=(1,) * len(shape))
+        low = tuple(phase if d == tap else 0 for d in range(len(shape)))
+        shape = tuple(3 if d == tap else size for d, size in enumerate(shape))
+        return self._node(Pad, f"{what}_filled", shape, part, low=low, value=0.0)
+
+    @property
+    def _by_taps(self) -> tuple[int, ...]:
+        """Shape of the weights with windows cut: ((groups,) channels, results, *(taps, phases))."""
+        w = self.weights.shape
+        pairs = [size for wide, s in zip(w[2:], self.strides, strict=True) for size in (int(wide) // s, s)]
+        return (*self._grouped, w[0] // self.groups, w[1], *pairs)
+
+    @property
+    def _phases_first(self) -> tuple[int, ...]:
+        g, rank = len(self._grouped), self._rank
+        at = [g + 2 + 2 * d for d in range(rank)]
+        return (*range(g), *(d + 1 for d in at), g + 1, g, *at)
+
+    def _turned(self, node: Node) -> Node:
+        """Return cut weights with taps from last to first, and phases in the order of results."""
+        lead = len(node.shape) - 2 * self._rank
+        turned = [*(False,) * lead, *(flag for first in self._first for flag in (True, first > 0))]
+        starts = tuple(size - 1 if flag else 0 for size, flag in zip(node.shape, turned, strict=True))
+        steps = tuple(-1 if flag else 1 for flag in turned)
+        return self._node(Slice, "in_turn", node.shape, node, starts=starts, steps=steps)
 
     def kernel(self) -> Node:
         """Return the weights by phase: ((groups,) phases * results, channels, *taps)."""

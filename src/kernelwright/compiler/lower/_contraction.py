@@ -31,7 +31,7 @@ from ._image import image_behind, image_of
 from ._index import Index, NeedsSplit, joined
 from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
-_IMAGES = ("convolve", "channels-last", "winograd-2", "winograd-4")
+_IMAGES = ("convolve", "channels-last", "winograd-2", "winograd-3", "winograd-4")
 """Forms of a convolution that read its image, not its windows."""
 _PHASES = 4
 """Most contiguous results along which lanes do not pay: those of the phases of a stride."""

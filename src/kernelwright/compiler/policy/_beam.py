@@ -33,7 +33,7 @@ _PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
 """Actions that give every product the form in which it runs like the library's or faster."""
 _LAST = ("online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
 """The same, with images stored with their channels side by side."""
-_TILES = ("winograd", "winograd-2", "winograd-4")
+_TILES = ("winograd", "winograd-2", "winograd-3", "winograd-phases", "winograd-4")
 """Actions that make convolutions of fewer multiplications."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""

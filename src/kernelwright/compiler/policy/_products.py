@@ -26,6 +26,7 @@ _SPEED = {
     "winograd": 7.0,
     "convolve": 9.0,
     "winograd-2": 14.0,
+    "winograd-3": 14.0,
     "winograd-4": 24.0,
     "channels-last": 9.0,
     "online": 8.0,
@@ -87,7 +88,7 @@ def contraction_cost(
                 min(1.0, rows / _REUSED),
                 right // max(1, int(product([a.size for a in step.inner[1:]]))),
             )
-        case "winograd-2" | "winograd-4":
+        case "winograd-2" | "winograd-3" | "winograd-4":
             full, again = _filled(rows), 8 * batch * columns * int(step.inner[0].size)
         case "channels-last":
             full, again = _filled(rows * (batch if rows == 1 else 1)), 0

@@ -12,6 +12,7 @@ Form: TypeAlias = Choice[
     "dots",
     "winograd",
     "winograd-2",
+    "winograd-3",
     "winograd-4",
     "convolve",
     "channels-last",
@@ -22,7 +23,8 @@ same tiles, the right factor read in place. `packed`: the same with weights pack
 calls: panel after panel for rows that stay in the L2 cache. `dots`: lanes along the inner axis, a sum for each
 element.
 `winograd`: two by two results of windows of three by three from 16 products. `winograd-2`
-and `winograd-4`: the same, and four by four from 36, with lanes along channels. `convolve`: a convolution's
+and `winograd-4`: the same, and four by four from 36, with lanes along channels; `winograd-3`: three results along
+a row, or of the phases of a transposed convolution. `convolve`: a convolution's
 windows over a copy of the image, lanes along a row of results. `channels-last`: its windows over the image in place,
 lanes along channels of results. `online`: attention, whose left factor is
 rescaled as larger scores come, so that neither scores nor weights reach memory."""
@@ -49,5 +51,5 @@ class Tiling:
     is_spread: bool = False
     """Of forms of convolutions: the left factor is read from weights that are transformed, or lie in panels."""
     phases: tuple[tuple[tuple[int, int], ...], ...] = ()
-    """Of `convolve`: for each phase of a transposed convolution, from which tap to which its rows read, along each
-    dimension; rows of a phase are neighbours."""
+    """Of `convolve` and `winograd-3`: for each phase of a transposed convolution, from which tap to which its rows
+    read, along each dimension; rows of a phase are neighbours."""

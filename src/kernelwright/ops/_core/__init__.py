@@ -4,6 +4,7 @@ from .arguments import cpu_only, floats, matrix, refuse, told
 from .cases import Cases
 from .explain import Explanation, explain
 from .families import build, families, family, ops_of
+from .gradient import by_reference
 from .kernel import Kernel
 from .op import Op
 
@@ -13,6 +14,7 @@ __all__ = [
     "Kernel",
     "Op",
     "build",
+    "by_reference",
     "cpu_only",
     "explain",
     "families",

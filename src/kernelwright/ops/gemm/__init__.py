@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, cpu_only, floats, refuse, told
 from . import reference
 from ._packed import Packed, pack
 
@@ -111,17 +111,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: T) -> None:  # noqa: ARG001
 
 
 def _backward(ctx: Any, gradient: T) -> tuple[T | None, ...]:
-    """Differentiate the reference."""
-    wanted = ctx.needs_input_grad[:5]
-    with torch.enable_grad():
-        leaves = [
-            None if x is None else x.detach().requires_grad_(need)
-            for x, need in zip(ctx.saved_tensors, wanted, strict=True)
-        ]
-        out = reference.matmul(*leaves, *ctx.numbers)  # type: ignore[arg-type]
-    asked = [x for x in leaves if x is not None and x.requires_grad]
-    found = iter(torch.autograd.grad(out, asked, gradient))
-    return (*(next(found) if x is not None and x.requires_grad else None for x in leaves), None, None)
+    found = by_reference(reference.matmul, ctx.saved_tensors, ctx.numbers, ctx.needs_input_grad[:5], gradient)
+    return *found, None, None
 
 
 _matmul = Op(

@@ -90,9 +90,13 @@ inline void scale_columns(float* x, int64_t rows, int64_t columns, int64_t row, 
       store(x + r * row + i, load(x + r * row + i, Full{}) * load(by + i, Full{}), Full{});
 }
 
-// Decays within a chunk: sum[i] of the logarithms up to row i, from[i] = exp(sum[i]) and to[i] = exp(sum[last] - sum[i]).
+// Decays within a chunk: sum[i] + rest[i] of the logarithms up to row i, from[i] = exp(sum[i]), to[i] = exp(sum[last] - sum[i]).
+// A sum is held in two parts, so that of neighbours' difference nothing is lost, however far both have come; what leaves
+// nothing of a float, minus infinity too, counts as kGone.
+constexpr float kGone = -1000.0f;
+
 struct Decays {
-  alignas(64) float sum[kChunk], from[kChunk], to[kChunk];
+  alignas(64) float sum[kChunk], rest[kChunk], from[kChunk], to[kChunk];
   float all = 1;
   bool any = false;
 
@@ -100,15 +104,20 @@ struct Decays {
     any = logarithms != nullptr;
     double total = 0;
     for (int64_t i = 0; i < kChunk; ++i) {
-      if (any && i < rows) total += logarithms[i];
+      if (any && i < rows) total += logarithms[i] < kGone ? kGone : logarithms[i];  // NaN stays
       sum[i] = static_cast<float>(total);
+      rest[i] = static_cast<float>(total - sum[i]);
     }
     const float last = sum[kChunk - 1];
     for (int64_t i = 0; i < kChunk; i += W) {
       store(from + i, exp(load(sum + i, Full{})), Full{});
-      store(to + i, exp(last - load(sum + i, Full{})), Full{});
+      store(to + i, exp(between(kChunk - 1, i)), Full{});
     }
     all = std::exp(last);
+  }
+  // What lies between a row and each of a vector of earlier ones.
+  KW_INLINE F between(int64_t i, int64_t j) const {
+    return (sum[i] - load(sum + j, Full{})) + (rest[i] - load(rest + j, Full{}));
   }
   // scores[i, j] *= by(i) * exp(sum[i] - sum[j]) for j <= i (j < i if `strict`), and are zero elsewhere.
   template <class By> void mask(float* scores, int64_t rows, bool strict, By by) const {
@@ -121,7 +130,7 @@ struct Decays {
           continue;
         }
         F x = load(at, Full{}) * factor;
-        if (any) x *= exp(sum[i] - load(sum + j, Full{}));
+        if (any) x *= exp(between(i, j));
         store(at, select(iota() + static_cast<int32_t>(j) < static_cast<int32_t>(i) + !strict, x, F{}), Full{});
       }
     }

@@ -24,7 +24,7 @@ def verdict(given: dict[str, Any]) -> dict[str, Any]:
     `given` has `files` (name and text), `submission`, `tests`, `benchmark`, `secret`, `timed` and `globals`.
     """
     by_name = {file["name"]: file["text"] for file in given["files"]}
-    for name in sorted(by_name, key=lambda name: (name == "reference", name != "task")):
+    for name in sorted(by_name, key=lambda name: (name == "reference", name != "kw_place", name != "task")):
         _module(name, by_name[name], {})
     reference = sys.modules["reference"]
     try:

@@ -21,7 +21,13 @@ def verdict(given: dict[str, Any]) -> dict[str, Any]:
 
     `given` has `reference`, `submission` and `test` (texts), the function's `symbol`, `timed` and `globals`.
     """
-    native, calls = _tested({}, given["reference"], given)
+    try:
+        native, calls = _tested({}, given["reference"], given)
+    except Exception as error:  # noqa: BLE001  such as an operator that the CPU lacks
+        return {
+            "status": "unknown",
+            "message": f"the test fails with the reference too: {type(error).__name__}: {error}",
+        }
     try:
         printed, _ = _tested(dict(given["globals"]), given["submission"], given)
     except Exception as error:  # noqa: BLE001  the benchmark counts any as a failed call

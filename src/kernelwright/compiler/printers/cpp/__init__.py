@@ -25,6 +25,7 @@ FORMS = (
     "dots",
     "winograd",
     "winograd-2",
+    "winograd-3",
     "winograd-4",
     "convolve",
     "channels-last",

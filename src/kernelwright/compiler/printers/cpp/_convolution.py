@@ -10,8 +10,10 @@ from ._scalar import bare, size_text
 from ._statements import Body
 
 _SPACE = ("z", "y", "x")
-_SQUARES = {"winograd-2": 2, "winograd-4": 4}
-"""Results of a square along each dimension."""
+_SQUARES = {"winograd-2": 2, "winograd-3": 3, "winograd-4": 4}
+"""Results of a tile along each dimension."""
+_BACK = ("lt", "le", "ge", "and", "sub", "mul", "add")
+"""Operations by which weights are told from their transforms."""
 PANEL = 16
 """Results of a panel of weights where lanes run along them, as `channels_last.h` has them."""
 
@@ -44,29 +46,35 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         "x",
         image.value,
     )
-    after = [*finish(c, body, {**roles, **results}), sizes_of(c)]
+    after = [
+        *finish(c, body, {**roles, **results}), sizes_of(c), f"  const kw::TapRange ranges[] = {{{ranges}}};"
+    ]  # fmt: skip
     if t.form in _SQUARES:
         return _by_squares(c, program, [*read, *after])
     return [
         "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
         f"  using Tiles = kw::Direct<{_panel(c)}, {len(phases)}>;",
         *_weights(c, program), *read, *after,
-        f"  const kw::TapRange ranges[] = {{{ranges}}};",
         "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
     ]  # fmt: skip
 
 
 def _by_squares(c: Contraction, program: Program, functions: list[str]) -> list[str]:
-    """Print a convolution that transforms squares of results, with weights that were transformed ahead."""
-    results = _SQUARES[c.tiling.form]
-    rows = -(-int(product([a.size for a in c.rows])) // PANEL) * PANEL
+    """Print a convolution that transforms tiles of results, with weights that were transformed ahead."""
     assert c.image is not None
-    elements = product([rows, (results + 2) ** 2, *(a.size for a in (*c.batch, *c.image.channels))])
-    weights = weights_in_panels(c, program, elements, PANEL, ("lt", "sub", "mul"))
+    rank, phases = len(c.image.at), len(c.tiling.phases) or 1
+    results, dims, taps = _SQUARES[c.tiling.form], min(rank, 2), 2 if c.tiling.phases else 3
+    rows = -(-int(product([a.size for a in c.rows])) // phases // PANEL) * PANEL * phases
+    tile = (results + taps - 1) ** dims
+    window = int(product([a.size for a in c.inner[-rank:]]))
+    beside = 1 if c.tiling.phases else window // taps**dims
+    elements = product([rows, tile, beside, *(a.size for a in (*c.batch, *c.image.channels))])
+    weights = weights_in_panels(c, program, elements, PANEL, _BACK)
     return [
-        f"  // Squares of {results} by {results} results, of {results + 2} by {results + 2} products a channel.",
+        f"  // Tiles of {results**dims} results, of {tile} products a channel.",
         *functions,
-        f"  kw::convolve_tiles<{results}>(sizes, {weights}, image, finish);",
+        f"  using Square = kw::Square<{results}, {taps}, {dims}>;",
+        f"  kw::convolve_tiles<Square>(sizes, ranges, {weights}, image, finish);",
     ]
 
 

@@ -101,6 +101,24 @@ template <int V> constexpr auto kChannelTiles = tiles_of<decltype(&channels_tile
 template <int V, class Lanes> constexpr auto kFilterTiles = tiles_of<decltype(&filters_tile<1, V, Lanes>)>(
     [](auto rows) { return &filters_tile<rows.value, V, Lanes>; }, std::make_index_sequence<kTileResults>());
 
+// Weights in panels, and how far one tap and one panel is from the next.
+struct Panels {
+  const float* data;
+  int64_t tap, apart;
+};
+
+// The sums of a tile of `count` results, over all taps and channels, in chains that round less than one would.
+inline void sum_taps(Places places, int64_t count, int64_t taps, int64_t first, int64_t step, int64_t channels,
+                     const Panels& weights, int64_t vectors, float* sums) {
+  const int64_t together = std::clamp<int64_t>(kSummed / std::max<int64_t>(1, channels), 1, taps);
+  const int64_t depth = std::min(channels, kSummed);
+  const auto tile = vectors > 1 ? kChannelTiles<kTileVectors>[count - 1] : kChannelTiles<1>[count - 1];
+  for (int64_t t = 0; t < taps; t += together, places.taps += together)
+    for (int64_t k = 0; k < channels; k += depth)
+      tile(places, std::min(together, taps - t), first + k * step, step, std::min(depth, channels - k),
+           weights.data + t * weights.tap + k * kPanel, weights.tap, weights.apart, sums, t + k > 0);
+}
+
 // The results that a task computes at once, and the table of what they read.
 struct ChannelBlocks {
   const Convolution& c;
@@ -185,11 +203,11 @@ template <bool alone> struct ChannelConvolution {
   // The sums of `count` results from `first` on, `width` of them side by side from `column` on.
   void sum(const ChannelBlock& block, int64_t first, int64_t count, int64_t item, int64_t column, int64_t width,
            float* sums) const {
-    Places places{block.from.data(), block.starts.data() + first, block.taps.data()};
-    const int64_t taps = static_cast<int64_t>(block.taps.size()), row = count - 1;
+    const Places places{block.from.data(), block.starts.data() + first, block.taps.data()};
+    const int64_t taps = static_cast<int64_t>(block.taps.size());
     if constexpr (alone) {
       const auto run = [&](const auto& tile, auto lanes) {
-        tile[row](places, taps, column * image.item, weights + column, c.items, sums, lanes);
+        tile[count - 1](places, taps, column * image.item, weights + column, c.items, sums, lanes);
       };
       if (width == wide) return run(kFilterTiles<kTileVectors, Full>, Full{});
       if (width == W) return run(kFilterTiles<1, Full>, Full{});
@@ -197,13 +215,8 @@ template <bool alone> struct ChannelConvolution {
     }
     const int64_t tap = c.channels * kPanel, apart = taps * tap, panels = (c.rows + kPanel - 1) / kPanel;
     const float* panel = weights + (item * panels + column / kPanel) * apart + column % kPanel;
-    const int64_t together = std::clamp<int64_t>(kSummed / std::max<int64_t>(1, c.channels), 1, taps);
-    const int64_t depth = std::min(c.channels, kSummed);
-    const auto tile = width > W ? kChannelTiles<kTileVectors>[row] : kChannelTiles<1>[row];
-    for (int64_t t = 0; t < taps; t += together, places.taps += together)
-      for (int64_t k = 0; k < c.channels; k += depth)
-        tile(places, std::min(together, taps - t), item * image.item + k * image.channel, image.channel,
-             std::min(depth, c.channels - k), panel + t * tap + k * kPanel, tap, apart, sums, t + k > 0);
+    sum_taps(places, count, taps, item * image.item, image.channel, c.channels, {panel, tap, apart},
+             width > W ? kTileVectors : 1, sums);
   }
 
   // One tile of columns of a block, every result of it.

@@ -12,11 +12,6 @@
 
 namespace kw {
 
-// The taps that some of the rows use: those of one phase of a transposed convolution.
-struct TapRange {
-  int64_t begin[3], end[3];
-};
-
 constexpr int64_t kSumElements = 4096;             // of a panel and a block of results: half the first cache
 constexpr int64_t kImageBytes = int64_t(3) << 17;  // of an image that a block copies: part of the second cache
 constexpr int64_t kLongChain = 512;                // products that one register sums

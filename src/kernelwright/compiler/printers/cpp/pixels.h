@@ -11,6 +11,11 @@ struct Convolution {
   float outside;                             // what the padding holds
 };
 
+// The taps that some of the rows use: those of one phase of a transposed convolution.
+struct TapRange {
+  int64_t begin[3], end[3];
+};
+
 // Where a tap reads the image, and its weights.
 struct Tap {
   int64_t image, weights;

@@ -1,0 +1,38 @@
+"""Gradients by the reference: for ops whose backward pass torch has already."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def by_reference(
+    reference: Callable[..., torch.Tensor],
+    tensors: Sequence[torch.Tensor | None],
+    rest: Sequence[Any],
+    wanted: Sequence[bool],
+    slope: torch.Tensor,
+) -> list[torch.Tensor | None]:
+    """Return the gradients of the tensors that want one, by running the reference again and torch's way back.
+
+    Args:
+        reference: Called with the tensors, then the rest.
+        tensors: What it may be differentiated by; None where none was given.
+        rest: Its other arguments.
+        wanted: Whether the gradient of each tensor is asked for.
+        slope: The gradient of its result.
+
+    Example:
+        >>> x = torch.tensor([3.0])
+        >>> by_reference(lambda x, power: x**power, [x], [2], [True], torch.ones(1))
+        [tensor([6.])]
+    """
+    again = torch.is_grad_enabled()  # gradients of gradients are asked for
+    with torch.enable_grad():
+        leaves = [
+            x if x is None or (again and x.requires_grad) else x.detach().requires_grad_(need)
+            for x, need in zip(tensors, wanted, strict=True)
+        ]
+        asked = [x for x, need in zip(leaves, wanted, strict=True) if x is not None and need]
+        found = iter(torch.autograd.grad(reference(*leaves, *rest), asked, slope, create_graph=again))
+    return [next(found) if x is not None and need else None for x, need in zip(leaves, wanted, strict=True)]

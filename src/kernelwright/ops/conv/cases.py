@@ -1,0 +1,56 @@
+"""Workloads of convolutions: planes beside a vector's width, windows that reach over the edge, strides, groups."""
+
+from .._core import Cases
+from .._core.cases import Sizes
+
+_DEPTHWISE = (
+    (1, 1, 1, 1, 1, 3, 3, 1), (2, 3, 1, 7, 1, 1, 4, 1), (1, 5, 2, 2, 1, 3, 3, 1), (1, 4, 7, 7, 1, 3, 3, 1),
+    (2, 2, 14, 14, 1, 3, 3, 1), (1, 3, 15, 16, 1, 3, 3, 1), (1, 2, 16, 17, 2, 3, 3, 1), (1, 6, 31, 33, 1, 3, 3, 1),
+    (1, 2, 5, 47, 1, 5, 5, 1), (1, 3, 9, 13, 1, 5, 5, 1), (2, 1, 21, 64, 1, 7, 7, 1), (1, 2, 8, 9, 1, 7, 7, 1),
+    (1, 2, 11, 65, 1, 2, 3, 1), (1, 7, 1, 100, 1, 1, 4, 1), (1, 4, 13, 31, 1, 3, 3, 2), (1, 3, 6, 80, 1, 4, 1, 1),
+)  # fmt: skip
+"""Items, channels, height, width, results of a channel, window, stride."""
+_DENSE = (
+    (1, 1, 1, 1, 1, 1, 1, 1), (1, 3, 5, 7, 2, 1, 1, 1), (2, 16, 7, 7, 24, 1, 1, 1), (1, 17, 4, 33, 12, 1, 1, 1),
+    (1, 64, 9, 11, 13, 1, 1, 1), (1, 5, 16, 16, 40, 1, 1, 1), (1, 3, 9, 9, 8, 3, 3, 1), (2, 4, 12, 17, 16, 3, 3, 1),
+    (1, 1, 20, 31, 5, 5, 5, 1), (1, 8, 7, 15, 17, 3, 3, 2), (1, 3, 21, 23, 9, 7, 7, 2), (1, 2, 6, 65, 3, 3, 3, 1),
+    (1, 6, 10, 10, 6, 2, 2, 2), (3, 3, 8, 8, 10, 3, 1, 1), (1, 33, 3, 5, 4, 3, 3, 1), (1, 12, 1, 50, 7, 1, 5, 3),
+)  # fmt: skip
+"""Items, channels, height, width, results, window, stride."""
+
+
+def _sized(sizes: tuple[int, ...], depthwise: bool, number: int) -> Sizes:
+    items, channels, height, width, results, taps_y, taps_x, stride = sizes
+    apart = (
+        2
+        if number % 5 == 4 and min(taps_y, taps_x) > 1 and min(height, width) > 2 * max(taps_y, taps_x)
+        else 1
+    )
+    before = {"top": apart * (taps_y - 1) // 2, "left": apart * (taps_x - 1) // 2}
+    after = {"bottom": apart * (taps_y - 1) - before["top"], "right": apart * (taps_x - 1) - before["left"]}
+    return {
+        "items": items, "channels": channels, "height": height, "width": width, "taps_y": taps_y, "taps_x": taps_x,
+        "results": results * channels if depthwise else results, "each": 1 if depthwise else channels,
+        "groups": channels if depthwise else 1, "stride_y": stride, "stride_x": stride, **before, **after,
+        "dilation_y": apart, "dilation_x": apart, "curve": number % 3,
+    }  # fmt: skip
+
+
+_TIMED = [
+    {**_sized((1, 64, 40, 40, 1, 3, 3, 1), True, 0), "curve": 1},
+    {**_sized((1, 48, 28, 28, 64, 1, 1, 1), False, 0), "curve": 2},
+    {**_sized((1, 3, 64, 65, 16, 3, 3, 2), False, 0), "curve": 1},
+    {**_sized((2, 37, 1, 131, 1, 1, 4, 1), True, 0), "left": 3, "right": 0, "curve": 2},
+]
+_VERIFIED = [_sized(one, True, i) for i, one in enumerate(_DEPTHWISE)]
+_VERIFIED += [_sized(one, False, i) for i, one in enumerate(_DENSE)]
+CASES = (
+    Cases(
+        op="conv", reference="conv", timed=_TIMED, verified=_VERIFIED,
+        arguments={
+            "x": "float32[items, channels, height, width] normal",
+            "weight": "float32[results, each, taps_y, taps_x] normal", "bias": "float32[results] normal",
+        },
+    ),
+)  # fmt: skip
+"""The cases of this family."""
