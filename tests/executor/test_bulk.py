@@ -183,12 +183,24 @@ wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
 """
 
 
-def test_stores_that_a_warp_group_multiplies_need_a_proxy_fence():
-    parameters = ".param .u64 m, .param .u64 out"
-    for fence, kinds in (("fence.proxy.async;", set()), ("", {"proxy-fence-missing"})):
-        kernel = program(parameters, GROUP.replace("{fence}", fence), 4096)
-        run = kernel(1, 128, [np.zeros(1), np.zeros(1)])
-        assert {f.kind for f in run.findings} == kinds, [str(f) for f in run.findings]
+STORED = "st.shared.b32 [tile], %r1;\n"
+FENCED = GROUP.replace("{fence}", "fence.proxy.async;")
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        (FENCED + "bar.sync 0;\n" + STORED, set()),
+        (GROUP.replace("{fence}", ""), {"proxy-fence-missing"}),
+        (FENCED.replace("wgmma.commit_group", STORED + "wgmma.commit_group"), {"copy-not-waited"}),
+        (FENCED.replace("aligned 0;", "aligned 1; bar.sync 0;\n") + STORED, {"copy-not-waited"}),
+    ],
+    ids=["right", "no fence", "stored at once", "waits too little"],
+)
+def test_what_a_warp_group_multiplies_is_fenced_before_and_waited_for(body, kinds):
+    run = program(".param .u64 m, .param .u64 out", body, 4096)(1, 128, [np.zeros(1), np.zeros(1)])
+    found = {f.kind for f in run.findings}
+    assert kinds <= found and (kinds or not found), [str(f) for f in run.findings]
 
 
 def test_maps_that_no_device_has():

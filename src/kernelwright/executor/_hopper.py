@@ -12,8 +12,12 @@ _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
 
 def warpgroup(w: Writer, i: Instruction) -> None:
     """wgmma.mma_async, fence, commit_group, wait_group."""
-    if i.modifiers[:1] and i.modifiers[0] in {"fence", "commit_group", "wait_group"}:
-        return
+    if i.modifiers == ("fence", "sync", "aligned"):
+        return None
+    if i.modifiers == ("commit_group", "sync", "aligned"):
+        return w.emit("wgmma_commit(w);")
+    if i.modifiers == ("wait_group", "sync", "aligned") and isinstance(i.operands[0], Immediate):
+        return w.emit(f"wgmma_wait(w, {i.operands[0].value});")
     if i.modifiers[:3] != ("mma_async", "sync", "aligned") or len(i.modifiers) != 7:
         raise refused(i)
     shape, into, ka, kb = i.modifiers[3:]
@@ -55,6 +59,7 @@ def warpgroup(w: Writer, i: Instruction) -> None:
     )
     for number, item in enumerate(items):
         w.write(item, f"fd[{number}]", "b32")
+    return None
 
 
 def mbarrier(w: Writer, i: Instruction) -> None:

@@ -182,7 +182,7 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "conflicting-writes": f"stores different values from several lanes to {where}",
         "barrier-divergence": "is reached by some lanes of a warp while others are elsewhere",
         "deadlock": "waits for threads that never come",
-        "copy-not-waited": f"touches {where}, where an asynchronous copy has not been waited for",
+        "copy-not-waited": f"touches {where}, where an asynchronous copy, or wgmma, has not been waited for",
         "mask-lacks-lane": "is executed by a lane that its mask does not name",
         "lanes-not-there": "names lanes that never come to it",
         "read-only": f"writes {where}, which is constant",

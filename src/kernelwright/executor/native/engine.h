@@ -17,7 +17,7 @@ enum Kind {
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
 enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8 };
-// ASYNC: the last write was the async proxy's; READING: a bulk copy has yet to read the byte.
+// ASYNC: the last write was the async proxy's; READING: a bulk copy or wgmma has yet to read the byte.
 enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8, ASYNC = 16, READING = 32 };
 
 struct Finding {
@@ -108,6 +108,13 @@ struct BulkStores {
   int64_t committed[LANES] = {};
 };
 
+// What the wgmma of a warp read and may still read: sixteen bytes each, until their group is waited for.
+struct Multiplies {
+  struct Read { uint32_t at; int64_t group; };
+  std::vector<Read> pending;
+  int64_t committed = 0;
+};
+
 enum State { READY, AT_BARRIER, ENDED };
 struct Fiber {
   void* sp = nullptr;
@@ -144,6 +151,7 @@ struct Block {
   std::vector<Clocks> clocks;
   std::vector<Copies> copies;
   std::vector<BulkStores> stores;
+  std::vector<Multiplies> multiplies;
   std::vector<Transaction> transactions;
   Barrier barriers[16];
   std::unordered_map<uint32_t, Knowledge> foreign;

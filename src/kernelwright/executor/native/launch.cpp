@@ -224,7 +224,7 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->local_shadow.resize(local);
   b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
   for (Barrier& bar : b->barriers) bar = Barrier{};
-  b->stores.assign(b->warp_count, BulkStores{});
+  b->stores.assign(b->warp_count, BulkStores{}), b->multiplies.assign(b->warp_count, Multiplies{});
   b->transactions.clear();
   memset(b->proxied, 0, sizeof b->proxied);
   b->foreign.clear();

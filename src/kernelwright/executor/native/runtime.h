@@ -101,6 +101,9 @@ enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2, F32, S32, F64 };
 void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
            bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d);
 
+void wgmma_commit(Warp* w);
+void wgmma_wait(Warp* w, uint32_t groups);
+
 void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site);
 b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const b32& bytes, bool arrives, uint32_t site);
 Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site);

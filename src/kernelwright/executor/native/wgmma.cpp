@@ -1,7 +1,7 @@
 // wgmma: a warp's sixteen rows of an m64nNk product; operands from shared memory by descriptor, or from registers.
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, strides, swizzling modes.
 //
-// Executed when it is issued: its waits change no value here.
+// Executed when it is issued: its waits change no value here. What it reads must not be written before it is waited for.
 #include "bulk.h"
 #include "elements.h"
 
@@ -44,7 +44,12 @@ void fetch(Warp* w, uint32_t site, Element e, uint64_t descriptor, bool turned, 
   auto chunk = [&](uint32_t at, int lane, uint8_t* bytes) {
     memset(bytes, 0, 16);
     check_proxy(w, lane & 31, at, 16, site);
-    if (uint8_t* p = reach({w, lane & 31, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) memcpy(bytes, p, 16);
+    if (uint8_t* p = reach({w, lane & 31, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) {
+      memcpy(bytes, p, 16);
+      if (!has(w, CHECK)) return;
+      for (int i = 0; i < 16; i++) w->block->shared_shadow[at + uint32_t(i)] |= READING;
+      w->block->multiplies[w->index].pending.push_back({at, -1});
+    }
   };
   uint8_t bytes[16];
   if (!turned) {
@@ -139,5 +144,21 @@ void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b
         memcpy(&d[4 * j + 2 * h + 1], v[1], sizeof v[1]);
       }
     }
+}
+
+void wgmma_commit(Warp* w) {
+  Multiplies& m = w->block->multiplies[w->index];
+  for (auto r = m.pending.rbegin(); r != m.pending.rend() && r->group < 0; ++r) r->group = m.committed;
+  m.committed++;
+}
+
+void wgmma_wait(Warp* w, uint32_t groups) {
+  Multiplies& m = w->block->multiplies[w->index];
+  size_t over = 0;  // the first are the oldest
+  while (over < m.pending.size() && m.pending[over].group >= 0 && m.pending[over].group + int64_t(groups) < m.committed) {
+    uint8_t* shadow = w->block->shared_shadow.data() + m.pending[over++].at;
+    for (int i = 0; i < 16; i++) shadow[i] &= uint8_t(~READING);
+  }
+  m.pending.erase(m.pending.begin(), m.pending.begin() + long(over));
 }
 }  // namespace kw
