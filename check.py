@@ -16,12 +16,23 @@ import tempfile
 import time
 from pathlib import Path
 
-CORES = str(min(os.cpu_count() or 1, 4))
+WORKERS = str(min(os.cpu_count() or 1, 4) + 1)
+"""One more than cores: part of the tests' time is waiting, for other processes and for deadlines."""
 ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0", "OMP_WAIT_POLICY": "passive"}
 """Workers that share the tests must find them in the same order, and leave each other the cores while they wait."""
 PYTEST = [sys.executable, "-m", "pytest"]
-SIDE_BY_SIDE = [*PYTEST, "-n", CORES, "--dist", "loadfile", "--no-loadscope-reorder"]
-"""Each file by one worker, in the order of `tests/conftest.py`: those that take long first."""
+SIDE_BY_SIDE = [
+    *PYTEST,
+    "-n",
+    WORKERS,
+    "--dist",
+    "loadfile",
+    "--no-loadscope-reorder",
+    "--max-worker-restart",
+    "0",
+]
+"""Each file by one worker, in the order of `tests/conftest.py`: those that take long first. One that dies fails
+the run: started again, it would die of the same test, and the run wait for ever."""
 SLOWEST = ["--durations", "15", "--durations-min", "2"]
 """Tests take minutes together: those that take long are named."""
 NOTHING_CHOSEN = 5
@@ -72,6 +83,8 @@ LONG = {
     "errors": ["benchmarks.planted_errors"],
     "graphs": ["benchmarks.random_graphs", "--count", "20000"],
     "printers": ["benchmarks.random_printers", "--count", "2000"],
+    "instructions": ["benchmarks.executor", "--fuzz", "2000"],
+    "executor": ["benchmarks.executor_battery"],
     "soak": ["benchmarks.soak"],
     "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],

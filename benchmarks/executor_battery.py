@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelwright.executor import Module, Options, Uninitialised
+from kernelwright.executor import Kernel, Module, Options, TensorMap, Uninitialised
 from kernelwright.executor.cuda import compile_cuda
 
-SOURCE = Path(__file__).with_name("executor_battery.cu")
+SOURCES = {"sm_80": Path(__file__).with_name("executor_battery.cu"),
+           "sm_90": Path(__file__).with_name("executor_battery_sm90.cu")}  # fmt: skip
 BLOCK = 64
 SEEDS = (0, 3)
-TYPES = {"float": np.float32, "double": np.float64, "int": np.int32}
+TYPES = {"half": np.float16, "float": np.float32, "double": np.float64, "int": np.int32}
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Family:
     """The kinds of finding that each planted fault may be found by."""
     types: tuple[str, ...] = ("float", "double", "int")
     sizes: tuple[int, ...] = (64, 100, 1000, 37, 513)
+    target: str = "sm_80"
+    """Names the file of its template too."""
+    block: int = 0
+    """Threads of a block; by default 64, or 8 x 8 where the grid has two dimensions."""
 
 
 def values(rng: np.random.Generator, dtype: Any, *shape: int) -> Any:
@@ -157,7 +162,40 @@ def warp_sort(rng: Any, dtype: Any, n: int) -> Any:
     return n // BLOCK, [x, out], 0, lambda: np.array_equal(out.array, np.sort(x, 1))
 
 
-RACE, BEYOND, UNWRITTEN = "race", "out-of-bounds", "uninitialised"
+def pieces(rng: Any, dtype: Any, n: int) -> Any:
+    """Multiply by pieces of 16 x 16, a warp each."""
+    k, rows = max(n // 16, 1) * 16, 3
+    a, b, c = values(rng, dtype, rows * 16, k), values(rng, dtype, 16, k), output(np.float32, rows * 16, 16)
+    right = a.astype(np.float32) @ b.T.astype(np.float32)
+    return rows, [a, b, c, k], 0, lambda: np.array_equal(c.array, right)
+
+
+def pipeline(rng: Any, dtype: Any, n: int) -> Any:
+    """Add tiles up that are copied ahead of their use."""
+    x, out = values(rng, dtype, 2, n // BLOCK + 1, BLOCK), output(dtype, 2, BLOCK)
+    return 2, [x, out, x.shape[1]], 0, lambda: np.array_equal(out.array, x.sum(1)[:, ::-1].astype(dtype))
+
+
+def tiles(rng: Any, dtype: Any, n: int) -> Any:
+    """Double a matrix by tiles that tensor maps copy, some of which lie partly outside."""
+    x = values(rng, dtype, n // 8 + 3, 36)
+    right = 2 * x
+    return (3, -(-len(x) // 8)), [TensorMap(x, (8, 16))], 0, lambda: np.array_equal(x, right)
+
+
+def together(rng: Any, dtype: Any, n: int) -> Any:
+    """Add two blocks up in one's shared memory."""
+    x, out = values(rng, dtype, blocks(n), 2 * BLOCK), output(dtype, blocks(n))
+    return 2 * blocks(n), [x, out], 0, lambda: np.array_equal(out.array, x.sum(1).astype(dtype))
+
+
+def neighbours(rng: Any, dtype: Any, n: int) -> Any:
+    """Mirror the values of the other block of a cluster."""
+    x, out = values(rng, dtype, blocks(n), 2, BLOCK), output(dtype, blocks(n), 2, BLOCK)
+    return 2 * blocks(n), [x, out], 0, lambda: np.array_equal(out.array, x[:, ::-1, ::-1])
+
+
+RACE, BEYOND, UNWRITTEN, UNWAITED = "race", "out-of-bounds", "uninitialised", "copy-not-waited"
 FAMILIES = {
     "mirror": Family(mirror, {1: f"{RACE} {UNWRITTEN}", 2: BEYOND, 3: BEYOND}),
     "reduce": Family(reduce, {1: RACE, 2: RACE, 3: BEYOND, 4: BEYOND}),
@@ -175,8 +213,45 @@ FAMILIES = {
     "gather": Family(gather, {1: BEYOND, 2: BEYOND, 3: f"{RACE} conflicting-writes"}),
     "last_block": Family(last_block, {1: f"{RACE} {UNWRITTEN}", 2: f"{RACE} {UNWRITTEN}", 3: BEYOND}),
     "warp_sort": Family(warp_sort, {1: RACE, 2: BEYOND}, sizes=(64, 128, 192, 256, 320)),
+    "pieces": Family(
+        pieces, {1: f"{RACE} {UNWRITTEN}", 2: RACE, 3: BEYOND}, ("half",), target="sm_90", block=32
+    ),
+    "pipeline": Family(
+        pipeline,
+        {1: UNWAITED, 2: UNWAITED, 3: RACE, 4: f"{RACE} {UNWAITED}", 5: "copy-left"},
+        sizes=(64, 600, 1000, 37, 513),
+        target="sm_90",
+    ),
+    "tiles": Family(
+        tiles,
+        {
+            1: "deadlock",
+            2: "deadlock",
+            3: UNWAITED,
+            4: "proxy-fence-missing",
+            5: f"{RACE} proxy-fence-missing",
+            6: f"{RACE} {UNWRITTEN}",
+            7: "copy-left",
+        },
+        ("float", "int"),
+        target="sm_90",
+        block=128,
+    ),
+    "together": Family(
+        together,
+        {1: f"{RACE} {UNWRITTEN}", 2: f"{RACE} block-ended", 3: UNWRITTEN, 4: RACE, 5: BEYOND},
+        ("float", "int"),
+        target="sm_90",
+    ),
+    "neighbours": Family(
+        neighbours,
+        {1: f"{RACE} {UNWRITTEN}", 2: "block-ended", 3: BEYOND},
+        ("float", "double", "int"),
+        target="sm_90",
+    ),
 }
-FAULT_TYPES = ("float", "double")
+FAULT_TYPES = 2
+"""How many of a family's types have faults planted."""
 
 
 def wanted(only: str) -> Iterator[tuple[str, str, int]]:
@@ -184,7 +259,7 @@ def wanted(only: str) -> Iterator[tuple[str, str, int]]:
     for name, family in FAMILIES.items():
         if only in name:
             yield from ((name, kind, 0) for kind in family.types)
-            yield from ((name, kind, fault) for kind in FAULT_TYPES for fault in family.faults)
+            yield from ((name, kind, fault) for kind in family.types[:FAULT_TYPES] for fault in family.faults)
 
 
 def judged(kernel: Any, family: Family, kind: str, size: int, fault: int) -> tuple[bool, str]:
@@ -194,7 +269,7 @@ def judged(kernel: Any, family: Family, kind: str, size: int, fault: int) -> tup
         grid, arguments, shared, right = family.launch(np.random.default_rng(size), TYPES[kind], size)
         if fault and isinstance(grid, int) and shared:
             shared -= 16 if fault == 4 else 0
-        shape = (8, 8) if isinstance(grid, tuple) else BLOCK
+        shape = family.block or ((8, 8) if isinstance(grid, tuple) else BLOCK)
         run = kernel(
             grid,
             shape,
@@ -210,21 +285,31 @@ def judged(kernel: Any, family: Family, kind: str, size: int, fault: int) -> tup
     return bool(said & set(family.faults[fault].split())), ", ".join(sorted(said)) or "nothing"
 
 
+def compiled(kernels: list[tuple[str, str, int]]) -> dict[str, Kernel]:
+    """Compile the templates' instances, all of a target at once."""
+    found: dict[str, Kernel] = {}
+    for target, source in SOURCES.items():
+        lines = [f"INSTANCE({n}, {t}, {f})" for n, t, f in kernels if FAMILIES[n].target == target]
+        if lines:
+            module = Module.load(compile_cuda("\n".join([source.read_text(), *lines, ""]), target=target))
+            module.prepare()
+            found |= {name: module[name] for name in module}
+    return found
+
+
 def main(words: list[str]) -> int:
     """Run the battery and print what went wrong, and the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", default="", help="families whose name holds this")
     only = parser.parse_args(words).only
     kernels = list(wanted(only))
-    lines = [f"INSTANCE({name}, {kind}, {fault})" for name, kind, fault in kernels]
-    module = Module.load(compile_cuda(SOURCE.read_text() + "\n" + "\n".join(lines) + "\n"))
-    module.prepare()
+    known = compiled(kernels)
     counts = {"right": [0, 0], "faults": [0, 0]}
     for name, kind, fault in kernels:
         family = FAMILIES[name]
-        full = next(n for n in module if n == f"{name}_{kind}_{fault}")
+        full = f"{name}_{kind}_{fault}"
         for size in family.sizes if not fault else family.sizes[1:2]:
-            ok, said = judged(module[full], family, kind, size, fault)
+            ok, said = judged(known[full], family, kind, size, fault)
             found = counts["faults" if fault else "right"]
             found[0] += ok
             found[1] += 1

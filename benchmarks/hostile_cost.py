@@ -24,6 +24,8 @@ from pathlib import Path
 from tests.adversarial.exploit import FOLDER, TASKS
 
 _LIMIT_S = 300.0
+_WARM = 3
+"""Judgements before the first that counts: while the load is high, peaks are measured again in so many."""
 _WRONG = "import torch\n\n\ndef run(x):\n    return torch.zeros_like(x)\n"
 _RIGHT = "import torch\n\n\ndef run(x):\n    return x.clamp(min=0)\n"
 
@@ -102,7 +104,9 @@ def main(arguments: list[str] | None = None) -> int:
     over = False
     with tempfile.TemporaryDirectory() as made:
         cache = Path(made) / "cache"
-        judge_once(ROWS[-1], Path(made), cache)
+        for _ in range(_WARM):
+            with tempfile.TemporaryDirectory() as folder:
+                judge_once(ROWS[-1], Path(folder), cache)
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         print(f"{'candidate':15}{'wall s':>8}{'CPU s':>8}{'goal s':>8}  verdict")
         for row in ROWS:

@@ -1,6 +1,7 @@
 """Python programs in processes of their own that need not import torch first: forked from one that has.
 
     run(["-m", "kernelwright", "doctor"], cwd=..., env=...)     as `subprocess.run([sys.executable, ...])`
+    run(["-c", "import torch; ..."], cwd=..., prepared=STRANGER)
 
 Covers: what a program prints, its exit code, files that it writes, what it registered for its end.
 Does not cover: what happens while a program starts, signals to it, variables that are read on import
@@ -22,41 +23,50 @@ from pathlib import Path
 
 PREPARED = ("torch", "numpy", "kernelwright.flow", "kernelwright.api.judge", "kernelwright.cli")
 """What is imported before the first fork."""
+STRANGER = ("torch", "torch._subclasses.fake_tensor", "numpy", "tvm_ffi")
+"""The same for a program that is none of ours."""
 _PR_SET_PDEATHSIG = 1
-_templates: list[subprocess.Popen[str]] = []
+_templates: dict[tuple[str, ...], subprocess.Popen[str]] = {}
 _lock = threading.Lock()
 
 
 def run(
-    words: Sequence[object], *, cwd: Path | str, env: Mapping[str, str] | None = None, timeout: float = 400.0
+    words: Sequence[object],
+    *,
+    cwd: Path | str,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 400.0,
+    prepared: tuple[str, ...] = PREPARED,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python WORDS`, which begin with `-m MODULE`, and return what it printed.
+    """Run `python WORDS`, which begin with `-m MODULE` or are `-c TEXT`, and return what it printed.
 
     Raises:
         subprocess.TimeoutExpired: it did not end in time; it is killed with the process that it was forked from.
     """
     option, *arguments = map(str, words)
-    assert option == "-m", f"{option} {arguments}"
+    assert option in ("-m", "-c"), f"{option} {arguments}"
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
         request = {
+            "option": option,
             "arguments": arguments,
             "cwd": str(cwd),
             "env": dict(env or os.environ),
             "streams": [str(out), str(err)],
         }
         with _lock:
-            code = _answer(_template(), request, timeout)
+            code = _answer(_template(prepared), request, timeout)
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
-def _template() -> subprocess.Popen[str]:
-    if not _templates or _templates[-1].poll() is not None:
-        command = [sys.executable, __file__]
-        made = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        atexit.register(made.kill)
-        _templates.append(made)
-    return _templates[-1]
+def _template(prepared: tuple[str, ...]) -> subprocess.Popen[str]:
+    known = _templates.get(prepared)
+    if known is None or known.poll() is not None:
+        command = [sys.executable, __file__, *prepared]
+        known = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        atexit.register(known.kill)
+        _templates[prepared] = known
+    return known
 
 
 def _answer(template: subprocess.Popen[str], request: object, timeout: float) -> int:
@@ -76,18 +86,19 @@ def _answer(template: subprocess.Popen[str], request: object, timeout: float) ->
     return int(line)
 
 
-def _serve() -> None:
-    """Fork for each request, one after the other; only children leave this function, to run the program."""
-    for name in PREPARED:
+def _serve() -> str:
+    """Fork for each request, one after the other; only children leave this function, with `-m` or `-c`."""
+    for name in sys.argv[1:]:
         __import__(name)
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
             _become(request)
-            return
+            return str(request["option"])
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+    raise SystemExit
 
 
 def _become(request: dict[str, list[str]]) -> None:
@@ -104,5 +115,7 @@ def _become(request: dict[str, list[str]]) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    if _serve() == "-m":
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(sys.argv[0], "<string>", "exec"), {"__name__": "__main__"})

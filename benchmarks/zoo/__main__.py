@@ -87,7 +87,7 @@ def table(rows: Sequence[Row]) -> str:
         )
         lines.append(
             f"| {row['category']}/{row['model']} | {row.get('plan_s', 0):.0f} s, "
-            f"{row.get('plan_processor_s', 0):.0f} s | {len(row.get('breaks', ()))} | {row.get('forecast', 0):.2f} "
+            f"{_seconds(row.get('plan_processor_s'))} | {len(row.get('breaks', ()))} | {row.get('forecast', 0):.2f} "
             f"| {row.get('error') or row.get('decision', '')} | {gain} | {row.get('eager_speedup') or 0:.2f} |"
         )
     judged = [row for row in rows if "decision" in row]
@@ -129,6 +129,10 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
         return {**row, **found}
     kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
     return {**row, **{key: found[key] for key in kept}, "regions_tried": len(found["regions"])}
+
+
+def _seconds(found: float | None) -> str:
+    return "not measured" if found is None else f"{found:.0f} s"
 
 
 def _processor_s() -> float:

@@ -74,6 +74,24 @@ def test_findings_are_told_and_the_exit_code_is_one(scale, capsys):
     assert "not timed" in said
 
 
+def test_a_failed_launch_is_made_smaller_as_long_as_it_fails_alike(scale, capsys):
+    words = ["execute", scale, "float32[20]", "out:float32[20]", "30", "--block", "128", "--seed", "3"]
+    assert main(words) == 1
+    command, finding = capsys.readouterr().out.splitlines()[-2:]
+    smaller = f"{scale} 'zeros:float32[1]' 'out:float32[1]' 2 --grid 1 --block 2 --seed 3"
+    assert command.endswith(f"tried): kernelwright execute {smaller}")
+    assert "thread 1: ld.global.f32 touches 4 bytes of global memory" in finding
+    assert main([*words, "--json"]) == 1
+    last = events(capsys)[-1]
+    assert last["command"].endswith(smaller)
+    assert main(last["command"].replace("'", "").split()[1:]) == 1  # the words that it names fail too
+    said = capsys.readouterr().out
+    assert "thread 1: ld.global.f32" in said
+    assert "smallest" not in said
+    assert main([*words, "--whole"]) == 1
+    assert "smallest" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

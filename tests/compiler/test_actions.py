@@ -473,7 +473,7 @@ def test_a_proposal_goes_on_past_actions_and_leaves_that_raise(monkeypatch):
             raise KeyError("planted")
         return render(*given, **chosen)
 
-    monkeypatch.setattr(flow, "offered", lambda forms: (Raising("apply"), *offered(forms)))
+    monkeypatch.setattr(flow, "offered", lambda *given: (Raising("apply"), *offered(*given)))
     monkeypatch.setattr(flow, "printer_of", lambda language: printed)
     assert [template.name for template in ScheduleProposer().propose(request)] == names
     left = [line.partition(" failed")[0] for line in said]

@@ -55,7 +55,7 @@ def test_what_is_no_ptx(text, message):
         ("tex.2d.v4.f32.s32 {%r0, %r1, %r2, %r3}, [x, {%r0, %r1}];", 10), ("mov.u32 %r0, %envreg3;", 10),
         ("tcgen05.wait::ld.sync.aligned;", 10), ("add.s32 %r0, %r0, %nothing;", 10),
         ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r0}, {%r1}, {%r2}, {%r3};", 10),
-        ("cp.async.bulk.commit_group;", 10), ("barrier.cluster.arrive;", 10),
+        ("cp.async.bulk.commit_group.sometimes;", 10), ("barrier.cluster.arrive.acquire;", 10),
     ],
 )  # fmt: skip
 def test_what_is_not_executed_is_refused_with_its_line(instruction, line):

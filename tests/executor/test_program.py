@@ -174,3 +174,61 @@ def test_kernels_that_are_not_executed_are_refused_by_instruction():
 def test_a_function_that_is_not_there_is_said(program):
     with pytest.raises(InputError, match="exports no 'nosuch'"):
         program.call("nosuch")
+
+
+TILES = r"""
+#include <cuda.h>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__global__ void __cluster_dims__(2, 1, 1) triple(const __grid_constant__ CUtensorMap m) {
+  extern __shared__ __align__(128) float s[];
+  __shared__ alignas(8) uint64_t bar;
+  const int place[2] = {int(blockIdx.x) * 8, 0};
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&bar, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, s, &m, place, &bar);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &bar, 256);
+  }
+  __syncthreads();
+  while (!ptx::mbarrier_try_wait_parity(&bar, 0)) {}
+  s[threadIdx.x] *= 3;
+  ptx::fence_proxy_async(ptx::space_shared);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, &m, place, s);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+  }
+}
+extern "C" int run(float* x, unsigned long long columns) {
+  decltype(&cuTensorMapEncodeTiled) encode;
+  cudaDriverEntryPointQueryResult found;
+  auto find = [&](const char* name) {
+    return cudaGetDriverEntryPointByVersion(name, (void**)&encode, 12000, cudaEnableDefault, &found);
+  };
+  if (find("cuInit") == cudaSuccess || cudaGetLastError() == cudaSuccess) return 1;
+  if (find("cuTensorMapEncodeTiled") != cudaSuccess) return 2;
+  CUtensorMap m;
+  cuuint64_t sizes[] = {columns, 8}, strides[] = {columns * 4};
+  cuuint32_t box[] = {8, 8}, steps[] = {1, 1};
+  auto made = [&] {
+    return encode(&m, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  box[0] = 512;
+  if (made() != CUDA_ERROR_INVALID_VALUE) return 3;
+  box[0] = 8;
+  if (made() != CUDA_SUCCESS) return 4;
+  triple<<<4, 64, 256>>>(m);
+  return cudaDeviceSynchronize();
+}
+"""
+
+
+def test_a_host_makes_tensor_maps_and_launches_clusters():
+    x = np.arange(8 * 28, dtype=np.float32).reshape(8, 28)
+    before = x.copy()
+    program = load_program(TILES)
+    assert program.call("run", x, np.uint64(28)) == 0
+    assert np.array_equal(x, 3 * before)

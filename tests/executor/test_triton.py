@@ -12,6 +12,7 @@ from kernelwright.executor import Options, Uninitialised
 
 require("triton")
 import triton  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 from kernelwright.executor.triton import executing, run_triton  # noqa: E402
 
@@ -105,6 +106,37 @@ def test_products_of_warp_groups(dtype, turned, tolerance):
     done = run(kernels.matmul, (2, 2), arguments, {"BM": 64, "BN": 64, "BK": 32}, target=90)
     close(c, a.double() @ b.double(), tolerance)
     assert any(name.startswith("wgmma.mma_async") for name in done.counters.instructions)
+
+
+@pytest.mark.parametrize("made", ["by the host", "by the kernel"])
+@pytest.mark.parametrize(
+    ("dtype", "blocks"),
+    [(torch.bfloat16, (128, 64, 32)), (torch.float16, (64, 128, 16))],
+    ids=["bf16", "f16"],
+)
+def test_products_whose_tiles_are_copied_by_tensor_maps(dtype, blocks, made):
+    m, n, k = 160, 128, 96
+    bm, bn, bk = blocks
+    a, b, c = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype), torch.empty(m, n, dtype=dtype)
+    grid, constants = (triton.cdiv(m, bm), n // bn), {"BM": bm, "BN": bn, "BK": bk}
+    if made == "by the host":
+        maps = [
+            TensorDescriptor.from_tensor(t, list(s)) for t, s in ((a, (bm, bk)), (b, (bk, bn)), (c, (bm, bn)))
+        ]
+        done = run(kernels.matmul_by_maps, grid, (*maps, k), constants, target=90, num_stages=3)
+    else:
+        done = run(kernels.matmul_makes_maps, grid, (a, b, c, m, n, k), constants, target=90, num_stages=3)
+    close(c, a.double() @ b.double(), 2**-8)
+    assert any(name.startswith("cp.async.bulk.tensor.2d.global") for name in done.counters.instructions)
+
+
+def test_tiles_are_added_by_tensor_maps():
+    x, out = torch.randint(-4, 5, (256, 32)).float(), torch.zeros(64, 32)
+    maps = [TensorDescriptor.from_tensor(t, [64, 32]) for t in (x, out)]
+    run(kernels.add_tiles, (4,), maps, {"BM": 64}, target=90)
+    assert torch.equal(out, x.reshape(4, 64, 32).sum(0))
+    with pytest.raises(InputError, match="they need target=90"):
+        run_triton(kernels.add_tiles, (4,), maps, {"BM": 64}, target=80)
 
 
 def test_an_integer_matrix_product_is_exact():

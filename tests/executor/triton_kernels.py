@@ -139,3 +139,25 @@ def unmasked(x, out, n, BLOCK: tl.constexpr):
 def racy_total(x, out, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out, tl.load(out) + tl.sum(tl.load(x + at), 0))
+
+
+@triton.jit
+def matmul_by_maps(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([i, k]), b.load([k, j]), acc)
+    c.store([i, j], acc.to(c.dtype))
+
+
+@triton.jit
+def matmul_makes_maps(pa, pb, pc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    a = tl.make_tensor_descriptor(pa, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    b = tl.make_tensor_descriptor(pb, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
+    c = tl.make_tensor_descriptor(pc, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    matmul_by_maps(a, b, c, K, BM, BN, BK)
+
+
+@triton.jit
+def add_tiles(x, out, BM: tl.constexpr):
+    out.atomic_add([0, 0], x.load([tl.program_id(0) * BM, 0]))

@@ -59,6 +59,7 @@ def test_other_sizes(function: Function, shapes: list) -> None:
     check("matmul", function, [[torch.randn(s) for s in case] for case in shapes])
 
 
+@pytest.mark.long
 def test_every_corner_and_streaming() -> None:
     cases = [[torch.randn(1600, 33), torch.randn(33, 2080)], [torch.randn(50, 700), torch.randn(700, 50)]]
     check("matmul", lambda a, b: F.relu(a @ b), cases, True)

@@ -35,6 +35,7 @@ def test_element_sizes(dtype: torch.dtype) -> None:
         assert torch.equal(result, x.t())
 
 
+@pytest.mark.long
 def test_every_corner_and_streaming() -> None:
     special = torch.randn(1700, 2100)
     special[5, 7], special[100, 3] = float("nan"), float("-inf")

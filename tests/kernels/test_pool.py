@@ -45,6 +45,7 @@ def test_other_sizes(function: Function, shapes: list[tuple[int, ...]]) -> None:
     check("pool", function, [[torch.randn(shape)] for shape in shapes])
 
 
+@pytest.mark.long
 def test_large_output_is_streamed() -> None:
     check(
         "pool",

@@ -73,6 +73,7 @@ def test_other_sizes(function: Function, shapes: list[tuple[tuple[int, ...], ...
     check("rope", function, [[torch.randn(s) for s in case] for case in shapes])
 
 
+@pytest.mark.long
 def test_every_corner_and_streaming() -> None:
     cases = [[torch.randn(8, 16, 301, 128), torch.randn(301, 64), torch.randn(301, 64)]]
     cases.append([torch.randn(2, 1, 3, 20), torch.randn(3, 10), torch.randn(3, 10)])

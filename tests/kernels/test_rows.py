@@ -7,6 +7,7 @@ from torch import nn
 
 from .harness import Function, build, check, check_template, templates
 
+LONG = pytest.mark.long
 SHAPES = [(33, 65), (1, 1), (7, 16), (3, 1000), (1, 40011), (2003, 12)]
 CUBES = [(2, 5, 7), (3, 64, 33), (1, 1, 1), (1, 300, 130)]
 
@@ -38,10 +39,10 @@ def test_pointwise(function: Function, kinds: tuple[str, ...]) -> None:
     ("function", "shapes"),
     [
         (lambda x: (x.mean(-1), x.amax(-1), x.var(-1), x.argmin(-1)), SHAPES[:1] + SHAPES[2:]),
-        (lambda x: (x.square().sum(0), x.amin(0), x.argmax(0)), SHAPES),
+        pytest.param(lambda x: (x.square().sum(0), x.amin(0), x.argmax(0)), SHAPES, marks=LONG),
         (lambda x: (x.square().mean(), x.argmax()), SHAPES),
         (lambda x: x.std((0, 2)), CUBES[:2] + CUBES[3:]),
-        (lambda x: (x.amax(1), (x > 1).any(1), (x > -2).all(1)), CUBES),
+        pytest.param(lambda x: (x.amax(1), (x > 1).any(1), (x > -2).all(1)), CUBES, marks=LONG),
         (lambda x: F.gelu(x.square().mean((1, 2), keepdim=True) + 1) * x, CUBES),
         (lambda x: x / torch.linalg.vector_norm(x, dim=-1, keepdim=True), SHAPES),
         (lambda x: torch.max(x, 1), SHAPES),
@@ -55,8 +56,8 @@ def test_reduce(function: Function, shapes: list[tuple[int, ...]]) -> None:
     ("function", "shapes"),
     [
         (lambda x: torch.softmax(x * 3, -1), SHAPES),
-        (lambda x: F.log_softmax(x, 1), CUBES),
-        (lambda x: torch.logsumexp(x, 0), SHAPES),
+        pytest.param(lambda x: F.log_softmax(x, 1), CUBES, marks=LONG),
+        pytest.param(lambda x: torch.logsumexp(x, 0), SHAPES, marks=LONG),
     ],
 )
 def test_softmax(function: Function, shapes: list[tuple[int, ...]]) -> None:
@@ -70,7 +71,11 @@ def rms_norm(x: torch.Tensor, residual: torch.Tensor, w: torch.Tensor) -> tuple[
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: torch.softmax(x, -1), lambda x: torch.logsumexp(x, 0), lambda x: F.log_softmax(x, -1)],
+    [
+        lambda x: torch.softmax(x, -1),
+        lambda x: torch.logsumexp(x, 0),
+        pytest.param(lambda x: F.log_softmax(x, -1), marks=LONG),
+    ],
 )
 def test_softmax_far_below_zero(function: Function) -> None:
     """A lane whose first number is far below zero begins from nothing, in one pass or in two."""

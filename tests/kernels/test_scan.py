@@ -37,6 +37,7 @@ def test_masked() -> None:
     check("scan", lambda x, mask: torch.cumsum(x * mask, 1), cases)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("axis", [0, 1])
 def test_every_corner_and_streaming(axis: int) -> None:
     check("scan", lambda x: torch.cumsum(x, axis), [[torch.randn(1201, 2803)], [torch.randn(3, 7)]], True)

@@ -66,7 +66,7 @@ def test_other_sizes(name: str) -> None:
         assert_near(call(tensors, function), function, tensors)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("reduction", ["mean", pytest.param("sum", marks=pytest.mark.long)])
 def test_cross_entropy(reduction: str) -> None:
     def function(x: Tensor, t: Tensor) -> Tensor:
         return F.cross_entropy(x, t, reduction=reduction)
@@ -93,7 +93,11 @@ def test_softmax_of_half_precision() -> None:
         (_rms, [(512, 4096), (512, 4096), (4096,)]),
         (_silu_gate, [(512, 8192)]),
         (_rotated, [(2, 8, 128, 128), (128, 128), (128, 128)]),
-        (lambda a, w, b: F.gelu(F.linear(a, w, b)), [(512, 512), (512, 512), (512,)]),
+        pytest.param(
+            lambda a, w, b: F.gelu(F.linear(a, w, b)),
+            [(512, 512), (512, 512), (512,)],
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_defaults_compile_without_spills(function: Function, shapes: list[tuple[int, ...]]) -> None:

@@ -6,8 +6,9 @@ from tests.models.conftest import SMALL, written
 
 from kernelwright.devices import detect
 from kernelwright.languages import get_language
-from kernelwright.models import Captured, ModelResult, load_model
+from kernelwright.models import Captured, ModelResult, capture_model, load_model
 from kernelwright.models._dynamo_form import dynamo_form
+from kernelwright.models._identity import identity_of
 from kernelwright.models._records import MODEL_RESULT
 from kernelwright.models._whole_task import whole_task
 from kernelwright.records import (
@@ -67,17 +68,19 @@ def accept(store, task, text=PROGRAM, environment=None):
     return run.id
 
 
-def accept_small(folder, environment=None):
-    """Return a store in `folder` in which a program was accepted for the small model, and its run."""
-    loaded = load_model(written(folder, "small.py", SMALL))
+def accept_small(folder, environment=None, model=SMALL, program=PROGRAM):
+    """Return a store in `folder` in which a program was accepted for a model, its run, and the model."""
+    loaded = load_model(written(folder, "small.py", model))
     whole = whole_task(loaded, Captured(()), {})
     form = dynamo_form(loaded, whole.weights)
+    identity = identity_of(loaded, capture_model(loaded).whole, whole.task)
     with Store(folder / "store") as store:
-        run = accept(store, whole.task, environment=environment)
+        run = accept(store, whole.task, program, environment)
         result = ModelResult(
             model="small", device=detect("cpu").fingerprint, run=run, decision=DecisionStatus.IMPROVED,
             speedup=Interval(median=2.0), baseline="compile", eager_speedup=2.0, expected=(1.0, 2.0, 3.0), regions=(),
             weights=whole.weights, call=loaded.whole.call, dynamo=form,
+            identity=identity,
         )  # fmt: skip
         store.keep(MODEL_RESULT, run, {run: result.to_json()})
     return folder / "store", run, dataclasses.replace(loaded)

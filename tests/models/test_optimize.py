@@ -1,5 +1,6 @@
 """A whole model from plan to verdict: searches and judge are planted, then everything is real but the search."""
 
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -10,7 +11,16 @@ from tests.models.conftest import SMALL, written
 from kernelwright.api.judge import judge
 from kernelwright.devices import detect
 from kernelwright.errors import InputError, TaskError
-from kernelwright.models import _budget, _optimize, _whole, load_model, model_result, optimize_model, patch
+from kernelwright.models import (
+    _budget,
+    _judged,
+    _optimize,
+    _whole,
+    load_model,
+    model_result,
+    optimize_model,
+    patch,
+)
 from kernelwright.models import _plan as planning
 from kernelwright.models._regions import Found, regions_of
 from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
@@ -97,7 +107,7 @@ def small_plan(tmp_path_factory):
 def world(monkeypatch, tmp_path, small_plan):
     world = World(tmp_path)
     monkeypatch.setattr(_optimize, "planned", lambda *_, **__: small_plan)
-    monkeypatch.setattr(_optimize, "judging", world.judging)
+    monkeypatch.setattr(_judged, "judging", world.judging)
     monkeypatch.setattr(_optimize, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_whole, "accepted_of", world.accepted_of)
     monkeypatch.setattr(_optimize, "_over_eager", lambda *_: 1.5)
@@ -326,3 +336,31 @@ def test_a_planted_kernel_is_accepted_in_the_region_and_in_the_model_and_patched
     assert 0 < limit < 0.01 * exact.abs().max() and (got - exact).abs().max() <= limit
     assert all(torch.equal(v, state[k]) for k, v in loaded.module.state_dict().items())
     assert detect("cpu").fingerprint == result.device
+
+
+def test_the_verdict_gets_the_time_that_is_left_and_nothing_runs_on_after_the_margin(
+    world, small_plan, monkeypatch
+):
+    asked = {}
+
+    @contextmanager
+    def judging(task, *, minutes, **options):
+        asked["minutes"] = minutes
+        yield lambda *_: time.sleep(60)
+
+    monkeypatch.setattr(_judged, "judging", judging)
+    monkeypatch.setattr(_optimize, "_MARGIN_S", -598.5)
+    key = next(iter(small_plan.regions))
+    world.found = {f"region_{key}": 2.0}
+    begun = time.monotonic()
+    result = world.optimize("model.py", minutes=10.0)
+    assert time.monotonic() - begun < 10 and not result.improved
+    assert 9.0 < asked["minutes"] <= 10.0
+    assert "time was up after" in result.reason and "allow more --minutes" in result.reason
+
+
+def test_without_time_to_plan_it_says_so(world, monkeypatch):
+    monkeypatch.setattr(_optimize, "planned", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr(_optimize, "_MARGIN_S", -59.8)
+    with pytest.raises(InputError, match="before the model was planned; allow more --minutes"):
+        world.optimize("model.py", minutes=1.0)

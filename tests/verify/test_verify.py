@@ -4,8 +4,15 @@ import pytest
 import torch
 
 from kernelwright.records import Split
+from kernelwright.sandbox import FailureKind, WorkerFailure
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _case, _trial, admit, verify
+from kernelwright.verify._case import Seeds
+from kernelwright.verify._trial import Trial
+from kernelwright.verify._verify import _probes
+from kernelwright.verify.checks import calls
+from kernelwright.verify.checks.calls import Calls
+from kernelwright.verify.checks.deployment import Deployment
 
 RIGHT = "def run(x, weight):\n    return torch.softmax(x, -1) * weight\n"
 WRONG = {
@@ -142,6 +149,29 @@ def test_a_hang_just_before_the_deadline_is_unknown_and_an_earlier_one_is_not(
     monkeypatch.setattr(_trial, "_CALL_LIMIT_S", 1.0)
     early = verify(problem, *make(body), pool=pool, depth="screen", oracle=oracle, deadline_s=600.0)
     assert early.status == "rejected", early.findings
+
+
+@pytest.mark.parametrize("place", ["_watched", "_alone", "_deployed"])
+def test_time_that_runs_out_in_a_worker_of_its_own_is_no_fault(
+    place, problem, pool, make, oracle, monkeypatch
+):
+    probe = Deployment() if place == "_deployed" else Calls()
+    contract = problem.task.contract.model_copy(update={"calls": "library-allowed"})
+    monkeypatch.setattr(problem, "task", problem.task.model_copy(update={"contract": contract}))
+    monkeypatch.setattr(calls, "_forbidden", lambda *_: "")
+    candidate, build = make(RIGHT)
+    call = Trial.call
+    with Trial(oracle, candidate, build, pool, deadline_s=600.0, seeds=Seeds()) as trial:
+
+        def late(self, placed):
+            if self is trial or not getattr(self, place):
+                return call(self, placed)
+            self._end = trial._end = 0.0
+            raise WorkerFailure(FailureKind.TIMEOUT, "no answer before the deadline")
+
+        monkeypatch.setattr(Trial, "call", late)
+        found = [*_probes(trial, oracle.case(problem.task.split(Split.SEARCH)[0], 1), [probe], frozenset())]
+    assert [f.status for f in found] == ["unknown"], found
 
 
 def test_a_replay_uses_the_recorded_seeds(problem, pool, make, oracle):

@@ -115,12 +115,14 @@ def judging(
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
     zygotes: Zygotes | None = None,
+    minutes: float | None = None,
 ) -> Iterator[Ask]:
     """Open the judge of a task for a sequence of candidates.
 
     Profile and bounds are computed for the first right candidate; a refusal needs neither.
     Together they form one run, so that the decision can correct for the number of candidates tried. `run`
-    continues an earlier one, which keeps its original baselines.
+    continues an earlier one, which keeps its original baselines. What is not decided when the `minutes` are up is
+    undecided.
 
     Raises:
         InputError: `run` belongs to another task, or is a search.
@@ -135,7 +137,9 @@ def judging(
                     f"run {record.id} is no series of judgements of {task.name}; leave the run out to begin one"
                 )
         else:
-            record = kept.create_run(task, device=used.fingerprint, budget=Budget(), seed=0, options=options)
+            record = kept.create_run(
+                task, device=used.fingerprint, budget=Budget(minutes=minutes), seed=0, options=options
+            )
         setting = Search.of(kept, record, used, on_event)
         problem = Problem(task)
         with (

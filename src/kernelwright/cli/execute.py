@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ._common import Common, print_json, table
+from ._smallest import Smallest, shrink
 
 if TYPE_CHECKING:
     from ..executor import Execution
@@ -24,6 +25,8 @@ def execute(
     at: str = "",
     target: str = "sm_90",
     seed: int = 0,
+    cluster: str = "1",
+    whole: bool = False,
     common: Common | None = None,
 ) -> int:
     """Execute a kernel over a grid and show its results, what was found, and what was counted. No GPU is needed.
@@ -40,6 +43,8 @@ def execute(
         at: `BLOCK,THREAD`, by number: show each step of that thread with its registers.
         target: What nvcc compiles for.
         seed: Of random values; another one than 0 also gives another order of blocks, warps and atomics.
+        cluster: Blocks of a cluster: `2`, or `2,1,1`.
+        whole: Do not look for the smallest grid and arguments that still fail.
         common: Flags of every command.
     """
     from ..executor import Module, Options
@@ -50,12 +55,31 @@ def execute(
     chosen = module[_name(kernel, list(module))]
     given = _arguments(arguments, seed)
     options = Options(seed=seed, trace=(traced[0], traced[1]) if traced else None)
-    run = chosen(
-        _numbers(grid, "grid"), _numbers(block, "block"), given, shared_bytes=shared, options=options
-    )
+    dims, threads, together = _numbers(grid, "grid"), _numbers(block, "block"), _numbers(cluster, "cluster")
+    how: dict[str, Any] = {"shared_bytes": shared, "cluster": together}
+    run = chosen(dims, threads, given, options=options, **how)
     show = _print_json if common.json else _print
     show(run, [getattr(a, "array", a) for a in given])
-    return 0 if run.ok else 1
+    if run.ok:
+        return 0
+    if not whole and not traced:
+        again = Options(seed=seed, deadline_s=max(1.0, 4 * run.time_s))
+        less = shrink(kernel, dims, threads, arguments, run,
+                      lambda g, b, words: chosen(g, b, _arguments(words, seed), options=again, **how))  # fmt: skip
+        if less is not None:
+            flags = {"shared": shared, "seed": seed, "cluster": cluster, "target": target}
+            plain = {"shared": 0, "seed": 0, "cluster": "1", "target": "sm_90"}
+            _print_smallest(less, [f"--{n} {v}" for n, v in flags.items() if v != plain[n]], common)
+    return 1
+
+
+def _print_smallest(less: Smallest, flags: list[str], common: Common) -> None:
+    said = str(next(iter(less.run.findings), less.run.status))
+    command = " ".join([less.command, *flags])
+    if common.json:
+        print_json("smallest", command=command, finding=said, tries=less.tries)
+    else:
+        print(f"the smallest found that still fails ({less.tries} tried): {command}\n{said}")
 
 
 def _split(kernel: str) -> tuple[Path, str]:
@@ -131,6 +155,7 @@ def _print(run: "Execution", given: list[Any]) -> None:
     for step in run.trace:
         registers = ", ".join(f"{n} = {v}" for n, v in step.registers.items())
         print(f"PTX {step.line:4} {step.source or '':20} {step.instruction:28} {registers}")
+    print(run.printed, end="")
     print(f"{run.kernel}: {run.status}, {run.counters.warp_instructions} warp instructions, "
           f"{run.counters.active_lanes:.0%} of lanes active; executed, not timed")  # fmt: skip
     for number, value in enumerate(given):
@@ -165,7 +190,7 @@ def _print_json(run: "Execution", given: list[Any]) -> None:
             other_line=f.other_line, other_source=str(f.other_source or ""),
         )  # fmt: skip
     print_json(
-        "result", kernel=run.kernel, status=run.status, ok=run.ok, notes=list(run.notes),
+        "result", kernel=run.kernel, status=run.status, ok=run.ok, notes=list(run.notes), printed=run.printed,
         arguments=[v.reshape(-1)[:_SHOWN].tolist() if hasattr(v, "shape") else v for v in given],
         warp_instructions=run.counters.warp_instructions, active_lanes=run.counters.active_lanes,
         instructions=dict(run.counters.instructions),

@@ -100,7 +100,7 @@ def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
         return int(str(chosen.get(name, given)))
 
     split = size("shares", tiling.split) if tiling.split > 1 else 1
-    if tiling.form in ("dots", "convolve"):
+    if tiling.form in ("dots", "convolve", "channels-last", "winograd-2", "winograd-4"):
         return replace(tiling, split=split)
     if tiling.form == "online":
         return replace(tiling, block=size("keys", tiling.block))

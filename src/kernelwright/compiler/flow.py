@@ -80,7 +80,8 @@ def schedules(
         if printer is not None:
             forms = forms_of(language)
             if forms not in found:
-                found[forms] = islice(leaves(graph, offered(forms), faults), _MOST_LEAVES)
+                actions = offered(forms, problem.task.contract.error_factor)
+                found[forms] = islice(leaves(graph, actions, faults), _MOST_LEAVES)
             found[forms], best = tee(found[forms])
             for leaf in filter(lambda leaf: _is_worth(leaf, problem), best):
                 schedule = None

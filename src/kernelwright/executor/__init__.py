@@ -9,10 +9,11 @@ See docs/executor.md for what is executed, what is checked and what is not.
 
 from ._errors import FaultError, NotExecutedError, PtxError
 from ._memory import Uninitialised
+from ._tensormap import TensorMap
 from .module import Kernel, Module, Options
 from .results import Counters, Execution, Finding, SiteCounters
 
 __all__ = [
     "Counters", "Execution", "FaultError", "Finding", "Kernel", "Module", "NotExecutedError", "Options", "PtxError",
-    "SiteCounters", "Uninitialised",
+    "SiteCounters", "TensorMap", "Uninitialised",
 ]  # fmt: skip

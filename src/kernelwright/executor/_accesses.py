@@ -1,12 +1,13 @@
 """ld, st, atom, red, cp.async, prefetch: instructions that go to memory."""
 
-from ._arithmetic import Handler, unsigned_of
+from ._arithmetic import Handler, flag, unsigned_of
+from ._bulk import bulk
 from ._ir import WIDTHS, Address, Immediate, Instruction, Operand, Register, Sink, Symbol, Vector
 from ._writer import C_TYPES, Modifiers, Writer, refused
 
 _SPACES = {
-    "global": "GLOBAL", "const": "GLOBAL", "shared": "SHARED", "shared::cta": "SHARED", "local": "LOCAL",
-    "param": "PARAM", "param::entry": "PARAM", "param::func": "PARAM", "": "GENERIC",
+    "global": "GLOBAL", "const": "GLOBAL", "shared": "SHARED", "shared::cta": "SHARED", "shared::cluster": "CLUSTER",
+    "local": "LOCAL", "param": "PARAM", "param::entry": "PARAM", "param::func": "PARAM", "": "GENERIC",
 }  # fmt: skip
 _CACHES = ("ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt", "weak")
 _ATOMIC_TYPES = {
@@ -29,9 +30,12 @@ def _order(w: Writer, mods: Modifiers, *names: str) -> str:
 
 def _saw(w: Writer, space: str, size: int) -> None:
     """Remember the smallest access to each space: it sets the grain of race detection."""
-    for name in {"SHARED": ("shared",), "GLOBAL": ("global",), "GENERIC": ("shared", "global")}.get(
-        space, ()
-    ):
+    for name in {
+        "SHARED": ("shared",),
+        "CLUSTER": ("shared",),
+        "GLOBAL": ("global",),
+        "GENERIC": ("shared", "global"),
+    }.get(space, ()):
         w.smallest[name] = min(w.smallest[name], size)
 
 
@@ -111,7 +115,7 @@ def atomic(w: Writer, i: Instruction) -> None:
     mods = Modifiers(i)
     kind = mods.type()
     order = _order(w, mods, "relaxed", "acquire", "release", "acq_rel")
-    space = _SPACES[mods.take("global", "shared", "shared::cta")]
+    space = _SPACES[mods.take("global", "shared", "shared::cta", "shared::cluster")]
     op = mods.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
     noftz, parts = mods.take("noftz"), mods.take("v2", "v4", "v8")
     mods.drop_matching(_HINTS)
@@ -171,13 +175,20 @@ def _atomic_parts(
 
 
 def copy(w: Writer, i: Instruction) -> None:
-    """cp.async and its groups."""
+    """cp.async and its groups, cp.async.bulk, cp.reduce.async.bulk."""
+    if "bulk" in i.modifiers:
+        return bulk(w, i)
     mods = Modifiers(i)
     if not mods.take("async"):
         raise refused(i)
     if mods.take("commit_group"):
         mods.done()
         return w.emit(f"copy_commit(w, {w.mask});")
+    if mods.take("mbarrier") and mods.take("arrive"):
+        counted = flag(mods.take("noinc"))
+        mods.drop(("shared", "shared::cta", "b64"))
+        mods.done()
+        return w.emit(f"copies_arrive(w, {w.mask}, {w.address(i.operands[0])}, {counted}, {w.site(i)});")
     if mods.take("wait_all"):
         mods.done()
         return w.emit(f"copy_wait(w, {w.mask}, 0, true);")

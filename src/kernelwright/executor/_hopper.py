@@ -64,7 +64,7 @@ def mbarrier(w: Writer, i: Instruction) -> None:
         raise refused(i)
     what = mods.take("init", "inval", "arrive", "expect_tx", "complete_tx", "test_wait", "try_wait")
     expects, parity = what == "expect_tx" or bool(mods.take("expect_tx")), mods.take("parity")
-    mods.drop((*SCOPES, "shared", "shared::cta", "release", "acquire", "relaxed"))
+    mods.drop((*SCOPES, "shared", "shared::cta", "shared::cluster", "release", "acquire", "relaxed"))
     mods.done()
     w.smallest["shared"] = min(w.smallest["shared"], 8)
     operands = list(i.operands)

@@ -156,6 +156,8 @@ class Function:
     """`.reqntid`: the block that the kernel must be launched with; empty for any."""
     most_threads: int = 0
     """`.maxntid`: the most threads of a block; 0 for any."""
+    required_cluster: tuple[int, ...] = ()
+    """`.reqnctapercluster`: the blocks of a cluster; empty for any."""
 
 
 @dataclass

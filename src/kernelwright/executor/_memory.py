@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ._ir import Function, Variable
 from ._layout import FIXED, GLOBAL_BASE, RED_ZONE, THERE, WRITTEN, Layout, aligned
+from ._tensormap import MAP_BYTES, TensorMap
 
 _ALIGN = 512
 
@@ -56,7 +57,9 @@ class Span:
 
 
 def span_of(value: Any, name: str) -> Span | None:
-    """Return the bytes of an array, a tensor on the CPU or an `Uninitialised` one; None of anything else."""
+    """Return the bytes of an array, a CPU tensor, an `Uninitialised` one or a map of one; None of anything else."""
+    if isinstance(value, TensorMap):
+        value = value.array
     initialised = not isinstance(value, Uninitialised)
     if isinstance(value, Uninitialised):
         value = value.array
@@ -204,7 +207,11 @@ class Memory:
         packed = bytearray()
         for value, parameter, name in zip(arguments, function.parameters, names, strict=True):
             packed += bytes(aligned(len(packed), parameter.align) - len(packed))
-            if isinstance(value, Uninitialised | np.ndarray) or hasattr(value, "data_ptr"):
+            if isinstance(value, TensorMap):
+                if parameter.size != MAP_BYTES:
+                    raise InputError(f"{name} is a tensor map; the kernel takes {parameter.size} bytes there")
+                packed += value.encoded(self.address(value.array))
+            elif isinstance(value, Uninitialised | np.ndarray) or hasattr(value, "data_ptr"):
                 if parameter.size != 8:
                     raise InputError(f"{name} is an array; the kernel takes {parameter.size} bytes there")
                 packed += struct.pack("<Q", self.address(value))

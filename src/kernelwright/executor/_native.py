@@ -25,7 +25,8 @@ _FLAGS: Final = (
     "-std=c++17", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
     "-pthread", "-Wno-psabi", "-w",
 )  # fmt: skip
-_ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp")
+_ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp", "wmma.cpp",
+                  "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp")  # fmt: skip
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()
 _PREBUILT: Final[list[Path]] = []
@@ -72,6 +73,8 @@ class Launch(ctypes.Structure):
         ("state", ctypes.c_void_p), ("steps_of", ctypes.c_void_p),
         ("traced_block", ctypes.c_uint32), ("traced_thread", ctypes.c_uint32), ("most_traced", ctypes.c_uint32),
         ("traced", ctypes.c_uint32),
+        ("printed", ctypes.c_void_p), ("most_printed", ctypes.c_uint64), ("printed_bytes", ctypes.c_uint64),
+        ("cluster", ctypes.c_uint32 * 3),
     ]  # fmt: skip
 
 

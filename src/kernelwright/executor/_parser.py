@@ -229,6 +229,8 @@ class _Parser:
                     numbers.append(int(cursor.take()))
                 if word == ".reqntid":
                     function.required_threads = (*numbers, 1, 1)[:3]
+                elif word == ".reqnctapercluster":
+                    function.required_cluster = (*numbers, 1, 1)[:3]
                 elif word == ".maxntid":
                     function.most_threads = math.prod(numbers)
             elif word not in {".noreturn", ".explicitcluster"}:

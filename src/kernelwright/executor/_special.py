@@ -15,9 +15,8 @@ _ONE = {
     "%smid": "splat<uint32_t>(0)",
     "%nsmid": "splat<uint32_t>(1)",
     "%gridid": "splat<uint32_t>(1)",
-    "%cluster_ctarank": "splat<uint32_t>(0)",
-    "%cluster_nctarank": "splat<uint32_t>(1)",
-    "%is_explicit_cluster": "splat<uint32_t>(0)",
+    "%cluster_ctarank": "splat<uint32_t>(w->cluster_rank)",
+    "%cluster_nctarank": "splat<uint32_t>(w->cluster_size)",
     "%dynamic_smem_size": "splat<uint32_t>(w->shared_dynamic)",
     "%total_smem_size": "splat<uint32_t>(w->shared_total)",
     "%clock": "splat<uint32_t>(uint32_t(w->steps))",
@@ -44,13 +43,11 @@ def special(name: str) -> tuple[str, int]:
             case "%ntid" | "%ctaid" | "%nctaid":
                 return f"splat<uint32_t>(w->{stem[1:]}[{i}])", 4
             case "%cluster_ctaid":
-                return "splat<uint32_t>(0)", 4
+                return f"splat<uint32_t>(w->ctaid[{i}] % w->cluster[{i}])", 4
             case "%cluster_nctaid":
-                return "splat<uint32_t>(1)", 4
-            case "%clusterid":
-                return f"splat<uint32_t>(w->ctaid[{i}])", 4
-            case "%nclusterid":
-                return f"splat<uint32_t>(w->nctaid[{i}])", 4
+                return f"splat<uint32_t>(w->cluster[{i}])", 4
+            case "%clusterid" | "%nclusterid":
+                return f"splat<uint32_t>(w->{stem.replace('cluster', 'cta')[1:]}[{i}] / w->cluster[{i}])", 4
     raise NotExecutedError(
         f"not executed: {name}, no special register that the executor has, nor a declared one,"
     )

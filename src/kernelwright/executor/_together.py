@@ -2,6 +2,7 @@
 
 from ._accesses import SCOPES
 from ._arithmetic import Handler
+from ._bulk import cluster_barrier
 from ._ir import Immediate, Instruction, Operand, Pair, Register, Vector
 from ._writer import C_TYPES, Modifiers, Writer, both, refused
 
@@ -37,6 +38,8 @@ def named(w: Writer, i: Instruction) -> str:
 
 def barrier(w: Writer, i: Instruction) -> None:
     """bar.sync, bar.arrive, bar.red, bar.warp.sync, barrier."""
+    if i.modifiers[:1] == ("cluster",):
+        return cluster_barrier(w, i)
     mods = Modifiers(i)
     if mods.take("warp"):
         mods.take("sync")
@@ -76,11 +79,20 @@ def fence(w: Writer, i: Instruction) -> None:
     """membar, fence."""
     mods = Modifiers(i)
     if mods.take("proxy"):
-        if mods.take("async", "alias", "async::generic", "async.global", "async.shared::cta") or mods.take(
-            "tensormap"
-        ):
-            return
-        raise refused(i)
+        if mods.take("tensormap::generic"):
+            mods.drop((*SCOPES, "acquire", "release"))
+        elif mods.take("async"):
+            mods.take("global", "shared::cta", "shared::cluster")
+            w.emit("proxy_fence(w);")
+        elif not mods.take("alias", "async::generic"):
+            raise refused(i)
+        mods.drop(
+            (*SCOPES, "acquire", "release", "sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+        )
+        return mods.done()
+    if mods.take("mbarrier_init"):
+        mods.drop((*SCOPES, "release"))
+        return mods.done()
     mods.drop((*SCOPES, "gl"))
     mods.take("sc", "acq_rel", "acquire", "release")
     mods.done()

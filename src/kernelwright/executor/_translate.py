@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import _accesses, _arithmetic, _convert, _hopper, _logic, _together
+from . import _accesses, _arithmetic, _bulk, _convert, _hopper, _logic, _together, _wmma
 from ._errors import NotExecutedError, PtxError
 from ._flow import Block, blocks_of, loops_of, reach, temporaries
 from ._ir import (
@@ -25,14 +25,14 @@ from ._writer import Sites, Writer, refused, storage
 
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
-    **_hopper.HANDLERS,
+    **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
               "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
-              "setmaxnreg"}  # fmt: skip
+              "setmaxnreg", "tensormap", "griddepcontrol"}  # fmt: skip
 _WAITING = {"atom", "nanosleep", "mbarrier"}
-_SILENT = {"vprintf"}
+_PRINTS = "vprintf"
 _TRAPS = {"__assertfail"}
 
 
@@ -52,6 +52,8 @@ class Translation:
     """The bytes of the smallest access to shared memory."""
     global_grain: int
     has_fences: bool
+    prints: bool
+    """Whether it calls `printf`."""
     steps: tuple[tuple[Instruction, str], ...] = ()
     """Of a traced kernel the instructions, each with a register that it writes, or else reads."""
     registers: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
         shared_grain=min(w.smallest["shared"] for w in writers),
         global_grain=min(w.smallest["global"] for w in writers),
         has_fences=any(w.has_fences for w in writers),
+        prints=any(w.prints for w in writers),
         steps=tuple(steps),
         registers={r: k for n, f in module.functions.items() if n in done for r, k in f.registers.items()},
     )
@@ -305,8 +308,8 @@ def _call(w: Writer, module: ParsedModule, i: Instruction) -> None:
     assert isinstance(results_, Arguments) and isinstance(arguments, Arguments)
     if not isinstance(callee, Symbol) or callee.name not in module.functions:
         raise refused(i, "a call through a pointer")
-    if callee.name in _SILENT:
-        return
+    if callee.name == _PRINTS:
+        return _print(w, i, (*arguments.items, *results_.items))
     if callee.name in _TRAPS:
         return w.emit(f"stop(w, 3, {w.site(i)});")
     function = module.functions[callee.name]
@@ -319,6 +322,18 @@ def _call(w: Writer, module: ParsedModule, i: Instruction) -> None:
     name = "".join(c if c.isalnum() else "_" for c in callee.name)
     w.emit(f"f_{name}({', '.join(['w', 'm', *(w.bytes_variable(n) for n in names)])});")
     w.emit("m &= w->alive; if (!m) { if (!f.rest) goto leave; goto dispatch; }")
+
+
+def _print(w: Writer, i: Instruction, given: tuple[Operand, ...]) -> None:
+    names = [x.name for x in given if isinstance(x, Symbol)]
+    if len(names) != 3 or len(given) != 3:
+        raise refused(i, "vprintf takes a format and arguments and returns a number")
+    text, values, count = (w.bytes_variable(name) for name in names)
+    w.prints = True
+    w.emit(
+        f"const b32 taken = print(w, m, get<uint64_t>({text}, 0), get<uint64_t>({values}, 0), {w.site(i)});"
+    )
+    w.emit(f"put<uint32_t>({count}, 0, m, taken);")
 
 
 def _meet(w: Writer, block: Block, blocks: list[Block]) -> None:

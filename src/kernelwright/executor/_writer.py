@@ -124,6 +124,7 @@ class Writer:
         self.smallest = {"shared": 16, "global": 16}
         """Bytes of the smallest access to each space."""
         self.has_fences = False
+        self.prints = False
         self.pc = 0
         """The block that is being written."""
         self.steps: list[tuple[Instruction, str]] | None = None

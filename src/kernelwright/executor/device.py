@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import InputError, KernelwrightError
 from . import _cudart
-from ._errors import FaultError, NotExecutedError
+from ._errors import FaultError
 from ._layout import WRITTEN
 from ._memory import Span, Uninitialised, span_of
 from .module import Kernel, Module, Options
@@ -155,15 +155,14 @@ class Device:
         if self._failed is not None:
             return _LAUNCH_FAILURE
         del cooperative  # all blocks that the runtime lets it launch are resident at once
-        if any(cluster[n] != 1 for n in range(3)):
-            raise NotExecutedError(f"not executed: a launch of {name.decode()} in clusters")
         kernel = self._kernel(binary, name)
         raw = bytearray()
         for number, (offset, size) in enumerate(kernel.parameter_places):
             raw += bytes(offset - len(raw)) + ctypes.string_at(arguments[number], size)
         run, self._contents[binary] = kernel.execute(
             [grid[n] for n in range(3)], [block[n] for n in range(3)], self._pointed_at(bytes(raw)), bytes(raw),
-            shared_bytes=shared, options=self.options, contents=self._contents.get(binary),
+            shared_bytes=shared, cluster=[max(cluster[n], 1) for n in range(3)], options=self.options,
+            contents=self._contents.get(binary),
         )  # fmt: skip
         self.runs = [*self.runs[1 - _KEPT_RUNS :], (kernel.name, run)]
         if run.ok:

@@ -34,10 +34,15 @@ _MOST_SHARED: Final = 227 << 10
 _MOST_THREADS: Final = 1024
 _MOST_FINDINGS: Final = 64
 _MOST_TRACED: Final = 100_000
+_MOST_PRINTED: Final = 1 << 20
+"""Bytes that `printf` may write in a launch: the buffer that a device has unless it is told otherwise."""
 _LOCAL_BYTES: Final = 1 << 14
 _RACE_BLOCKS: Final = (1 << 20) - 2
 _CELL_BYTES: Final = 24
+_MOST_CLUSTER: Final = 16
+"""Blocks of a cluster that a kernel may have where it asks for more than the portable eight."""
 Shape = int | Sequence[int]
+Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -86,19 +91,23 @@ class Kernel:
         return self._layout.static_bytes()
 
     def __call__(self, grid: Shape, block: Shape, arguments: Sequence[Any], *, shared_bytes: int = 0,
-                 options: Options | None = None) -> Execution:  # fmt: skip
+                 cluster: Shape = 1, options: Options | None = None) -> Execution:  # fmt: skip
         """Execute the kernel; arrays among the arguments hold its results afterwards.
+
+        `cluster` is how many blocks of each dimension reach each other's shared memory; a kernel that says so itself
+        (`.reqnctapercluster`, `__cluster_dims__`) needs none.
 
         Raises:
             InputError: where grid, block, shared memory or arguments cannot be launched.
         """
         dims, threads = _shape(grid, "grid"), _shape(block, "block")
         self._refuse(dims, threads, shared_bytes)
+        together = self._cluster(dims, cluster)
         memory = Memory.of_arguments(self._layout, self._translation.entry, arguments)
-        return self._execute(dims, threads, memory, shared_bytes, options or Options())
+        return self._execute((dims, threads, together), memory, shared_bytes, options or Options())
 
     def execute(self, grid: Shape, block: Shape, spans: Sequence[Span], parameters: bytes, *, shared_bytes: int = 0,
-                options: Options | None = None, contents: tuple[bytes, bytes] | None = None,
+                cluster: Shape = 1, options: Options | None = None, contents: tuple[bytes, bytes] | None = None,
                 ) -> tuple[Execution, tuple[bytes, bytes]]:  # fmt: skip
         """Execute the kernel on raw parameters, whose pointers are the host's, into `spans`.
 
@@ -111,9 +120,10 @@ class Kernel:
         """
         dims, threads = _shape(grid, "grid"), _shape(block, "block")
         self._refuse(dims, threads, shared_bytes)
+        together = self._cluster(dims, cluster)
         memory = Memory(self._layout, spans, contents)
         memory.parameters = memory.translated(parameters)
-        run = self._execute(dims, threads, memory, shared_bytes, options or Options())
+        run = self._execute((dims, threads, together), memory, shared_bytes, options or Options())
         return run, memory.own_contents()
 
     @property
@@ -127,15 +137,28 @@ class Kernel:
         """Return the most threads that a block may have."""
         return self._translation.entry.most_threads or _MOST_THREADS
 
-    def _execute(self, dims: tuple[int, ...], threads: tuple[int, ...], memory: Memory, shared_bytes: int,
-                 options: Options) -> Execution:  # fmt: skip
+    def _execute(
+        self, shape: tuple[Dims, Dims, Dims], memory: Memory, shared_bytes: int, options: Options
+    ) -> Execution:
         notes: list[str] = []
-        launch, kept = self._prepare(memory, dims, threads, shared_bytes, options, notes)
+        launch, kept = self._prepare(memory, shape, shared_bytes, options, notes)
         started = time.monotonic()
         _native.engine().kw_launch(ctypes.byref(launch))
         time_s = time.monotonic() - started
         memory.copy_out()
         return self._result(launch, kept, memory, time_s, notes)
+
+    def _cluster(self, grid: Dims, cluster: Shape) -> Dims:
+        required = self._translation.entry.required_cluster
+        given = _shape(cluster, "cluster")
+        x, y, z = required or given
+        if required and given not in {(1, 1, 1), (x, y, z)}:
+            raise InputError(f"{self.name!r} must be launched in clusters of {required}, not {given}")
+        if x * y * z > _MOST_CLUSTER:
+            raise InputError(f"a cluster of {(x, y, z)} is more than {_MOST_CLUSTER} blocks")
+        if grid[0] % x or grid[1] % y or grid[2] % z:
+            raise InputError(f"a grid of {grid} is not made of clusters of {(x, y, z)} blocks")
+        return x, y, z
 
     def _refuse(self, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int) -> None:
         entry = self._translation.entry
@@ -155,8 +178,9 @@ class Kernel:
                 f"{entry.name!r} takes blocks of at most {entry.most_threads} threads, not {total}"
             )
 
-    def _prepare(self, memory: Memory, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int,
+    def _prepare(self, memory: Memory, shape: tuple[Dims, Dims, Dims], shared_bytes: int,
                  options: Options, notes: list[str]) -> tuple[_native.Launch, dict[str, Any]]:  # fmt: skip
+        grid, block, cluster = shape
         t = self._translation
         shared = self._layout.shared_shadow(shared_bytes)
         blocks = grid[0] * grid[1] * grid[2]
@@ -171,6 +195,7 @@ class Kernel:
             "counts": np.zeros(2 * len(t.blocks), np.uint64),
             "sites": (_native.SiteCount * len(t.sites))(),
             "findings": (_native.Finding * _MOST_FINDINGS)(),
+            "printed": np.zeros(_MOST_PRINTED if t.prints else 0, np.uint8),
             "trace": np.zeros(2 * _MOST_TRACED if options.trace else 0, np.uint64),
         }  # fmt: skip
         flags = (_CHECK if options.check else 0) | (_RACES if races else 0) | (_COUNT if options.count else 0)
@@ -188,6 +213,8 @@ class Kernel:
             findings=ctypes.addressof(kept["findings"]), most_findings=_MOST_FINDINGS,
             steps_of=kept["trace"].ctypes.data if options.trace else None, most_traced=_MOST_TRACED,
             traced_block=(options.trace or (0, 0))[0], traced_thread=(options.trace or (0, 0))[1],
+            printed=kept["printed"].ctypes.data, most_printed=kept["printed"].size,
+            cluster=(ctypes.c_uint32 * 3)(*cluster),
         )  # fmt: skip
         return launch, kept
 
@@ -197,6 +224,8 @@ class Kernel:
         findings = [finding_of(kept["findings"][n], t.sites, memory.describe) for n in range(launch.found)]
         if launch.traced > _MOST_TRACED:
             notes.append(f"only the first {_MOST_TRACED} steps were noted")
+        if launch.printed_bytes > kept["printed"].size:
+            notes.append(f"printf wrote {launch.printed_bytes} bytes; the first {_MOST_PRINTED} are kept")
         if launch.races_lost:
             notes.append("a warp passed more barriers than the race detector counts: races may be missing")
         if launch.status and launch.status_site < len(t.sites):
@@ -213,6 +242,7 @@ class Kernel:
             trace_of(
                 t.steps, self._registers, kept["trace"][: 2 * min(launch.traced, _MOST_TRACED)].tolist()
             ),
+            kept["printed"][: min(launch.printed_bytes, _MOST_PRINTED)].tobytes().decode(errors="replace"),
         )
 
 

@@ -12,7 +12,8 @@ from ._ir import Instruction, Source
 KINDS: Final = {
     1: "out-of-bounds", 2: "misaligned", 3: "uninitialised", 4: "race", 5: "conflicting-writes",
     6: "barrier-divergence", 7: "deadlock", 8: "copy-not-waited", 9: "mask-lacks-lane", 10: "lanes-not-there",
-    11: "read-only", 12: "copy-left", 13: "split-warp",
+    11: "read-only", 12: "copy-left", 13: "split-warp", 14: "block-ended", 15: "cluster-barrier",
+    16: "proxy-fence-missing", 17: "bad-tensor-map",
 }  # fmt: skip
 _SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param"}
 _STATUS: Final = {
@@ -122,6 +123,8 @@ class Execution:
     """The entry's name in the PTX."""
     trace: tuple["Step", ...] = ()
     """What the traced thread did, step by step, where one was asked for."""
+    printed: str = ""
+    """What its `printf` wrote."""
 
     @property
     def ok(self) -> bool:
@@ -179,10 +182,14 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "conflicting-writes": f"stores different values from several lanes to {where}",
         "barrier-divergence": "is reached by some lanes of a warp while others are elsewhere",
         "deadlock": "waits for threads that never come",
-        "copy-not-waited": f"touches {where}, where a cp.async has not been waited for",
+        "copy-not-waited": f"touches {where}, where an asynchronous copy has not been waited for",
         "mask-lacks-lane": "is executed by a lane that its mask does not name",
         "lanes-not-there": "names lanes that never come to it",
         "read-only": f"writes {where}, which is constant",
+        "block-ended": f"touches {where}, of a block of its cluster that has ended",
+        "cluster-barrier": "arrives twice at its cluster's barrier, or waits there without having arrived",
+        "proxy-fence-missing": f"reads {where} by the async proxy, without a fence.proxy.async after ordinary stores",
+        "bad-tensor-map": "is given a tensor map that does not fit: rank, type, box, swizzle or strides",
         "copy-left": "is still under way when its thread ends",
     }.get(kind, where)
 

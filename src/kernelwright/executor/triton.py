@@ -6,7 +6,9 @@
 Types and specialisations (divisible by 16, equal to 1) are those that Triton's own launcher gives.
 
 Covers: jitted functions with tensors, numbers and constants, called by position or name, any grid.
-Does not cover: tensor descriptors, clusters (`num_ctas`), `pre_hook`; of an autotuner, all but the first configuration.
+Tensor descriptors of the host (`TensorDescriptor`) are copied by TMA, so `target` must be 90 for them.
+
+Does not cover: clusters (`num_ctas`), `pre_hook`; of an autotuner, all but the first configuration.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ import numpy as np
 
 from ..errors import InputError, MissingToolError
 from ._memory import Uninitialised
+from ._tensormap import TensorMap
 from .module import Module, Options
 from .results import Execution
 
@@ -27,6 +30,7 @@ _TYPES: Final = {
     "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
     "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
 }  # fmt: skip
+_SWIZZLES: Final = {0: 0, 1: 32, 2: 64, 3: 128}
 Grid = Sequence[int] | Callable[[dict[str, Any]], Sequence[int]]
 
 
@@ -41,6 +45,8 @@ class Compiled:
     scratch_bytes: int
     kept: tuple[int, ...]
     """Positions of the arguments that the PTX takes; the others are constants in it."""
+    maps: tuple[tuple[int, tuple[int, ...]], ...]
+    """Of each tensor descriptor the bytes of its swizzle and the box that it copies at once."""
     module: Module
 
 
@@ -64,7 +70,12 @@ def run_triton(function: Any, grid: Grid, arguments: Sequence[Any], constants: M
     free = [n for n in _names(function) if n not in (constants or {})]
     meta = {**dict(zip(free, arguments, strict=False)), **(constants or {})}
     shape = tuple(grid(meta)) if callable(grid) else tuple(grid)
-    given = [arguments[n] for n in compiled.kept]
+    maps = iter(compiled.maps)
+    given = [
+        v
+        for n in compiled.kept
+        for v in (_mapped(arguments[n], maps) if _is_map(arguments[n]) else [arguments[n]])
+    ]
     programs = int(np.prod(shape))
     scratch = np.zeros(compiled.scratch_bytes * programs, np.uint8) if compiled.scratch_bytes else None
     kernel = compiled.module[compiled.name]
@@ -177,9 +188,24 @@ def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -
         return "fp32", None, False
     if isinstance(value, np.ndarray):
         return f"*{_dtype(str(value.dtype))}", None, value.__array_interface__["data"][0] % 16 == 0
+    if _is_map(value):
+        kind = _dtype(str(value.base.dtype).removeprefix("torch."))
+        return f"tensordesc<{kind}{list(value.block_shape)}>", None, False
     if hasattr(value, "data_ptr"):
         return f"*{_dtype(str(value.dtype).removeprefix('torch.'))}", None, value.data_ptr() % 16 == 0
     raise InputError(f"{name} is {value!r}; expected a tensor, a number or None")
+
+
+def _is_map(value: Any) -> bool:
+    return type(value).__name__ == "TensorDescriptor" and hasattr(value, "block_shape")
+
+
+def _mapped(value: Any, maps: Iterator[tuple[int, tuple[int, ...]]]) -> list[Any]:
+    """Return what the PTX takes for a tensor descriptor: the map, its sizes and its strides."""
+    swizzle, box = next(maps)
+    view = value.base.as_strided(tuple(value.shape), tuple(value.strides))
+    made = TensorMap(view, box, swizzle, "nan" if value.padding == "nan" else "zero")
+    return [made, *value.shape, *value.strides]
 
 
 def _dtype(name: str) -> str:
@@ -206,9 +232,14 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
     except Exception as error:  # noqa: BLE001  (Triton raises whatever its passes raise; the kernel is at fault)
         raise InputError(f"Triton does not compile {function.__name__!r}: {error}") from None
     facts = made.metadata
-    if getattr(facts, "tensordesc_meta", None):
-        raise InputError("tensor descriptors are not executed")
+    described = [kind for _, kind, _ in signature if kind.startswith("tensordesc")]
+    maps = tuple(
+        (_SWIZZLES[m["swizzle"]], tuple(m["block_size"]))
+        for m in getattr(facts, "tensordesc_meta", None) or ()
+    )
+    if len(maps) != len(described):
+        raise InputError(f"tensor descriptors for compute capability {target}; they need target=90")
     return Compiled(
         made.asm["ptx"], facts.name, int(facts.shared), int(facts.num_warps) * 32,
-        int(getattr(facts, "global_scratch_size", 0)), (), Module.load(made.asm["ptx"]),
+        int(getattr(facts, "global_scratch_size", 0)), (), maps, Module.load(made.asm["ptx"]),
     )  # fmt: skip

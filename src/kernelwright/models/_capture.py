@@ -96,10 +96,20 @@ def capture_model(loaded: Loaded) -> Captured:
     whole = loaded.whole
     with quiet(), torch.no_grad(), unchanged(whole):
         try:
-            return Captured((_exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True)),))
+            return Captured((_as_one(whole),))
         except Exception as error:  # noqa: BLE001  whatever a model raises while it is exported, Dynamo is asked next
             why = f"torch.export: {_first_line(error)}"
         return _in_pieces(whole, why)
+
+
+def capture_as_one(whole: Whole) -> Capture:
+    """Capture a model as one graph; raises whatever it and torch.export raise where it has none."""
+    with quiet(), torch.no_grad(), unchanged(whole):
+        return _as_one(whole)
+
+
+def _as_one(whole: Whole) -> Capture:
+    return _exported("model", whole, whole.tensors, whole.state_dict(keep_vars=True))
 
 
 def _exported(

@@ -22,6 +22,7 @@ from ..errors import InputError, KernelwrightError
 from ..store import Store
 from ._accepted import Program, programs
 from ._dynamo_form import content, graph_key, is_plain, sized
+from ._identity import mark
 from ._print import Unprintable
 from ._records import DynamoForm
 
@@ -72,15 +73,15 @@ class _Serving:
     """Which argument of the graph each of those is; -1 for one that is not read."""
     spare: tuple[torch.Tensor, ...]
     """What stands for those, in order."""
-    constants: tuple[tuple[int, torch.Tensor, int], ...]
-    """Arguments that must be as they were verified: place, tensor, how often it was written to."""
+    constants: tuple[tuple[int, torch.Tensor, tuple[int, int]], ...]
+    """Arguments that must be as they were verified: place, tensor, what tells that it was written to."""
     results: tuple[int, ...]
     """Which tensor of the model each result of the graph is."""
 
     def __call__(self, arguments: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
         """Return the graph's results; None where the program declines."""
-        for place, tensor, version in self.constants:
-            if arguments[place] is not tensor or tensor._version != version:
+        for place, tensor, seen in self.constants:
+            if arguments[place] is not tensor or mark(tensor) != seen:
                 return None
         spare = iter(self.spare)
         try:
@@ -172,7 +173,9 @@ def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -
         value = arguments[order[number]]
         if isinstance(value, torch._subclasses.FakeTensor) or content(value) != wanted:
             raise InputError("a buffer outside the state dictionary has other values than those verified")
-        constants.append((order[number], value, value._version))
+        if value.is_inference():
+            raise InputError("a buffer was made in inference mode, so that changes of it cannot be seen")
+        constants.append((order[number], value, mark(value)))
     if not all(is_plain(arguments[place]) for place in order):
         raise InputError("an argument is not dense and contiguous")
     numbers = (*form.inputs, *form.weights)

@@ -134,7 +134,9 @@ def content(tensor: torch.Tensor) -> str:
         >>> content(torch.zeros(2)) == content(torch.zeros(2)), content(torch.zeros(2)) == content(torch.ones(2))
         (True, False)
     """
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0)
+    data = (
+        tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0)
+    )
     return f"{sized(tensor)} {hashlib.sha256(data.numpy().tobytes()).hexdigest()}"
 
 

@@ -3,21 +3,23 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..api.judge import judging
 from ..devices import Device, detect
 from ..errors import InputError, KernelwrightError, fault_of
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, Evaluation, content_key
+from ..records import Budget, DecisionStatus, Evaluation, Task, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
-from ._assemble import Accepted, assemble
+from ..system.deadline import deadline
+from ._assemble import Accepted
 from ._budget import Stream, next_of
 from ._dynamo_form import dynamo_form
-from ._harm import without_harm
+from ._identity import Outside, identity_of
+from ._judged import Judged
 from ._plan import Planned, planned
 from ._print import Unprintable
 from ._records import MODEL_RESULT, ModelResult, RegionOutcome
@@ -25,7 +27,6 @@ from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROGRESS, WholeFound, finished_runs, search_whole, share_s
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
-from ._whole_task import WholeTask, whole_task
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
@@ -34,6 +35,8 @@ PROPOSERS = ("library", "schedule")
 _VERDICT_SHARE, _MOST_VERDICT_S = 0.4, 300.0
 _SHORTEST_S = 30.0
 """Seconds below which a search is not worth starting."""
+_MARGIN_S = 60.0
+"""Seconds after the minutes at which everything is cut off: what is in progress may end in them."""
 _LEAST_SHARE = 0.005
 """A region whose remaining gain is a smaller share of the model's time is not searched."""
 
@@ -59,8 +62,8 @@ def optimize_model(
     Args:
         target: The model.
         inputs: Inputs of one call, for a module that is passed as it is.
-        minutes: Wall minutes for the plan and the searches; up to two fifths, at most five minutes, are kept for the
-            verdict on the whole, which is not cut off if it takes longer.
+        minutes: Wall minutes for all of it; up to two fifths, at most five minutes, are kept for the verdict on the
+            whole. A minute later everything is cut off, and what is not decided by then stays native.
         device: `cpu`, `cuda` or `cuda:N`; by default the first GPU, else the CPU.
         baselines: Native forms of the model to beat; the fastest counts.
         proposers: Who proposes kernels for regions.
@@ -74,60 +77,33 @@ def optimize_model(
 
     Raises:
         TaskError: the target is no model, or does not run on its inputs.
+        InputError: time was up before the model was planned.
     """
     begun = time.monotonic()
-    used = detect(device)
+    used, end = detect(device), begun + minutes * 60
 
     def say(event: str, **data: Any) -> None:
         if on_event is not None:
             on_event(Event(event=event, run="", elapsed_s=time.monotonic() - begun, data=data))
 
-    plan = planned(target, device=used, inputs=inputs, minutes=minutes)
-    say("plan", message=_told(plan))
-    end = begun + minutes * 60
     options = {
         "device": device, "proposers": tuple(proposers), "languages": tuple(languages), "store": store,
         "on_event": on_event,
     }  # fmt: skip
-    alone = WholeFound()
-    if set(WHOLE_PROPOSERS) <= set(proposers) and plan.plan.whole is not None:
-        more = {**options, "proposers": WHOLE_PROPOSERS, "baselines": tuple(baselines)}
-        key, left_s = _key(plan), end - time.monotonic()
-        alone = search_whole(plan, key, search, share_s(left_s) / 60, more, say)
-        if alone.best is not None:
-            return _kept(_of_whole(plan, used, alone, begun), plan, store)
-    if plan.captured.whole is None:
-        broken = (
-            f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
+    found: list[Planned] = []
+    try:
+        with deadline(minutes * 60 + _MARGIN_S):
+            found.append(planned(target, device=used, inputs=inputs, minutes=minutes))
+            say("plan", message=_told(found[0]))
+            result, task = _Run(found[0], used, tuple(baselines), options, say, begun, end).result(search)
+            return _kept(result, found[0], store, task)
+    except TimeoutError:
+        spent = f"time was up after {time.monotonic() - begun:.0f} s"
+        if not found:
+            raise InputError(f"{spent}, before the model was planned; allow more --minutes") from None
+        return _result(
+            found[0], used, None, (), f"{spent}, before it was decided; allow more --minutes", begun
         )
-        return _result(plan, used, None, (alone.outcome(plan),) if alone.run else (), broken, begun)
-    reserve_s = min(_VERDICT_SHARE * (end - time.monotonic()), _MOST_VERDICT_S)
-    regions = _Regions(plan, store, say)
-    regions.take_over()
-    while True:
-        stream = regions.next(end - reserve_s - time.monotonic())
-        if stream is None:
-            break
-        left_s = min(max(stream.cost_s, 2 * _SHORTEST_S), end - reserve_s - time.monotonic())
-        regions.search(stream, search, Budget(minutes=left_s / 60), options)
-    accepted = regions.accepted()
-    tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
-    if not accepted:
-        outcomes = (*tried, *regions.outcomes(()))
-        return _result(plan, used, None, outcomes, "no region has an accepted kernel", begun)
-    verdict = _Verdict(plan, accepted, say)
-    judgement = verdict.judge(baselines, device, store, on_event)
-    outcomes = (*tried, *regions.outcomes(verdict.kept, verdict.out))
-    result = _result(plan, used, judgement, outcomes, verdict.reason, begun)
-    result = result.model_copy(
-        update={
-            "weights": verdict.weights,
-            "call": plan.loaded.whole.call,
-            "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
-            "expected": _expected(plan, verdict.judged),
-        }
-    )
-    return _kept(result, plan, store)
 
 
 def model_result(run: str, store: Path | str | None = None) -> ModelResult:
@@ -142,6 +118,65 @@ def model_result(run: str, store: Path | str | None = None) -> ModelResult:
     if not known:
         raise InputError(f"no model was judged in run {run!r}; `kernelwright optimize MODEL` makes one")
     return known[-1]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One model while it is optimised."""
+
+    plan: Planned
+    used: Device
+    baselines: tuple[str, ...]
+    options: dict[str, Any]
+    say: Callable[..., None]
+    begun: float
+    end: float
+
+    def result(self, search: Callable[..., Any]) -> tuple[ModelResult, Task | None]:
+        """Search the whole model as one program, else its regions; the task is the one that a program was judged on."""
+        plan, alone = self.plan, WholeFound()
+        if set(WHOLE_PROPOSERS) <= set(self.options["proposers"]) and plan.plan.whole is not None:
+            more = {**self.options, "proposers": WHOLE_PROPOSERS, "baselines": self.baselines}
+            alone = search_whole(plan, _key(plan), search, share_s(self._left_s()) / 60, more, self.say)
+            if alone.best is not None:
+                return _of_whole(plan, self.used, alone, self.begun), alone.task
+        if plan.captured.whole is None:
+            broken = f"the model's graph breaks ({plan.captured.breaks[0]}); its parts are planned, and stay native"
+            return self._native((alone.outcome(plan),) if alone.run else (), broken), None
+        tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
+        reserve_s = min(_VERDICT_SHARE * self._left_s(), _MOST_VERDICT_S)
+        regions = _Regions(plan, self.options["store"], self.say)
+        regions.take_over()
+        while (stream := regions.next(self._left_s() - reserve_s)) is not None:
+            left_s = min(max(stream.cost_s, 2 * _SHORTEST_S), self._left_s() - reserve_s)
+            regions.search(stream, search, Budget(minutes=left_s / 60), self.options)
+        accepted = regions.accepted()
+        if not accepted:
+            return self._native((*tried, *regions.outcomes(())), "no region has an accepted kernel"), None
+        return self._judged(regions, accepted, tried)
+
+    def _judged(
+        self, regions: "_Regions", accepted: Sequence[Accepted], tried: tuple[RegionOutcome, ...]
+    ) -> tuple[ModelResult, Task | None]:
+        """Judge the model with the kernels of its regions, in the time that is left."""
+        store, verdict = self.options["store"], Judged(self.plan, accepted, self.say)
+        judgement = verdict.judge(
+            self.baselines, self.options["device"], store, self.options["on_event"], self._left_s()
+        )
+        outcomes = (*tried, *regions.outcomes(verdict.kept, verdict.out))
+        result = _result(self.plan, self.used, judgement, outcomes, verdict.reason, self.begun)
+        more = {
+            "weights": verdict.weights, "call": self.plan.loaded.whole.call,
+            "eager_speedup": _over_eager(store, judgement.run, judgement.candidate) if judgement else None,
+            "expected": _expected(self.plan, verdict.judged),
+        }  # fmt: skip
+        return result.model_copy(update=more), verdict.task
+
+    def _left_s(self) -> float:
+        return self.end - time.monotonic()
+
+    def _native(self, outcomes: tuple[RegionOutcome, ...], reason: str) -> ModelResult:
+        return _result(self.plan, self.used, None, outcomes, reason, self.begun)
 
 
 class _Regions:
@@ -247,77 +282,6 @@ class _Regions:
         return self._plan.regions[one][1].overlaps(self._plan.regions[other][1])
 
 
-class _Verdict:
-    """Judges the patched model as a whole."""
-
-    def __init__(self, plan: Planned, accepted: Sequence[Accepted], say: Callable[..., None]) -> None:
-        self._plan, self._accepted, self._say = plan, list(accepted), say
-        self._capture = plan.captured.pieces[0]
-        self._timed = plan.timed[self._capture.name]
-        self.kept: tuple[Accepted, ...] = ()
-        """The kernels in the result."""
-        self.judged: tuple[Accepted, ...] = ()
-        """The kernels in what was judged in full."""
-        self.out: dict[str, str] = {}
-        """Region → why its accepted kernel is not in the result."""
-        self.reason = ""
-        """Why nothing better was found."""
-        self.weights: tuple[str, ...] = ()
-        """The model's parameters and buffers in the order of the task's state."""
-
-    def judge(
-        self, baselines: Sequence[str], device: str | None, store: Path | str | None, on_event: OnEvent | None
-    ) -> Judgement | None:
-        """Find the set of kernels that work together, and put it through full acceptance."""
-        try:
-            whole = whole_task(self._plan.loaded, self._plan.captured, self._plan.timed)
-        except (KernelwrightError, Unprintable) as error:
-            self.reason = f"the model cannot be judged as a whole: {error}"
-            return None
-        self.weights = whole.weights
-        with judging(
-            whole.task, device=device, baselines=tuple(baselines), store=store, on_event=on_event
-        ) as ask:
-            self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask))
-            for one in out:
-                self.out.setdefault(one.region.key, "the model is not faster with it")
-            if not self.kept:
-                self.reason = "no kernel that helps alone helps inside the model"
-                return None
-            self.judged = self.kept
-            judgement = ask(self._assembled(self.kept, whole), False)
-        if judgement.decision is not DecisionStatus.IMPROVED:
-            self.reason = judgement.reason
-            self.out |= {a.region.key: f"the whole is {judgement.decision}" for a in self.kept}
-            self.kept = ()
-        return judgement
-
-    def _score(self, parts: tuple[Accepted, ...], whole: WholeTask, ask: Any) -> float:
-        """Screen the model with some of the kernels: its speedup, 0 where it is wrong."""
-        labels = ", ".join(p.region.label for p in parts)
-        try:
-            judgement = ask(self._assembled(parts, whole), True)
-        except (InputError, Unprintable) as error:
-            self._say("whole", message=f"with {labels}: {error}")
-            if len(parts) == 1:
-                self.out[parts[0].region.key] = str(error)
-            return 0.0
-        if judgement.speedup is None:
-            self._say("whole", message=f"with {labels}: {judgement.decision}: {judgement.reason}")
-            if len(parts) == 1:
-                self.out[parts[0].region.key] = (
-                    f"inside the model it is {judgement.decision}: {judgement.reason}"
-                )
-            return 0.0
-        self._say(
-            "whole", message=f"with {labels}: {judgement.speedup.median:.2f}x against {judgement.baseline}"
-        )
-        return float(judgement.speedup.median)
-
-    def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
-        return assemble(self._capture, self._timed, parts, whole.state, whole.names)
-
-
 def _result(
     plan: Planned, device: Device, judgement: Judgement | None, outcomes: tuple[RegionOutcome, ...], reason: str,
     begun: float,
@@ -343,10 +307,13 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
     )  # fmt: skip
 
 
-def _kept(result: ModelResult, plan: Planned, store: Path | str | None) -> ModelResult:
-    """Keep the result in the store, with how `torch.compile` knows the model if it may be installed; return it."""
-    if result.improved:
-        result = result.model_copy(update={"dynamo": dynamo_form(plan.loaded, result.weights)})
+def _kept(result: ModelResult, plan: Planned, store: Path | str | None, task: Task | None) -> ModelResult:
+    """Keep the result in the store, with what tells the model from others if it may be installed; return it."""
+    if result.improved and task is not None:
+        identity = identity_of(plan.loaded, plan.captured.whole, task)
+        same = Outside(plan.loaded.module, identity.tensors).changed() is None
+        dynamo = dynamo_form(plan.loaded, result.weights) if same else None
+        result = result.model_copy(update={"identity": identity, "dynamo": dynamo})
     with Store(store) as kept:
         kept.keep(MODEL_RESULT, result.run or result.model, {result.run or result.model: result.to_json()})
     return result

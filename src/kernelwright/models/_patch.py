@@ -1,6 +1,7 @@
 """Model, accepted result → patched model: reversible, whole or not at all, native outside what was verified."""
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import getitem, is_not
 from pathlib import Path
@@ -17,10 +18,13 @@ from ..records import TensorSpec, Workload
 from ..search import accepted_of
 from ..store import Store
 from ._accepted import load_program
+from ._capture import capture_as_one
+from ._identity import Outside, graph_hash, places_outside
 from ._optimize import model_result
-from ._records import ModelResult
-from ._target import call_signature, tensors_of
+from ._records import Identity, ModelResult
+from ._target import Whole, call_signature, tensors_of
 
+_LOG = logging.getLogger(__name__)
 _PLACE = "forward"
 _ALONE = object()
 """Stands for a result that is one tensor."""
@@ -30,9 +34,10 @@ class Patch:
     """A patched model. As a context manager it is removed at the end.
 
     The model's own `forward` runs whenever a call is not one that was verified: other shapes, dtypes or layouts, other
-    values of arguments that are no tensors, a gradient asked for, training mode, hooks on a part, a part replaced.
-    Parameters are read in every call, so that loading a state dictionary or training on is seen. The state dictionary
-    has the same names and tensors as before.
+    values of arguments that are no tensors, a gradient asked for, autocast, torch.func, training mode, hooks on a part,
+    a part replaced, a tensor outside the state dictionary changed, such as a buffer that is not persistent; and always
+    if the first call shows another graph than the judged one. Parameters are read in every call, so that loading a
+    state dictionary or training on is seen. The state dictionary has the same names and tensors as before.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class Patch:
         weights: Sequence[str],
         inputs: Sequence[TensorSpec],
         call: str,
+        identity: Identity | None = None,
     ) -> None:
         """Put `kernel(*tensors, *weights)` in place of the model's forward.
 
@@ -52,15 +58,22 @@ class Patch:
             weights: Names of parameters and buffers in the order in which the kernel takes them.
             inputs: What the tensors of a call must be.
             call: How a call is nested, and all in it that is no tensor (`call_signature`).
+            identity: What else the model's answers depend on; without it, the model counts as it is now.
 
         Raises:
-            InputError: the model is patched already, or has other parameters.
+            InputError: the model is patched already, or is another than the one that was judged.
         """
         if _PLACE in vars(model):
             raise InputError("the model's forward is replaced already; remove that first")
         self.model, self.calls, self.native_calls = model, 0, 0
+        self.reason = ""
+        """Why the last call was native, where the model is not as it was judged."""
         self._kernel, self._native = kernel, model.forward
         self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
+        self._outside = Outside(model, identity.tensors if identity else None)
+        if said := self._outside.changed():
+            raise InputError(f"the model is another than the one that was judged: {said}; optimise it again")
+        self._graph = identity.graph if identity and identity.torch == torch.__version__ else ""
         places = [_place(model, name) for name in weights]
         self._holders, self._names = [p for p, _ in places], [name for _, name in places]
         parts = [
@@ -74,7 +87,7 @@ class Patch:
             if m is not model
             for hooks in (m._forward_hooks, m._forward_pre_hooks)
         ]
-        self._call = call
+        self._call, self._other = call, False
         self._template: Any = None
         self._structure: tuple[Any, list[Any]] | None = None
         self._flat: tuple[int, tuple[str, ...], list[tuple[int, Any]]] | None = None
@@ -118,6 +131,9 @@ class Patch:
     def _first(self, args: Any, kwargs: Any) -> Any:
         """Let the native model answer the first call of the verified kind, whose structure later results take."""
         result = self._native(*args, **kwargs)
+        self.native_calls += 1
+        if self._graph and not self._has_graph(args, kwargs):
+            return result
         leaves, structure = pytree.tree_flatten((args, kwargs))
         self._template = _ALONE if isinstance(result, torch.Tensor) else _emptied(result)
         self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -125,8 +141,26 @@ class Patch:
         if all(isinstance(v, torch.Tensor | bool | int | float | str | None) for v in values):
             plain = [(i, v) for i, v in enumerate(values) if not isinstance(v, torch.Tensor)]
             self._flat = len(args), tuple(kwargs), plain
-        self.native_calls += 1
         return result
+
+    def _has_graph(self, args: Any, kwargs: Any) -> bool:
+        """Tell whether the model's graph is the one that was judged; if not, all calls stay native."""
+        del vars(self.model)[_PLACE]
+        try:
+            capture = capture_as_one(Whole(self.model, args, kwargs))
+            same = graph_hash(capture) == self._graph
+        except Exception as error:  # noqa: BLE001  the model's own code runs under the exporter, and may raise anything
+            _LOG.debug("the patched model cannot be exported: %s: %s", type(error).__name__, error)
+            same = False
+        finally:
+            vars(self.model)[_PLACE] = self._forward
+        if same:
+            self._outside.watch(list(capture.constants.values()))
+        else:
+            self.reason = "its graph is another than the one that was judged"
+            _LOG.warning("the patched model stays native: %s; optimise it again", self.reason)
+        self._graph, self._other = "", not same
+        return same
 
     def _served(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor] | None:
         """Return the tensors of a call that is nested as it was captured, with the same values of all else."""
@@ -151,7 +185,12 @@ class Patch:
 
     def _is_as_verified(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
-        if self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
+        if self._other or self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
+            return False
+        if torch.is_autocast_enabled("cpu") or _in_transform() is not None:
+            return False
+        if said := self._outside.changed():
+            self.reason = said
             return False
         if any(map(is_not, map(_part, self._owners, self._children), self._parts)):
             return False
@@ -167,6 +206,8 @@ class Patch:
         )
 
 
+_in_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+"""The innermost transform of torch.func that runs, or none."""
 _part: Callable[[dict[str, Any], str], Any] = dict.get
 """A module's part by its name, or none."""
 
@@ -180,7 +221,8 @@ def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path 
         store: Folder of the run store; by default the user's.
 
     Raises:
-        InputError: nothing was accepted in that run, it is of another model, or its kernels cannot be loaded here.
+        InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
+            outside the state dictionary, or its kernels cannot be loaded here.
     """
     result = model_result(kernels, store) if isinstance(kernels, str) else kernels
     with Store(store) as kept:
@@ -195,7 +237,12 @@ def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path 
         workload = kept.task(record.task).workloads[0]
     _check_weights(model, result, workload)
     program = load_program(candidate, workload)
-    return Patch(model, program.kernel, result.weights, program.inputs, result.call)
+    if result.identity is None and places_outside(model):
+        raise InputError(
+            f"{result.model} was judged by an earlier version, which did not keep what is outside its state "
+            "dictionary; optimise it again"
+        )
+    return Patch(model, program.kernel, result.weights, program.inputs, result.call, result.identity)
 
 
 def _check_weights(model: nn.Module, result: ModelResult, workload: Workload) -> None:

@@ -46,6 +46,17 @@ class DynamoForm(Record):
     """Which tensor of the model's result each result of the graph is."""
 
 
+class Identity(Record):
+    """What a judged model's answers depend on beside its state dictionary."""
+
+    tensors: dict[str, str] = {}
+    """Tensors outside the state dictionary that it reads, by name: hash of the contents."""
+    graph: str = ""
+    """Hash of its graph; empty where that breaks."""
+    torch: str = ""
+    """The torch that made the graph: another one may write the same model in other operators."""
+
+
 class ModelResult(Record):
     """The outcome of optimising a model: the verdict on the whole, and what came of each region."""
 
@@ -73,6 +84,8 @@ class ModelResult(Record):
     """The model's parameters and buffers, in the order in which the patched model takes them."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
+    identity: Identity | None = None
+    """What its answers depend on beside its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
     reason: str = ""

@@ -85,6 +85,12 @@ class Loaded:
         """The model as tensors in, tensors out."""
         return Whole(self.module, self.args, self.kwargs)
 
+    def within(self, made: nn.Module) -> nn.Module:
+        """Return the model inside a module that `text` made: a file of the KernelBench form is the model itself."""
+        inner = getattr(made, "inner", None)
+        wraps = self.text is not None and self.text.startswith(_OPENING) and isinstance(inner, nn.Module)
+        return inner if wraps and inner is not None else made
+
 
 def is_model(target: object, *, whole: bool = False) -> bool:
     """Tell whether a target is a whole model; any other is one op.
@@ -131,13 +137,14 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         >>> int(norm.num_batches_tracked)
         0
     """
-    before = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+    before = [(b, b.detach().clone(), None if b.is_inference() else b._version) for b in module.buffers()]
     try:
         yield
     finally:
         with torch.no_grad():
-            for buffer, value in before:
-                buffer.copy_(value)
+            for buffer, value, version in before:
+                if version is None or buffer._version != version:
+                    buffer.copy_(value)
 
 
 def load_model(target: ModelTarget, inputs: object = None) -> Loaded:
@@ -291,10 +298,11 @@ def _file_text(path: Path, symbol: str) -> str:
 def whole_text(build: str) -> str:
     """Return the text of a KernelBench file around code that defines `build`."""
     parts = "\n\n".join(inspect.getsource(part) for part in (Whole, call_signature, tensors_of))
-    return _FILE.format(build=build, parts=parts)
+    return _FILE.format(opening=_OPENING, build=build, parts=parts)
 
 
-_FILE = '''"""A whole model as one task."""
+_OPENING = '"""A whole model as one task."""'
+_FILE = """{opening}
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -328,4 +336,4 @@ class Model(Whole):
 def get_inputs():
     _, args, kwargs = _made()
     return [leaf for leaf in pytree.tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
-'''
+"""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KernelwrightError, fault_of
-from ..records import Budget, DecisionStatus, Evaluation, RunStatus
+from ..records import Budget, DecisionStatus, Evaluation, RunStatus, Task
 from ..search import accepted_of
 from ..store import Store
 from ._plan import WHOLE, Planned
@@ -33,6 +33,8 @@ class WholeFound:
     """The model's parameters and buffers, in the order in which the program takes them."""
     reason: str = ""
     """Why there is none."""
+    task: Task | None = None
+    """The model as a task, where a program was accepted."""
 
     def outcome(self, plan: Planned) -> RegionOutcome:
         """Return it as what came of a region."""
@@ -117,5 +119,5 @@ def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:
         record = store.run(run)
         best = next(iter(accepted_of(store, record)), None)
     if best is not None and best.decision.status is DecisionStatus.IMPROVED:
-        return WholeFound(run, best, whole.weights)
+        return WholeFound(run, best, whole.weights, task=whole.task)
     return WholeFound(run, reason="no program for all of it was accepted")

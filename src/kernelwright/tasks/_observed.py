@@ -116,4 +116,5 @@ def _raw(reference: Callable[..., Any], arguments: list[Any], seed: int) -> tupl
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether values are equal up to the order of summation, which threads may change from run to run."""
-    return a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
+    wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    return a.shape == b.shape and torch.allclose(a.to(wide), b.to(wide), rtol=1e-3, atol=1e-5, equal_nan=True)

@@ -255,6 +255,7 @@ def _call(
             outputs = differentiate(reference, workload, *arguments)
         else:
             outputs = flatten(reference(*arguments))
+    outputs = tuple(t.resolve_conj().resolve_neg() for t in outputs)
     mutated = {
         spec.name: new for spec, new, old in zip(workload.arguments, arguments, before, strict=True)
         if isinstance(new, torch.Tensor) and not same(new, old)

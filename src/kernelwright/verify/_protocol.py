@@ -7,9 +7,9 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 
 from ..records import CheckStatus, Contract, Finding
-from ..sandbox import Fetched
+from ..sandbox import Fetched, WorkerFailure
 from ._case import Case
-from ._trial import Trial
+from ._trial import Trial, describe, is_not_executed
 
 Depth = Literal["screen", "full"]
 """`screen`: cheap, on the search workloads; `full`: everything, on every split."""
@@ -68,3 +68,12 @@ def failed(check: str, message: str, **figures: float) -> Finding:
 def unknown(check: str, message: str) -> Finding:
     """Return the finding of a check that could not run."""
     return Finding(check=check, status=CheckStatus.UNKNOWN, message=message)
+
+
+def blamed(trial: Trial, check: str, failure: WorkerFailure, when: str = "") -> Finding:
+    """Blame the candidate for a request that failed, unless time was up or nothing executes it here."""
+    if trial.ran_out(failure):
+        return unknown(check, "the deadline of the verification came first")
+    if is_not_executed(failure):
+        return unknown(check, describe(failure))
+    return failed(check, when + describe(failure))

@@ -130,6 +130,10 @@ class Trial:
         """Return the seconds that the next request may take."""
         return min(_EXECUTED_LIMIT_S if self._executed else _CALL_LIMIT_S, self.remaining_s)
 
+    def ran_out(self, failure: WorkerFailure) -> bool:
+        """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
+        return failure.kind is FailureKind.TIMEOUT and self.remaining_s <= 0
+
     def beside(
         self,
         oracle: Oracle,

@@ -11,9 +11,9 @@ from ..sandbox import FailureKind, Pool, WorkerFailure
 from ..tasks import Problem
 from ._case import Case, Oracle, Seeds
 from ._observe import observe
-from ._protocol import Depth, Probe, failed, passed, unknown
+from ._protocol import Depth, Probe, blamed, failed, passed, unknown
 from ._triage import triage
-from ._trial import Trial, describe, is_not_executed
+from ._trial import Trial
 from .checks import CHECKS, LAST, OF_RANDOM, PROBES, SWEEPS
 from .checks.sanitised import Sanitised
 
@@ -142,7 +142,7 @@ def _examine(
         yield unknown(LOADS, str(error))
         return
     except WorkerFailure as failure:
-        yield _blamed(trial, LOADS, failure)
+        yield blamed(trial, LOADS, failure)
         return
     yield passed(LOADS)
     seed = trial.seeds.draw()
@@ -184,7 +184,7 @@ def _calls(trial: Trial, case: Case, disabled: frozenset[str], ledger: _Ledger) 
         if failure.kind is FailureKind.UNSUPPORTED:
             ledger.unsupported.append(workload.name)
             return
-        yield _placed(_blamed(trial, RUNS, failure), workload)
+        yield _placed(blamed(trial, RUNS, failure), workload)
         return
     yield passed(RUNS)
     for check in CHECKS:
@@ -204,17 +204,8 @@ def _probes(trial: Trial, case: Case, probes: Sequence[Probe], disabled: frozens
         try:
             yield probe.probe(trial, case)
         except WorkerFailure as failure:
-            yield _blamed(trial, probe.name, failure)
+            yield blamed(trial, probe.name, failure)
             return
-
-
-def _blamed(trial: Trial, check: str, failure: WorkerFailure) -> Finding:
-    """Blame the candidate, unless it was still at work when the whole verification's time was up."""
-    if failure.kind is FailureKind.TIMEOUT and trial.remaining_s <= 0:
-        return unknown(check, "the deadline of the verification came first")
-    if is_not_executed(failure):
-        return unknown(check, describe(failure))
-    return failed(check, describe(failure))
 
 
 def _placed(found: Finding, workload: Workload) -> Finding:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests import forked
 
 from kernelwright.errors import StoreError, WorkerError
 from kernelwright.records import Budget, RunStatus
@@ -110,16 +111,27 @@ def test_a_number_used_again_is_another_process(store, run):
     assert not type(owner)(owner.pid, owner.ticks + 1, owner.since).alive
 
 
-def test_a_second_signal_does_not_cut_off_what_is_said_of_the_first(store, run, monkeypatch):
+INTERRUPTED_TWICE = """
+import os, signal, sys
+from kernelwright.search import ended_in_words
+from kernelwright.store import Store
+with Store({folder!r}) as store:
     write = store.append_event
-
     def signalled(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
         write(*arguments)
+    store.append_event = signalled
+    try:
+        with ended_in_words(store, store.run("last")):
+            raise KeyboardInterrupt("SIGTERM")
+    except KeyboardInterrupt as error:
+        print("caught", error)
+"""
 
-    monkeypatch.setattr(store, "append_event", signalled)
-    with pytest.raises(KeyboardInterrupt), ended_in_words(store, run):
-        raise KeyboardInterrupt("SIGTERM")
+
+def test_a_second_signal_does_not_cut_off_what_is_said_of_the_first(store, run, tmp_path):
+    done = forked.run(["-c", INTERRUPTED_TWICE.format(folder=str(store.folder))], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "caught SIGTERM\n"), done.stderr
     assert store.run(run.id).reason == "interrupted by SIGTERM"
 
 

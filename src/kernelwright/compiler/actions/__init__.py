@@ -18,6 +18,8 @@
 | `direct` | product | register tiles, one factor read in place, unpacked |
 | `dots` | product | lanes along the summed axis, for few rows |
 | `winograd` | product | small convolutions in 2 by 2 tiles of results, 16 multiplications instead of 36 |
+| `winograd-2`, `winograd-4` | winograd | lanes along channels; 4 by 4 results, 36 multiplications for 144 |
+| `channels-last` | channels_last | direct convolutions whose values keep their channels side by side in memory |
 | `convolve` | convolve | direct convolution over a copy of the image, weights in panels |
 | `phases` | phases | a transposed convolution by phases of its stride, instead of zeros between elements |
 | `online` | online | attention in one pass over the keys: no scores in memory |
@@ -49,12 +51,14 @@ each step undone (`undone`). Sizes (of tiles and blocks, vectors in flight) are
 parameters of the template, for the tuner.
 """
 
+import math
 from collections.abc import Collection
 
 from ._state import Action, IllegalAction, State, Step, replayed, steps_of, taken, transplanted, undone
 from .accumulate import Double, Single
 from .activated import Activated
 from .algebra import Diagonal
+from .channels_last import ChannelsLast
 from .commute import Commute
 from .convolve import Convolve
 from .dead import Drop
@@ -72,6 +76,7 @@ from .storage import Fuse, Narrow, Store
 from .turn import Turn
 from .typed import Typed
 from .weights import Ahead, Pack
+from .winograd import WinogradPanels
 
 ACTIONS: tuple[Action, ...] = (
     TwoPasses(),
@@ -92,6 +97,9 @@ ACTIONS: tuple[Action, ...] = (
     Direct(),
     Dots(),
     Winograd(),
+    WinogradPanels(2),
+    WinogradPanels(4),
+    ChannelsLast(),
     Convolve(),
     Online(),
     Phases(),
@@ -110,15 +118,29 @@ ACTIONS: tuple[Action, ...] = (
 """All actions, in the order in which legal ones are tried."""
 
 
-def offered(forms: Collection[str]) -> tuple[Action, ...]:
-    """Return the actions for a language that prints these forms (`FORMS` of its folder), in the order of trying."""
-    return tuple(a for a in ACTIONS if _needs(a) <= set(forms))
+_ERROR_FACTORS = {"winograd": 4.0, "winograd-2": 4.0, "winograd-4": 16.0}
+"""Actions that round more than sums in another order do, and the least `error_factor` of a contract that lets them:
+`native` lets small squares of results, only `fast` large ones."""
+
+
+def offered(forms: Collection[str], error_factor: float = math.inf) -> tuple[Action, ...]:
+    """Return the actions for a language, in the order of trying.
+
+    Args:
+        forms: What the language prints (`FORMS` of its folder).
+        error_factor: The contract's; actions whose rounding it does not allow are left out.
+    """
+    return tuple(
+        a for a in ACTIONS if _needs(a) <= set(forms) and _ERROR_FACTORS.get(a.name, 1.0) <= error_factor
+    )
 
 
 def _needs(action: Action) -> set[str]:
     match action:
         case Panels() | Direct() | Dots() | Winograd() | Online() | Convolve():
             return {action.tiling.form}
+        case ChannelsLast() | WinogradPanels():
+            return {action.tiling.form, "ahead"}
         case Phases():
             return {"convolve", "ahead"}
         case Pack() | Dual():
@@ -146,6 +168,7 @@ __all__ = [
     "Action",
     "Activated",
     "Ahead",
+    "ChannelsLast",
     "Commute",
     "Convolve",
     "Diagonal",
@@ -178,6 +201,7 @@ __all__ = [
     "TwoPasses",
     "Typed",
     "Winograd",
+    "WinogradPanels",
     "offered",
     "replayed",
     "steps_of",

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from ..graph import Cat, Contract, Graph, Node, Permute, Point, Slice
 
-_Rows = tuple[tuple[float, ...], ...]
-_SPREAD: _Rows = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
-_BACK: _Rows = ((1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))
+Rows = tuple[tuple[float, ...], ...]
+SPREAD: Rows = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
+BACK: Rows = ((1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))
 """The inverse: it multiplies by ones only, so that reading through it is exact."""
 
 
@@ -27,11 +27,18 @@ def spread_weights(graph: Graph, product: Contract) -> tuple[Node, Contract] | N
         return None
     rank = len(weights.shape)
     name, rows, columns = f"{product.name}_spread", rank - 2, rank - 1
-    wide = _mixed(_mixed(weights, rows, _SPREAD, f"{name}_rows"), columns, _SPREAD, f"{name}_columns")
+    wide = spread_both(weights, SPREAD, name, ("rows", "columns"))
     kept = _permuted(wide, (*range(rank - 4), rows, columns, rank - 4, rank - 3), name)
     seen = _permuted(kept, (*range(rank - 4), rank - 2, rank - 1, rank - 4, rank - 3), f"{name}_seen")
-    back = _mixed(_mixed(seen, rows, _BACK, f"{name}_up"), columns, _BACK, f"{name}_back")
+    back = spread_both(seen, BACK, name, ("up", "back"))
     return kept, replace(product, left=back) if on_left else replace(product, right=back)
+
+
+def spread_both(node: Node, rows: Rows, name: str, parts: tuple[str, str]) -> Node:
+    """Multiply a matrix with both of the last dimensions."""
+    rank = len(node.shape)
+    first = _mixed(node, rank - 2, rows, f"{name}_{parts[0]}")
+    return _mixed(first, rank - 1, rows, f"{name}_{parts[1]}")
 
 
 def _permuted(node: Node, order: Sequence[int], name: str) -> Node:
@@ -39,7 +46,7 @@ def _permuted(node: Node, order: Sequence[int], name: str) -> Node:
     return Permute(name=name, shape=shape, dtype=node.dtype, source=node, order=tuple(order))
 
 
-def _mixed(node: Node, dim: int, rows: _Rows, name: str) -> Node:
+def _mixed(node: Node, dim: int, rows: Rows, name: str) -> Node:
     """Multiply a matrix with a dimension: each row gives one of its elements."""
     one = tuple(1 if d == dim else size for d, size in enumerate(node.shape))
     parts = []

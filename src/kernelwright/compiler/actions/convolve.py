@@ -10,6 +10,8 @@ from ._state import State
 from .product import chosen, is_depthwise, plain_products, sites_of, tiled
 from .weights import ahead
 
+PANEL = 16
+"""Results of a panel where lanes run along them: whole vectors of every machine."""
 _PANEL = 8
 """Results of a panel: with three vectors of a row most of 32 registers, and half of them of 16."""
 
@@ -68,7 +70,21 @@ def convolved(state: State, product: Contract, phases: tuple[tuple[tuple[int, in
     tiling = replace(Convolve.tiling, rows=panel_of(rows), phases=phases)
     if found.weights not in state.graph.lasting:
         return tiled(state, {product.name: tiling})
-    kept, seen = _in_panels(found, product.name, tiling.rows, count)
+    return read_as_kept(state, product, in_panels(found, product.name, tiling.rows, count), tiling)
+
+
+def read_as_kept(state: State, product: Contract, weights: tuple[Node, Node], tiling: Tiling) -> State:
+    """Return the state in which a convolution reads weights that were laid out ahead.
+
+    Args:
+        state: What to change.
+        product: A convolution.
+        weights: As they are kept, and what they were, read from those.
+        tiling: The form that reads them.
+    """
+    found = convolved_by(product)
+    assert found is not None
+    kept, seen = weights
     new = replace(product, right=seen) if found.on_left else replace(product, left=seen)
     rewritten = replace(state, graph=state.graph.rewritten({product: new}))
     return ahead(tiled(rewritten, {product.name: replace(tiling, is_spread=True)}), kept.name)
@@ -85,12 +101,22 @@ def _result(found: Convolved) -> str:
     return found.others[len(found.group)]
 
 
-def _in_panels(found: Convolved, name: str, panel: int, phases: int) -> tuple[Node, Node]:
-    """Return weights as (groups, phases, panels, channels, *taps, panel), and what they were, read from those."""
+def in_panels(
+    found: Convolved, name: str, panel: int, phases: int = 1, *, taps_first: bool = False
+) -> tuple[Node, Node]:  # fmt: skip
+    """Return weights as (groups, phases, panels, channels, *taps, panel), and what they were, read from those.
+
+    Args:
+        found: The convolution.
+        name: Of the product.
+        panel: Results of a panel; the last one is filled with zeros.
+        phases: Of a transposed convolution.
+        taps_first: Whether channels are behind the taps.
+    """
     weights, at = found.weights, len(found.group)
     lead, rows, inner = weights.shape[:at], weights.shape[at] // phases, weights.shape[at + 1 :]
     whole = -(-rows // panel) * panel
-    node = _view(Reshape, f"{name}_phases", (*lead, phases, rows, *inner), weights)
+    node = view(Reshape, f"{name}_phases", (*lead, phases, rows, *inner), weights)
     if whole != rows:
         wide = (*lead, phases, whole, *inner)
         node = Pad(
@@ -101,19 +127,22 @@ def _in_panels(found: Convolved, name: str, panel: int, phases: int) -> tuple[No
             low=(0,) * len(wide),
             value=0.0,
         )
-    node = _view(Reshape, f"{name}_cut", (*lead, phases, whole // panel, panel, *inner), node)
+    node = view(Reshape, f"{name}_cut", (*lead, phases, whole // panel, panel, *inner), node)
     rank, last = len(node.shape), at + 2
     order = (*(d for d in range(rank) if d != last), last)
-    kept = _view(Permute, f"{name}_panels", tuple(node.shape[d] for d in order), node, order=order)
+    if taps_first:
+        order = (*order[:last], *order[last + 1 : -1], order[last], last)
+    kept = view(Permute, f"{name}_panels", tuple(node.shape[d] for d in order), node, order=order)
     back = tuple(order.index(d) for d in range(rank))
-    seen = _view(Permute, f"{name}_seen", node.shape, kept, order=back)
-    seen = _view(Reshape, f"{name}_rows", (*lead, phases, whole, *inner), seen)
+    seen = view(Permute, f"{name}_seen", node.shape, kept, order=back)
+    seen = view(Reshape, f"{name}_rows", (*lead, phases, whole, *inner), seen)
     if whole != rows:
         shape = (*lead, phases, rows, *inner)
-        seen = _view(Slice, f"{name}_own", shape, seen, starts=(0,) * len(shape), steps=(1,) * len(shape))
-    return kept, _view(Reshape, f"{name}_weights", weights.shape, seen)
+        seen = view(Slice, f"{name}_own", shape, seen, starts=(0,) * len(shape), steps=(1,) * len(shape))
+    return kept, view(Reshape, f"{name}_weights", weights.shape, seen)
 
 
-def _view(kind: type, name: str, shape: tuple[int, ...], source: Node, **more: object) -> Node:
+def view(kind: type, name: str, shape: tuple[int, ...], source: Node, **more: object) -> Node:
+    """Return a view of a node, of its dtype."""
     found: Node = kind(name=name, shape=tuple(shape), dtype=source.dtype, source=source, **more)
     return found

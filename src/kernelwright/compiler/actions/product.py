@@ -19,6 +19,8 @@ PRODUCTS = frozenset({
 SEVERAL = ("all", "dense")
 """Sites that stand for several products: all, or those that are no convolution with one filter a channel."""
 _FLOATS = ("float32", "bfloat16", "float16")
+_SPLIT = ("loops", "panels", "direct", "dots")
+"""Forms that sum shares of the inner axis."""
 _SHARED = 1024
 """Inner elements that are worth summing in shares, at least."""
 
@@ -211,7 +213,7 @@ class Split:
             if (
                 tiling is not None
                 and tiling.split == 1
-                and tiling.form not in ("winograd", "convolve", "packed", "online")
+                and tiling.form in _SPLIT
                 and isinstance(node, Contract)
                 and _inner(node) >= _SHARED
             ):

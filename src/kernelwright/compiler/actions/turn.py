@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Permute
+from ..graph import Node, Permute
 from ..tile import Expression, Kernel, Load, Loop, Program, expressions, number, paths, stride, walk
 from ._state import State
 
@@ -29,15 +29,23 @@ class Turn:
         """Store the value with its axes in the other order; its users see the old one."""
         last = _read_across(state)[site]
         node = next(n for n in state.graph.nodes if n.name == site)
-        order = (*(d for d in range(len(node.shape)) if d != last), last)
-        turned = Permute(
-            name=f"{site}_turned", shape=tuple(node.shape[d] for d in order), dtype=node.dtype, source=node, order=order
-        )  # fmt: skip
-        inverse = tuple(order.index(d) for d in range(len(order)))
-        back = Permute(name=f"{site}_back", shape=node.shape, dtype=node.dtype, source=turned, order=inverse)
-        before, store = state.decisions.before | {turned.name}, state.decisions.store - {site}
-        decisions = replace(state.decisions, before=before, store=store)
-        return replace(state, graph=state.graph.rewritten({node: back}), decisions=decisions)
+        return stored_turned(state, node, last)
+
+
+def stored_turned(state: State, node: Node, last: int) -> State:
+    """Return the state in which a value is stored with one dimension behind the others."""
+    order = (*(d for d in range(len(node.shape)) if d != last), last)
+    turned = Permute(
+        name=f"{node.name}_turned", shape=tuple(node.shape[d] for d in order), dtype=node.dtype, source=node,
+        order=order,
+    )  # fmt: skip
+    inverse = tuple(order.index(d) for d in range(len(order)))
+    back = Permute(name=f"{node.name}_back", shape=node.shape, dtype=node.dtype, source=turned, order=inverse)
+    made = state.decisions
+    decisions = replace(
+        made, before=made.before - {node.name} | {turned.name}, store=made.store - {node.name}
+    )
+    return replace(state, graph=state.graph.rewritten({node: back}), decisions=decisions)
 
 
 def _read_across(state: State) -> dict[str, int]:

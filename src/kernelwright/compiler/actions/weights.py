@@ -4,7 +4,21 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
-from ..graph import Contract, Expand, Graph, Input, Node, Permute, Point, Reshape, Size, Slice, sources_of
+from ..graph import (
+    Contract,
+    Expand,
+    Graph,
+    Input,
+    Node,
+    Permute,
+    Point,
+    Reshape,
+    Size,
+    Slice,
+    product,
+    same,
+    sources_of,
+)
 from ..tile import Tiling
 from ._state import State
 from .product import plain_products, tiled
@@ -94,8 +108,16 @@ def finished(state: State, product: str) -> State:
 
     A network's products would reach memory one by one else, and what follows them run where it is read.
     """
+    end = last_of(state, product)
+    if end.name == product or end in state.graph.roots:
+        return state
+    return replace(state, decisions=replace(state.decisions, before=state.decisions.before | {end.name}))
+
+
+def last_of(state: State, name: str) -> Node:
+    """Return the last of what is elementwise after a product, by name: the product itself where nothing is."""
     graph, made = state.graph, state.decisions
-    start = next(n for n in graph.nodes if n.name == product)
+    start = next(n for n in graph.nodes if n.name == name)
     held = {n for n in graph.nodes if n.name in made.before | made.store}
     held |= {graph.values[name] for name in made.native if name in graph.values}
     after, end = {start: {start}}, start
@@ -103,6 +125,8 @@ def finished(state: State, product: str) -> State:
         within = [s for s in sources_of(node) if s in after]
         if not within or not isinstance(node, Point | Reshape | Slice) or _products(node, held) != {start}:
             continue
+        if isinstance(node, Point) and not all(same(product(s.shape), product(node.shape)) for s in within):
+            continue  # repeats what follows the product
         after[node] = {node}.union(*(after[s] for s in within))
         passed = after[node] - {node}
         leaves = any(user not in after[node] for n in passed for user in graph.users.get(n, ()))
@@ -111,9 +135,7 @@ def finished(state: State, product: str) -> State:
         )
         if stored and not leaves and passed.isdisjoint(graph.roots):
             end = node
-    if end is start or end in graph.roots:
-        return state
-    return replace(state, decisions=replace(made, before=made.before | {end.name}))
+    return end
 
 
 def _products(node: Node, held: Collection[Node]) -> set[Node]:

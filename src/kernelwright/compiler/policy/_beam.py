@@ -31,6 +31,10 @@ _READY = ("packed", "online")
 """Forms of products that run like the library's."""
 _PANELS = ("online", "phases", "convolve", "dual", "pack", "ahead")
 """Actions that give every product the form in which it runs like the library's or faster."""
+_LAST = ("online", "phases", "channels-last", "convolve", "dual", "pack", "ahead")
+"""The same, with images stored with their channels side by side."""
+_TILES = ("winograd", "winograd-2", "winograd-4")
+"""Actions that make convolutions of fewer multiplications."""
 _AT_ONCE = ("library", "store")
 """Actions applied to a whole network first: products by the library, residual sums in memory."""
 
@@ -96,7 +100,8 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
     far better: generated products are estimated by orders of magnitude, but packed ones run like the library's.
 
     Lowering a network takes a while: its first kernel can be built and measured before the others are derived. The
-    second has all weights in panels, which is seldom beaten.
+    next have all weights in panels, which is seldom beaten; first, where there are several convolutions, with images
+    that are stored with their channels side by side.
     """
     start = beginning(graph, actions, faults)
     early = None
@@ -104,10 +109,13 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
         early = start.program if _operations(graph) >= _NETWORK else None
     if early:
         yield Leaf(start, estimate(early))
-        panels = _in_panels(State(graph, graph), actions, faults)
-        if panels.steps not in ((), start.steps) and panels.program:
-            yield Leaf(panels, estimate(panels.program))
-        shown = (start.steps, panels.steps)
+        shown = [start.steps]
+        plain = State(graph, graph)
+        for state in (*_channels_last(plain, actions, faults), _in_panels(plain, actions, faults)):
+            with faults.of(_START):
+                if state.steps and state.steps not in shown and state.program:
+                    shown.append(state.steps)
+                    yield Leaf(state, estimate(state.program))
     found = beam(graph, actions=actions, start=start, faults=faults)
     found = found if early else _library_first(found, start, actions, faults)
     yield from (leaf for leaf in _varied(found) if not early or leaf.state.steps not in shown)
@@ -158,6 +166,8 @@ def beam(
     folded, staged = _folded(start, actions, faults), _staged(start, actions, faults)
     packed = [_in_panels(state, actions, faults) for state in (State(graph, graph), *folded)]
     small = _in_tiles((folded or [start])[-1], actions, faults)
+    if _operations(graph) < _NETWORK:
+        small += _channels_last(State(graph, graph), actions, faults)
     apart = [*staged, *(state for state in (*packed, *small) if state.steps)]
     states = [start, *folded, *apart]
     for state in (start, *apart):
@@ -232,6 +242,13 @@ def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State
     return state
 
 
+def _channels_last(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return the state with scales folded and every image of several convolutions with its channels side by side."""
+    several = [a for a in actions if a.name == "channels-last" and "all" in a.sites(state)]
+    start = (_folded(state, actions, faults) or [state])[-1]
+    return [_all_of(start, _LAST, actions, faults)] if several else []
+
+
 def _all_of(state: State, names: Sequence[str], actions: Sequence[Action], faults: Faults) -> State:
     """Return the state after these actions wherever they are legal."""
     rest = _AT_ONCE if _operations(state.graph) >= _NETWORK else ()
@@ -248,11 +265,15 @@ def _all_of(state: State, names: Sequence[str], actions: Sequence[Action], fault
 
 
 def _in_tiles(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
-    """Return the state with a convolution by fewer multiplications: the estimate knows too little of its caches."""
+    """Return states with convolutions by fewer multiplications: the estimate knows too little of their caches."""
     found = []
-    for action in (a for a in actions if a.name == "winograd" and _operations(state.graph) < _NETWORK):
+    small = _operations(state.graph) < _NETWORK
+    for action in (a for a in actions if a.name in _TILES and small):
         with faults.of(action.name):
-            found = [taken(state, action, site) for site in list(action.sites(state))[:1]]
+            new = state
+            while site := next(iter(action.sites(new)), None):
+                new = taken(new, action, site)
+            found += [new] if new.steps != state.steps else []
     return found
 
 

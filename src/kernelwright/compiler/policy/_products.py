@@ -25,6 +25,9 @@ _SPEED = {
     "dots": 4.0,
     "winograd": 7.0,
     "convolve": 9.0,
+    "winograd-2": 14.0,
+    "winograd-4": 24.0,
+    "channels-last": 9.0,
     "online": 8.0,
 }
 """Multiplications and additions in the time of one elementwise operation, with full tiles; orders of magnitude
@@ -63,7 +66,7 @@ def contraction_cost(
         each = 2 * (depth + columns) / _SPEED[t.form] + _EXPONENTIAL + _fused(step.weights.score)
         return memory, times * (right + 4 * batch * inner * depth), int(scores * each)
     side = max(1, int(step.columns[-1].size)) if step.columns else 1
-    wide = side / (-(-side // _VECTOR) * _VECTOR)
+    wide = _filled(side)
     times_read = 0.0
     match t.form:
         case "loops":
@@ -84,6 +87,10 @@ def contraction_cost(
                 min(1.0, rows / _REUSED),
                 right // max(1, int(product([a.size for a in step.inner[1:]]))),
             )
+        case "winograd-2" | "winograd-4":
+            full, again = _filled(rows), 8 * batch * columns * int(step.inner[0].size)
+        case "channels-last":
+            full, again = _filled(rows * (batch if rows == 1 else 1)), 0
         case "winograd":
             full, again = wide, (4 * right + 8 * left * (not t.is_spread)) // 9 + 32 * batch * rows * columns
             times_read = 4 / 9 * -(-rows // t.block)
@@ -102,6 +109,11 @@ def contraction_cost(
     if t.form == "loops":
         reading = batch * rows * columns * inner * (_fused(step.left) + _fused(step.right))
     return memory, int(again), int(times * (slower * done / (_SPEED[t.form] * full * fed) + reading))
+
+
+def _filled(lanes: int) -> float:
+    """Return the share of the lanes of whole vectors that hold something."""
+    return lanes / (-(-lanes // _VECTOR) * _VECTOR)
 
 
 def _reading(step: Contraction) -> int:

@@ -110,7 +110,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
 def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) -> Strips | None:
     """Return how a product runs strip by strip within a kernel; None if it may not."""
     if (
-        found.tiling.form in ("loops", "convolve")
+        found.tiling.form in ("loops", "convolve", "channels-last", "winograd-2", "winograd-4")
         or found.tiling.split > 1
         or found.others
         or len(written(found)) != 1

@@ -4,13 +4,27 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 from typing import TypeAlias
 
-Form: TypeAlias = Choice["loops", "panels", "direct", "packed", "dots", "winograd", "convolve", "online"]
+Form: TypeAlias = Choice[
+    "loops",
+    "panels",
+    "direct",
+    "packed",
+    "dots",
+    "winograd",
+    "winograd-2",
+    "winograd-4",
+    "convolve",
+    "channels-last",
+    "online",
+]
 """`loops`: an element at a time. `panels`: register tiles over packed panels of both factors. `direct`: the
 same tiles, the right factor read in place. `packed`: the same with weights packed in panels ahead of the
 calls: panel after panel for rows that stay in the L2 cache. `dots`: lanes along the inner axis, a sum for each
 element.
-`winograd`: two by two results of windows of three by three from 16 products. `convolve`: a convolution's
-windows over a copy of the image, lanes along a row of results. `online`: attention, whose left factor is
+`winograd`: two by two results of windows of three by three from 16 products. `winograd-2`
+and `winograd-4`: the same, and four by four from 36, with lanes along channels. `convolve`: a convolution's
+windows over a copy of the image, lanes along a row of results. `channels-last`: its windows over the image in place,
+lanes along channels of results. `online`: attention, whose left factor is
 rescaled as larger scores come, so that neither scores nor weights reach memory."""
 
 
@@ -33,7 +47,7 @@ class Tiling:
     accumulate: str = "float32"
     """Accumulator type, whatever the factors are: `float32`; `float64` in plain loops only."""
     is_spread: bool = False
-    """Of `winograd` and `convolve`: the left factor is read from weights that are transformed, or lie in panels."""
+    """Of forms of convolutions: the left factor is read from weights that are transformed, or lie in panels."""
     phases: tuple[tuple[tuple[int, int], ...], ...] = ()
     """Of `convolve`: for each phase of a transposed convolution, from which tap to which its rows read, along each
     dimension; rows of a phase are neighbours."""

@@ -13,11 +13,12 @@ namespace kw {
 
 enum Kind {
   OUT_OF_BOUNDS = 1, MISALIGNED, UNINITIALISED, RACE, CONFLICT, BARRIER_DIVERGENCE, DEADLOCK, COPY_NOT_WAITED,
-  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP
+  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
 enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8 };
-enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8 };
+// ASYNC: the last write was the async proxy's; READING: a bulk copy has yet to read the byte.
+enum Shadow : uint8_t { THERE = 1, WRITTEN = 2, PENDING = 4, FIXED = 8, ASYNC = 16, READING = 32 };
 
 struct Finding {
   uint32_t kind, site, other_site, count;
@@ -55,6 +56,9 @@ struct Launch {
   void* state;  // LaunchState
   uint64_t* steps_of;  // pairs of step and value; nothing is traced where there are none
   uint32_t traced_block, traced_thread, most_traced, traced;
+  char* printed;  // what printf wrote, as much of it as there is room for
+  uint64_t most_printed, printed_bytes;
+  uint32_t cluster[3];  // blocks of a cluster
 };
 
 using WarpClock = uint32_t[32];
@@ -85,12 +89,32 @@ struct Copies {
   int64_t committed[LANES] = {};
 };
 
+// A bulk copy into shared memory: its bytes arrive when somebody waits at its mbarrier.
+struct Chunk { uint32_t to; uint8_t data[16]; };
+struct Transaction {
+  uint32_t barrier, bytes, site, thread;
+  std::vector<Chunk> chunks;
+};
+// A bulk copy, or a reduction, out of shared memory: done when its group is waited for.
+struct BulkStore {
+  struct Part { uint64_t to; uint32_t from, bytes; };
+  uint32_t lane, site;
+  int op, type;  // of a reduction; -1 for a copy
+  int64_t group;
+  std::vector<Part> parts;
+};
+struct BulkStores {
+  std::vector<BulkStore> pending;
+  int64_t committed[LANES] = {};
+};
+
 enum State { READY, AT_BARRIER, ENDED };
 struct Fiber {
   void* sp = nullptr;
   char* stack = nullptr;
   State state = READY;
   bool spun = false;
+  uint32_t waits_at = ~0u;  // the site of the last mbarrier whose phase was not over
 };
 
 struct Barrier {
@@ -105,9 +129,12 @@ struct Barrier {
 };
 
 struct Worker;
+struct Cluster;
 struct Block {
   Launch* launch;
   Worker* worker;
+  Cluster* cluster;
+  uint32_t rank;  // within its cluster
   uint32_t index, id[3], threads, warp_count, ended = 0;
   uint64_t random;
   std::vector<uint8_t> shared, shared_shadow, local, local_shadow;
@@ -116,11 +143,42 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Clocks> clocks;
   std::vector<Copies> copies;
+  std::vector<BulkStores> stores;
+  std::vector<Transaction> transactions;
   Barrier barriers[16];
   std::unordered_map<uint32_t, Knowledge> foreign;
   bool knows_all = false;
-  std::unordered_map<uint32_t, Knowledge> phases;  // what those knew who arrived at each mbarrier
+  std::unordered_map<uint32_t, std::unordered_map<uint32_t, Knowledge>> phases;  // who arrived at each mbarrier, by block, and knew
+  uint32_t proxied[32];  // clocks of the warps up to which a proxy fence covers their stores
+  bool has_ended() const { return ended == warp_count; }
 };
+
+// Blocks that reach each other's shared memory; every block is in one, alone if need be.
+struct Cluster {
+  std::vector<Block*> blocks;  // by rank
+  std::vector<Warp*> waiting;  // at the barrier
+  std::vector<Knowledge> arriving, arrived;  // what those knew who arrived, by rank: in this phase, in the last
+  std::unordered_map<uint32_t, Knowledge> foreign;
+  bool knows_all = false;
+  uint32_t site = 0;
+  uint32_t quiet = 0;   // rounds in which its warps did nothing but look at mbarriers
+  bool polled = false;  // whether one looked at something that another cluster may write
+  bool stuck = false;
+  bool holds(uint32_t index) const {
+    for (const Block* b : blocks) if (b->index == index) return true;
+    return false;
+  }
+};
+
+// The block that a shared address lies in, of which the upper byte names a rank of the cluster, from 1 on, or none.
+inline Block* owner_of(const Warp* w, uint64_t address, uint32_t* offset) {
+  uint64_t at = address >= SHARED_BASE ? address - SHARED_BASE : address;
+  *offset = uint32_t(at & 0xffffff);
+  if (at < (1 << 24)) return w->block;
+  uint64_t rank = (at >> 24) - 1;
+  const Cluster* c = w->block->cluster;
+  return rank < c->blocks.size() ? c->blocks[rank] : nullptr;
+}
 
 struct Worker {
   Launch* launch;
@@ -135,6 +193,10 @@ inline LaunchState* state_of(Launch* l) { return static_cast<LaunchState*>(l->st
 inline bool has(const Warp* w, uint32_t flag) { return w->launch->flags & flag; }
 void switch_out(Warp* w);
 void wake_barriers(Block* b);
+void wake_cluster(Cluster* c);
+uint32_t land(Block* b, uint32_t barrier);  // the bulk copies of an mbarrier; returns their bytes
+void publish(Warp* w, Block* b, uint32_t barrier);
+void bulk_left(Warp* w);
 void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other);
 inline uint64_t shuffled(uint64_t& x) {
   x ^= x << 13;

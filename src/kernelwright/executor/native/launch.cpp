@@ -13,6 +13,7 @@
 
 namespace kw {
 namespace {
+constexpr uint32_t MOST_QUIET = 20000;  // rounds after which warps that only look at mbarriers wait for ever
 constexpr uint32_t MOST_RESIDENT = 64;  // blocks at once on one thread of the host, where they wait for each other
 thread_local Warp* current = nullptr;
 }  // namespace
@@ -75,10 +76,12 @@ static void run_fiber() {
   Warp* w = current;
   w->launch->entry(w);
   copies_left(w);
+  bulk_left(w);
   w->alive = 0;
   w->fiber->state = ENDED;
   w->block->ended++;
   wake_barriers(w->block);
+  wake_cluster(w->block->cluster);
   switch_out(w);
   __builtin_trap();
 }
@@ -188,13 +191,12 @@ static void set_up_warp(Block* b, uint32_t index) {
     w->tid[1].set(i, t / l->block[0] % l->block[1]);
     w->tid[2].set(i, t / (l->block[0] * l->block[1]));
   }
-  for (int d = 0; d < 3; d++) w->ntid[d] = l->block[d], w->nctaid[d] = l->grid[d], w->ctaid[d] = b->id[d];
+  for (int d = 0; d < 3; d++) w->ntid[d] = l->block[d], w->nctaid[d] = l->grid[d], w->ctaid[d] = b->id[d], w->cluster[d] = l->cluster[d];
+  w->cluster_rank = b->rank, w->cluster_size = l->cluster[0] * l->cluster[1] * l->cluster[2];
   w->shared_dynamic = l->shared_dynamic, w->shared_total = l->shared_bytes;
   w->params = l->params;
   w->clocks = &b->clocks[index];
   *w->clocks = Clocks{};
-  memset(w->clocks->known, 0, sizeof w->clocks->known);
-  memset(w->clocks->fenced, 0, sizeof w->clocks->fenced);
   w->clocks->known[index] = 1;
   w->copies = &b->copies[index];
   *w->copies = Copies{};
@@ -207,9 +209,9 @@ static void set_up_warp(Block* b, uint32_t index) {
   w->fiber->sp = prepare(stack, l->stack_bytes, run_fiber);
 }
 
-static void set_up(Block* b, Worker* k, uint32_t index) {
+static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t index) {
   Launch* l = k->launch;
-  b->launch = l, b->worker = k, b->index = index, b->ended = 0;
+  b->launch = l, b->worker = k, b->cluster = c, b->rank = rank, b->index = index, b->ended = 0;
   b->id[0] = index % l->grid[0], b->id[1] = index / l->grid[0] % l->grid[1], b->id[2] = index / l->grid[0] / l->grid[1];
   b->threads = l->block[0] * l->block[1] * l->block[2];
   b->warp_count = (b->threads + LANES - 1) / LANES;
@@ -222,6 +224,9 @@ static void set_up(Block* b, Worker* k, uint32_t index) {
   b->local_shadow.resize(local);
   b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
   for (Barrier& bar : b->barriers) bar = Barrier{};
+  b->stores.assign(b->warp_count, BulkStores{});
+  b->transactions.clear();
+  memset(b->proxied, 0, sizeof b->proxied);
   b->foreign.clear();
   b->phases.clear();
   b->knows_all = false;
@@ -246,16 +251,24 @@ static bool run_once(Block* b) {
   return went_on;
 }
 
-static bool is_deadlocked(const Block* b) {
-  for (const Fiber& f : b->fibers) if (f.state == READY) return false;
-  return b->ended < b->warp_count;
+static bool is_deadlocked(const Cluster* c) {
+  bool over = true;
+  for (const Block* b : c->blocks) {
+    for (const Fiber& f : b->fibers) if (f.state == READY) return false;
+    over &= b->has_ended();
+  }
+  return !over;
 }
 
-static void report_deadlock(Block* b) {
-  for (Warp& w : b->warps)
-    if (w.fiber->state == AT_BARRIER)
+static void report_deadlock(Cluster* c) {
+  for (Block* b : c->blocks)
+    for (Warp& w : b->warps) {
+      if (c->stuck && w.fiber->state == READY) fail(&w, DEADLOCK, w.fiber->waits_at, w.alive);
+      if (w.fiber->state != AT_BARRIER) continue;
       for (Barrier& bar : b->barriers)
         if (std::find(bar.waiting.begin(), bar.waiting.end(), &w) != bar.waiting.end()) fail(&w, DEADLOCK, bar.site, w.alive);
+      if (std::find(c->waiting.begin(), c->waiting.end(), &w) != c->waiting.end()) fail(&w, DEADLOCK, c->site, w.alive);
+    }
 }
 
 static void retire(Block* b, Worker* k) {
@@ -267,44 +280,88 @@ static void retire(Block* b, Worker* k) {
   __atomic_fetch_add(&k->launch->blocks_done, 1, __ATOMIC_RELAXED);
 }
 
-static void work(Worker* k) {
-  Launch* l = k->launch;
-  LaunchState* s = k->state;
-  uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2];
-  std::vector<Block*> resident, spare;
-  std::vector<Block*> all;
-  auto admit = [&]() {
+// The blocks of one thread of the host, cluster by cluster.
+struct Residents {
+  Worker* k;
+  std::vector<Cluster*> resident;
+  std::vector<Block*> spare, all;
+
+  // Take the next cluster in; false where there is none.
+  bool admit() {
+    Launch* l = k->launch;
+    LaunchState* s = k->state;
+    uint32_t size = l->cluster[0] * l->cluster[1] * l->cluster[2];
+    uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2] / size;
     uint64_t next = s->stopped ? total : s->next++;
     if (next >= total) return false;
-    Block* b;
-    if (spare.empty()) all.push_back(b = new Block());
-    else b = spare.back(), spare.pop_back();
-    set_up(b, k, uint32_t((next * s->stride + s->shift) % total));
-    resident.push_back(b);
-    return true;
-  };
-  while (!s->stopped) {
-    if (resident.empty() && !admit()) break;
-    bool went_on = false;
-    for (size_t i = 0; i < resident.size() && !s->stopped;) {
-      Block* b = resident[i];
-      went_on |= run_once(b);
-      bool dead = is_deadlocked(b);
-      if (dead) report_deadlock(b);
-      if (b->ended == b->warp_count || dead) {
-        retire(b, k);
-        spare.push_back(b);
-        resident.erase(resident.begin() + i);
-        went_on = true;
-      } else i++;
+    next = (next * s->stride + s->shift) % total;
+    uint64_t across = l->grid[0] / l->cluster[0], down = l->grid[1] / l->cluster[1];
+    uint64_t x = next % across * l->cluster[0], y = next / across % down * l->cluster[1], z = next / across / down * l->cluster[2];
+    auto* c = new Cluster();
+    c->arriving.resize(size), c->arrived.resize(size);
+    for (uint32_t rank = 0; rank < size; rank++) {
+      if (spare.empty()) all.push_back(new Block()), spare.push_back(all.back());
+      c->blocks.push_back(spare.back());
+      spare.pop_back();
     }
-    if (!went_on && resident.size() < MOST_RESIDENT) admit();
+    for (uint32_t rank = 0; rank < size; rank++) {
+      uint64_t bx = x + rank % l->cluster[0], by = y + rank / l->cluster[0] % l->cluster[1], bz = z + rank / (l->cluster[0] * l->cluster[1]);
+      set_up(c->blocks[rank], k, c, rank, uint32_t(bx + l->grid[0] * (by + l->grid[1] * bz)));
+    }
+    resident.push_back(c);
+    return true;
   }
-  for (Block* b : all) {
-    for (Fiber& f : b->fibers) if (f.stack) munmap(f.stack, l->stack_bytes);
-    delete b;
+  // Whether every warp that could go on has looked at an mbarrier in vain.
+  static bool waits(const Cluster* c) {
+    for (const Block* b : c->blocks)
+      for (const Fiber& f : b->fibers) if (f.state == READY && f.waits_at == ~0u) return false;
+    return true;
   }
-  for (char* stack : k->stacks) munmap(stack, l->stack_bytes);
+  // Run each warp of a cluster once; true where one did more than spin.
+  bool run(Cluster* c) {
+    bool went_on = false;
+    size_t n = c->blocks.size(), start = k->launch->seed && n > 1 ? shuffled(c->blocks[0]->random) % n : 0;
+    for (size_t i = 0; i < n && !k->state->stopped; i++) {
+      Block* b = c->blocks[(start + i) % n];
+      if (!b->has_ended()) went_on |= run_once(b);
+    }
+    c->quiet = went_on || c->polled || !waits(c) ? 0 : c->quiet + 1;
+    c->polled = false;
+    c->stuck = c->quiet > MOST_QUIET;
+    return went_on;
+  }
+  bool is_over(Cluster* c) {
+    bool over = true, dead = c->stuck || is_deadlocked(c);
+    if (dead) report_deadlock(c);
+    for (Block* b : c->blocks) over &= b->has_ended();
+    if (!over && !dead) return false;
+    for (Block* b : c->blocks) retire(b, k), spare.push_back(b);
+    delete c;
+    return true;
+  }
+  ~Residents() {
+    for (Cluster* c : resident) delete c;
+    for (Block* b : all) {
+      for (Fiber& f : b->fibers) if (f.stack) munmap(f.stack, k->launch->stack_bytes);
+      delete b;
+    }
+  }
+};
+
+static void work(Worker* k) {
+  Residents r{k};
+  while (!k->state->stopped) {
+    if (r.resident.empty() && !r.admit()) break;
+    bool went_on = false;
+    for (size_t i = 0; i < r.resident.size() && !k->state->stopped;) {
+      went_on |= r.run(r.resident[i]);
+      if (k->state->stopped) break;
+      if (r.is_over(r.resident[i])) r.resident.erase(r.resident.begin() + long(i)), went_on = true;
+      else i++;
+    }
+    if (!went_on && r.resident.size() * r.k->launch->cluster[0] * r.k->launch->cluster[1] * r.k->launch->cluster[2] < MOST_RESIDENT) r.admit();
+  }
+  for (char* stack : k->stacks) munmap(stack, k->launch->stack_bytes);
 }
 }  // namespace kw
 
@@ -314,7 +371,7 @@ extern "C" __attribute__((visibility("default"))) void kw_launch(Launch* l) {
   LaunchState s;
   l->state = &s;
   s.end = std::chrono::steady_clock::now() + std::chrono::microseconds(int64_t(l->deadline_s * 1e6));
-  uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2];
+  uint64_t total = uint64_t(l->grid[0]) * l->grid[1] * l->grid[2] / (uint64_t(l->cluster[0]) * l->cluster[1] * l->cluster[2]);
   if (l->seed) {  // another order of the blocks: a stride without a common divisor with their number
     uint64_t x = l->seed * 0x9e3779b97f4a7c15ull + 1;
     s.shift = shuffled(x) % total;

@@ -23,23 +23,27 @@ uint64_t* word_of(Warp* w, int lane, uint64_t address, bool starts, uint32_t sit
   static const uint64_t fresh = 0;
   const uint8_t* given = starts ? reinterpret_cast<const uint8_t*>(&fresh) : nullptr;
   Access a{w, lane, true, true, true, site, 8, address, nullptr, given};
-  return reinterpret_cast<uint64_t*>(reach(a, address >= SHARED_BASE ? GENERIC : SHARED, !starts, nullptr));
+  return reinterpret_cast<uint64_t*>(reach(a, address >= SHARED_BASE ? GENERIC : CLUSTER, !starts, nullptr));
 }
-void publish(Warp* w, uint64_t address) {
-  Knowledge& k = w->block->phases[uint32_t(address)];
+void learn(Warp* w, Mask m, Block* b, uint32_t barrier) {
+  auto found = b->phases.find(barrier);
+  if (found == b->phases.end()) return;
+  Clocks* c = w->clocks;
+  for (auto& [block, told] : found->second) {
+    bool own = block == w->block->index;
+    uint32_t* known = own ? c->known : w->block->foreign[block].clock;
+    for (int i = 0; i < 32; i++)
+      if (!(own && i == int(w->index)) && told.clock[i] > known[i]) known[i] = told.clock[i];
+    if (own && m == w->alive && told.clock[w->index] > c->synced) c->synced = told.clock[w->index];
+  }
+}
+}  // namespace
+
+void publish(Warp* w, Block* b, uint32_t barrier) {
+  Knowledge& k = b->phases[barrier][w->block->index];
   for (int i = 0; i < 32; i++)
     if (w->clocks->known[i] > k.clock[i]) k.clock[i] = w->clocks->known[i];
 }
-void learn(Warp* w, Mask m, uint64_t address) {
-  auto found = w->block->phases.find(uint32_t(address));
-  if (found == w->block->phases.end()) return;
-  Clocks* c = w->clocks;
-  for (int i = 0; i < 32; i++)
-    if (i != int(w->index) && found->second.clock[i] > c->known[i]) c->known[i] = found->second.clock[i];
-  uint32_t own = found->second.clock[w->index];
-  if (m == w->alive && own > c->synced) c->synced = own;
-}
-}  // namespace
 
 void mbarrier_init(Warp* w, Mask m, const b64& address, const b32& count, uint32_t site) {
   KW_EACH_LANE(i, m) {
@@ -61,7 +65,9 @@ b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const
     r[i] = *u;
     s.bytes += int32_t(bytes.at(i));
     if (arrives) {
-      publish(w, address.at(i));
+      uint32_t offset;
+      Block* b = owner_of(w, address.at(i), &offset);
+      publish(w, b, offset);
       s.missing -= count.at(i) <= s.missing ? count.at(i) : s.missing;
     }
     s.settle();
@@ -73,14 +79,25 @@ b64 mbarrier_arrive(Warp* w, Mask m, const b64& address, const b32& count, const
 
 Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool parity, uint32_t site) {
   Mask over = 0;
+  std::pair<Block*, uint32_t> places[LANES];
   KW_EACH_LANE(i, m) {
     uint64_t* u = word_of(w, int(i), address.at(i), false, site);
     if (!u) continue;
+    uint32_t offset;
+    Block* b = owner_of(w, address.at(i), &offset);
     uint64_t waited = parity ? token.at(i) & 1 : token.at(i) >> 63;
-    if (Phase(*u).phase != waited) over |= Mask(1) << i;
+    Phase s(*u);
+    if (s.phase == waited && !b->transactions.empty()) {  // copies arrive when the phase cannot end without them
+      s.bytes -= land(b, offset);
+      s.settle();
+      *u = s.word();
+    }
+    if (s.phase == waited) continue;
+    over |= Mask(1) << i;
+    places[i] = {b, offset};
   }
-  KW_EACH_LANE(i, over) learn(w, over, address.at(i));
-  if (over != m) look(w, true);
+  KW_EACH_LANE(i, over) learn(w, over, places[i].first, places[i].second);
+  if (over != m) w->fiber->waits_at = site, look(w, true);
   return over;
 }
 }  // namespace kw

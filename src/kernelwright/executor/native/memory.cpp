@@ -10,6 +10,7 @@ struct Place {
   Cell* cells = nullptr;
   uint32_t shift = 0;
   Space space = GLOBAL;
+  bool gone = false;  // of a block that has ended
 };
 
 Place global_place(Warp* w, uint64_t address, uint32_t size) {
@@ -18,10 +19,15 @@ Place global_place(Warp* w, uint64_t address, uint32_t size) {
   if (at >= l->arena_bytes || at + size > l->arena_bytes) return {};
   return {l->arena + at, l->shadow + at, l->cells ? l->cells + (at >> l->global_shift) : nullptr, l->global_shift, GLOBAL};
 }
-Place shared_place(Warp* w, uint64_t at, uint32_t size) {
-  Block* b = w->block;
+Place shared_place(Warp* w, uint64_t address, uint32_t size, bool anywhere) {
+  uint32_t at;
+  Block* b = owner_of(w, address, &at);
   Launch* l = w->launch;
-  if (at >= l->shared_bytes || at + size > l->shared_bytes) { Place p; p.space = SHARED; return p; }
+  Place p;
+  p.space = SHARED;
+  if (!b || (b != w->block && !anywhere) || at >= l->shared_bytes || at + size > l->shared_bytes) return p;
+  p.gone = b->has_ended();
+  if (p.gone) return p;
   return {b->shared.data() + at, b->shared_shadow.data() + at, b->cells.empty() ? nullptr : b->cells.data() + (at >> l->shared_shift), l->shared_shift, SHARED};
 }
 Place local_place(Warp* w, int lane, uint64_t at, uint32_t size) {
@@ -35,12 +41,13 @@ Place local_place(Warp* w, int lane, uint64_t at, uint32_t size) {
 }
 Place place_of(Warp* w, int lane, uint64_t address, uint32_t size, Space s) {
   switch (s) {
-    case SHARED: return shared_place(w, address, size);
+    case SHARED: return shared_place(w, address, size, false);
+    case CLUSTER: return shared_place(w, address, size, true);
     case LOCAL: return local_place(w, lane, address, size);
     case GLOBAL: return global_place(w, address, size);
     case PARAM: break;
     case GENERIC:
-      if (address - SHARED_BASE < WINDOW) return shared_place(w, address - SHARED_BASE, size);
+      if (address - SHARED_BASE < WINDOW) return shared_place(w, address - SHARED_BASE, size, true);
       if (address - LOCAL_BASE < WINDOW) return local_place(w, lane, address - LOCAL_BASE, size);
       if (address - PARAM_BASE >= WINDOW) return global_place(w, address, size);
       address -= PARAM_BASE;
@@ -68,7 +75,7 @@ bool explain(const Access& a, const Place& p) {
   auto say = [&](uint32_t kind) { note(a.w, kind, a.site, a.lane, a.address, a.size, p.space, 0); };
   if (!all_have(p.shadow, a.size, THERE, THERE)) return say(OUT_OF_BOUNDS), false;
   if (a.write && any_has(p.shadow, a.size, FIXED)) return say(READ_ONLY), false;
-  if (any_has(p.shadow, a.size, PENDING)) return say(COPY_NOT_WAITED), true;
+  if (any_has(p.shadow, a.size, a.write ? PENDING | READING : PENDING)) return say(COPY_NOT_WAITED), true;
   if (!a.write || !a.fresh) {
     bool partly = any_has(p.shadow, a.size, WRITTEN);
     if (!(p.space == LOCAL && partly)) say(UNINITIALISED);
@@ -76,20 +83,20 @@ bool explain(const Access& a, const Place& p) {
   return true;
 }
 
-void mark(uint8_t* shadow, uint32_t size) { for (uint32_t i = 0; i < size; i++) shadow[i] |= WRITTEN; }
+void mark(uint8_t* shadow, uint32_t size) { for (uint32_t i = 0; i < size; i++) shadow[i] = uint8_t((shadow[i] | WRITTEN) & ~ASYNC); }
 
 // Everything there is to check about one lane's access; the place's data is empty where it must not happen.
 Place checked(const Access& a, Space s, bool is_atomic) {
   Place p = place_of(a.w, a.lane, a.address, a.size, s);
   uint64_t aligned = a.address & (a.size - 1);
   if (!p.data || aligned) {
-    note(a.w, p.data ? MISALIGNED : OUT_OF_BOUNDS, a.site, a.lane, a.address, a.size, p.space, 0);
+    note(a.w, p.data ? MISALIGNED : p.gone ? BLOCK_ENDED : OUT_OF_BOUNDS, a.site, a.lane, a.address, a.size, p.space, 0);
     p.data = nullptr;
     return p;
   }
   if (!p.shadow || !has(a.w, CHECK)) return p;
   uint8_t need = (a.write && !is_atomic) ? uint8_t(THERE) : uint8_t(THERE | WRITTEN);
-  uint8_t look_at = THERE | PENDING | (a.write ? FIXED : 0) | need;
+  uint8_t look_at = THERE | PENDING | (a.write ? FIXED | READING : 0) | need;
   if (!all_have(p.shadow, a.size, look_at, need) && !explain(a, p)) {
     p.data = nullptr;
     return p;
@@ -139,7 +146,7 @@ uint32_t wavefronts(const b64& address, Mask m, uint32_t size) {
 void count(Warp* w, const b64& address, Mask m, uint32_t size, Space s, uint32_t site) {
   SiteCount& c = w->block->worker->sites[site];
   uint64_t first_address = address.at(first_lane(m));
-  bool shared = s == SHARED || (s == GENERIC && first_address - SHARED_BASE < WINDOW);
+  bool shared = s == SHARED || s == CLUSTER || (s == GENERIC && first_address - SHARED_BASE < WINDOW);
   bool global = s == GLOBAL || (s == GENERIC && first_address - GLOBAL_BASE < (uint64_t(1) << 40));
   c.requests++;
   c.lanes += __builtin_popcount(m);
@@ -162,10 +169,18 @@ Place whole(Warp* w, const b64& address, uint32_t size, Space s, bool write) {
   if (!p.data || !p.shadow || p.space == LOCAL) return {};
   if (!has(w, CHECK)) return p;
   uint8_t want = write ? uint8_t(THERE) : uint8_t(THERE | WRITTEN);
-  if (!all_have(p.shadow, size * LANES, THERE | PENDING | (write ? FIXED : WRITTEN), want)) return {};
+  if (!all_have(p.shadow, size * LANES, THERE | PENDING | (write ? FIXED | READING : WRITTEN), want)) return {};
   return p;
 }
 }  // namespace
+
+// The name of a place in memory for `synchronise`, the same for every block that reaches it.
+static uint64_t name_of(const Warp* w, uint64_t address, Space s) {
+  if (s != SHARED && s != CLUSTER && (s != GENERIC || address - SHARED_BASE >= WINDOW)) return address;
+  uint32_t offset;
+  const Block* b = owner_of(w, address, &offset);
+  return uint64_t(1) << 63 | uint64_t(b ? b->index : 0) << 24 | offset;
+}
 
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared) {
   Place p = checked(a, s, is_atomic);
@@ -177,6 +192,7 @@ template <class U, int N>
 void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out) {
   constexpr uint32_t size = sizeof(U) * N;
   alignas(64) U r[N][LANES] = {};
+  if (o != WEAK) w->block->cluster->polled = true;
   if (m && has(w, COUNT)) count(w, address, m, size, s, site);
   Place p;
   if (m && side_by_side(address, m, size)) p = whole(w, address, size, s, false);
@@ -191,12 +207,12 @@ void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, 
       Place q = checked({w, int(i), false, o != WEAK, false, site, size, address.at(i), nullptr, nullptr}, s, false);
       if (!q.data) continue;
       for (int n = 0; n < N; n++) memcpy(&r[n][i], q.data + n * sizeof(U), sizeof(U));
-      if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), address.at(i), o, true, false);
+      if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
     }
     for (int n = 0; n < N; n++) memcpy(&out[n], r[n], sizeof(V<U>));
     return;
   }
-  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), address.at(i), o, true, false);
+  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
   for (int n = 0; n < N; n++) memcpy(&out[n], r[n], sizeof(V<U>));
 }
 
@@ -208,7 +224,7 @@ void store(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site,
   for (int n = 0; n < N; n++)
     for (int i = 0; i < LANES; i++) r[i][n] = in[n].at(i);
   if (has(w, COUNT)) count(w, address, m, size, s, site);
-  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), address.at(i), o, false, true);
+  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);
   if (side_by_side(address, m, size)) {
     Place p = whole(w, address, size, s, true);
     if (p.data) {
@@ -259,18 +275,19 @@ template <class U, class F>
 void update(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out, F f) {
   if (m && has(w, COUNT)) count(w, address, m, sizeof(U), s, site);
   alignas(64) U r[LANES] = {};
+  w->block->cluster->polled = true;
   uint32_t turn = w->launch->seed ? uint32_t(shuffled(w->block->random)) & 31 : 0;
   for (uint32_t k = 0; k < LANES; k++) {
     uint32_t i = (k + turn) & 31;
     if (!((m >> i) & 1)) continue;
-    if (has(w, SYNCS)) synchronise(w, int(i), address.at(i), o, false, true);  // publish before others can see
+    if (has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);  // publish before others can see
     Place p = checked({w, int(i), true, true, false, site, sizeof(U), address.at(i), nullptr, nullptr}, s, true);
     if (!p.data) continue;
     U* at = reinterpret_cast<U*>(p.data);
     U old = __atomic_load_n(at, __ATOMIC_SEQ_CST);
     while (!__atomic_compare_exchange_n(at, &old, f(old, i), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
     r[i] = old;
-    if (has(w, SYNCS)) synchronise(w, int(i), address.at(i), o, true, false);  // learn what was seen
+    if (has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);  // learn what was seen
   }
   if (out) memcpy(out, r, sizeof r);
 }

@@ -27,7 +27,7 @@ inline uint64_t touch_of(const Warp* w, int lane, bool strong, uint32_t site) {
 inline bool is_ordered(const Warp* w, int lane, Touch t, bool shared) {
   uint32_t warp = t.thread() >> 5, other = t.thread() & 31;
   if (t.block() != w->block->index) {
-    if (shared || w->block->knows_all) return true;
+    if (w->block->knows_all || (shared && !w->block->cluster->holds(t.block()))) return true;  // an earlier block's
     auto found = w->block->foreign.find(t.block());
     return found != w->block->foreign.end() && t.clock() <= found->second.clock[warp];
   }

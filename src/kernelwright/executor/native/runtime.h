@@ -5,7 +5,7 @@
 
 namespace kw {
 
-enum Space { GENERIC, GLOBAL, SHARED, LOCAL, PARAM };
+enum Space { GENERIC, GLOBAL, SHARED, LOCAL, PARAM, CLUSTER };  // CLUSTER: shared memory of any block of the cluster
 enum Order { WEAK, RELAXED, ACQUIRE, RELEASE, BOTH };  // everything but WEAK never races with its like
 enum Atomic { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 enum Vote { ALL, ANY, UNI, BALLOT };
@@ -36,7 +36,9 @@ struct Warp {
   uint8_t* local;       // local_size bytes for each lane
   uint8_t* local_shadow;
   b32 tid[3];
-  uint32_t ntid[3], ctaid[3], nctaid[3];
+  uint32_t ntid[3], ctaid[3], nctaid[3], cluster[3];
+  uint32_t cluster_rank, cluster_size;
+  Mask cluster_arrived, cluster_ready;  // lanes that arrived at the cluster's barrier; those whose phase is over
   uint32_t shared_dynamic, shared_total;
   const uint8_t* params;
   Fiber* fiber;
@@ -69,13 +71,32 @@ Mask barrier_reduce(Warp* w, Mask m, uint32_t id, uint32_t threads, Reduce r, Ma
 void sync_lanes(Warp* w, Mask m, Mask named, uint32_t site);
 void fence(Warp* w);
 
+void cluster_arrive(Warp* w, Mask m, bool releases, bool aligned, uint32_t site);
+void cluster_wait(Warp* w, Mask m, bool acquires, bool aligned, uint32_t site);
+b64 map_address(const Warp* w, const b64& address, const b32& rank, bool generic);
+b32 rank_of(const Warp* w, const b64& address);
+
+// Bulk copies, by plain addresses or by a tensor map's coordinates. `ctas` names ranks of the cluster where `many`.
+void bulk_load(Warp* w, Mask m, const b64& to, const b64& from, Space of, const b32& bytes, const b64& barrier, bool many,
+               const b32& ctas, uint32_t site);
+void bulk_store(Warp* w, Mask m, const b64& to, const b64& from, const b32& bytes, int op, int type, uint32_t site);
+void tensor_load(Warp* w, Mask m, int rank, const b64& to, const b64& map, const b32* coordinates, const b64& barrier, bool many,
+                 const b32& ctas, uint32_t site);
+void tensor_store(Warp* w, Mask m, int rank, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site);
+void bulk_commit(Warp* w, Mask m);
+void bulk_wait(Warp* w, Mask m, uint32_t groups);
+void proxy_fence(Warp* w);
+void map_replace(Warp* w, Mask m, const b64& map, Space s, int field, int number, const b64& value, uint32_t site);
+void map_copy(Warp* w, Mask m, const b64& to, const b64& from, uint32_t site);
+void copies_arrive(Warp* w, Mask m, const b64& barrier, bool counted, uint32_t site);
+
 void copy_async(Warp* w, Mask m, const b64& to, const b64& from, uint32_t bytes, const b32& source_bytes, uint32_t site);
 void copy_commit(Warp* w, Mask m);
 void copy_wait(Warp* w, Mask m, uint32_t groups, bool all);
 
 void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, b32* out);
 void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in);
-enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2 };
+enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2, F32, S32, F64 };
 // d = a b (+ d): a in registers, or by descriptor where there are none; n / 2 registers of d, n / 4 if narrow (f16)
 void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
            bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d);
@@ -88,6 +109,14 @@ void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f8(Element ea, Element eb, int k, const b32* a, const b32* b, const b32* c, b32* d);
 void mma_f64(const b64* a, const b64* b, const b64* c, b64* d);
+// pieces of matrices in registers of 32 bits (64 for f64); `held`: the elements that a lane's registers have room for
+void wmma_load(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start, Space s, uint32_t stride, bool by_columns, int held,
+               uint32_t site, void* out);
+void wmma_store(Warp* w, Mask m, Element e, int rows, int columns, uint64_t start, Space s, uint32_t stride, bool by_columns,
+                uint32_t site, const void* in);
+void wmma_multiply(Element e, Element into, Element of, int m, int n, int k, bool satfinite, const void* a, const void* b,
+                   const void* c, void* d);
+b32 print(Warp* w, Mask m, const b64& format, const b64& arguments, uint32_t site);  // printf: how many arguments it took
 
 b32 shuffle(Shuffle how, Mask m, const b32& a, const b32& b, const b32& c, Mask* valid);
 b32 match_any(Mask m, const b64& a);

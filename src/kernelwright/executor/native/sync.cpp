@@ -155,6 +155,8 @@ void copy_wait(Warp* w, Mask m, uint32_t groups, bool all) {
     }
     Access a{w, int(c.lane), true, false, true, c.site, c.bytes, c.to, nullptr, c.data};
     if (uint8_t* p = reach(a, SHARED, false, nullptr)) memcpy(p, c.data, c.bytes);
+    if (has(w, CHECK))  // what it copied needs no proxy fence here
+      for (uint32_t i = 0; i < c.bytes; i++) w->block->shared_shadow[c.to + i] |= ASYNC;
   }
   pending.resize(kept);
 }

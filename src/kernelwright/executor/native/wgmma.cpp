@@ -2,7 +2,8 @@
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, strides, swizzling modes.
 //
 // Executed when it is issued: its waits change no value here.
-#include "races.h"
+#include "bulk.h"
+#include "elements.h"
 
 namespace kw {
 uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
@@ -36,26 +37,13 @@ struct Descriptor {
   }
 };
 
-float element_of(Element e, const uint8_t* p) {
-  uint16_t h;
-  uint32_t w;
-  switch (e) {
-    case F16: memcpy(&h, p, 2); return to_float(half{h});
-    case BF16: memcpy(&h, p, 2); return to_float(bfloat{h});
-    case TF32: memcpy(&w, p, 4); return bits<float>(w & ~0x1fffu);
-    case E4M3: return float(of_e4m3(*p));
-    case E5M2: return float(of_e5m2(*p));
-    default: return 0;
-  }
-}
-int width_of(Element e) { return e == TF32 ? 4 : e == F16 || e == BF16 ? 2 : 1; }
-
 // Rows [first, first + rows) of an operand in shared memory as floats: out[k][row].
 void fetch(Warp* w, uint32_t site, Element e, uint64_t descriptor, bool turned, int first_row, int rows, int k, float* out, int pitch) {
   Descriptor d(descriptor);
   int size = width_of(e), each = 16 / size;
   auto chunk = [&](uint32_t at, int lane, uint8_t* bytes) {
     memset(bytes, 0, 16);
+    check_proxy(w, lane & 31, at, 16, site);
     if (uint8_t* p = reach({w, lane & 31, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) memcpy(bytes, p, 16);
   };
   uint8_t bytes[16];

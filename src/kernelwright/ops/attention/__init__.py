@@ -6,6 +6,7 @@
 | `varlen(q, k, v, q_ends, k_ends)` | the same of sequences that lie one after another |
 | `decode(q, k_cache, v_cache, lengths)` | one token of each sequence against its cache, paged or not, int8 or not |
 | `quantize(x)` | a cache as int8 with scales |
+| `context_parallel` | the same of sequences whose rows lie on several processes |
 | `masks` | specs: full, causal, windows, documents, prefixes, block-sparse and others |
 """
 

@@ -62,7 +62,8 @@ class Recorded(Rounding):
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Keep what is chosen from, and run the operator."""
         if func.overloadpacket.__name__ in CHOICES and self._left > 0:
-            values = tuple(a.clone() for a in _floats(args))
+            unrounded = self._constants.exact(func, args)
+            values = tuple(a.clone() for a in _floats(args if unrounded is None else unrounded))
             self._left -= sum(v.nbytes for v in values)
             self.values.append(values)
         return super().step(func, types, args, kwargs)

@@ -6,7 +6,8 @@ them. So it shows how far a fair evaluation may be from the truth where the nati
 Unrounded (`Decomposed`), the steps show which NaN and infinities a fair evaluation may give.
 Source: Parker, Monte Carlo Arithmetic (1997); the steps are torch's own decompositions.
 
-Sums and products are moved by what they may be off in any order of their terms (`_products`).
+Sums and products are moved by what they may be off in any order of their terms (`_products`). Whole numbers that are
+made of constants alone, such as the buckets of positions, are made of unrounded values (`_constants`).
 
 Covers: values that cancel behind a rounding, such as `x - mean(x)` or `1 - y * y`; sums and products in any order.
 Does not cover: rounding within other scans and norms, which are one step here; native code of the user.
@@ -19,8 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
+from ._constants import Constants, is_discrete
 from ._oracle import Widen
 from ._running_sums import drift
 from ._summation_error import spread
@@ -95,28 +97,41 @@ class Rounding(Decomposed):
     def __init__(self, eps: float, seed: int) -> None:
         super().__init__()
         self._half, self._steps, self._random = eps / 2, _steps(eps), Random(seed)
+        self._constants = Constants()
         self.ran: set[str] = set()
         """The operators that ran on float tensors."""
 
     def step(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the operator and round what comes out."""
-        name, result = func.overloadpacket.__name__, super().step(func, types, args, kwargs)
+        """Run the operator and round what comes out; what is discrete and constant is made of unrounded values."""
+        given = args, kwargs
+        unrounded = self._constants.exact(func, given)
+        exact, constant = None, unrounded is not None
+        if constant and (unrounded is not given or not self._is_exact(func, args, kwargs)):
+            exact = super().step(func, types, *_copied(func, unrounded, given))
+        if exact is not None and is_discrete(func, exact) and not func._schema.is_mutable:
+            self._constants.note(func, given, exact, exact)
+            return exact
+        result = super().step(func, types, args, kwargs)
+        name = func.overloadpacket.__name__
         if args and isinstance(args[0], Tensor) and args[0].dtype is torch.float64:
             self.ran.add(name)
-        exact = name in _EXACT or (
-            name.startswith(_REDUCING)
-            and not {"amax", "amin", "max", "min"}.isdisjoint(
-                a for a in (*args, *kwargs.values()) if isinstance(a, str)
-            )
-        )
-        if not exact and not func.is_view and torch.Tag.nondeterministic_seeded not in func.tags:
+        if not self._is_exact(func, args, kwargs):
             for tensor in tree_leaves(result):
                 if isinstance(tensor, Tensor) and tensor.dtype is torch.float64:
                     sums, drifted = spread(name, args, tensor), drift(name, args, tensor)
                     self._round(tensor)
                     if sums is not None:
                         self._move(tensor, sums, drifted)
+        self._constants.note(func, given, result, (result if exact is None else exact) if constant else None)
         return result
+
+    def _is_exact(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Tell whether an operator rounds nothing."""
+        name = func.overloadpacket.__name__
+        extremes = name.startswith(_REDUCING) and not {"amax", "amin", "max", "min"}.isdisjoint(
+            a for a in (*args, *kwargs.values()) if isinstance(a, str)
+        )
+        return name in _EXACT or extremes or func.is_view or torch.Tag.nondeterministic_seeded in func.tags
 
     def _round(self, tensor: Tensor) -> None:
         """Move every element; each result meets the steps from another place."""
@@ -140,6 +155,14 @@ class Rounding(Decomposed):
         if drifted is not None:
             steps = torch.where(drifted.abs() > sums, drifted * self._random.choice((-1, 1)), steps)
         tensor.add_(steps, alpha=self._half)
+
+
+def _copied(func: Any, unrounded: Any, given: Any) -> Any:
+    """Return unrounded arguments, copied where the operator would write into what it is given itself."""
+    if not func._schema.is_mutable:
+        return unrounded
+    own = {id(v) for v in tree_leaves(given)}
+    return tree_map(lambda v: v.clone() if isinstance(v, Tensor) and id(v) in own else v, unrounded)
 
 
 def _group_norm(steps: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:

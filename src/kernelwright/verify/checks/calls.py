@@ -3,7 +3,7 @@
 from ...records import Finding
 from ...sandbox import OperatorIsolation, Seen, WatchMode, WorkerFailure
 from .._case import Case
-from .._protocol import Depth, failed, passed
+from .._protocol import Depth, blamed, failed, passed
 from .._trial import Trial
 from .correct import compare_outputs
 
@@ -51,7 +51,7 @@ class Calls:
             try:
                 found = _call(watched, case, "see", self.name)
             except WorkerFailure as failure:
-                return failed(self.name, f"it does not run while it is watched: {failure.message}")
+                return blamed(watched, self.name, failure, "while it is watched, ")
             if found.status == "fail":
                 return found
             seen = watched.worker(case.workload).seen()
@@ -80,10 +80,12 @@ def _call(trial: Trial, case: Case, mode: WatchMode | None, check: str) -> Findi
 
 
 def _right(trial: Trial, case: Case, mode: WatchMode | None = None) -> bool:
-    """Tell whether a call is right in a mode in which it should not be; a failure is no answer."""
+    """Tell whether a call is right in a mode in which it should not be; a failure is no answer, unless time was up."""
     try:
         return _call(trial, case, mode, "calls").status == "pass"
-    except WorkerFailure:
+    except WorkerFailure as failure:
+        if trial.ran_out(failure):
+            raise
         return False
 
 

@@ -5,8 +5,8 @@ import torch
 from ...records import CheckStatus, Finding, Split
 from ...sandbox import FailureKind, Fetched, WorkerFailure
 from .._case import Case
-from .._protocol import Depth, failed, passed
-from .._trial import Trial, describe
+from .._protocol import Depth, blamed, passed
+from .._trial import Trial
 from .correct import compare_outputs
 
 _MINUTE_S, _DAY_S = 60.0, 86_400.0
@@ -52,7 +52,7 @@ class Deployment:
                     except WorkerFailure as failure:
                         if failure.kind is FailureKind.UNSUPPORTED:
                             break
-                        return failed(self.name, when + describe(failure))
+                        return blamed(deployed, self.name, failure, when)
                     found = compare_outputs(self.name, fetched, one, when)
                     if found.status is CheckStatus.FAIL:
                         return found

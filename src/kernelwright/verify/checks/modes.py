@@ -4,8 +4,8 @@ from ...records import Finding
 from ...sandbox import FailureKind, WorkerFailure
 from .._case import Case
 from .._observe import observe
-from .._protocol import Check, Depth, failed, passed
-from .._trial import Trial, describe
+from .._protocol import Check, Depth, blamed, failed, passed
+from .._trial import Trial
 from .correct import Correct
 from .inputs import InputsUnchanged
 from .returns import Returns
@@ -43,7 +43,7 @@ class Modes:
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED:
                     return passed(self.name)
-                return failed(self.name, f"in {mode} mode, {describe(failure)}")
+                return blamed(beside, self.name, failure, f"in {mode} mode, ")
         for look in _LOOKS:
             found = look.examine(seen)
             if found.status == "fail":

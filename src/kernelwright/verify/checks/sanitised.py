@@ -3,8 +3,8 @@
 from ...records import Finding
 from ...sandbox import FailureKind, WorkerFailure
 from .._case import Case
-from .._protocol import Depth, failed, passed, unknown
-from .._trial import Trial, describe, is_not_executed
+from .._protocol import Depth, blamed, passed, unknown
+from .._trial import Trial, describe
 from .correct import compare_outputs
 
 
@@ -29,8 +29,8 @@ class Sanitised:
             try:
                 fetched = executed.call(executed.place(case))[0]
             except WorkerFailure as failure:
-                if is_not_executed(failure) or failure.kind is FailureKind.TIMEOUT:
+                if failure.kind is FailureKind.TIMEOUT:
                     return unknown(self.name, describe(failure))
-                return failed(self.name, describe(failure))
+                return blamed(executed, self.name, failure)
         found = compare_outputs(self.name, fetched, case, "where its PTX is executed, ")
         return found if found.status == "fail" else passed(self.name, **found.figures)

@@ -16,6 +16,7 @@ from ...tile import (
 )  # fmt: skip
 from .. import Unprintable
 from ._attention import attention
+from ._channels_last import channels_last
 from ._convolution import convolution
 from ._factors import factor, finish
 from ._panels import in_place, panels_of
@@ -42,7 +43,8 @@ def print_contraction(step: Contraction, program: Program, lanes: bool) -> list[
     if step.weights:
         return attention(merged(step, shapes), program, Body(program, contraction=print_contraction))
     if step.image:
-        return convolution(merged(step, shapes), program, Body(program, contraction=print_contraction))
+        printed = channels_last if step.tiling.form == "channels-last" else convolution
+        return printed(merged(step, shapes), program, Body(program, contraction=print_contraction))
     tiled = _Tiled(merged(step, shapes), program)
     return tiled.packed() or tiled.lines()
 

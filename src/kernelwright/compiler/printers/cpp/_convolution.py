@@ -1,5 +1,7 @@
 """A convolution as C++: weights, image and what follows as functions of vectors, the loops in `convolution.h`."""
 
+from collections.abc import Sequence
+
 from ...graph import product, same
 from ...tile import Axis, Call, Contraction, Load, Program, walk
 from .. import Unprintable
@@ -8,6 +10,10 @@ from ._scalar import bare, size_text
 from ._statements import Body
 
 _SPACE = ("z", "y", "x")
+_SQUARES = {"winograd-2": 2, "winograd-4": 4}
+"""Results of a square along each dimension."""
+PANEL = 16
+"""Results of a panel of weights where lanes run along them, as `channels_last.h` has them."""
 
 
 def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
@@ -24,37 +30,70 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
     image = c.image
     assert image is not None
     rank, t = len(image.at), c.tiling
-    space, taps = c.columns[len(image.images) :], c.inner[-rank:]
+    space, taps = space_of(c), c.inner[-rank:]
     roles = {"item": c.batch, "row": c.rows, "image": image.images}
     phases = t.phases or (tuple((0, int(a.size)) for a in taps),)
     ranges = ", ".join(_range(phase, rank) for phase in phases)
+    none: tuple[Axis, ...] = ()
+    positions = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in image.at], strict=True))
+    results = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in space], strict=True))
+    read = factor(
+        program,
+        "image",
+        {"item": c.batch, "channel": image.channels, "image": image.images, **positions},
+        "x",
+        image.value,
+    )
+    after = [*finish(c, body, {**roles, **results}), sizes_of(c)]
+    if t.form in _SQUARES:
+        return _by_squares(c, program, [*read, *after])
+    return [
+        "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
+        f"  using Tiles = kw::Direct<{_panel(c)}, {len(phases)}>;",
+        *_weights(c, program), *read, *after,
+        f"  const kw::TapRange ranges[] = {{{ranges}}};",
+        "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
+    ]  # fmt: skip
+
+
+def _by_squares(c: Contraction, program: Program, functions: list[str]) -> list[str]:
+    """Print a convolution that transforms squares of results, with weights that were transformed ahead."""
+    results = _SQUARES[c.tiling.form]
+    rows = -(-int(product([a.size for a in c.rows])) // PANEL) * PANEL
+    assert c.image is not None
+    elements = product([rows, (results + 2) ** 2, *(a.size for a in (*c.batch, *c.image.channels))])
+    weights = weights_in_panels(c, program, elements, PANEL, ("lt", "sub", "mul"))
+    return [
+        f"  // Squares of {results} by {results} results, of {results + 2} by {results + 2} products a channel.",
+        *functions,
+        f"  kw::convolve_tiles<{results}>(sizes, {weights}, image, finish);",
+    ]
+
+
+def space_of(c: Contraction) -> tuple[Axis, ...]:
+    """Return the axes of the results' positions."""
+    assert c.image is not None
+    return c.columns[len(c.image.images) :]
+
+
+def sizes_of(c: Contraction) -> str:
+    """Print what `kw::Convolution` holds."""
+    image = c.image
+    assert image is not None
+    rank = len(image.at)
     sizes = ", ".join(
         bare(size_text(product([a.size for a in axes])))
         for axes in (c.batch, c.rows, image.images, image.channels)
     )
-    listed = [[size_text(a.size) for a in axes] for axes in (space, taps, image.at)]
+    listed = [[size_text(a.size) for a in axes] for axes in (space_of(c), c.inner[-rank:], image.at)]
     listed += [list(map(str, numbers)) for numbers in (image.strides, image.dilations, image.low)]
     fill = ["1"] * 5 + ["0"]  # of dimensions that the image lacks
     each = ", ".join(
         "{" + ", ".join([*[one] * (3 - rank), *map(bare, texts)]) + "}"
         for one, texts in zip(fill, listed, strict=True)
     )
-    none: tuple[Axis, ...] = ()
-    positions = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in image.at], strict=True))
-    results = dict(zip(_SPACE, [none] * (3 - rank) + [(a,) for a in space], strict=True))
-    return [
-        "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
-        f"  using Tiles = kw::Direct<{_panel(c)}, {len(phases)}>;",
-        *_weights(c, program),
-        *factor(
-            program, "image", {"item": c.batch, "channel": image.channels, "image": image.images, **positions},
-            "x", image.value,
-        ),
-        *finish(c, body, {**roles, **results}),
-        f"  const kw::Convolution sizes{{{sizes}, {each}, {image.outside!r}f}};  // groups, results, images, channels",
-        f"  const kw::TapRange ranges[] = {{{ranges}}};",
-        "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
-    ]  # fmt: skip
+    listed_first = "groups, results, images, channels"
+    return f"  const kw::Convolution sizes{{{sizes}, {each}, {image.outside!r}f}};  // {listed_first}"
 
 
 def _panel(c: Contraction) -> int:
@@ -72,19 +111,37 @@ def _range(phase: tuple[tuple[int, int], ...], rank: int) -> str:
 def _weights(c: Contraction, program: Program) -> list[str]:
     if not c.tiling.is_spread:
         return factor(program, "left", {"item": c.batch, "row": c.rows, "inner": c.inner}, "inner", c.left)
-    parts = list(walk(c.left))
-    read = {e.buffer for e in parts if isinstance(e, Load)}
-    if len(read) != 1 or any(isinstance(e, Call) for e in parts):
-        raise Unprintable("weights in panels that something else was done to")
-    (name,) = read
     panel, count = _panel(c), len(c.tiling.phases) or 1
     rows = int(product([a.size for a in c.rows]))
     wide = count * (-(-(rows // count) // panel)) * panel
     wanted = product([wide, *(a.size for a in (*c.batch, *c.inner))])
+    return [f"  const float* const left = {weights_in_panels(c, program, wanted, panel)};  // in panels"]
+
+
+def weights_in_panels(
+    c: Contraction, program: Program, elements: int, panel: int, back: Sequence[str] = ()
+) -> str:  # fmt: skip
+    """Name the buffer of weights that lie in panels.
+
+    Args:
+        c: The convolution.
+        program: What it is a step of.
+        elements: Of the weights as they lie.
+        panel: Results of a panel.
+        back: Operations by which they are told from their transforms.
+
+    Raises:
+        Unprintable: they lie otherwise.
+    """
+    parts = list(walk(c.left))
+    read = {e.buffer for e in parts if isinstance(e, Load)}
+    if len(read) != 1 or {e.op for e in parts if isinstance(e, Call)} - {*back}:
+        raise Unprintable("weights in panels that something else was done to")
+    (name,) = read
     shape = program.buffer(name).shape
-    if not same(product(shape), wanted) or not same(shape[-1], panel):
+    if not same(product(shape), elements) or not same(shape[-1], panel):
         raise Unprintable("weights that do not lie in panels")
-    return [f"  const float* const left = {name};  // in panels"]
+    return name
 
 
-__all__ = ["convolution"]
+__all__ = ["PANEL", "convolution", "sizes_of", "space_of", "weights_in_panels"]

@@ -52,10 +52,13 @@ def factor(
     ]  # fmt: skip
 
 
-def finish(c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | None = None) -> list[str]:
+def finish(
+    c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | None = None, along: Axis | None = None
+) -> list[str]:  # fmt: skip
     """Print the function of what follows the sums of a product; `body` prints its statements.
 
     `roles` are the parameters after the sums, each with the axes that it counts through: items, rows and columns.
+    Lanes run along the last axis of columns, or along another one.
     """
     used = {e.axis for s in c.epilogue for x in expressions(s) for e in walk(x) if isinstance(e, Position)}
     parameters, lines = [], list[str]()
@@ -64,7 +67,7 @@ def finish(c: Contraction, body: Body, roles: Mapping[str, Sequence[Axis]] | Non
         parameters.append(f"int64_t {counter}".rstrip())
         lines += apart_lines
     if c.columns:
-        body.scope.axis = c.columns[-1].name
+        body.scope.axis = (along or c.columns[-1]).name
         sums = [c.accumulator, *(other.accumulator for other in c.others)]
         body.scope.lanes |= dict.fromkeys(sums, "float32")
         head = ", ".join(f"kw::F {name}" for name in sums)

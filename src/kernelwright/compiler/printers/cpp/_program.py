@@ -24,6 +24,8 @@ from ._memory import is_fixed, places_of
 from ._scalar import STORED, size_text
 from ._statements import Body
 
+_TURNED = ("pixels.h", "channels_last.h", "winograd_panels.h")
+
 
 @dataclass(frozen=True)
 class Style:
@@ -73,6 +75,7 @@ class Printer:
         found = list(products(self.program)) if self.style.lanes else []
         forms = {
             "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "convolution.h"),
+            "channels-last": _TURNED[:2], "winograd-2": _TURNED, "winograd-4": _TURNED,
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))

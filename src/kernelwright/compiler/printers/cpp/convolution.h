@@ -12,13 +12,6 @@
 
 namespace kw {
 
-struct Convolution {
-  int64_t items, rows, images, channels;  // groups; results of each; images; channels of each
-  int64_t sizes[3], taps[3], extents[3];  // of the results, the window and the image: depth, height, width
-  int64_t strides[3], dilations[3], low[3];  // low: padding before the image
-  float outside;                             // what the padding holds
-};
-
 // The taps that some of the rows use: those of one phase of a transposed convolution.
 struct TapRange {
   int64_t begin[3], end[3];

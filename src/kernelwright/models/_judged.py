@@ -1,0 +1,105 @@
+"""Accepted kernels → the verdict on the model with them, as a whole."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..api.judge import judging
+from ..errors import InputError, KernelwrightError
+from ..records import DecisionStatus, Task
+from ..search import Judgement, OnEvent
+from ._assemble import Accepted, assemble
+from ._harm import without_harm
+from ._plan import Planned
+from ._print import Unprintable
+from ._whole_task import WholeTask, whole_task
+
+_SCREEN_SHARE = 0.5
+"""Part of the time for finding the kernels that work together; the rest is for the verdict."""
+_LATE = "time was up before it was known which kernels help inside the model; allow more --minutes"
+
+
+class Judged:
+    """Judges the patched model as a whole."""
+
+    def __init__(self, plan: Planned, accepted: Sequence[Accepted], say: Callable[..., None]) -> None:
+        self._plan, self._accepted, self._say = plan, list(accepted), say
+        self._capture = plan.captured.pieces[0]
+        self._timed = plan.timed[self._capture.name]
+        self.kept: tuple[Accepted, ...] = ()
+        """The kernels in the result."""
+        self.judged: tuple[Accepted, ...] = ()
+        """The kernels in what was judged in full."""
+        self.out: dict[str, str] = {}
+        """Region → why its accepted kernel is not in the result."""
+        self.reason = ""
+        """Why nothing better was found."""
+        self.weights: tuple[str, ...] = ()
+        """The model's parameters and buffers in the order of the task's state."""
+        self._screened, self._screened_until = False, 0.0
+        self.task: Task | None = None
+        """The model as a task; none where it cannot be judged."""
+
+    def judge(
+        self, baselines: Sequence[str], device: str | None, store: Path | str | None, on_event: OnEvent | None,
+        left_s: float,
+    ) -> Judgement | None:  # fmt: skip
+        """Find the set of kernels that work together, and put it through full acceptance, within `left_s` seconds."""
+        try:
+            whole = whole_task(self._plan.loaded, self._plan.captured, self._plan.timed)
+        except (KernelwrightError, Unprintable) as error:
+            self.reason = f"the model cannot be judged as a whole: {error}"
+            return None
+        self.weights, self.task = whole.weights, whole.task
+        self._screened_until = time.monotonic() + _SCREEN_SHARE * left_s
+        with judging(
+            whole.task,
+            device=device,
+            baselines=tuple(baselines),
+            store=store,
+            on_event=on_event,
+            minutes=max(left_s, 1.0) / 60,
+        ) as ask:
+            self.kept, out = without_harm(self._accepted, lambda parts: self._score(parts, whole, ask))
+            for one in out:
+                self.out.setdefault(one.region.key, "the model is not faster with it")
+            if not self.kept:
+                over = time.monotonic() >= self._screened_until
+                self.reason = _LATE if over else "no kernel that helps alone helps inside the model"
+                return None
+            self.judged = self.kept
+            judgement = ask(self._assembled(self.kept, whole), False)
+        if judgement.decision is not DecisionStatus.IMPROVED:
+            self.reason = judgement.reason
+            self.out |= {a.region.key: f"the whole is {judgement.decision}" for a in self.kept}
+            self.kept = ()
+        return judgement
+
+    def _score(self, parts: tuple[Accepted, ...], whole: WholeTask, ask: Any) -> float:
+        """Screen the model with some of the kernels: its speedup, 0 where it is wrong or there is no time to know."""
+        if self._screened and time.monotonic() >= self._screened_until:
+            return 0.0
+        self._screened = True
+        labels = ", ".join(p.region.label for p in parts)
+        try:
+            judgement = ask(self._assembled(parts, whole), True)
+        except (InputError, Unprintable) as error:
+            self._say("whole", message=f"with {labels}: {error}")
+            if len(parts) == 1:
+                self.out[parts[0].region.key] = str(error)
+            return 0.0
+        if judgement.speedup is None:
+            self._say("whole", message=f"with {labels}: {judgement.decision}: {judgement.reason}")
+            if len(parts) == 1:
+                self.out[parts[0].region.key] = (
+                    f"inside the model it is {judgement.decision}: {judgement.reason}"
+                )
+            return 0.0
+        self._say(
+            "whole", message=f"with {labels}: {judgement.speedup.median:.2f}x against {judgement.baseline}"
+        )
+        return float(judgement.speedup.median)
+
+    def _assembled(self, parts: Sequence[Accepted], whole: WholeTask) -> Any:
+        return assemble(self._capture, self._timed, parts, whole.state, whole.names)
