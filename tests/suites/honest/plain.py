@@ -1,0 +1,9 @@
+"""The operator itself."""
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1)
