@@ -24,7 +24,8 @@ def by_reference(
 
     Example:
         >>> x = torch.tensor([3.0])
-        >>> by_reference(lambda x, power: x**power, [x], [2], [True], torch.ones(1))
+        >>> with torch.no_grad():
+        ...     by_reference(lambda x, power: x**power, [x], [2], [True], torch.ones(1))
         [tensor([6.])]
     """
     again = torch.is_grad_enabled()  # gradients of gradients are asked for
