@@ -212,7 +212,9 @@ MASKED = {
 seen."""
 
 
-@pytest.mark.parametrize("case", MASKED)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=pytest.mark.long if c in ("window", "added") else ()) for c in MASKED]
+)
 def test_tiles_that_a_mask_hides_cost_nothing_unless_something_there_is_not_finite(case, one_thread):
     function, most = MASKED[case]
     seen = (torch.rand(4, 4, generator=torch.manual_seed(5)) < 0.2) | torch.eye(4, dtype=torch.bool)

@@ -80,7 +80,7 @@ def test_every_corner_and_streaming() -> None:
     check("rope", _halves, cases, True)
 
 
-@pytest.mark.parametrize("language", ["cpp", "triton"])
+@pytest.mark.parametrize("language", ["cpp", pytest.param("triton", marks=pytest.mark.long)])
 def test_rows_of_odd_length_are_left_to_the_native_op(language: str) -> None:
     """There the one odd element is broadcast against two even ones, and the result has four."""
     rows, table = torch.randn(2, 4, 8), torch.randn(4, 4)

@@ -36,5 +36,6 @@ def test_five_percent_is_accepted_almost_always(machine):
     assert share_improved(machine, 1.05, Contract(), runs=60) >= 0.95
 
 
+@pytest.mark.long
 def test_without_a_least_effect_equal_pairs_stay_within_the_level():
     assert share_improved("realistic", 1.0, Contract(least_effect=0.0), runs=120) <= 0.025

@@ -246,6 +246,7 @@ def test_a_dropped_term_and_a_sum_in_bfloat16_are_refused(name):
     assert smallest_refused("last term dropped", case, oracle.problem) == 1
 
 
+@pytest.mark.long
 def test_functions_may_be_off_in_either_direction():
     """Where all rows are equal and the derivative of silu nearly cancels, functions that fall short err less."""
     (path,) = (p for _, p in problems() if p.stem == "swiglu")

@@ -228,6 +228,7 @@ def test_hostile_guidance_stays_quoted_short_and_is_no_template(house):
         assert "\x1b" not in text and "\u2028" not in text
 
 
+@pytest.mark.long
 def test_interrupted_it_goes_on_as_if_it_had_not_been(house):
     whole, broken = house("whole", advised=1.5), house("broken", advised=1.5)
     run = broken.go(3)
@@ -252,6 +253,7 @@ def test_killed_between_the_answer_and_the_journal_the_meta_step_is_paid_once(ho
     assert len(one.meta()) == 1 and ADVISED in one.used(run)
 
 
+@pytest.mark.long
 def test_moves_under_way_at_once_choose_the_same_each_time(house):
     first, second = house("first", advised=1.5), house("second", advised=1.5)
     assert first.used(first.go(30, width=3)) == second.used(second.go(30, width=3))
@@ -264,6 +266,7 @@ def test_a_meta_step_that_brings_nothing_is_noted_and_the_search_goes_on(house):
     assert [e.record["version"] for e in one.entries(run, "guidance")] == ["", ""]
 
 
+@pytest.mark.long
 def test_the_next_run_goes_on_with_what_the_last_one_found(house):
     one = house(advised=2.0)
     one.go(ENDED)
