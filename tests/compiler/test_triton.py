@@ -179,6 +179,7 @@ def test_rows_that_fit_are_told_from_those_read_in_tiles_in_one_kernel():
     assert fault(groups) is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_printed_kernels_compile_for_gpus_that_are_not_here():
     language = get_language("triton")
