@@ -37,7 +37,7 @@ def set_up(extras: str) -> None:
     subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     if packages:
         share(packages, VENV)
-    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     pins = [] if packages else ["--constraint", str(ROOT / "constraints.txt")]
     follow([*pip, *pins, "--editable", f"{ROOT}[{extras}]"])
     stamp.write_text(wanted)
