@@ -13,6 +13,7 @@ import argparse
 import ast
 import json
 import math
+import re
 import resource
 import subprocess
 import sys
@@ -28,6 +29,8 @@ CATEGORIES = ("dense", "mixture", "recurrent", "diffusion", "vision", "audio", "
 _PLAN_S = 900.0
 _MORE_S = 240.0
 """Seconds beyond its minutes after which a model is given up."""
+_PACKAGES = re.compile(r"/\S*?/site-packages/")
+"""Where packages lie here, which says nothing elsewhere."""
 Row = dict[str, Any]
 
 
@@ -113,7 +116,7 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
     if "error" in plan:
         return {**row, **plan}
     row |= {
-        "plan_s": time.monotonic() - begun, "plan_processor_s": _processor_s() - spent, "breaks": plan["breaks"], "native": plan["native"],
+        "plan_s": time.monotonic() - begun, "plan_processor_s": _processor_s() - spent, "breaks": [_PACKAGES.sub("", told) for told in plan["breaks"]], "native": plan["native"],
         "time_us": plan["time_us"], "bound_us": plan["whole"]["bound_us"] if plan["whole"] else None,
         "regions": len(plan["regions"]), "forecast": _forecast(plan),
     }  # fmt: skip

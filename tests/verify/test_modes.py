@@ -4,8 +4,12 @@ import pytest
 
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, SourceFile, Split
+from kernelwright.sandbox import FailureKind, WorkerFailure
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, verify
+from kernelwright.verify._case import Seeds
+from kernelwright.verify._trial import Trial
+from kernelwright.verify.checks import modes
 
 TASK = """
 import torch
@@ -63,13 +67,16 @@ def oracle(tmp_path_factory):
     return Oracle(Problem(load_task(str(path))))
 
 
+def built(name):
+    source = SourceFile(path="c.py", text=MODULE.format(body=BODIES[name]))
+    candidate = Candidate(sources=(source,), language="torch", entry="c.py:ModelNew", style="module")
+    return candidate, get_language("torch").build(candidate)
+
+
 @pytest.fixture
 def judged(oracle, pool):
     def judge(name, disabled=frozenset()):
-        source = SourceFile(path="c.py", text=MODULE.format(body=BODIES[name]))
-        candidate = Candidate(sources=(source,), language="torch", entry="c.py:ModelNew", style="module")
-        build = get_language("torch").build(candidate)
-        return verify(oracle.problem, candidate, build, pool=pool, oracle=oracle, disabled=disabled)
+        return verify(oracle.problem, *built(name), pool=pool, oracle=oracle, disabled=disabled)
 
     return judge
 
@@ -85,6 +92,18 @@ def test_wrong_in_the_other_mode(name, judged):
     found = judged(name)
     assert found.failure == "modes"
     assert "in eval mode" in found.findings[-1].message
+
+
+def test_time_that_runs_out_in_the_other_mode_is_no_fault(oracle, pool, monkeypatch):
+    def late(trial, case):
+        trial._end = 0.0
+        raise WorkerFailure(FailureKind.TIMEOUT, "no answer before the deadline")
+
+    monkeypatch.setattr(modes, "observe", late)
+    (workload,) = oracle.task.split(Split.SEARCH)
+    with Trial(oracle, *built("honest"), pool, deadline_s=600.0, seeds=Seeds()) as trial:
+        found = modes.Modes().probe(trial, oracle.case(workload, 1))
+    assert found.status == "unknown", found
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ def shrink(kernel: str, grid: Sequence[int], block: Sequence[int], words: tuple[
            launch: Launch) -> Smallest | None:  # fmt: skip
     """Return a smaller launch that fails in one of the same ways and no other; None where there is none.
 
-    Equal sizes among the arguments stay equal: `float32[1000]` and a `1000` beside it are taken for one size.
+    Equal sizes among the arguments stay equal: `float32[1000]` and a `1000` among the arguments are taken for one size.
     """
     from ..executor.shrink import smallest, ways
 

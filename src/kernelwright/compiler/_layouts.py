@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..records import Configuration, Parameter, Scalar, Space
 from .actions import State
 from .lower import Decisions, Layout
-from .tile import Kernel, Move, Program, Tiling, What, products
+from .tile import OF_IMAGES, Kernel, Move, Program, Tiling, What, products
 
 _LOOPS = (
     Parameter(name="vector", values=("auto", "inner", "outer")),
@@ -100,7 +100,7 @@ def _sized(tiling: Tiling, chosen: Mapping[str, Scalar]) -> Tiling:
         return int(str(chosen.get(name, given)))
 
     split = size("shares", tiling.split) if tiling.split > 1 else 1
-    if tiling.form in ("dots", "convolve", "channels-last", "winograd-2", "winograd-3", "winograd-4"):
+    if tiling.form in ("dots", *OF_IMAGES):
         return replace(tiling, split=split)
     if tiling.form == "online":
         return replace(tiling, block=size("keys", tiling.block))

@@ -1,4 +1,4 @@
-"""nn.Module → what its answers depend on beside its state dictionary, and whether that is as it was judged.
+"""nn.Module → what its answers depend on apart from its state dictionary, and whether that is as it was judged.
 
 Covers: buffers that are not persistent; tensors in attributes, and in lists, tuples, dicts and plain objects that
 attributes hold; of a model that is one graph, its operators and the numbers in them too, at the first call.
@@ -115,7 +115,7 @@ def graph_hash(capture: Capture) -> str:
 
 
 def identity_of(loaded: Loaded, capture: Capture | None, task: Task) -> Identity:
-    """Return what a judged model's answers depend on beside its state.
+    """Return what a judged model's answers depend on apart from its state.
 
     Args:
         loaded: The model.

@@ -47,7 +47,7 @@ class DynamoForm(Record):
 
 
 class Identity(Record):
-    """What a judged model's answers depend on beside its state dictionary."""
+    """What a judged model's answers depend on apart from its state dictionary."""
 
     tensors: dict[str, str] = {}
     """Tensors outside the state dictionary that it reads, by name: hash of the contents."""
@@ -85,7 +85,7 @@ class ModelResult(Record):
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None
-    """What its answers depend on beside its state dictionary; none in results of earlier versions."""
+    """What its answers depend on apart from its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
     reason: str = ""

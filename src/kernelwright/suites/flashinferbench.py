@@ -54,7 +54,7 @@ class FlashInferBench:
         )  # fmt: skip
 
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
-        """Write the definition with workloads from the smallest to the largest beside it."""
+        """Write the definition with workloads from the smallest to the largest."""
         text = (data / problem.file).read_text()
         lines = sorted(_workloads(data, problem.name), key=_size)
         if not lines:

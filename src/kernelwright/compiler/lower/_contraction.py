@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ..graph import Contract, Node, Size, product, same
 from ..tile import (
+    OF_IMAGES,
     Axis,
     Contraction,
     Expression,
@@ -31,8 +32,6 @@ from ._image import image_behind, image_of
 from ._index import Index, NeedsSplit, joined
 from ._product import Epilogue, Flat, NotAttention, NotContraction, product_behind, summed_axes
 
-_IMAGES = ("convolve", "channels-last", "winograd-2", "winograd-3", "winograd-4")
-"""Forms of a convolution that read its image, not its windows."""
 _PHASES = 4
 """Most contiguous results along which lanes do not pay: those of the phases of a stride."""
 
@@ -76,7 +75,7 @@ def _settled(
         except NeedsStore as needs:
             if needs.node is root:
                 raise NotContraction("the root has loops of its own") from None
-            if tiling.form in _IMAGES and (image := image_behind(found, needs.node)) is not None:
+            if tiling.form in OF_IMAGES and (image := image_behind(found, needs.node)) is not None:
                 raise NeedsStore(image) from None
             raise
         except NeedsSplit as cut:
@@ -168,7 +167,7 @@ def _attempt(
         whole = _attending(whole, weights, attended.is_right)
     elif tiling.form == "online":
         raise NotContraction("no softmax is multiplied")
-    elif tiling.form in _IMAGES:
+    elif tiling.form in OF_IMAGES:
         whole = image_of(found, whole, named, index, flat)
     else:
         whole = _along_results(

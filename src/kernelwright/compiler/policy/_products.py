@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from ..graph import Contract, Node, product, sources_of
 from ..tile import (
+    WINOGRAD_PANELS,
     Call,
     Contraction,
     Expression,
@@ -88,7 +89,7 @@ def contraction_cost(
                 min(1.0, rows / _REUSED),
                 right // max(1, int(product([a.size for a in step.inner[1:]]))),
             )
-        case "winograd-2" | "winograd-3" | "winograd-4":
+        case form if form in WINOGRAD_PANELS:
             full, again = _filled(rows), 8 * batch * columns * int(step.inner[0].size)
         case "channels-last":
             full, again = _filled(rows * (batch if rows == 1 else 1)), 0

@@ -90,10 +90,11 @@ from ._program import (
     statements,
     written,
 )  # fmt: skip
-from ._tiling import Form, Tiling
+from ._tiling import OF_IMAGES, WINOGRAD_PANELS, Form, Tiling
 
 __all__ = [
-    "LANES", "MONOIDS", "SIZES", "STREAM_BYTES", "ZERO", "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
+    "LANES", "MONOIDS", "OF_IMAGES", "SIZES", "STREAM_BYTES", "WINOGRAD_PANELS", "ZERO",
+    "Arith", "Axis", "Begin", "Buffer", "Call", "Contraction",
     "Expression", "Extent", "Form", "Guard", "Image", "Immovable", "Kernel", "Kind", "Let", "Literal", "Load", "Loop",
     "Member", "Monoid", "Move", "NativeCall", "Position", "Program", "Result", "Row", "Statement", "Step", "Store",
     "Tiling", "Update", "Variable", "Weights", "What", "arith", "as_loops", "expressions", "factors", "factors_of",

@@ -35,6 +35,7 @@ from ._program import (
     statements,
     written,
 )  # fmt: skip
+from ._tiling import OF_IMAGES
 
 _MOST_BYTES = 1 << 18
 """Bytes of the least strip: one row of the result, or all rows of one item of a batch."""
@@ -110,7 +111,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
 def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) -> Strips | None:
     """Return how a product runs strip by strip within a kernel; None if it may not."""
     if (
-        found.tiling.form in ("loops", "convolve", "channels-last", "winograd-2", "winograd-3", "winograd-4")
+        found.tiling.form in ("loops", *OF_IMAGES)
         or found.tiling.split > 1
         or found.others
         or len(written(found)) != 1

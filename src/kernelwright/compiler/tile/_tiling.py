@@ -28,6 +28,10 @@ a row, or of the phases of a transposed convolution. `convolve`: a convolution's
 windows over a copy of the image, lanes along a row of results. `channels-last`: its windows over the image in place,
 lanes along channels of results. `online`: attention, whose left factor is
 rescaled as larger scores come, so that neither scores nor weights reach memory."""
+WINOGRAD_PANELS: tuple[Form, ...] = ("winograd-2", "winograd-3", "winograd-4")
+"""Forms of fewer multiplications whose lanes run along channels."""
+OF_IMAGES: tuple[Form, ...] = ("convolve", "channels-last", *WINOGRAD_PANELS)
+"""Forms of a convolution that read its image, not its windows."""
 
 
 @dataclass(frozen=True)

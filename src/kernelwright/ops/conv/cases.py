@@ -1,4 +1,4 @@
-"""Workloads of convolutions: planes beside a vector's width, windows that reach over the edge, strides, groups."""
+"""Workloads of convolutions: planes near a vector's width, windows that reach over the edge, strides, groups."""
 
 from .._core import Cases
 from .._core.cases import Sizes

@@ -1,5 +1,5 @@
 // Depthwise convolutions of stride 1: each channel by itself, lanes along a row of results, read where they lie.
-// What a window reads beside the image is masked, so nothing is copied; rows of results that share rows of the image load
+// What a window reads outside the image is masked, so nothing is copied; rows of results that share rows of the image load
 // them once. The last vector of a row ends with it, so that all stores are whole; in a row of less than a vector, a store
 // reaches into the next row, which is written after it.
 #pragma once

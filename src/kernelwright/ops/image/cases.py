@@ -1,4 +1,4 @@
-"""Workloads of images: sizes beside a vector's width, larger and smaller, steps that are no whole numbers; many boxes.
+"""Workloads of images: sizes near a vector's width, larger and smaller, steps that are no whole numbers; many boxes.
 
 Boxes have whole coordinates, so that what two cover is exact and the same boxes go in every dtype.
 """

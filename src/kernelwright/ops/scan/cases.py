@@ -1,4 +1,4 @@
-"""Workloads of scans: one row, rows beside a chunk's, channels beside a vector's, states and heads that are shared."""
+"""Workloads of scans: one row, rows near a chunk's, channels near a vector's, states and heads that are shared."""
 
 from .._core import Cases
 from .._core.cases import Sizes

@@ -1,5 +1,7 @@
 """References of scans: the recurrences as they are written, a step after another, in float32 or wider."""
 
+from collections.abc import Callable
+
 import torch
 
 T = torch.Tensor
@@ -57,12 +59,15 @@ def _linear(q: T, k: T, v: T, beta: T | None, decay: T | None, state: T | None, 
 
 
 def _gradients(
-    form: object, given: tuple[object, ...], rest: tuple[object, ...], slopes: tuple[T, T | None]
+    form: Callable[..., tuple[T, T]],
+    given: tuple[T | None, ...],
+    rest: tuple[float, ...],
+    slopes: tuple[T, T | None],
 ) -> list[T]:
     """Return the gradients of a recurrence for its tensors, empty where none was given."""
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else None for x in given]
-        outs = form(*leaves, *rest)  # type: ignore[operator]  # a function of this module
+        outs = form(*leaves, *rest)
         used = [x for x in leaves if x is not None]
         pairs = [(o, s) for o, s in zip(outs, slopes, strict=True) if s is not None and o.requires_grad]
         found = iter(torch.autograd.grad(

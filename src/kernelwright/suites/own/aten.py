@@ -12,7 +12,7 @@ from ._written import Written
 COLUMNS = ("group", "name", "forms", "arguments", "sizes", "call")
 """Of the table: `forms` are `dtype:layout`; a size is a number, or a range `low..high/step`."""
 _LAPACK = ("norm_nuc", "pinverse", "svd")
-"""Operators beside those of the group `linalg` that LAPACK computes."""
+"""Operators outside the group `linalg` that LAPACK computes."""
 _FINITE = tuple(regime for regime in REGIMES if regime != SPECIAL)
 """Value regimes of what LAPACK computes: on NaN it may print errors, loop, or end the process."""
 

@@ -27,7 +27,7 @@ _SIZES = {"rows": (96, 192), "dim": (192, 384)}
 
 
 class Gate(Record):
-    """What must be true of an answer beside being right."""
+    """What must be true of an answer that is right."""
 
     request: str
     """`fix`, `tune`, `shrink` or `port`."""
@@ -217,7 +217,7 @@ def _headed(text: str, edit: Edit, scale: float) -> str:
     """Put request and gate at the top of a task's text."""
     gate = _gate(edit, scale)
     said = {
-        "fix": f"This kernel is wrong: {edit.made.symptom}. Find the cause and mend it.",
+        "fix": f"This kernel is wrong: {edit.made.symptom}. Find the cause and fix it.",
         "tune": f"This kernel is right and slow. Make it more than {gate.faster:g} times as fast.",
         "shrink": f"This kernel is right and longer than it needs to be. Write it in at most {gate.most_lines} lines.",
         "port": f"This kernel is right. Write it in {edit.language}.",

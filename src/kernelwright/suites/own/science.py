@@ -112,7 +112,7 @@ def _wave(now: Tensor, before: Tensor, speed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sparse_solve(diagonal: Tensor, value: Tensor, column: Tensor, right: Tensor, sweeps: int = 4) -> Tensor:
-    """Jacobi sweeps on a sparse system, a fixed number of entries a row beside the diagonal (ELL format)."""
+    """Jacobi sweeps on a sparse system, a fixed number of entries a row off the diagonal (ELL format)."""
     x = right / diagonal
     for _ in range(sweeps):
         x = (right - (value * x[column]).sum(-1)) / diagonal

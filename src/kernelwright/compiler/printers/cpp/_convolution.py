@@ -67,8 +67,8 @@ def _by_squares(c: Contraction, program: Program, functions: list[str]) -> list[
     rows = -(-int(product([a.size for a in c.rows])) // phases // PANEL) * PANEL * phases
     tile = (results + taps - 1) ** dims
     window = int(product([a.size for a in c.inner[-rank:]]))
-    beside = 1 if c.tiling.phases else window // taps**dims
-    elements = product([rows, tile, beside, *(a.size for a in (*c.batch, *c.image.channels))])
+    summed = 1 if c.tiling.phases else window // taps**dims
+    elements = product([rows, tile, summed, *(a.size for a in (*c.batch, *c.image.channels))])
     weights = weights_in_panels(c, program, elements, PANEL, _BACK)
     return [
         f"  // Tiles of {results**dims} results, of {tile} products a channel.",

@@ -8,6 +8,7 @@ from ...calls import touched
 from ...graph import Size, product
 from ...tile import (
     LANES,
+    WINOGRAD_PANELS,
     Buffer,
     Contraction,
     Kernel,
@@ -75,7 +76,7 @@ class Printer:
         found = list(products(self.program)) if self.style.lanes else []
         forms = {
             "winograd": ("winograd.h",), "packed": ("gemm.h",), "convolve": ("pixels.h", "convolution.h"),
-            "channels-last": _TURNED[:2], **dict.fromkeys(("winograd-2", "winograd-3", "winograd-4"), _TURNED),
+            "channels-last": _TURNED[:2], **dict.fromkeys(WINOGRAD_PANELS, _TURNED),
             "online": ("gemm.h", "attention.h"),
         }  # fmt: skip
         wanted = (names for form, names in forms.items() if any(p.tiling.form == form for p in found))

@@ -127,7 +127,7 @@ __attribute__((noinline)) void gather_tile(const float* m, int64_t apart, float*
 
 // Tiles that a task computes at once: of some images, slices, rows and columns of tiles.
 template <class S> struct TileBlocks {
-  int64_t all[4], size[4], count[4], beyond[4];  // beyond: tiles that are read beside those of the results
+  int64_t all[4], size[4], count[4], beyond[4];  // beyond: tiles that are read in addition to those of the results
   TileBlocks(const Convolution& c, int64_t threads)
       : all{c.images, c.sizes[0], (c.sizes[1] + S::high - 1) / S::high, (c.sizes[2] + S::R - 1) / S::R},
         beyond{0, c.taps[0] - 1, 0, (c.taps[2] - 1) / S::T} {
