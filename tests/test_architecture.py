@@ -32,6 +32,7 @@ ALLOWED = {
     "sandbox": ROOT | {"languages"},
     "store": ROOT,
     "llm": ROOT | {"store"},
+    "cluster": ROOT | {"devices"},
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
