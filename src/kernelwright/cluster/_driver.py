@@ -20,10 +20,6 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-import ray
-from ray import exceptions as failures
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
 from ._actor import Actor
 from ._job import Job
 
@@ -37,6 +33,8 @@ T = TypeVar("T")
 
 def main(arguments: list[str]) -> None:
     """Connect and serve until the client closes the connection."""
+    import ray
+
     connection, asked = Connection(int(arguments[0])), json.loads(arguments[1])
     try:
         ray.init(
@@ -45,14 +43,14 @@ def main(arguments: list[str]) -> None:
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError, ValueError, gRPC's own ...
         connection.send(("refused", "", " ".join(str(error).split())[:500]))
         return
-    _Driver(connection, asked).serve()
+    _Driver(ray, connection, asked).serve()
 
 
 class _Driver:
     """Evaluators by name, each with a thread that passes it jobs and waits for answers."""
 
-    def __init__(self, connection: Connection, asked: dict[str, Any]) -> None:
-        self._connection, self._asked = connection, asked
+    def __init__(self, ray: Any, connection: Connection, asked: dict[str, Any]) -> None:
+        self._ray, self._connection, self._asked = ray, connection, asked
         self._sending, self._putting = threading.Lock(), threading.Lock()
         self._jobs: dict[str, SimpleQueue[Job]] = {}
         self._failures: dict[str, int] = {}
@@ -75,7 +73,7 @@ class _Driver:
     def _watch(self) -> None:
         """Start evaluators where there is room, and tell the client that the cluster is there."""
         while True:
-            for node in ray.nodes():
+            for node in self._ray.nodes():
                 for name, resources in slots(node, self._asked["device"], self._asked["cores"]):
                     if name not in self._jobs:
                         self._jobs[name] = SimpleQueue()
@@ -90,8 +88,8 @@ class _Driver:
         time.sleep(pause_s if pause_s >= 1 else 0)
         actor = None
         try:
-            actor = _start(node, resources, self._asked | {"name": name, "node": node["NodeID"]})
-            self._send("place", name, ray.get(actor.describe.remote()))
+            actor = self._start(node, resources, self._asked | {"name": name, "node": node["NodeID"]})
+            self._send("place", name, self._ray.get(actor.describe.remote()))
             self._failures.pop(name, None)
             while True:
                 job = self._jobs[name].get()
@@ -100,21 +98,44 @@ class _Driver:
             self._failures[name] = self._failures.get(name, -1) + 1
             reason = " ".join(str(getattr(error, "cause", None) or error).split())
             self._send("lost", name, (_NODE_DIED not in reason, reason[:300]))
-        if actor is not None:
-            ray.kill(actor)
-        del self._jobs[name]
+        finally:
+            if actor is not None:
+                self._ray.kill(actor)
+            del self._jobs[name]
 
     def _answer(self, actor: Any, job: Job) -> tuple[str, str]:
         files = [self._ref(file) for file in job.files]
-        kind, text = _patiently(lambda: ray.get(actor.work.remote(job, *files)))
+        kind, text = self._patiently(lambda: self._ray.get(actor.work.remote(job, *files)))
         return kind, text
 
     def _ref(self, name: str) -> Any:
         """Return the object of a folder, put into the object store once."""
         with self._putting:
             if name not in self._refs:
-                self._refs[name] = _patiently(lambda: ray.put(self._data[name]))
+                self._refs[name] = self._patiently(lambda: self._ray.put(self._data[name]))
             return self._refs[name]
+
+    def _start(self, node: dict[str, Any], resources: dict[str, float], asked: dict[str, Any]) -> Any:
+        """Create an evaluator's actor on one node; it waits there until its resources are free."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
+        options = self._ray.remote(Actor).options(
+            num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0), resources=others, max_restarts=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        )  # fmt: skip
+        return options.remote({**asked, "cores": int(resources["CPU"])})
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Call again while the object store is full."""
+        end = time.monotonic() + _FULL_S
+        while True:
+            try:
+                return call()
+            except (self._ray.exceptions.ObjectStoreFullError, self._ray.exceptions.OutOfDiskError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
 
     def _send(self, kind: str, name: str, content: object) -> None:
         with self._sending:
@@ -145,28 +166,6 @@ def slots(node: dict[str, Any], device: str | None, cores: int) -> Iterator[tupl
     count = min(units, cpus // max(each, 1)) if unit else cpus // max(each, 1)
     for number in range(count):
         yield f"{node['NodeID'][:12]}-{number}", {"CPU": each, **({unit: 1} if unit else {})}
-
-
-def _start(node: dict[str, Any], resources: dict[str, float], asked: dict[str, Any]) -> Any:
-    """Create an evaluator's actor on one node; it waits there until its resources are free."""
-    others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
-    options = ray.remote(Actor).options(
-        num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0), resources=others, max_restarts=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-    )  # fmt: skip
-    return options.remote({**asked, "cores": int(resources["CPU"])})
-
-
-def _patiently(call: Callable[[], T]) -> T:
-    """Call again while the object store is full."""
-    end = time.monotonic() + _FULL_S
-    while True:
-        try:
-            return call()
-        except (failures.ObjectStoreFullError, failures.OutOfDiskError):
-            if time.monotonic() > end:
-                raise
-            time.sleep(1)
 
 
 if __name__ == "__main__":
