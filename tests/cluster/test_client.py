@@ -38,7 +38,7 @@ def test_jobs_outlive_drivers_that_crash(cluster, monkeypatch):
 
 def test_a_driver_that_says_nothing_is_replaced(cluster, monkeypatch):
     monkeypatch.setattr(_client, "_RETRY_S", 0.05)
-    monkeypatch.setattr(_client, "_SILENT_S", 1.5)
+    monkeypatch.setattr(_client, "_STARTING_S", 3)
     assert cluster("mute").submit(jobs(1)[0]).result() == "0 from planted"
 
 

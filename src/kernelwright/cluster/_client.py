@@ -28,6 +28,8 @@ from ._queue import MOST_DEATHS, Queue
 
 _SILENT_S = 30.0
 """A driver that says nothing for so long hangs, and is started again."""
+_STARTING_S = 180.0
+"""The same for its first word, before which it imports Ray and connects."""
 _PATIENCE_S = 600.0
 _RETRY_S = 2.0
 
@@ -153,9 +155,11 @@ class Cluster(Resource):
         """Keep a driver running, and take in what it says."""
         while not self._closed:
             self._start()
+            patience_s = _STARTING_S
             try:
-                while self._connection is not None and self._connection.poll(_SILENT_S):
+                while self._connection is not None and self._connection.poll(patience_s):
                     self._hear(*self._connection.recv())
+                    patience_s = _SILENT_S
             except (EOFError, OSError):
                 pass
             if self._stop():

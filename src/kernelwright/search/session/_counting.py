@@ -21,7 +21,8 @@ def observing(setting: Search, problem: Problem) -> Iterator[Observe | None]:
     By default counters are requested if a model or an agent will read them.
     """
     options = setting.run.options
-    if not options.get("counters", bool(setting.names("models") or options.get("agent"))):
+    wanted = options.get("counters", bool(setting.names("models") or options.get("agent")))
+    if setting.cluster is not None or not wanted:
         yield None
         return
     if options.get("counters"):
