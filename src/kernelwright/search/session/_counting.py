@@ -21,8 +21,7 @@ def observing(setting: Search, problem: Problem) -> Iterator[Observe | None]:
     By default counters are requested if a model or an agent will read them.
     """
     options = setting.run.options
-    wanted = options.get("counters", bool(setting.names("models") or options.get("agent")))
-    if setting.cluster is not None or not wanted:
+    if not options.get("counters", bool(setting.names("models") or options.get("agent"))):
         yield None
         return
     if options.get("counters"):

@@ -1,7 +1,7 @@
 """Assembles and runs one search: judge, proposals, edits, builder and session."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 from ...languages import Language, get_language
 from ...learn import Hint
@@ -39,7 +39,7 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     setting.emit("hints", hints=[hint.model_dump(mode="json") for hint in hints])
     tuner = str(run.options["tuner"])
     with (
-        observing(setting, request.problem) as observe,
+        nullcontext() if setting.cluster else observing(setting, request.problem) as observe,
         closing(proposals_of(setting, request)) as proposals,
         _builder(setting, judge) as builder,
     ):
