@@ -1,7 +1,8 @@
 """Counters → those that matter for what binds a candidate: memory, arithmetic, or neither.
 
 Source: CUDAMaster, arXiv 2603.07169, whose filter keeps metrics by class of bottleneck; Williams et al.,
-"Roofline" (memory- or compute-bound); Nsight Compute's guided analysis: what uses neither to 60 % of its peak is bound by latency.
+"Roofline" (memory- or compute-bound); Nsight Compute's guided analysis: what uses neither to 60 % of its peak is
+bound by latency.
 """
 
 from typing import Literal
