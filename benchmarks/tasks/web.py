@@ -11,12 +11,17 @@ def matmul(a, b):
     return a @ b
 
 
-@kw.task(a="float32[batch, m, k]", b="float32[batch, k, n]", workloads=[{"batch": 8, "m": 96, "k": 64, "n": 128}])
+@kw.task(
+    a="float32[batch, m, k]", b="float32[batch, k, n]", workloads=[{"batch": 8, "m": 96, "k": 64, "n": 128}]
+)
 def batched_matmul(a, b):
     return torch.bmm(a, b)
 
 
-@kw.task(x="float32[rows, dim]", w="float32[out, dim]", b="float32[out]", workloads=[{"rows": 64, "dim": 256, "out": 512}])
+@kw.task(
+    x="float32[rows, dim]", w="float32[out, dim]", b="float32[out]",
+    workloads=[{"rows": 64, "dim": 256, "out": 512}],
+)  # fmt: skip
 def linear_gelu(x, w, b):
     return functional.gelu(functional.linear(x, w, b))
 
@@ -51,7 +56,9 @@ def swiglu(gate, up):
     return functional.silu(gate) * up
 
 
-@kw.task(x="float32[rows, dim]", y="float32[rows, dim]", b="float32[dim]", workloads=[{"rows": 256, "dim": 1024}])
+@kw.task(
+    x="float32[rows, dim]", y="float32[rows, dim]", b="float32[dim]", workloads=[{"rows": 256, "dim": 1024}]
+)
 def bias_tanh_residual(x, y, b):
     return torch.tanh(x + b) * 0.5 + y
 

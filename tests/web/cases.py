@@ -19,7 +19,9 @@ def made(name: str) -> OnWeb:
 
 def plain(name: str, one: OnWeb) -> dict[str, object]:
     """Return it as JSON; minus infinity, which JSON has not, is null."""
-    arguments = {s.name: a for s, a in zip(one.workload.arguments, one.case.inputs, strict=True)} | one.case.state
+    arguments = {
+        s.name: a for s, a in zip(one.workload.arguments, one.case.inputs, strict=True)
+    } | one.case.state
     values = [
         None if t.role in ("between", "output")
         else [v if np.isfinite(v) else None for v in t.values] if t.role == "constant"
@@ -27,7 +29,8 @@ def plain(name: str, one: OnWeb) -> dict[str, object]:
         for t in one.program.tensors
     ]  # fmt: skip
     expected = [
-        {"truth": t.truth.flatten().tolist(), "allowed": t.allowed.flatten().tolist()} for t in one.case.outputs
+        {"truth": t.truth.flatten().tolist(), "allowed": t.allowed.flatten().tolist()}
+        for t in one.case.outputs
     ]
     return {"name": name, "program": one.program.plain(), "values": values, "expected": expected}
 

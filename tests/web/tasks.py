@@ -62,3 +62,13 @@ def moved(x, y):
     left, right = x.chunk(2, dim=-1)
     turned = torch.cat((-right, left), dim=-1)
     return turned.permute(2, 0, 1), torch.cat((x[:, 1:], y[:, :1]), 1), x[:, ::2] * y[0, 0].expand(2, 3, 10)
+
+
+@kw.task(x="float32[rows, dim]", w="float32[dim, dim]", workloads=[{"rows": 4, "dim": 12}])
+def twice(x, w):
+    return torch.softmax(torch.softmax(x, -1) @ w, -1) @ w
+
+
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 4, "dim": 12}])
+def sorted_rows(x):
+    return torch.sort(x, -1)[0]

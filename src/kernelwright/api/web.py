@@ -4,7 +4,6 @@ The judge draws the inputs and works out what is right, in float64. The page has
 tuning; then it answers on fresh inputs, whose expected values stay here, and the judge compares.
 """
 
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,8 +69,10 @@ class Tuned:
     @property
     def ok(self) -> bool:
         """Whether every answer was right, those on fresh inputs too."""
-        return bool(self.report.get("ok")) and len(self.comparisons) == self.expected and all(
-            c.ok for c in self.comparisons
+        return (
+            bool(self.report.get("ok"))
+            and len(self.comparisons) == self.expected
+            and all(c.ok for c in self.comparisons)
         )
 
     @property
@@ -93,7 +94,7 @@ def on_web(task: Task, workload: str = "") -> OnWeb:
     """
     problem, search = Problem(task), {w.name: w for w in task.split(Split.SEARCH)}
     if task.contract.stochastic or task.contract.backward:
-        raise InputError(f"task {task.name!r} is random or backward; kernels for the web compute forward, the same always")
+        raise InputError(f"task {task.name!r} is random or backward, which has no kernel for the web")
     if workload and workload not in search:
         raise InputError(f"no search workload is called {workload!r}; {known_names(workload, list(search))}")
     chosen = search[workload] if workload else next(iter(search.values()))
@@ -101,7 +102,9 @@ def on_web(task: Task, workload: str = "") -> OnWeb:
     program = program_of(graph)
     case = Oracle(problem).case(chosen, Seeds().draw())
     if not case.usable:
-        raise InputError(f"the native op does not meet its own contract on {chosen.name}; nothing can be held to it")
+        raise InputError(
+            f"the native op does not meet its own contract on {chosen.name}; nothing can be held to it"
+        )
     state = {name: _flat(tensor) for name, tensor in case.state.items()}
     return OnWeb(problem, chosen, program, case, model_of(graph, state))
 
@@ -134,7 +137,9 @@ def tune(made: OnWeb, *, budget_s: float, runtime: Path | None = None) -> Tuned:
 
 
 @contextmanager
-def serve(made: OnWeb, *, budget_s: float, runtime: Path | None = None, port: int = 0) -> Iterator[tuple[Server, Tuned]]:
+def serve(
+    made: OnWeb, *, budget_s: float, runtime: Path | None = None, port: int = 0
+) -> Iterator[tuple[Server, Tuned]]:
     """Serve the page of a task on this machine; `Server.result` waits for each browser that opens it."""
     with _served(made, budget_s, runtime, port) as served:
         yield served
@@ -191,12 +196,16 @@ def runtime_folder(path: Path | None) -> Path | None:
     for place in (path, path / "dist", path / "node_modules" / "onnxruntime-web" / "dist"):
         if (place / _RUNTIME).exists():
             return place
-    raise MissingToolError(f"no {_RUNTIME} in {str(path)!r}; expected onnxruntime-web: npm install onnxruntime-web")
+    raise MissingToolError(
+        f"no {_RUNTIME} in {str(path)!r}; expected onnxruntime-web: npm install onnxruntime-web"
+    )
 
 
 def _values(workload: Workload, case: Judged) -> dict[str, NDArray[np.float32]]:
     given = {
-        s.name: _flat(a) for s, a in zip(workload.arguments, case.inputs, strict=True) if isinstance(a, torch.Tensor)
+        s.name: _flat(a)
+        for s, a in zip(workload.arguments, case.inputs, strict=True)
+        if isinstance(a, torch.Tensor)
     }
     return given | {name: _flat(tensor) for name, tensor in case.state.items()}
 

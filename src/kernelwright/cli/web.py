@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from ..api.web import Tuned
 
 Action = Literal["build", "tune", "serve"]
-_NAMES = {"scalar": "the scalar build, kernels alone", "onnxruntime-web": "onnxruntime-web, a call with its copies"}
+_NAMES = {
+    "scalar": "the scalar build, kernels alone",
+    "onnxruntime-web": "onnxruntime-web, a call with its copies",
+}
 
 
 def web(

@@ -5,7 +5,7 @@
 See docs/web.md.
 """
 
-from ._browser import browser, open_headless
+from ._browser import REMEDY, browser, open_headless
 from ._onnx import model_of
 from ._page import Case, Expected, write_page
 from ._program import Program, Step, Tensor
@@ -13,6 +13,6 @@ from ._serve import Answers, Server
 from ._steps import program_of
 
 __all__ = [
-    "Answers", "Case", "Expected", "Program", "Server", "Step", "Tensor", "browser", "model_of", "open_headless",
-    "program_of", "write_page",
+    "REMEDY", "Answers", "Case", "Expected", "Program", "Server", "Step", "Tensor", "browser", "model_of",
+    "open_headless", "program_of", "write_page",
 ]  # fmt: skip

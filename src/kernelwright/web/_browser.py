@@ -39,7 +39,11 @@ def open_headless(url: str) -> Iterator[subprocess.Popen[bytes]]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = (program, *_FLAGS, *rights, f"--user-data-dir={Path(profile) / 'profile'}", url)
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             yield process

@@ -111,7 +111,9 @@ class Emitter:
         self.passes: list[Plain] = []
         self.of: dict[str, Expression] = {}
 
-    def emit(self, place: Mapping[str, int], kept: Collection[str], results: Collection[str]) -> dict[str, int]:
+    def emit(
+        self, place: Mapping[str, int], kept: Collection[str], results: Collection[str]
+    ) -> dict[str, int]:
         """Add the step and return the tensors of the members that are kept."""
         for number_of, node in enumerate(self.group.members.values()):
             self.of[node.name] = self._member(replace(node, name=f"r{number_of}"), node.name, place)

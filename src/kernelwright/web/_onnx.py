@@ -10,7 +10,8 @@ from ..tasks.capture import Argument, Graph, Node, Ref
 from ._group import first_of
 from ._protobuf import Attribute, Model
 from ._rows import is_reduction, packet_of, reduced_axes
-from ._steps import VIEWS, pair
+from ._steps import VIEWS
+from ._windows import pair
 
 _SAME = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min", "exp": "Exp",
@@ -170,7 +171,11 @@ class _Writer:
         kernel, stride = pair(given["kernel_size"]), pair(given["stride"] or given["kernel_size"])
         if given["ceil_mode"] or given.get("divisor_override"):
             raise NotWritten
-        window: dict[str, Attribute] = {"kernel_shape": kernel, "strides": stride, "pads": pair(given["padding"]) * 2}
+        window: dict[str, Attribute] = {
+            "kernel_shape": kernel,
+            "strides": stride,
+            "pads": pair(given["padding"]) * 2,
+        }
         if packet_of(node) == "avg_pool2d":
             included = int(bool(given["count_include_pad"]))
             self._put(node, "AveragePool", [first_of(node)], **window, count_include_pad=included)
@@ -194,7 +199,9 @@ class _Writer:
     def _cat(self, node: Node) -> None:
         parts = node.args[0]
         assert isinstance(parts, tuple)
-        self._put(node, "Concat", [self._operand(p) for p in parts], axis=int(str(node.arguments().get("dim", 0))))
+        self._put(
+            node, "Concat", [self._operand(p) for p in parts], axis=int(str(node.arguments().get("dim", 0)))
+        )
 
 
 _WRITTEN: dict[str, Callable[[_Writer, Node], None]] = {

@@ -48,7 +48,14 @@ def values_of(program: Program, case: Case, roles: Sequence[str] = ("input", "st
 
 
 def write_page(
-    folder: Path, program: Program, case: Case, *, name: str, budget_s: float, onnx: bytes | None = None, fresh: int = 0
+    folder: Path,
+    program: Program,
+    case: Case,
+    *,
+    name: str,
+    budget_s: float,
+    onnx: bytes | None = None,
+    fresh: int = 0,
 ) -> None:
     """Write the page of a program into a folder.
 

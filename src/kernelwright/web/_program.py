@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Plain: TypeAlias = "bool | int | float | str | None | list[Plain] | dict[str, Plain]"
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 """What JSON holds."""
 Role = Literal["input", "state", "constant", "between", "output"]
 
@@ -54,8 +54,11 @@ class Program:
 
     def plain(self) -> dict[str, Plain]:
         """Return it as JSON; constants' values stand among the data of the page."""
-        tensors: list[Plain] = [{"role": t.role, "elements": t.elements, "name": t.name} for t in self.tensors]
+        tensors: list[Plain] = [
+            {"role": t.role, "elements": t.elements, "name": t.name} for t in self.tensors
+        ]
         steps: list[Plain] = [
-            {"kind": s.kind, **s.sizes, "inputs": list(s.inputs), "outputs": list(s.outputs)} for s in self.steps
+            {"kind": s.kind, **s.sizes, "inputs": list(s.inputs), "outputs": list(s.outputs)}
+            for s in self.steps
         ]
         return {"tensors": tensors, "steps": steps, "outputs": list(self.outputs)}

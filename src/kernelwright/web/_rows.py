@@ -10,10 +10,34 @@ from ._program import Plain
 _BYTES = 4
 _UNARY = {
     name: name
-    for name in ("exp", "log", "tanh", "sigmoid", "relu", "sqrt", "rsqrt", "abs", "neg", "erf", "silu", "hardswish")
+    for name in (
+        "exp",
+        "log",
+        "tanh",
+        "sigmoid",
+        "relu",
+        "sqrt",
+        "rsqrt",
+        "abs",
+        "neg",
+        "erf",
+        "silu",
+        "hardswish",
+    )
 }
 _BINARY = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
-_MORE = {"gelu", "pow", "clamp", "clamp_min", "clamp_max", "leaky_relu", "reciprocal", "square", "rsub", "hardtanh"}
+_MORE = {
+    "gelu",
+    "pow",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "leaky_relu",
+    "reciprocal",
+    "square",
+    "rsub",
+    "hardtanh",
+}
 _REDUCTIONS = {"sum": "sum", "mean": "sum", "amax": "max", "amin": "min"}
 _NORMALISATIONS = {"_softmax", "_log_softmax", "native_layer_norm"}
 Expression = Plain
@@ -81,7 +105,9 @@ def pointwise(node: Node, given: Sequence[Expression]) -> Expression:
         return [_UNARY[name], given[0]]
     if name in _BINARY:
         if arguments.get("rounding_mode") is not None:
-            raise InputError(f"{node.op} rounds to {arguments['rounding_mode']!r}, which has no kernel for the web")
+            raise InputError(
+                f"{node.op} rounds to {arguments['rounding_mode']!r}, which has no kernel for the web"
+            )
         alpha = arguments.get("alpha", 1)
         right = given[1] if alpha == 1 else ["mul", number(alpha), given[1]]
         return [_BINARY[name], given[0], right]
@@ -118,7 +144,9 @@ def _power(node: Node, x: Expression, arguments: dict[str, Argument]) -> Express
         0.5: ["sqrt", x], -0.5: ["rsqrt", x], -1: ["div", 1, x],
     }  # fmt: skip
     if isinstance(exponent, Ref) or exponent not in forms:
-        raise InputError(f"{node.op} with exponent {exponent} has no kernel for the web; 1, 2, 3, 4, ±0.5 and -1 have")
+        raise InputError(
+            f"{node.op} with exponent {exponent} has no kernel for the web; 1, 2, 3, 4, ±0.5 and -1 have"
+        )
     return forms[exponent]
 
 

@@ -51,7 +51,9 @@ class Server:
         self._server.server_close()
         self._thread.join()
 
-    def result(self, timeout_s: float | None, running: Callable[[], bool] = lambda: True) -> dict[str, Plain] | None:
+    def result(
+        self, timeout_s: float | None, running: Callable[[], bool] = lambda: True
+    ) -> dict[str, Plain] | None:
         """Wait for the result of a page; none after the time, or where `running` says that nothing will come."""
         waited, each = 0.0, 0.25
         while timeout_s is None or waited < timeout_s:

@@ -1,14 +1,16 @@
 """Graph → Program: which nodes of a captured reference become which kernels for the browser."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ..errors import InputError
 from ..tasks.capture import Argument, Graph, Node, Ref
+from ._copies import Copies
 from ._group import Emitter, Group, is_batch_norm
 from ._program import Plain, Program, Role, Step
 from ._rows import is_normalisation, is_pointwise, is_reduction, number, packet_of, reduced_axes
+from ._windows import pair, pooled, window
 
 VIEWS = {
     "view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "clone", "contiguous", "flatten", "alias", "detach",
@@ -16,7 +18,6 @@ VIEWS = {
 }  # fmt: skip
 """Operators that leave every element where it is."""
 _ACTIVATIONS = {"relu", "gelu", "tanh", "sigmoid", "silu", "hardswish"}
-_MOST_AXES = 6
 
 
 def program_of(graph: Graph) -> Program:
@@ -39,8 +40,9 @@ class _Walk:
     def __init__(self, graph: Graph) -> None:
         if graph.mutations:
             changed = ", ".join(name for name, _ in graph.mutations)
-            raise InputError(f"the reference changes {changed}, which has no kernel for the web; a module may need eval()")
+            raise InputError(f"the reference changes {changed}, which no kernel for the web does; try eval()")
         self.graph, self.program = graph, Program()
+        self.copies = Copies(self.program)
         self.shapes: dict[str, Sequence[int]] = {n.name: n.shape for n in graph.nodes}
         self.place: dict[str, int] = {}
         self.turned: dict[str, str] = {}
@@ -70,7 +72,9 @@ class _Walk:
         elif name in _KERNELS:
             _KERNELS[name](self, node)
         else:
-            raise InputError(f"{node.op} has no kernel for the web; {', '.join(sorted(_KERNELS))} and rows have")
+            raise InputError(
+                f"{node.op} has no kernel for the web; {', '.join(sorted(_KERNELS))} and rows have"
+            )
 
     def _external(self, node: Node) -> None:
         if not self.graph.users(node.name) and node.name not in self.graph.outputs:
@@ -84,7 +88,9 @@ class _Walk:
         if value is None:
             raise InputError(f"the constant {node.name} of {node.elements} elements is too large for a page")
         values = value if isinstance(value, tuple) else (value,)
-        self.place[node.name] = self.program.new("constant", node.shape, node.name, [number(v) for v in values])
+        self.place[node.name] = self.program.new(
+            "constant", node.shape, node.name, [number(v) for v in values]
+        )
 
     def _float(self, node: Node) -> None:
         if node.dtype not in ("float32", "tuple"):
@@ -101,11 +107,11 @@ class _Walk:
             self.group.members[node.name] = self.group.members.pop(source)
             self.shapes[node.name] = node.shape
             self.group.terms[node.name] = self.group.terms[source]
-            self.renamed(source, node.name)
+            self._renamed(source, node.name)
         else:
             self.place[node.name] = self.place[source]
 
-    def renamed(self, old: str, new: str) -> None:
+    def _renamed(self, old: str, new: str) -> None:
         """Let a group's member stand under the name of the part that is asked for."""
         assert self.group is not None
         self.group.members[new] = replace(self.group.members[new], name=new)
@@ -141,7 +147,7 @@ class _Walk:
         if is_pointwise(node):
             for operand in dict.fromkeys(node.refs()):
                 padded = [*[1] * (len(node.shape) - len(self.shapes[operand])), *self.shapes[operand]]
-                self.place[operand] = self._expanded(self._tensor(operand), padded, node.shape)
+                self.place[operand] = self.copies.expanded(self._tensor(operand), padded, node.shape)
                 self.shapes[operand] = node.shape
             return node
         if not is_reduction(node):
@@ -166,7 +172,7 @@ class _Walk:
             if name in self.graph.outputs or any(u.name not in group.members for u in self._users(name))
         ]  # fmt: skip
         if kept:
-            emitter = Emitter(group, self.program, self.shapes, self._expanded)
+            emitter = Emitter(group, self.program, self.shapes, self.copies.expanded)
             self.place |= emitter.emit(self.place, kept, self.graph.outputs)
 
     def _users(self, name: str) -> Iterable[Node]:
@@ -174,29 +180,8 @@ class _Walk:
 
     # What moves data.
 
-    def _copy(self, source: int, target: int, shape: Sequence[int], strides: Mapping[str, Sequence[int]], at: int = 0,
-              to: int = 0) -> None:  # fmt: skip
-        if len(shape) > _MOST_AXES:
-            raise InputError(f"a permute of {len(shape)} axes has no kernel for the web; up to {_MOST_AXES} have")
-        sizes: dict[str, Plain] = {
-            "shape": list(shape), "from": list(strides["from"]), "to": list(strides["to"]), "at": at, "into": to,
-        }  # fmt: skip
-        self.program.steps.append(Step("copy", sizes, (source,), (target,)))
-
     def _permuted(self, name: str, order: Sequence[int]) -> int:
-        shape, source = self.shapes[name], self._tensor(name)
-        strides, new = _strides(shape), [shape[a] for a in order]
-        made = self.program.new("between", new)
-        self._copy(source, made, new, {"from": [strides[a] for a in order], "to": _strides(new)})
-        return made
-
-    def _expanded(self, tensor: int, shape: Sequence[int], full: Sequence[int]) -> int:
-        if tuple(shape) == tuple(full):
-            return tensor
-        steps = [0 if a == 1 and b != 1 else s for a, b, s in zip(shape, full, _strides(shape), strict=True)]
-        made = self.program.new("between", full)
-        self._copy(tensor, made, full, {"from": steps, "to": _strides(full)})
-        return made
+        return self.copies.permuted(self._tensor(name), self.shapes[name], order)
 
     def permute(self, node: Node) -> None:
         """Take a transpose of matrices as a note for products; copy any other order."""
@@ -223,7 +208,7 @@ class _Walk:
         first = _name(node.args[0])
         shape = self.shapes[first]
         padded = [*[1] * (len(node.shape) - len(shape)), *shape]
-        self.place[node.name] = self._expanded(self._tensor(first), padded, node.shape)
+        self.place[node.name] = self.copies.expanded(self._tensor(first), padded, node.shape)
 
     def slice(self, node: Node) -> None:
         """Copy a part of an axis."""
@@ -232,16 +217,10 @@ class _Walk:
         axis = int(str(given["dim"])) % len(shape)
         start = given.get("start", given.get("index")) or 0
         begin = int(str(start)) + (shape[axis] if int(str(start)) < 0 else 0)
-        self._piece(node, first, axis, min(begin, shape[axis]), int(str(given.get("step", 1))))
-
-    def _piece(self, node: Node, first: str, axis: int, begin: int, step: int = 1) -> None:
-        source, strides = self._tensor(first), _strides(self.shapes[first])
-        shape = list(node.shape)
-        if len(shape) < len(strides):
-            shape.insert(axis, 1)
-        made = self.place[node.name] = self.program.new("between", shape)
-        moves = [s * (step if a == axis else 1) for a, s in enumerate(strides)]
-        self._copy(source, made, shape, {"from": moves, "to": _strides(shape)}, at=begin * strides[axis])
+        size = node.shape[axis] if packet_of(node) == "slice" else 1
+        step = int(str(given.get("step", 1)))
+        made = self.copies.piece(self._tensor(first), shape, axis, min(begin, shape[axis]), size, step)
+        self.place[node.name] = made
 
     def split(self, node: Node) -> None:
         """Leave the copies to whoever asks for a part."""
@@ -252,8 +231,10 @@ class _Walk:
         given, first = whole.arguments(), _name(whole.args[0])
         shape = self.shapes[first]
         axis, sizes = int(str(given["dim"])) % len(shape), given.get("split_size", given.get("split_sizes"))
-        begin = sum(int(str(s)) for s in sizes[:index]) if isinstance(sizes, tuple) else int(str(sizes)) * index
-        self._piece(node, first, axis, begin)
+        begin = (
+            sum(int(str(s)) for s in sizes[:index]) if isinstance(sizes, tuple) else int(str(sizes)) * index
+        )
+        self.place[node.name] = self.copies.piece(self._tensor(first), shape, axis, begin, node.shape[axis])
 
     def cat(self, node: Node) -> None:
         """Copy each part to its place."""
@@ -261,11 +242,7 @@ class _Walk:
         assert isinstance(parts, tuple)
         axis = int(str(node.arguments().get("dim", 0))) % ndim
         sources = [(self._tensor(_name(part)), self.shapes[_name(part)]) for part in parts]
-        made = self.place[node.name] = self.program.new("between", node.shape)
-        strides, begin = _strides(node.shape), 0
-        for source, shape in sources:
-            self._copy(source, made, shape, {"from": _strides(shape), "to": strides}, to=begin * strides[axis])
-            begin += shape[axis]
+        self.place[node.name] = self.copies.joined(sources, axis, node.shape)
 
     # What computes.
 
@@ -293,11 +270,16 @@ class _Walk:
     def product(self, node: Node) -> None:
         """Take mm, addmm and bmm; a transposed right factor is read as it lies."""
         given = node.arguments()
-        left, right = _name(given.get("mat1", given.get("self"))), _name(given.get("mat2", given.get("other")))
+        left, right = (
+            _name(given.get("mat1", given.get("self"))),
+            _name(given.get("mat2", given.get("other"))),
+        )
         if packet_of(node) == "addmm":
             bias = _name(given["self"])
             if given["beta"] != 1 or given["alpha"] != 1 or tuple(self.shapes[bias]) != (node.shape[-1],):
-                raise InputError(f"{node.op} with factors or a bias that is no vector has no kernel for the web")
+                raise InputError(
+                    f"{node.op} with factors or a bias that is no vector has no kernel for the web"
+                )
         transposed = right in self.turned and right not in self.place
         operands = [self._tensor(left), self._tensor(self.turned[right] if transposed else right)]
         operands += [self._tensor(bias)] if packet_of(node) == "addmm" else []
@@ -313,10 +295,12 @@ class _Walk:
         """Take one and two dimensions, with groups."""
         given, shape = node.arguments(), self.shapes[_name(node.args[0])]
         if given["transposed"] or len(shape) not in (3, 4):
-            raise InputError(f"{node.op} transposed or in {len(shape) - 2} dimensions has no kernel for the web")
+            raise InputError(
+                f"{node.op} transposed or in {len(shape) - 2} dimensions has no kernel for the web"
+            )
         weight = self.shapes[_name(given["weight"])]
         inputs = [self._tensor(_name(given[n])) for n in ("input", "weight", "bias") if given[n] is not None]
-        sizes = _window(shape, weight[2:], given) | {
+        sizes = window(shape, weight[2:], given) | {
             "images": shape[0], "channels": shape[1], "filters": weight[0], "groups": int(str(given["groups"])),
             "biased": len(inputs) > 2,
         }  # fmt: skip
@@ -325,23 +309,21 @@ class _Walk:
     def pool(self, node: Node) -> None:
         """Take maximum and mean over windows."""
         given, shape = node.arguments(), self.shapes[_name(node.args[0])]
-        name = packet_of(node)
         padded = any(pair(given["padding"]))
-        if given["ceil_mode"] or (padded and not given.get("count_include_pad", True)) or given.get("divisor_override"):
+        if (
+            given["ceil_mode"]
+            or (padded and not given.get("count_include_pad", True))
+            or given.get("divisor_override")
+        ):
             raise InputError(f"{node.op} with ceil_mode or a divisor of its own has no kernel for the web")
-        kernel = pair(given["kernel_size"])
-        window = _window(shape, kernel, {**given, "stride": given["stride"] or given["kernel_size"]})
-        kind = "mean" if name == "avg_pool2d" else "max"
-        sizes = window | {"planes": math.prod(shape[:-2]), "pool": kind}
-        out = [
-            (h + 2 * p - d * (k - 1) - 1) // s + 1
-            for h, p, d, k, s in zip(
-                shape[-2:], pair(given["padding"]), pair(given.get("dilation", 1)), kernel,
-                pair(given["stride"] or given["kernel_size"]), strict=True,
-            )
-        ]  # fmt: skip
-        made = self.place[node.name] = self.program.new("between", (*shape[:-2], *out))
+        kernel, settings = (
+            pair(given["kernel_size"]),
+            {**given, "stride": given["stride"] or given["kernel_size"]},
+        )
+        kind = "mean" if packet_of(node) == "avg_pool2d" else "max"
+        sizes = window(shape, kernel, settings) | {"planes": math.prod(shape[:-2]), "pool": kind}
         source = self._tensor(_name(node.args[0]))
+        made = self.place[node.name] = self.program.new("between", pooled(shape, kernel, settings))
         self.program.steps.append(Step("pool", sizes, (source,), (made,)))
 
     def attention(self, node: Node) -> None:
@@ -355,7 +337,9 @@ class _Walk:
         operands = [self._tensor(n) for n in (query, key, value)]
         if given.get("is_causal"):
             rows = [[0.0 if j <= i else -math.inf for j in range(keys)] for i in range(queries)]
-            operands.append(self.program.new("constant", (queries, keys), "mask", [v for row in rows for v in row]))
+            operands.append(
+                self.program.new("constant", (queries, keys), "mask", [v for row in rows for v in row])
+            )
         scale = given.get("scale")
         sizes: dict[str, Plain] = {
             "heads": math.prod(lead), "queries": queries, "keys": keys, "depth": depth,
@@ -363,28 +347,6 @@ class _Walk:
         }  # fmt: skip
         made = self.place[node.name] = self.program.new("between", node.shape)
         self.program.steps.append(Step("attention", sizes, tuple(operands), (made,)))
-
-
-def _window(shape: Sequence[int], kernel: Sequence[int], given: Mapping[str, Argument]) -> dict[str, Plain]:
-    def two(name: str, fill: int) -> list[Plain]:
-        values = pair(given.get(name, fill), len(kernel))
-        return [*([fill] if len(kernel) == 1 else []), *values]
-
-    return {
-        "height": shape[-2] if len(kernel) == 2 else 1, "width": shape[-1],
-        "kernel": [*([1] if len(kernel) == 1 else []), *kernel],
-        "stride": two("stride", 1), "padding": two("padding", 0), "dilation": two("dilation", 1),
-    }  # fmt: skip
-
-
-def pair(value: Argument, count: int = 2) -> list[int]:
-    """Return a setting of a window for each axis; one number stands for all."""
-    values = value if isinstance(value, tuple) else (value,)
-    return [int(str(v)) for v in values] * (count if len(values) == 1 else 1)
-
-
-def _strides(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def _name(argument: Argument) -> str:
