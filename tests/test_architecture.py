@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def package_of(module: Path) -> str:
     return module.parts[0].removesuffix(".py")
 
 
+@cache
 def names_of(module: Path) -> set[str]:
     """Name what a module imports, anywhere in it, in full: modules and what they hold."""
     found = set()
