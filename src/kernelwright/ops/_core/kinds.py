@@ -193,5 +193,6 @@ def _kind(hint: Any) -> Kind:
         return Kind(tuple({type(c) for c in choices}), " or ".join(map(repr, choices)), choices)
     if origin in (Sequence, tuple):
         each = tuple(_kind(one) for one in typing.get_args(hint))
-        return Kind(_TAKES[origin], f"a list of {' and '.join(k.words for k in each)}", each=each)
+        count = f"{len(each)} " if len(each) > 1 else ""
+        return Kind(_TAKES[origin], f"a list of {count}{each[0].words.removeprefix('a ')}s", each=each)
     return Kind(_TAKES.get(hint, (hint,)), _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}"))
