@@ -144,6 +144,7 @@ PROBLEMS = (
     _conv("conv 7x7, stride 2", "Conv2d(3, 64, 7, stride=2, padding=3)", 4, 3, 224, 224),
     _conv("conv grouped by 32", "Conv2d(256, 256, 3, padding=1, groups=32)", 4, 256, 28, 28),
     _conv("depthwise 7x7", "Conv2d(96, 96, 7, padding=3, groups=96)", 8, 96, 56, 56),
+    _conv("depthwise 5x5", "Conv2d(192, 192, 5, padding=2, groups=192)", 8, 192, 28, 28),
     _conv("depthwise 3x3, relu6", "Conv2d(192, 192, 3, padding=1, groups=192)", 8, 192, 28, 28, after="F.relu6({})"),
     _conv("transposed 4x4, stride 2", "ConvTranspose2d(128, 64, 4, stride=2, padding=1)", 4, 128, 28, 28),
     _conv("conv of a sequence", "Conv1d(256, 256, 9, padding=4)", 8, 256, 512),
