@@ -28,7 +28,7 @@ CASES = {
         lambda x, w, b: F.relu6(F.conv2d(x, w, b, padding=3, groups=6)), [(2, 6, 9, 40)], [(6, 1, 7, 7), (6,)],
     ),
     "few_rows": (lambda x, w: F.conv2d(x, w, padding=(0, 1), groups=4), [(2, 4, 8, 30)], [(4, 1, 3, 3)]),
-    "narrow": (lambda x, w: F.conv2d(x, w, padding=1, groups=3), [(2, 3, 17, 9)], [(3, 1, 3, 3)]),
+    "narrow": (lambda x, w: F.conv2d(F.pad(x, (2, 1, 1, 2), value=0.5), w, groups=3), [(2, 3, 17, 9)], [(3, 1, 3, 3)]),
     "five_vectors": (lambda x, w: F.conv2d(x, w, padding=2, groups=2), [(2, 2, 10, 70)], [(2, 1, 5, 5)]),
     "wide": (lambda x, w: F.conv2d(x, w, padding=2, groups=2), [(1, 2, 9, 700)], [(2, 1, 5, 5)]),
     "deep": (lambda x, w: F.conv3d(x, w, padding=1, groups=2), [(1, 2, 4, 5, 18)], [(2, 1, 3, 3, 3)]),

@@ -74,6 +74,7 @@ template <class T> struct Blocks {
     row = whole;
     for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
     phase[0] += high() - size[1];
+    if (T::shares) phase[1] = (phase[1] + W - 1) / W * W;
     slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
     image = slice * span[0];
     channel = (image * images + 15) / 16 * 16 + 16;
@@ -88,6 +89,8 @@ template <class T> struct Blocks {
   int64_t high() const { return (size[1] + tall() - 1) / tall() * tall(); }
   // Whether an image is copied, convolved and finished a few rows at a time.
   static bool rolls(const Convolution& c) { return T::shares && c.channels == 1 && c.taps[0] == 1; }
+  // Elements before the first of a copy, so that the image's own first one lies at the beginning of a vector.
+  int64_t lead() const { return T::shares ? (W - c.low[2] % W) % W : 0; }
   // Vectors of one slice.
   int64_t each() const {
     return flat ? (row * (size[1] - 1) + size[2] + W - 1) / W : high() * (row / W);
@@ -141,23 +144,16 @@ template <class T> struct Convolving {
 
   // Copies elements `from` to `to` of a row of the copy, 0 to `count`; get(x, lanes) reads them; fills the others.
   template <class Get> KW_INLINE void copy_row(Get get, int64_t count, int64_t from, int64_t to, float* row) const {
-    if (b.c.strides[2] == 1) {
-      const auto each = [&](int64_t x, int64_t end, auto get) KW_INLINED {
-        for (; x + W <= end; x += W) store(row + x, get(x, Full{}), Full{});
-        const Part part{static_cast<int>(end - x)};
-        if (x < end) store(row + x, get(x, part), part);
-      };
-      const auto outside = [&](int64_t, auto) KW_INLINED { return splat(b.c.outside); };
-      each(0, from, outside), each(from, to, get), each(to, count, outside);
-      return;
-    }
     for (int64_t x = 0; x < from; ++x) row[columns[x]] = b.c.outside;
     for (int64_t x = to; x < count; ++x) row[columns[x]] = b.c.outside;
     const auto part = [&](int64_t x, auto then) KW_INLINED {
       if (to - x >= W) then(Full{});
       else if (to > x) then(Part{static_cast<int>(to - x)});
     };
-    if (b.c.strides[2] == 2) {
+    if (b.c.strides[2] == 1) {
+      for (int64_t x = from; x < to; x += W)
+        part(x, [&](auto lanes) KW_INLINED { store(row + x, get(x, lanes), lanes); });
+    } else if (b.c.strides[2] == 2) {
       for (int64_t x = from; x < to; x += 2 * W) {
         F two[2] = {};
         part(x, [&](auto lanes) KW_INLINED { two[0] = get(x, lanes); });
@@ -177,6 +173,16 @@ template <class T> struct Convolving {
           const F v = get(x, lanes);
           for (int i = 0; i < lanes.count; ++i) row[columns[x + i]] = v[i];
         });
+    }
+  }
+
+  // The same for rows of results that share: whole vectors, which reach into the next row as far as it is outside.
+  template <class Get> KW_INLINE void copy_shared(Get get, int64_t from, int64_t to, float* row) const {
+    const F outside = splat(b.c.outside);
+    for (int64_t x = from; x < from + b.phase[1]; x += W) {
+      const Part part{static_cast<int>(std::clamp<int64_t>(to - x, 0, W))};
+      if (part.count == W) store(row + x, get(x, Full{}), Full{});
+      else store(row + x, part.count ? select(lanes_mask(part), get(x, part), outside) : outside, Full{});
     }
   }
 
@@ -200,9 +206,13 @@ template <class T> struct Convolving {
           for (int64_t line = y; line < last[1]; ++line) {
             const int64_t zz = first[0] + z, yy = first[1] + line;
             const int64_t stop = within(0, zz) && within(1, yy) ? right : left;
-            copy_row([&](int64_t x, auto lanes)
-                         KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
-                     last[2], left, stop, copy.data + k * b.channel + i * b.image + z * b.slice + b.line(line));
+            float* row = copy.data + b.lead() + k * b.channel + i * b.image + z * b.slice + b.line(line);
+            const auto get = [&](int64_t x, auto lanes)
+                                 KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); };
+            if constexpr (T::shares) {
+              if (line == 0) std::fill_n(row, left, c.outside);
+              copy_shared(get, left, stop, row);
+            } else copy_row(get, last[2], left, stop, row);
           }
   }
 
@@ -235,7 +245,7 @@ template <class T> struct Convolving {
       for (int64_t u = 0; u < c.taps[0]; ++u)
         for (int64_t n = 0; n < b.images; ++n)
           for (int64_t z = 0; z < b.size[0]; ++z) {
-            const float* image = copy.data + k * b.channel + n * b.image + (z * c.strides[0] + u * c.dilations[0]) * b.slice;
+            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + (z * c.strides[0] + u * c.dilations[0]) * b.slice;
             for (int64_t y = 0; y < b.size[1]; y += b.tall())
               share_rows(image + y * b.phase[1], weights + (k * c.taps[0] + u) * T::down * T::across,
                          sums.data + (n * b.size[0] + z) * b.each() * W + y * b.row, k + u > 0);
@@ -269,7 +279,7 @@ template <class T> struct Convolving {
       const int64_t ahead = y + 2 * tall + T::down - 1;
       copy_image(image, at, copied, ahead);
       copied = ahead;
-      share_rows(copy.data + y * b.phase[1], weights, sums.data + y * b.row, false);
+      share_rows(copy.data + b.lead() + y * b.phase[1], weights, sums.data + y * b.row, false);
       finish_panel(finish, at, 0, 1, y, std::min(rows, y + tall));
     }
   }
