@@ -7,10 +7,11 @@
 A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
 `own` is the quickest of the first schedules that the policy offers (`--tries`), as a search would begin; `own-kept`
 writes its results to the same memory at each call, as OpenVINO and ONNX Runtime do, while torch and `own` allocate
-them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are compared
-with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is what a busy
-machine leaves to compare. The bound is of all cores that the process may use: `taskset -c 0` makes it one core's. With `--out`, problems that the file holds are not measured again. What is accepted, and by
-how much it is faster, says the judge alone.
+them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are
+compared with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is
+what a busy machine leaves to compare. The bound is of all cores that the process may use: `taskset -c 0` makes it one
+core's. With `--out`, problems that the file holds are not measured again. What is accepted, and by how much it is
+faster, says the judge alone.
 """
 
 import argparse
@@ -178,7 +179,9 @@ def peer(name: str, example: Example, threads: int) -> Call:
     if name in ("openvino", "onnxruntime"):
         return (openvino if name == "openvino" else onnxruntime)(example, threads)
     torch._dynamo.reset()
-    tuned = {"max_autotune": True, "freezing": True} if name == "max-autotune" else None
+    tuned: dict[str, Any] | None = (
+        {"max_autotune": True, "freezing": True} if name == "max-autotune" else None
+    )
     made = torch.compile(model, options=tuned)
     return lambda: made(*inputs)
 

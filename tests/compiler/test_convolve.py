@@ -22,6 +22,7 @@ CASES = {
     "panels": (lambda x, w: F.conv2d(x, w, padding=1), [(1, 3, 9, 14)], [(19, 3, 3, 3)]),
     "stride": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 3, 11, 38)], [(8, 3, 3, 3)]),
     "strides": (lambda x, w: F.conv2d(x, w, stride=(1, 3)), [(1, 2, 6, 70)], [(4, 2, 2, 5)]),
+    "strided_down": (lambda x, w: F.conv2d(x, w, stride=(2, 1), padding=1), [(1, 2, 9, 21)], [(4, 2, 3, 3)]),
     "dilated": (lambda x, w: F.conv2d(x, w, stride=2, dilation=(3, 2), padding=2), [(1, 4, 13, 21)], [(3, 4, 3, 3)]),
     "grouped": (lambda x, w: F.conv2d(x.exp(), w, padding=1, groups=2) * 2, [(3, 4, 5, 6)], [(6, 2, 3, 3)]),
     "depthwise": (

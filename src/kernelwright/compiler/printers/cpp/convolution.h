@@ -127,6 +127,48 @@ struct Block {
   int64_t item, n, from[3], to[3];
 };
 
+// Lines `y` to `end` of what a block's results read of a channel at stride one, in whole vectors, which reach into the next
+// line as far as that is outside, and further where it is copied next. On its own, and with sizes in registers: stores of
+// vectors may change anything in memory.
+template <class Image>
+__attribute__((noinline)) void copy_lines(const Convolution& c, Image image, const Block& at, int64_t channel, int64_t n,
+                                          int64_t z, int64_t y, int64_t end, int64_t pitch, float* lines) {
+  const int64_t item = at.item, top = at.from[1] - c.low[1], first = at.from[2] - c.low[2], height = c.extents[1];
+  const int64_t count = at.to[2] - at.from[2] + (c.taps[2] - 1) * c.dilations[2];
+  const int64_t left = std::clamp<int64_t>(-first, 0, count), reached = std::clamp(c.extents[2] - first, left, count);
+  const int64_t whole = left + (reached - left) / W * W, stop = left + pitch;
+  const bool within = z >= 0 && z < c.extents[0];
+  const Part part{static_cast<int>(reached - whole)};
+  const F outside = splat(c.outside);
+  if (y == 0) std::fill_n(lines, left, c.outside);
+  for (; y < end; ++y) {
+    float* const line = lines + y * pitch;
+    int64_t x = left;
+    if (within && top + y >= 0 && top + y < height) {
+      for (; x < whole; x += W) store(line + x, image(item, channel, n, z, top + y, first + x, Full{}), Full{});
+      if (part.count) {
+        const F v = image(item, channel, n, z, top + y, first + x, part);
+        store(line + x, select(lanes_mask(part), v, outside), Full{}), x += W;
+      }
+    }
+    for (; x < stop; x += W) store(line + x, outside, Full{});
+  }
+}
+
+// Rows `y` to `end` of a block's results m, from their sums.
+template <class Finish>
+__attribute__((noinline)) void finish_lines(Finish finish, const Block& at, int64_t m, int64_t n, int64_t z, int64_t y,
+                                            int64_t end, int64_t pitch, const float* sums) {
+  const int64_t item = at.item, top = at.from[1], from = at.from[2];
+  const int64_t width = at.to[2] - from, whole = width / W * W;
+  const Part part{static_cast<int>(width - whole)};
+  for (; y < end; ++y, sums += pitch) {
+    for (int64_t x = 0; x < whole; x += W)
+      finish(load(sums + x, Full{}), item, m, n, z, top + y, from + x, Full{});
+    if (part.count) finish(load(sums + whole, part), item, m, n, z, top + y, from + whole, part);
+  }
+}
+
 template <class T> struct Convolving {
   const Blocks<T>& b;
   const TapRange* ranges;
@@ -176,44 +218,33 @@ template <class T> struct Convolving {
     }
   }
 
-  // The same for rows of results that share: whole vectors, which reach into the next row as far as it is outside.
-  template <class Get> KW_INLINE void copy_shared(Get get, int64_t from, int64_t to, float* row) const {
-    const F outside = splat(b.c.outside);
-    for (int64_t x = from; x < from + b.phase[1]; x += W) {
-      const Part part{static_cast<int>(std::clamp<int64_t>(to - x, 0, W))};
-      if (part.count == W) store(row + x, get(x, Full{}), Full{});
-      else store(row + x, part.count ? select(lanes_mask(part), get(x, part), outside) : outside, Full{});
-    }
-  }
-
-  // Lines `y` to `end` of what results read of the image; all of them unless told.
-  template <class Image>
-  void copy_image(Image image, const Block& at, int64_t y = 0, int64_t end = std::numeric_limits<int64_t>::max()) {
+  template <class Image> void copy_image(Image image, const Block& at) {
     const Convolution& c = b.c;
     int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
     for (int d = 0; d < 3; ++d) {
       last[d] = (at.to[d] - at.from[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
       first[d] = at.from[d] * c.strides[d] - c.low[d];
     }
-    last[1] = std::min(last[1], end);
     const int64_t images = std::min(b.images, c.images - at.n);
     const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
     const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
     const auto within = [&](int d, int64_t i) KW_INLINED { return i >= 0 && i < c.extents[d]; };
     for (int64_t k = 0; k < c.channels; ++k)
       for (int64_t i = 0; i < images; ++i)
-        for (int64_t z = 0; z < last[0]; ++z)
-          for (int64_t line = y; line < last[1]; ++line) {
-            const int64_t zz = first[0] + z, yy = first[1] + line;
-            const int64_t stop = within(0, zz) && within(1, yy) ? right : left;
-            float* row = copy.data + b.lead() + k * b.channel + i * b.image + z * b.slice + b.line(line);
-            const auto get = [&](int64_t x, auto lanes)
-                                 KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); };
-            if constexpr (T::shares) {
-              if (line == 0) std::fill_n(row, left, c.outside);
-              copy_shared(get, left, stop, row);
-            } else copy_row(get, last[2], left, stop, row);
+        for (int64_t z = 0; z < last[0]; ++z) {
+          float* const lines = copy.data + b.lead() + k * b.channel + i * b.image + z * b.slice;
+          const int64_t zz = first[0] + z;
+          if (c.strides[1] == 1 && c.strides[2] == 1) {
+            copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
+            continue;
           }
+          for (int64_t line = 0; line < last[1]; ++line) {
+            const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
+            copy_row([&](int64_t x, auto lanes)
+                         KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
+                     last[2], left, stop, lines + b.line(line));
+          }
+        }
   }
 
   // The sums of one panel, in `sums`.
@@ -245,7 +276,8 @@ template <class T> struct Convolving {
       for (int64_t u = 0; u < c.taps[0]; ++u)
         for (int64_t n = 0; n < b.images; ++n)
           for (int64_t z = 0; z < b.size[0]; ++z) {
-            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + (z * c.strides[0] + u * c.dilations[0]) * b.slice;
+            const int64_t slice = z * c.strides[0] + u * c.dilations[0];
+            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + slice * b.slice;
             for (int64_t y = 0; y < b.size[1]; y += b.tall())
               share_rows(image + y * b.phase[1], weights + (k * c.taps[0] + u) * T::down * T::across,
                          sums.data + (n * b.size[0] + z) * b.each() * W + y * b.row, k + u > 0);
@@ -273,34 +305,25 @@ template <class T> struct Convolving {
   // One channel of an image, a tile's rows at a time, the lines that they read copied a tile ahead: memory is read and
   // written while sums are under way, and no load waits for what was stored just before.
   template <class Image, class Finish> void roll(Image image, const float* weights, Finish finish, const Block& at) {
-    const int64_t rows = at.to[1] - at.from[1], tall = b.tall();
+    const int64_t rows = at.to[1] - at.from[1], tall = b.tall(), pitch = b.phase[1];
+    float* const lines = copy.data + b.lead();
     int64_t copied = 0;
     for (int64_t y = 0; y < rows; y += tall) {
-      const int64_t ahead = y + 2 * tall + T::down - 1;
-      copy_image(image, at, copied, ahead);
+      const int64_t ahead = std::min(rows + T::down - 1, y + 2 * tall + T::down - 1);
+      copy_lines(b.c, image, at, 0, at.n, at.from[0] * b.c.strides[0] - b.c.low[0], copied, ahead, pitch, lines);
       copied = ahead;
-      share_rows(copy.data + b.lead() + y * b.phase[1], weights, sums.data + y * b.row, false);
-      finish_panel(finish, at, 0, 1, y, std::min(rows, y + tall));
+      share_rows(lines + y * pitch, weights, sums.data, false);
+      finish_lines(finish, at, 0, at.n, at.from[0], y, std::min(rows, y + tall), b.row, sums.data);
     }
   }
 
-  // Rows `begin` to `end` of each slice of a block, from row m of the results on.
-  template <class Finish>
-  void finish_panel(Finish finish, const Block& at, int64_t m, int64_t rows, int64_t begin, int64_t end) const {
+  template <class Finish> void finish_panel(Finish finish, const Block& at, int64_t m, int64_t rows) const {
     const int64_t images = std::min(b.images, b.c.images - at.n), each = b.each() * W;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < images; ++i)
         for (int64_t z = at.from[0]; z < at.to[0]; ++z) {
           const float* slice = sums.data + (r * b.images * b.size[0] + i * b.size[0] + z - at.from[0]) * each;
-          for (int64_t y = begin; y < end; ++y) {
-            const float* row = slice + y * b.row;
-            const auto part = [&](int64_t x, auto lanes) KW_INLINED {
-              finish(load(row + x - at.from[2], lanes), at.item, m + r, at.n + i, z, at.from[1] + y, x, lanes);
-            };
-            int64_t x = at.from[2];
-            for (; x + W <= at.to[2]; x += W) part(x, Full{});
-            if (x < at.to[2]) part(x, Part{static_cast<int>(at.to[2] - x)});
-          }
+          finish_lines(finish, at, m + r, at.n + i, z, 0, at.to[1] - at.from[1], b.row, slice);
         }
   }
 };
@@ -361,7 +384,7 @@ void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases]
       task.copy_image(image, at);
       for (int64_t j = all * (i % groups) / groups; j < all * (i % groups + 1) / groups; ++j) {
         task.multiply(weights + (at.item * all + j) * inner * T::panel, static_cast<int>(j / panels));
-        task.finish_panel(finish, at, first_row(j), rows_of(j), 0, at.to[1] - at.from[1]);
+        task.finish_panel(finish, at, first_row(j), rows_of(j));
       }
     }
   }
