@@ -35,6 +35,7 @@ ALLOWED = {
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "amd": {"errors"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},

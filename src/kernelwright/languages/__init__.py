@@ -8,6 +8,7 @@
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
+| `hip` | destination | clang, for AMD GPUs | nothing here: compiled only |
 
 Each file's docstring shows how to write a candidate in that language.
 """
