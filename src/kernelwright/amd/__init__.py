@@ -1,4 +1,4 @@
-"""Grid, tile and addresses → hit rates of chiplets' caches, bank conflicts: models of AMD GPUs that no device checks here.
+"""Grid, tile, addresses → hit rates of chiplets' caches, bank conflicts: models of AMD GPUs that no device checks.
 
     from kernelwright.amd import MI300X, Gemm, chunked, traffic, windowed
 

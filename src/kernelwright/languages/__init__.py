@@ -8,6 +8,7 @@
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
+| `pallas` | function | nothing (byte-compiled) | nothing here: interpreted on the CPU for TPUs |
 | `hip` | destination | clang, for AMD GPUs | nothing here: compiled only |
 
 Each file's docstring shows how to write a candidate in that language.
@@ -22,6 +23,7 @@ __all__ = [
     "Availability",
     "Kernel",
     "Language",
+    "executed_targets",
     "executes",
     "get_language",
     "imported_names",
@@ -52,6 +54,16 @@ def executes(name: str) -> bool:
     """
     asked = getattr(get_language(name), "executes", None)
     return bool(asked and asked())
+
+
+def executed_targets(name: str) -> tuple[str, ...]:
+    """Name the targets whose kernels `load` runs here without the device, interpreted or by a model of it: `executed`.
+
+    Example:
+        >>> executed_targets("torch")
+        ()
+    """
+    return tuple(getattr(get_language(name), "executed", ()))
 
 
 def get_language(name: str) -> Language:

@@ -183,13 +183,21 @@ def _assemble(
     """Write the target's assembly into the folder; return what went wrong, if anything."""
     text, bitcode = folder / f"{target}.ll", folder / f"{target}.bc"
     text.write_text(_CONSTANTS.format(number=TARGETS[target]))
-    constants = [
+    constants: list[str | Path] = [
         clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-nogpulib", "-x", "ir", "-emit-llvm", "-c",
         text, "-o", bitcode,
     ]  # fmt: skip
     libraries = [home / "lib" / "ocml.bc", home / "lib" / "ockl.bc", bitcode]
     linked = [word for path in libraries for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", path)]
-    device = [*words, "--cuda-device-only", f"--offload-arch={target}", "-S", *linked, "-o", f"{target}.s"]
+    device: list[str | Path] = [
+        *words,
+        "--cuda-device-only",
+        f"--offload-arch={target}",
+        "-S",
+        *linked,
+        "-o",
+        f"{target}.s",
+    ]
     for command in (constants, device):
         done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
         if done.timed_out:
