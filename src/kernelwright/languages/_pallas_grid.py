@@ -34,7 +34,7 @@ def check_grid(options: Mapping[str, Any], arguments: Sequence[Any], out_shape: 
             revisited after another block.
     """
     source = options.get("grid_spec")
-    if source is not None and getattr(source, "num_scalar_prefetch", 0):
+    if source is not None and getattr(source, "num_scalar_prefetch", None):
         return  # index maps depend on data
     grid, in_specs, out_specs = _specifications(options, source)
     points = _points(grid, kernel)

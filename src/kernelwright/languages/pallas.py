@@ -177,7 +177,7 @@ class _Entry:
         self._interpreting.lowering = True
         jax.clear_caches()  # what was traced interpreted must not be lowered
         try:
-            jax.export.export(jax.jit(lambda *given: call(*given)), platforms=["tpu"])(*tensors)
+            jax.export.export(jax.jit(call), platforms=["tpu"])(*tensors)
         except Exception as error:
             if str(error).startswith("Unsupported:"):
                 raise
@@ -200,7 +200,7 @@ def _to_jax(tensor: torch.Tensor) -> Any:
 
 def _to_torch(array: Any, dtype: str) -> torch.Tensor:
     """Return a tensor of its own; 32-bit integers are widened where the task's are 64-bit."""
-    made = torch.from_dlpack(array).clone()
+    made = torch.utils.dlpack.from_dlpack(array).clone()
     return made.long() if dtype == "int64" and made.dtype is torch.int32 else made
 
 

@@ -44,8 +44,8 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
-    reference's name); a `.cpp`, `.cc`, `.cu`, `.hip`, `.cl` or `.wgsl` file exports one symbol, or it is given, with the
-    headers it includes from its folder; a folder holds `solution.json`, or one such file with its headers, or is an
+    reference's name); a `.cpp`, `.cc`, `.cu`, `.hip`, `.cl` or `.wgsl` file exports one symbol, or it is given, with
+    the headers it includes from its folder; a folder holds `solution.json`, or one such file with its headers, or is an
     exported package with one kernel.
 
     Args:
