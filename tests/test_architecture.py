@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -32,6 +33,7 @@ ALLOWED = {
     "sandbox": ROOT | {"languages"},
     "store": ROOT,
     "llm": ROOT | {"store"},
+    "cluster": ROOT | {"devices"},
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
@@ -73,6 +75,7 @@ def package_of(module: Path) -> str:
     return module.parts[0].removesuffix(".py")
 
 
+@cache
 def names_of(module: Path) -> set[str]:
     """Name what a module imports, anywhere in it, in full: modules and what they hold."""
     found = set()

@@ -169,6 +169,7 @@ TOOLS = {
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),
     "hta": Tool(_package("hta"), "no HolisticTraceAnalysis package", "that traces give the figures it gives"),
     "transformers": Tool(_package("transformers"), "no transformers package", "models of transformers"),
+    "ray": Tool(_package("ray"), "no ray package", "evaluations on a cluster"),
     "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
     "Chromium": Tool(
