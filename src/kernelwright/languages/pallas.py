@@ -39,6 +39,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,7 @@ class Pallas:
         """Load the entry so that `pallas_call` interprets, and checks what it is given."""
         if _version() is None:
             raise MissingToolError("no jax; pip install 'kernelwright[pallas]'")
-        jax: Any = importlib.import_module("jax")
-        jax.config.update("jax_platforms", "cpu")
+        _import_jax().config.update("jax_platforms", "cpu")
         interpreting = _Interpreting()
         return _Entry(load_symbol(candidate, artefact), interpreting, tuple(spec.dtype for spec in outputs))
 
@@ -186,6 +186,15 @@ class _Entry:
         finally:
             self._interpreting.lowering = False
             jax.clear_caches()
+
+
+def _import_jax() -> Any:
+    """Import JAX without the environment variable that it leaves behind, which would be held against the kernel."""
+    before = set(os.environ)
+    jax = importlib.import_module("jax")
+    for name in set(os.environ) - before:
+        del os.environ[name]
+    return jax
 
 
 def _to_jax(tensor: torch.Tensor) -> Any:
