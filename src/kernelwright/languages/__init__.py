@@ -23,7 +23,7 @@ __all__ = [
     "Availability",
     "Kernel",
     "Language",
-    "executed_targets",
+    "executed_on",
     "executes",
     "get_language",
     "imported_names",
@@ -56,14 +56,14 @@ def executes(name: str) -> bool:
     return bool(asked and asked())
 
 
-def executed_targets(name: str) -> tuple[str, ...]:
-    """Name the targets whose kernels `load` runs here without the device, interpreted or by a model of it: `executed`.
+def executed_on(language: Language) -> tuple[str, ...]:
+    """Name the targets whose kernels the language's `load` runs here without the device: it has `executed`.
 
     Example:
-        >>> executed_targets("torch")
+        >>> executed_on(get_language("torch"))
         ()
     """
-    return tuple(getattr(get_language(name), "executed", ()))
+    return tuple(getattr(language, "executed", ()))
 
 
 def get_language(name: str) -> Language:
