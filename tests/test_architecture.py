@@ -40,6 +40,7 @@ ALLOWED = {
     "amd": {"errors"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
+    "web": {"errors", "tasks"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
