@@ -39,6 +39,7 @@ ALLOWED = {
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
+    "web": {"errors", "tasks"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
