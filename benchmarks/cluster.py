@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster overhead [--count 200] [--out rows.jsonl]
     python -m benchmarks.cluster throughput [--nodes 3] [--seconds 0.2]
-    python -m benchmarks.cluster faults [--count 100] [--heads 2]
+    python -m benchmarks.cluster faults [--count 100] [--heads 2] [--seed 0]
 
 `overhead` is the time of a job that does nothing. `throughput` is that of jobs that sleep, as evaluations on other
 machines do, and of jobs that compute, which the cores of this machine limit; `ideal` is their whole work over what can
@@ -189,7 +189,11 @@ def overhead(cluster: Cluster, count: int) -> dict[str, float]:
 
 
 def throughput(cluster: Cluster, function: str, seconds: float, count: int, at_once: int) -> dict[str, float]:
-    """Return the share of the ideal throughput that jobs of one length reach."""
+    """Return the share of the ideal throughput that jobs of one length reach, once each evaluator has done one."""
+    for _, answer in cluster.answers(
+        [Job(f"warm {function} {n}", f"{NAME}:sleep", "1") for n in range(2 * at_once)]
+    ):
+        answer.result()
     begun = time.perf_counter()
     jobs = [Job(f"{function} {n}", f"{NAME}:{function}", str(seconds)) for n in range(count)]
     for _, answer in cluster.answers(jobs):
@@ -283,7 +287,7 @@ def faults(nodes: Machines, folder: Path, count: int, heads: int, seed: int = 0)
     def follow(event: Event) -> None:
         events[event.kind] += 1
 
-    task = load_task("examples/swiglu.py")
+    task = load_task(str(Path(__file__).resolve().parents[1] / "examples" / "swiglu.py"))
     with Store(folder / "store") as store, Cluster(nodes.address, device="cpu", on_event=follow) as cluster:
         place = cluster.wait()[0]
         run = store.create_run(task, device=place.device.fingerprint, budget=Budget(), seed=0)
@@ -323,13 +327,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--heads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(argv)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, machines(asked.nodes) as nodes:
         if asked.what == "faults":
-            rows.append(faults(nodes, Path(folder), asked.count or 100, asked.heads))
+            rows.append(faults(nodes, Path(folder), asked.count or 100, asked.heads, asked.seed))
         else:
             with Cluster(nodes.address, device="cpu") as cluster:
                 cluster.wait(asked.nodes)

@@ -37,6 +37,7 @@ ALLOWED = {
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "amd": {"errors"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
     "web": {"errors", "tasks"},
