@@ -1,6 +1,6 @@
 """How fast the PTX executor is against Triton's interpreter, on the same kernels and inputs, in one run.
 
-    python -m benchmarks.executor                # the table
+    python -m benchmarks.executor [--out F]      # the table; a row a case and side is added to F
     python -m benchmarks.executor --fuzz 2000    # random instructions against Python's exact arithmetic
 
 Both sides alternate, each in a process of its own; the least of each side's times is compared, so other work
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -89,7 +90,7 @@ def ask(process: "subprocess.Popen[str]", name: str) -> list[float]:
     return list(json.loads(process.stdout.readline()))
 
 
-def table(repeats: int) -> None:
+def table(repeats: int, out: Path | None) -> None:
     """Print the times of all sides, and the ratios to the interpreter."""
     sides = {}
     for side in SIDES:
@@ -110,6 +111,13 @@ def table(repeats: int) -> None:
                 f"  {side:34} {wall * 1e3:9.1f} ms ({cpu * 1e3:8.1f} ms of a processor), "
                 f"{ratio:6.1f}x ({cpu_ratio:6.1f}x); first call {first[side][0]:.1f} s; error {rounds[0][side][2]:.1e}"
             )
+            row = {"case": name, "side": side, "wall_s": wall, "cpu_s": cpu, "cpu_ratio": cpu_ratio}
+            row |= {"first_call_s": first[side][0], "error": rounds[0][side][2], "repeats": repeats}
+            if name.startswith("matmul"):
+                row["gflops_a_core"] = 2 * 256**3 / cpu / 1e9
+            if out:
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
     for process in sides.values():
         assert process.stdin
         process.stdin.close()
@@ -142,6 +150,7 @@ def main() -> int:
     parser.add_argument("--fuzz", type=int, metavar="N", help="random instructions in place of times")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="JSON lines file to add rows to")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     words = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -150,7 +159,7 @@ def main() -> int:
         return 0
     if words.fuzz:
         return fuzz(words.fuzz, words.seed)
-    table(words.repeats)
+    table(words.repeats, words.out)
     return 0
 
 
