@@ -54,20 +54,22 @@ def model(
     baselines: Sequence[str] | None,
     proposers: Sequence[str] | None,
     languages: Sequence[str] | None,
+    training: bool,
     common: Common,
 ) -> int:
-    """Optimise a whole model and print what came of it."""
-    from ..models import BASELINES, PROPOSERS, optimize_model
+    """Optimise a whole model, or its training, and print what came of it."""
+    from ..models import optimize_model, optimize_training
     from ..records import Budget
     from ._console import reporting
 
     minutes = minutes or _MINUTES
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
-        result = optimize_model(
-            target, minutes=minutes, device=device, baselines=tuple(baselines or BASELINES),
-            proposers=tuple(proposers or PROPOSERS), languages=tuple(languages or ()), store=common.folder,
-            on_event=on_event,
-        )  # fmt: skip
+        improve = optimize_training if training else optimize_model
+        named = {"baselines": baselines, "proposers": proposers, "languages": languages}
+        given = {name: tuple(values) for name, values in named.items() if values}
+        result = improve(
+            target, minutes=minutes, device=device, store=common.folder, on_event=on_event, **given
+        )
     print(result.line() if common.json else model_text(result, common.again), flush=True)
     return 0
 
@@ -80,7 +82,7 @@ def model_text(result: "ModelResult", again: str = "") -> str:
     lines = [f"{result.model}: {head}{against}"]
     if result.reason:
         lines.append(f"  why       {result.reason}")
-    if result.eager_speedup is not None:
+    if result.eager_speedup is not None and not result.trained:
         low, expected, high = result.expected
         lines.append(
             f"  forecast  {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "

@@ -39,6 +39,7 @@ def optimize(
     asking: Asking | None = None,
     agents: Agents | None = None,
     whole: bool = False,
+    training: bool = False,
     common: Common | None = None,
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
@@ -85,10 +86,12 @@ def optimize(
         asking: Which language models, and within which limits.
         agents: Which coding agent, and within which limits.
         whole: Take a file of the KernelBench form as a whole model instead of one op.
+        training: Make a model's training faster: forward and backward as one program. Its result must be the loss.
         common: Flags of every command.
     """
     begun = time.monotonic()
     from .. import flow
+    from ..errors import InputError
     from ..records import Budget
     from ..search import DEFAULT_TUNER, PROPOSERS
     from ..search.recipe import load_recipe
@@ -106,8 +109,10 @@ def optimize(
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
-            common=common,
+            training=training, common=common,
         )  # fmt: skip
+    if training:
+        raise InputError("--training is for whole models; an op is taken forward and backward by --backward")
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
         usd=asking.usd,

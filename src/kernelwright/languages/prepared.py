@@ -5,8 +5,8 @@ module. Imports torch and the standard library only, because it is copied unchan
 
 Covers: weights replaced by other tensors, other memory or strides under the same tensor (`w.data = other`), weights
 that torch's operators wrote to (`Tensor._version`), steps of optimizers, which fused ones do not count as writes. Of
-writes that torch does not count, into `.data`, numpy or raw memory, those that change one of the few bytes in the middle
-of a weight that are read in every call, on CPUs: what writes all of a weight does.
+writes that torch does not count, into `.data`, numpy or raw memory, those to the few bytes in a weight's middle that
+are read in every call, on CPUs: what writes all of a weight does.
 Does not cover: uncounted writes elsewhere in a weight, such as to single rows, or on another device: call `forget()`
 after them, since only to read all weights in every call would find them; whole submodules replaced.
 """
@@ -127,7 +127,10 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self.forget()
+        self._weights: Sequence[Tensor] = ()
+        self._versions: list[int] | None = None
+        self._places, self._strides = list[int](), list[tuple[int, ...]]()
+        self._samples, self._bytes = list[memoryview](), b""
         stepped = weakref.WeakMethod(self._stepped)
 
         def after(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -158,9 +161,7 @@ class Seen:
 
     def forget(self) -> None:
         """Have looked at nothing."""
-        self._weights: Sequence[Tensor] = ()
-        self._versions: list[int] | None = None
-        self._samples: list[memoryview] = []
+        self._weights, self._versions, self._samples = (), None, []
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         held = set(map(id, self._weights))
