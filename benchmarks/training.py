@@ -47,7 +47,8 @@ class Block(nn.Module):
         )
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).reshape(batch, tokens, width))
-        return x + self.down(functional.gelu(self.up(self.second(x))))
+        found: torch.Tensor = x + self.down(functional.gelu(self.up(self.second(x))))
+        return found
 
 
 class Gpt(nn.Module):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._common import Common, program, speedup_text
 
@@ -66,7 +66,7 @@ def model(
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
         improve = optimize_training if training else optimize_model
         named = {"baselines": baselines, "proposers": proposers, "languages": languages}
-        given = {name: tuple(values) for name, values in named.items() if values}
+        given: dict[str, Any] = {name: tuple(values) for name, values in named.items() if values}
         result = improve(
             target, minutes=minutes, device=device, store=common.folder, on_event=on_event, **given
         )

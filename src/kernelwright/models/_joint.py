@@ -8,7 +8,7 @@ that break, second derivatives.
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -48,10 +48,11 @@ def capture_step(loaded: Loaded) -> Step:
     _check_loss(loaded, whole)
     with quiet(), unchanged(whole):
         try:
-            graph, signature = aot_export_module(
-                whole, whole.tensors, trace_joint=True, output_loss_index=0,
-                decompositions=get_decompositions(_NAMES_A_DTYPE),
-            )  # fmt: skip
+            parts: dict[Any, Any] = get_decompositions(_NAMES_A_DTYPE)
+            made, signature = aot_export_module(
+                whole, whole.tensors, trace_joint=True, output_loss_index=0, decompositions=parts
+            )
+            graph = cast("fx.GraphModule", made)
             step = _step(graph, signature, whole)
             check_graph(step.capture.nodes)
             for node in step.capture.nodes:
@@ -118,9 +119,14 @@ def _step(graph: fx.GraphModule, signature: Any, whole: Whole) -> Step:
     capture = Capture(
         name="step", nodes=tuple(n for n in graph.graph.nodes if n.op == "call_function"),
         inputs=(*inputs, *weights), weights={}, constants=constants,
-        outputs=tuple(n.name for n in output.args[0]), mutations=(), values=values, paths={}, kinds={},
+        outputs=tuple(n.name for n in _results(output)), mutations=(), values=values, paths={}, kinds={},
     )  # fmt: skip
     return Step(capture, tuple(weights.values()), wanted)
+
+
+def _results(output: fx.Node) -> list[fx.Node]:
+    results: Any = output.args[0]
+    return list(results)
 
 
 def _tied(graph: fx.GraphModule, signature: Any, whole: Whole) -> dict[str, str]:
@@ -148,7 +154,7 @@ def _own_results(
         node.replace_all_uses_with(node.args[0])
         nodes.erase_node(node)
     output = nodes.output_node()
-    loss, *rest = output.args[0]
+    loss, *rest = _results(output)
     found: dict[str, fx.Node] = {}
     with nodes.inserting_before(output):
         for node, given in zip(

@@ -56,7 +56,8 @@ class TrainingPatch(Patch):
         self._wants = [name in set(trained) for name in weights]
 
     def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
-        return _Loss.apply(self._kernel, self._wants, len(tensors), *tensors, *weights)
+        apply: Callable[..., Any] = _Loss.apply
+        return apply(self._kernel, self._wants, len(tensors), *tensors, *weights)
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         return (
@@ -73,7 +74,7 @@ class TrainingPatch(Patch):
 
 class _Loss(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, kernel: Callable[..., Any], wants: list[bool], count: int, *given: torch.Tensor
     ) -> torch.Tensor:
         loss, *gradients = kernel(*given)
@@ -83,8 +84,8 @@ class _Loss(torch.autograd.Function):
         return found
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, of_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: Any, of_loss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         gradients = ctx.gradients
         if gradients is None:
             raise RuntimeError(
