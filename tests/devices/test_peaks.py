@@ -26,10 +26,10 @@ def settings_in(folder: Path, **environ: str) -> Settings:
     return Settings.from_environment({"KERNELWRIGHT_CACHE": str(folder), **environ})
 
 
-def peaks_with(load: float = 0.0, **values: float) -> Peaks:
+def peaks_with(load: float = 0.0, source: str = "made up", **values: float) -> Peaks:
     return Peaks(
         device=DEVICE.fingerprint,
-        values={n: Peak(value=v, unit="flop", source="made up") for n, v in values.items()},
+        values={n: Peak(value=v, unit="flop", source=source) for n, v in values.items()},
         load=load,
     )
 
@@ -70,6 +70,18 @@ def test_a_busy_machine_is_measured_again_three_times_at_most(
     monkeypatch.setattr(peaks_module, "measure", Measurements(*busy))
     settings = settings_in(tmp_path)
     assert [peaks_of(DEVICE, settings).values["float32"].value for _ in range(5)] == [1.0, 2.0, 3.0, 3.0, 3.0]
+
+
+def test_rates_of_vector_units_that_cannot_be_right_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = (1.2, 1.0), (1.1, 1.1), (2.0, 1.1)
+    rounds = [peaks_with(float32=single, float64=double, source=_cpu_peaks.MICRO) for single, double in rates]
+    monkeypatch.setattr(peaks_module, "measure", Measurements(*rounds))
+    found = [peaks_of(DEVICE, settings_in(tmp_path)) for _ in range(5)]
+    assert [p.rounds for p in found] == [1, 2, 3, 3, 3]
+    assert [p.disturbed for p in found] == [True, True, False, False, False]
+    assert not peaks_with(float32=1.0, float64=1.0).disturbed, "of torch's products, which have no such ratio"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"device":"other","values":{}}', '{"device": 3}'])

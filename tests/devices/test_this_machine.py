@@ -56,6 +56,8 @@ def test_peaks_stand_in_order_and_a_large_copy_is_near_its_bound_and_never_beats
     settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
     wall_before, busy_before = copy_us(device.cores)
     peaks = peaks_of(device, settings)
+    while peaks.disturbed and peaks.rounds < 3:
+        peaks = peaks_of(device, settings)
     wall_after, busy_after = copy_us(device.cores)
     if "_micro.cpp" in peaks.values["dram.read"].source:
         in_order(device, peaks.values)

@@ -14,7 +14,9 @@ from ..records import content_key
 from ._device import Device
 from ._peak import Peak
 
-_SOURCE = Path(__file__).with_name("_micro.cpp")
+MICRO = "devices/_micro.cpp"
+"""What the source of a peak names where the C++ program measured it."""
+_SOURCE = Path(__file__).with_name(Path(MICRO).name)
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp")
 _DEADLINE_S = 120.0
 _LEAST_DRAM_BYTES = 256 << 20
@@ -75,7 +77,7 @@ def _run(program: Path, device: Device) -> dict[str, Peak]:
         if name == "fork_join":
             value, unit = 1 / value, "launches"
         if name not in values or value > values[name].value:
-            source = f"measured: devices/_micro.cpp, {device.cores} threads, median of the three fastest"
+            source = f"measured: {MICRO}, {device.cores} threads, median of the three fastest"
             values[name] = Peak.model_validate({"value": value, "unit": unit, "source": source})
     return values
 

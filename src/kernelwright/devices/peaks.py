@@ -18,12 +18,15 @@ from pydantic import ValidationError
 
 from ..config import Settings
 from ..records import SCHEMA_VERSION, Record
+from ._cpu_peaks import MICRO, cpu_peaks
 from ._device import Device
 from ._peak import Peak
 
-METHOD = 4
+METHOD = 5
 """Version of the measurement: peaks of another version are measured again."""
 _MOST_ROUNDS = 3
+_LEAST_RATIO = 1.6
+"""Of the rates of float32 and float64 in a CPU's vector units, which is 2."""
 
 
 class Peaks(Record):
@@ -74,14 +77,25 @@ class Peaks(Record):
 
     @property
     def disturbed(self) -> bool:
-        """Whether other work ran during every measurement, so that the peaks may be too low."""
-        return self.load > 0.5
+        """Whether other work ran during every measurement, so that the peaks may be too low.
+
+        The system's load does not show what runs on a core's other hardware thread, in another virtual
+        machine perhaps: where float32 is not well above float64, which has half its lanes, something did.
+        """
+        return self.load > 0.5 or self._out_of_order
+
+    @property
+    def _out_of_order(self) -> bool:
+        single, double = self.values.get("float32"), self.values.get("float64")
+        if single is None or double is None or MICRO not in single.source:
+            return False
+        return single.value < _LEAST_RATIO * double.value
 
 
 def peaks_of(device: Device, settings: Settings | None = None, *, refresh: bool = False) -> Peaks:
     """Return the device's peaks, from the cache or by measuring them now (a few seconds).
 
-    Peaks measured on a busy machine are measured again when next requested, three times at most, and
+    Peaks that something disturbed are measured again when next requested, three times at most, and
     the highest of each is kept. The caller holds the device's lock meanwhile.
 
     Args:
@@ -113,8 +127,6 @@ def measure(device: Device, settings: Settings) -> Peaks:
     """Measure the device's peaks now, bypassing the cache."""
     load = os.getloadavg()[0] / max(1, device.cores) if hasattr(os, "getloadavg") else 0.0
     if device.kind == "cpu":
-        from ._cpu_peaks import cpu_peaks
-
         values = cpu_peaks(device, settings)
     else:
         from ._gpu_peaks import gpu_peaks
