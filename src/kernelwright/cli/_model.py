@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _MINUTES = 10.0
 
 
-def is_model_target(target: str, *, whole: bool) -> bool:
+def is_model_target(target: str, *, whole: bool, training: bool = False) -> bool:
     """Tell whether a target is a whole model.
 
     Raises:
-        InputError: `whole` asks for a model where none can be.
+        InputError: `whole` or `training` asks for a model where none can be.
     """
     from ..errors import InputError
     from ..models import is_model
@@ -27,6 +27,10 @@ def is_model_target(target: str, *, whole: bool) -> bool:
             f"{target!r} is no whole model; expected a file with a function build() or with Model and get_inputs()"
             if Path(target.partition(":")[0]).is_file()
             else f"{target!r} is no whole model, and no such file exists; name file.py:build, a .pt2 archive or hf:NAME"
+        )
+    if training and not found:
+        raise InputError(
+            f"--training is for whole models, and {target!r} is an op; --backward takes it forward and backward"
         )
     return found
 

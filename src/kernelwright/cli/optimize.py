@@ -94,7 +94,6 @@ def optimize(
     """
     begun = time.monotonic()
     from .. import flow
-    from ..errors import InputError
     from ..records import Budget
     from ..search import DEFAULT_TUNER, PROPOSERS
     from ..search.recipe import load_recipe
@@ -102,7 +101,7 @@ def optimize(
 
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
-    if is_model_target(target, whole=whole):
+    if is_model_target(target, whole=whole, training=training):
         only_for_ops({
             "--evaluations": evaluations, "--search-minutes": search_minutes, "--device-seconds": device_seconds,
             "--seed": seed, "--tuner": tuner, "--strategy": strategy, "--set": settings, "--editor": editor,
@@ -114,8 +113,6 @@ def optimize(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
             training=training, common=common,
         )  # fmt: skip
-    if training:
-        raise InputError("--training is for whole models; an op is taken forward and backward by --backward")
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
         usd=asking.usd,
