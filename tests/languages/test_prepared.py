@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from kernelwright.languages.prepared import prepared
 
@@ -50,6 +51,10 @@ def test_a_function_is_given_what_prepare_made_of_the_weights_by_name():
         lambda w: w.detach().fill_(7),
         lambda w: w[0].zero_(),
         lambda w: setattr(w, "data", torch.randn(2, 3)),
+        lambda w: w.data.copy_(torch.randn(2, 3)),
+        lambda w: w.numpy().fill(5),
+        lambda w: w.untyped_storage().fill_(1),
+        lambda w: torch._foreach_mul_([w], 2.0),
     ],
 )
 def test_weights_written_in_place_are_packed_again(written):
@@ -108,3 +113,45 @@ def test_only_the_documented_form_is_a_declaration():
     assert prepared(print) is None
     with pytest.raises(RuntimeError, match="no parameters"):
         prepared(other)(torch.ones(1))
+
+
+def test_weights_under_other_strides_are_packed_again():
+    kernel, w, x = prepared(run, ["w"]), torch.randn(3, 3), torch.randn(4, 3)
+    kernel(x, w)
+    w.data = w.data.t()
+    torch.testing.assert_close(kernel(x, w), x @ w.t())
+
+
+@pytest.mark.parametrize("form", [{"fused": True}, {"foreach": True}, {"foreach": False}], ids=str)
+def test_a_step_of_an_optimizer_is_followed_where_it_changes_no_byte_that_is_read(form):
+    kernel, x = prepared(run, ["w"]), torch.randn(4, 64)
+    w, other = (torch.nn.Parameter(torch.randn(64, 64)) for _ in range(2))
+    with torch.no_grad():
+        kernel(x, w)
+    for p in (w, other):
+        p.grad = torch.zeros(64, 64)
+        p.grad[0] = 1.0
+    torch.optim.SGD([other], lr=1.0, fused=True).step()
+    with torch.no_grad():
+        kernel(x, w)
+    assert len(packings) == 1, "the step of another model's optimizer packs nothing"
+    torch.optim.SGD([w], lr=1.0, **form).step()
+    with torch.no_grad():
+        torch.testing.assert_close(kernel(x, w), x @ w.t())
+
+
+def test_writes_that_cannot_be_seen_are_followed_when_asked():
+    kernel, w, x = prepared(run, ["w"]), torch.randn(64, 64), torch.randn(4, 64)
+    kernel(x, w)
+    w.data[0].zero_()
+    kernel.forget()
+    torch.testing.assert_close(kernel(x, w), x @ w.t())
+
+
+def test_what_is_dropped_leaves_no_hook_behind():
+    hooks = _global_optimizer_post_hooks
+    before = len(hooks)
+    kernel = prepared(run, ["w"])
+    assert len(hooks) == before + 1
+    del kernel
+    assert len(hooks) == before

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._common import Common, program, speedup_text
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _MINUTES = 10.0
 
 
-def is_model_target(target: str, *, whole: bool) -> bool:
+def is_model_target(target: str, *, whole: bool, training: bool = False) -> bool:
     """Tell whether a target is a whole model.
 
     Raises:
-        InputError: `whole` asks for a model where none can be.
+        InputError: `whole` or `training` asks for a model where none can be.
     """
     from ..errors import InputError
     from ..models import is_model
@@ -27,6 +27,10 @@ def is_model_target(target: str, *, whole: bool) -> bool:
             f"{target!r} is no whole model; expected a file with a function build() or with Model and get_inputs()"
             if Path(target.partition(":")[0]).is_file()
             else f"{target!r} is no whole model, and no such file exists; name file.py:build, a .pt2 archive or hf:NAME"
+        )
+    if training and not found:
+        raise InputError(
+            f"--training is for whole models, and {target!r} is an op; --backward takes it forward and backward"
         )
     return found
 
@@ -54,20 +58,22 @@ def model(
     baselines: Sequence[str] | None,
     proposers: Sequence[str] | None,
     languages: Sequence[str] | None,
+    training: bool,
     common: Common,
 ) -> int:
-    """Optimise a whole model and print what came of it."""
-    from ..models import BASELINES, PROPOSERS, optimize_model
+    """Optimise a whole model, or its training, and print what came of it."""
+    from ..models import optimize_model, optimize_training
     from ..records import Budget
     from ._console import reporting
 
     minutes = minutes or _MINUTES
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
-        result = optimize_model(
-            target, minutes=minutes, device=device, baselines=tuple(baselines or BASELINES),
-            proposers=tuple(proposers or PROPOSERS), languages=tuple(languages or ()), store=common.folder,
-            on_event=on_event,
-        )  # fmt: skip
+        improve = optimize_training if training else optimize_model
+        named = {"baselines": baselines, "proposers": proposers, "languages": languages}
+        given: dict[str, Any] = {name: tuple(values) for name, values in named.items() if values}
+        result = improve(
+            target, minutes=minutes, device=device, store=common.folder, on_event=on_event, **given
+        )
     print(result.line() if common.json else model_text(result, common.again), flush=True)
     return 0
 
@@ -80,7 +86,7 @@ def model_text(result: "ModelResult", again: str = "") -> str:
     lines = [f"{result.model}: {head}{against}"]
     if result.reason:
         lines.append(f"  why       {result.reason}")
-    if result.eager_speedup is not None:
+    if result.eager_speedup is not None and not result.trained:
         low, expected, high = result.expected
         lines.append(
             f"  forecast  {expected:.2f} times as fast as eager ({low:.2f} to {high:.2f}); "

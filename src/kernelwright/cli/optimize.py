@@ -40,6 +40,7 @@ def optimize(
     asking: Asking | None = None,
     agents: Agents | None = None,
     whole: bool = False,
+    training: bool = False,
     clustered: Clustered | None = None,
     common: Common | None = None,
 ) -> int:
@@ -87,6 +88,7 @@ def optimize(
         asking: Which language models, and within which limits.
         agents: Which coding agent, and within which limits.
         whole: Take a file of the KernelBench form as a whole model instead of one op.
+        training: Make a model's training faster: forward and backward as one program. Its result must be the loss.
         clustered: On which machines candidates are evaluated.
         common: Flags of every command.
     """
@@ -99,7 +101,7 @@ def optimize(
 
     common, taken = common or Common(), taken or Taken()
     asking, agents = asking or Asking(), agents or Agents()
-    if is_model_target(target, whole=whole):
+    if is_model_target(target, whole=whole, training=training):
         only_for_ops({
             "--evaluations": evaluations, "--search-minutes": search_minutes, "--device-seconds": device_seconds,
             "--seed": seed, "--tuner": tuner, "--strategy": strategy, "--set": settings, "--editor": editor,
@@ -109,7 +111,7 @@ def optimize(
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
-            common=common,
+            training=training, common=common,
         )  # fmt: skip
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,

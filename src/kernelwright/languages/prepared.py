@@ -3,22 +3,27 @@
 A candidate declares it by name: `prepare(weights)` in the file of its function, or a method `prepare(self)` of its
 module. Imports torch and the standard library only, because it is copied unchanged into every exported package.
 
-Covers: weights replaced by other tensors, other memory under the same tensor (`w.data = other`), and weights that
-torch's operators wrote to (`Tensor._version`).
-Does not cover: writes that torch does not track, into `.data`, numpy or raw memory; whole submodules replaced.
+Covers: weights replaced by other tensors, other memory or strides under the same tensor (`w.data = other`), weights
+that torch's operators wrote to (`Tensor._version`), steps of optimizers, which fused ones do not count as writes. Of
+writes that torch does not count, into `.data`, numpy or raw memory, those to the few bytes in a weight's middle that
+are read in every call, on CPUs: what writes all of a weight does.
+Does not cover: uncounted writes elsewhere in a weight, such as to single rows, or on another device: call `forget()`
+after them, since only to read all weights in every call would find them; whole submodules replaced.
 """
 
+import ctypes
 import inspect
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-_Seen = tuple[Sequence[Tensor], list[int] | None, list[int]]
-"""Weights; how often each was written to, none where one cannot be tracked (of inference mode); where each lies."""
 _VERSION = operator.attrgetter("_version")
+_SAMPLE_BYTES = 32
 
 
 class Prepared:
@@ -38,7 +43,7 @@ class Prepared:
         self._kernel, self._prepare = kernel, prepare
         self.names = tuple(names)
         """Names of the weights, which are the last arguments of a call."""
-        self._held: tuple[_Seen, Any] = (((), None, []), None)
+        self._seen, self._packed = Seen(), None
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with (*arguments, *weights), after repacking the weights if they changed."""
@@ -49,11 +54,16 @@ class Prepared:
         """Return the result of `prepare` for the weights; called only if they changed."""
         if not weights:
             raise RuntimeError("prepare(weights) is declared, and the task has no parameters or buffers")
-        if _changed(self._held[0], weights):
-            seen = _seen(weights)
+        if self._seen.differ(weights):
             with torch.no_grad():
-                self._held = seen, self._prepare(dict(zip(self.names, weights, strict=True)))
-        return self._held[1]
+                packed = self._prepare(dict(zip(self.names, weights, strict=True)))
+            self._seen.look(weights)
+            self._packed = packed
+        return self._packed
+
+    def forget(self) -> None:
+        """Pack the weights again before the next call: for writes that cannot be seen."""
+        self._seen.forget()
 
 
 class PreparedModule:
@@ -68,7 +78,7 @@ class PreparedModule:
             for name in place
             if name not in owner._non_persistent_buffers_set
         ]
-        self._seen: _Seen | None = None
+        self._seen = Seen()
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the module, after letting it repack its weights if they changed."""
@@ -79,10 +89,14 @@ class PreparedModule:
         """Let the module pack its weights if they changed."""
         held = [place[name] for place, name in self._places]
         weights = [w for w in held if w is not None]
-        if self._seen is None or _changed(self._seen, weights):
-            self._seen = _seen(weights)
+        if self._seen.differ(weights):
             with torch.no_grad():
                 self._module.prepare()  # type: ignore[operator]  # declared: it is a method
+            self._seen.look(weights)
+
+    def forget(self) -> None:
+        """Pack the weights again before the next call: for writes that cannot be seen."""
+        self._seen.forget()
 
 
 def prepared(kernel: Any, names: Sequence[str] = ()) -> Prepared | PreparedModule | None:
@@ -102,14 +116,64 @@ def _parameters(function: Callable[..., Any]) -> list[str] | None:
         return None
 
 
-def _seen(weights: Sequence[Tensor]) -> _Seen:
-    versions = None if any(w.is_inference() for w in weights) else list(map(_VERSION, weights))
-    return weights, versions, list(map(Tensor.data_ptr, weights))
+class Seen:
+    """Weights as they were when they were last looked at.
+
+    Example:
+        >>> seen, w = Seen(), torch.ones(3)
+        >>> seen.look([w])
+        >>> seen.differ([w]), seen.differ([w.add_(1)])
+        (False, True)
+    """
+
+    def __init__(self) -> None:
+        self._weights: Sequence[Tensor] = ()
+        self._versions: list[int] | None = None
+        self._places, self._strides = list[int](), list[tuple[int, ...]]()
+        self._samples, self._bytes = list[memoryview](), b""
+        stepped = weakref.WeakMethod(self._stepped)
+
+        def after(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            if (call := stepped()) is not None:
+                call(optimizer)
+
+        weakref.finalize(self, register_optimizer_step_post_hook(after).remove)
+
+    def look(self, weights: Sequence[Tensor]) -> None:
+        """Take the weights as they are now."""
+        self._versions = None if any(w.is_inference() for w in weights) else list(map(_VERSION, weights))
+        self._places, self._strides = list(map(Tensor.data_ptr, weights)), list(map(Tensor.stride, weights))
+        self._samples = [s for w in weights if (s := _sample(w)) is not None]
+        self._bytes = b"".join(self._samples)
+        self._weights = weights
+
+    def differ(self, weights: Sequence[Tensor]) -> bool:
+        """Tell whether a weight is another tensor, was written to, or cannot be tracked (one of inference mode)."""
+        if self._versions is None or len(self._weights) != len(weights):
+            return True
+        return (
+            not all(map(operator.is_, weights, self._weights))
+            or list(map(_VERSION, weights)) != self._versions
+            or list(map(Tensor.data_ptr, weights)) != self._places
+            or list(map(Tensor.stride, weights)) != self._strides
+            or b"".join(self._samples) != self._bytes  # after the places: the memory is there
+        )
+
+    def forget(self) -> None:
+        """Have looked at nothing."""
+        self._weights, self._versions, self._samples = (), None, []
+
+    def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        held = set(map(id, self._weights))
+        if held and any(id(p) in held for group in optimizer.param_groups for p in group["params"]):
+            self.forget()
 
 
-def _changed(seen: _Seen, weights: Sequence[Tensor]) -> bool:
-    """Whether a weight is another tensor, was written to, or cannot be tracked."""
-    known, versions, places = seen
-    if versions is None or len(known) != len(weights) or not all(map(operator.is_, weights, known)):
-        return True
-    return list(map(_VERSION, weights)) != versions or list(map(Tensor.data_ptr, weights)) != places
+def _sample(weight: Tensor) -> memoryview | None:
+    """Return a view of the middle bytes of a weight's memory; it must not be read once that is freed."""
+    if weight.device.type != "cpu" or not weight.numel() or not weight.is_contiguous():
+        return None
+    size = weight.numel() * weight.element_size()
+    count = min(_SAMPLE_BYTES, size)
+    start = weight.data_ptr() + (size - count) // 2
+    return memoryview((ctypes.c_char * count).from_address(start))

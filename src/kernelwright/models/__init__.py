@@ -5,12 +5,16 @@ Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─
 
 from ._capture import Capture, Captured, capture_model
 from ._dynamo import dynamo_backend
+from ._install import patch
+from ._joint import Step, capture_step
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
-from ._patch import Patch, patch
+from ._patch import Patch
 from ._plan import Gain, Plan, PlannedRegion, plan
 from ._records import DynamoForm, ModelResult, RegionOutcome
 from ._regions import Region, regions_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
+from ._training import optimize_training, step_task
+from ._training_patch import TrainingPatch
 
 __all__ = [
     "BASELINES",
@@ -27,14 +31,19 @@ __all__ = [
     "PlannedRegion",
     "Region",
     "RegionOutcome",
+    "Step",
+    "TrainingPatch",
     "Whole",
     "capture_model",
+    "capture_step",
     "dynamo_backend",
     "is_model",
     "load_model",
     "model_result",
     "optimize_model",
+    "optimize_training",
     "patch",
     "plan",
     "regions_of",
+    "step_task",
 ]

@@ -148,7 +148,7 @@ def _capture(
                 raise TypeError(f"{target} is a {type(found).__name__}; expected a tensor")
             constants[node] = found.detach()
     nodes = tuple(n for n in program.graph.nodes if n.op == "call_function" and not _is_assertion(n))
-    _check(nodes)
+    check_graph(nodes)
     outputs, mutations = [], []
     known = {n.name for n in program.graph.nodes}
     places = dict(zip((s.target or "" for s in program.graph_signature.input_specs),
@@ -170,7 +170,7 @@ def _is_assertion(node: fx.Node) -> bool:
     return str(node.target).startswith(_DROPPED) and not node.users
 
 
-def _check(nodes: Sequence[fx.Node]) -> None:
+def check_graph(nodes: Sequence[fx.Node]) -> None:
     """Raise a `TypeError` for a graph that cannot be printed: sizes that depend on values, other operators."""
     for node in nodes:
         if not isinstance(node.target, torch._ops.OpOverload) and node.target is not operator.getitem:
@@ -178,7 +178,7 @@ def _check(nodes: Sequence[fx.Node]) -> None:
                 f"{node.name} calls {getattr(node.target, '__name__', node.target)}, which is no ATen operator"
             )
         value = node.meta.get("val")
-        tensors = value if isinstance(value, list | tuple) else [value]
+        tensors = [v for v in value if v is not None] if isinstance(value, list | tuple) else [value]
         for tensor in tensors:
             if not isinstance(tensor, torch.Tensor) or not all(type(s) is int for s in tensor.shape):
                 raise TypeError(f"the result of {node.name} depends on values")

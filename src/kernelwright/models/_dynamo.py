@@ -19,10 +19,10 @@ import torch
 from torch import fx
 
 from ..errors import InputError, KernelwrightError
+from ..languages.prepared import Seen
 from ..store import Store
 from ._accepted import Program, programs
 from ._dynamo_form import content, graph_key, is_plain, sized
-from ._identity import mark
 from ._print import Unprintable
 from ._records import DynamoForm
 
@@ -75,16 +75,17 @@ class _Serving:
     """Which argument of the graph each of those is; -1 for one that is not read."""
     spare: tuple[torch.Tensor, ...]
     """What stands for those, in order."""
-    constants: tuple[tuple[int, torch.Tensor, tuple[int, int]], ...]
-    """Arguments that must be as they were verified: place, tensor, what tells that it was written to."""
+    constants: tuple[int, ...]
+    """Places of arguments that must be as they were verified."""
+    verified: Seen
+    """Those arguments as they were then."""
     results: tuple[int, ...]
     """Which tensor of the model each result of the graph is."""
 
     def __call__(self, arguments: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
         """Return the graph's results; None where the program declines."""
-        for place, tensor, seen in self.constants:
-            if arguments[place] is not tensor or mark(tensor) != seen:
-                return None
+        if self.constants and self.verified.differ([arguments[place] for place in self.constants]):
+            return None
         spare = iter(self.spare)
         try:
             made = self.kernel(*[arguments[p] if p >= 0 else next(spare) for p in self.places])
@@ -177,16 +178,17 @@ def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -
         InputError: the program cannot be loaded here, or a buffer holds other values than it was verified with.
     """
     form: DynamoForm = program.form
-    constants = []
+    constants, verified = list[int](), Seen()
     for number, wanted in form.constants.items():
         value = arguments[order[number]]
         if isinstance(value, torch._subclasses.FakeTensor) or content(value) != wanted:
             raise InputError("a buffer outside the state dictionary has other values than those verified")
         if value.is_inference():
             raise InputError("a buffer was made in inference mode, so that changes of it cannot be seen")
-        constants.append((order[number], value, mark(value)))
+        constants.append(order[number])
     if not all(is_plain(arguments[place]) for place in order):
         raise InputError("an argument is not dense and contiguous")
+    verified.look([arguments[place] for place in constants])
     numbers = (*form.inputs, *form.weights)
     places = tuple(-1 if n < 0 else order[n] for n in numbers)
     loaded = program.load()
@@ -196,7 +198,7 @@ def _serving(program: Program, order: Sequence[int], arguments: Sequence[Any]) -
         for s, p in zip(specs, places, strict=True)
         if p < 0
     )
-    return _Serving(loaded.kernel, places, spare, tuple(constants), form.results)
+    return _Serving(loaded.kernel, places, spare, tuple(constants), verified, form.results)
 
 
 def _accepted(store: Path | str | None) -> tuple[Program, ...]:

@@ -7,13 +7,14 @@ global of its file that is bound to another tensor.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter, getitem, is_not
+from operator import getitem, is_not
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from ..languages.prepared import Seen
 from ..records import Task, content_key
 from ..tasks import Problem
 from ._capture import Capture
@@ -27,7 +28,6 @@ _CLOSED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _DEEPEST = 6
 Steps = tuple[tuple[Any, Any, Any], ...]
-_VERSION = attrgetter("_version")
 
 
 class Place(NamedTuple):
@@ -156,16 +156,17 @@ class Outside:
         found = places_outside(model)
         self._judged = {p.name: content(p.tensor) for p in found} if judged is None else dict(judged)
         self._steps: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
-        self._watched: tuple[list[torch.Tensor], list[tuple[int, int]]] = ([], [])
-        self._read: tuple[list[torch.Tensor], list[tuple[int, int]]] = ([], [])
+        self._tensors: list[torch.Tensor] = []
+        self._read: list[torch.Tensor] = []
+        self._tensors_seen, self._read_seen = Seen(), Seen()
         self._said, self._complete = "", True
         self._look(found)
 
     def watch(self, constants: Sequence[torch.Tensor]) -> None:
         """Watch the tensors that the graph reads as well, wherever it finds them."""
-        seen = {t.data_ptr() for t in self._watched[0]}
-        rest = [t for t in constants if t.data_ptr() not in seen and not t.is_inference()]
-        self._read = rest, list(map(mark, rest))
+        seen = {t.data_ptr() for t in self._tensors}
+        self._read = [t for t in constants if t.data_ptr() not in seen and not t.is_inference()]
+        self._read_seen.look(self._read)
 
     def changed(self) -> str | None:
         """Return a sentence about a tensor that is not as it was judged; None while all are."""
@@ -175,9 +176,9 @@ class Outside:
                 same = self._complete and not any(map(is_not, map(getitem, holders, keys), values))
             except (KeyError, IndexError):
                 same = False
-            if not same or list(map(mark, self._watched[0])) != self._watched[1]:
+            if not same or self._tensors_seen.differ(self._tensors):
                 self._look(places_outside(self._model))
-        if self._read[0] and list(map(mark, self._read[0])) != self._read[1]:
+        if self._read and self._read_seen.differ(self._read):
             return "a tensor that the model's code reads was written to since the model was patched"
         return self._said or None
 
@@ -190,8 +191,8 @@ class Outside:
         )
         steps = [step for p in places.values() for step in p.steps]
         self._steps = [s[0] for s in steps], [s[1] for s in steps], [s[2] for s in steps]
-        tensors = [p.tensor for p in places.values() if not p.tensor.is_inference()]
-        self._watched = tensors, list(map(mark, tensors))
+        self._tensors = [p.tensor for p in places.values() if not p.tensor.is_inference()]
+        self._tensors_seen.look(self._tensors)
 
 
 def _said(name: str, places: Mapping[str, Place], judged: str) -> str:
@@ -204,8 +205,3 @@ def _said(name: str, places: Mapping[str, Place], judged: str) -> str:
     if content(tensor) != judged:
         return f"{name!r}, which is outside the state dictionary, has other values than those judged"
     return ""
-
-
-def mark(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return what differs once a tensor was written to or lies elsewhere; it must not be of inference mode."""
-    return tensor._version, tensor.data_ptr()

@@ -301,7 +301,7 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
     decision = found.best.decision
     return ModelResult(
         model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
-        speedup=decision.speedup, baseline=decision.baseline, eager_speedup=_ratio_to_eager(found.best),
+        speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
         expected=plan.plan.expected_of_whole, regions=(found.outcome(plan),), weights=found.weights,
         call=plan.loaded.whole.call, seconds=time.monotonic() - begun,
     )  # fmt: skip
@@ -338,10 +338,11 @@ def _over_eager(store: Path | str | None, run: str, candidate: str) -> float | N
     """Return the median ratio of eager's time to the patched model's in the blocks of a judgement."""
     with Store(store) as kept:
         found = [e for e in kept.evaluations(run) if e.candidate.key == candidate]
-    return _ratio_to_eager(found[0]) if found else None
+    return ratio_to_eager(found[0]) if found else None
 
 
-def _ratio_to_eager(found: Evaluation) -> float | None:
+def ratio_to_eager(found: Evaluation) -> float | None:
+    """Return the median ratio of eager's time to the candidate's."""
     blocks = found.timing.blocks if found.timing else ()
     ratios = [b.times_us["eager"] / b.times_us["candidate"] for b in blocks
               if not b.repeated and {"eager", "candidate"} <= b.times_us.keys()]  # fmt: skip

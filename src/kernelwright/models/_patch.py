@@ -4,7 +4,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import getitem, is_not
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,16 +11,11 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ..deploy import installed
 from ..errors import InputError
-from ..records import TensorSpec, Workload
-from ..search import accepted_of
-from ..store import Store
-from ._accepted import load_program
-from ._capture import capture_as_one
-from ._identity import Outside, graph_hash, places_outside
-from ._optimize import model_result
-from ._records import Identity, ModelResult
+from ..records import TensorSpec
+from ._capture import Capture, capture_as_one
+from ._identity import Outside, graph_hash
+from ._records import Identity
 from ._target import Whole, call_signature, tensors_of
 
 _LOG = logging.getLogger(__name__)
@@ -117,7 +111,7 @@ class Patch:
         if self._structure is None:
             return self._first(args, kwargs)
         try:
-            result = self._kernel(*tensors, *weights)
+            result = self._answer(tensors, weights)
         except (NotImplementedError, RuntimeError) as error:
             if not str(error).startswith("Unsupported"):
                 raise
@@ -127,6 +121,19 @@ class Patch:
         if isinstance(result, torch.Tensor):
             return result if self._template is _ALONE else _rebuilt(self._template, iter((result,)))
         return _rebuilt(self._template, iter(result))
+
+    def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
+        """Return the tensors of the model's result by the kernel."""
+        return self._kernel(*tensors, *weights)
+
+    def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
+        """Tell whether the model is in the mode that was verified: here eval, without gradients."""
+        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights))
+        return not self.model.training and not wanted
+
+    def _captured(self, args: Any, kwargs: Any) -> Capture:
+        """Return the graph that the model has on these inputs."""
+        return capture_as_one(Whole(self.model, args, kwargs))
 
     def _first(self, args: Any, kwargs: Any) -> Any:
         """Let the native model answer the first call of the verified kind, whose structure later results take."""
@@ -147,7 +154,7 @@ class Patch:
         """Tell whether the model's graph is the one that was judged; if not, all calls stay native."""
         del vars(self.model)[_PLACE]
         try:
-            capture = capture_as_one(Whole(self.model, args, kwargs))
+            capture = self._captured(args, kwargs)
             same = graph_hash(capture) == self._graph
         except Exception as error:  # noqa: BLE001  the model's own code runs under the exporter, and may raise anything
             _LOG.debug("the patched model cannot be exported: %s: %s", type(error).__name__, error)
@@ -185,7 +192,7 @@ class Patch:
 
     def _is_as_verified(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         """Tell whether the tensors are as they were verified, and the model as it was when it was patched."""
-        if self._other or self.model.training or any(self._hooked) or len(tensors) != len(self._specs):
+        if self._other or any(self._hooked) or len(tensors) != len(self._specs):
             return False
         if torch.is_autocast_enabled("cpu") or _in_transform() is not None:
             return False
@@ -194,15 +201,17 @@ class Patch:
             return False
         if any(map(is_not, map(_part, self._owners, self._children), self._parts)):
             return False
-        if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights)):
-            return False
-        return all(map(torch.Tensor.is_contiguous, weights)) and all(
-            type(t) is torch.Tensor
-            and t.shape == shape
-            and t.dtype is dtype
-            and t.device.type == "cpu"
-            and t.is_contiguous()
-            for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
+        return (
+            self._fits_mode(tensors, weights)
+            and all(map(torch.Tensor.is_contiguous, weights))
+            and all(
+                type(t) is torch.Tensor
+                and t.shape == shape
+                and t.dtype is dtype
+                and t.device.type == "cpu"
+                and t.is_contiguous()
+                for t, (shape, dtype) in zip(tensors, self._specs, strict=True)
+            )
         )
 
 
@@ -210,50 +219,6 @@ _in_transform: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 """The innermost transform of torch.func that runs, or none."""
 _part: Callable[[dict[str, Any], str], Any] = dict.get
 """A module's part by its name, or none."""
-
-
-def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path | str | None = None) -> Patch:
-    """Patch a model with what was accepted for it; use it in a `with` block, or `remove` it later.
-
-    Args:
-        model: The model that was optimised, or another with the same parameters.
-        kernels: The result of `optimize_model`, or the run in which the model was judged.
-        store: Folder of the run store; by default the user's.
-
-    Raises:
-        InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
-            outside the state dictionary, or its kernels cannot be loaded here.
-    """
-    result = model_result(kernels, store) if isinstance(kernels, str) else kernels
-    with Store(store) as kept:
-        if not result.improved:
-            raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
-        record = kept.run(result.run)
-        if (state := installed(kept, record.id)).state != "in use":
-            raise InputError(
-                f"the result for {result.model} was switched to native: {state.reason or state.state}"
-            )
-        candidate = accepted_of(kept, record)[0].candidate
-        workload = kept.task(record.task).workloads[0]
-    _check_weights(model, result, workload)
-    program = load_program(candidate, workload)
-    if result.identity is None and places_outside(model):
-        raise InputError(
-            f"{result.model} was judged by an earlier version, which did not keep what is outside its state "
-            "dictionary; optimise it again"
-        )
-    return Patch(model, program.kernel, result.weights, program.inputs, result.call, result.identity)
-
-
-def _check_weights(model: nn.Module, result: ModelResult, workload: Workload) -> None:
-    state = model.state_dict()
-    for name, spec in zip(result.weights, workload.state, strict=True):
-        value = state.get(name)
-        if value is None or tuple(value.shape) != spec.shape or str(value.dtype) != f"torch.{spec.dtype}":
-            found = "has none" if value is None else f"has {value.dtype}{list(value.shape)}"
-            raise InputError(
-                f"{result.model} was judged with {name!r} of {spec.dtype}{list(spec.shape)}; this model {found}"
-            )
 
 
 def _place(model: nn.Module, name: str) -> tuple[dict[str, Any], str]:

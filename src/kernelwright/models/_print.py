@@ -112,7 +112,8 @@ def _is_idle_dropout(node: fx.Node) -> bool:
     name = str(node.target).split(".")[1]
     if name in ("dropout", "native_dropout"):
         return bool(node.args[2] is False or node.args[1] == 0.0)
-    return bool(name == "scaled_dot_product_attention" and (len(node.args) < 5 or node.args[4] == 0.0))
+    place = {"scaled_dot_product_attention": 4, "_scaled_dot_product_flash_attention_for_cpu": 3}.get(name)
+    return place is not None and bool(len(node.args) <= place or node.args[place] == 0.0)
 
 
 def _argument(value: object, name: Callable[[str], str]) -> str:

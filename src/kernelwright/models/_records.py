@@ -82,6 +82,8 @@ class ModelResult(Record):
     """What came of each region that was tried."""
     weights: tuple[str, ...] = ()
     """The model's parameters and buffers, in the order in which the patched model takes them."""
+    trained: tuple[str, ...] = ()
+    """For a training step, the parameters that get a gradient, in the order of its results; empty otherwise."""
     call: str = ""
     """How the inputs of a verified call are nested, and all in them that is no tensor."""
     identity: Identity | None = None

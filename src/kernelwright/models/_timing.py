@@ -103,6 +103,14 @@ def timed(
     return Timed(medians, statistics.median(wholes), facts, len(wholes))
 
 
+def untimed(capture: Capture) -> Timed:
+    """Run a graph once for what its tensors are like; no time is taken."""
+    facts: dict[str, Fact] = {}
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        _run(capture, lambda _, call: call(), facts)
+    return Timed({}, 0.0, facts, 0)
+
+
 def _run(
     capture: Capture, each: Callable[[fx.Node, Callable[[], Any]], Any], facts: dict[str, Fact] | None
 ) -> None:

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from ...records import ScalarSpec, TensorSpec, Workload
+from . import _attention
 from ._graph import Argument, Graph, Node, Ref, Value, plain
 from ._recorder import CONSTANT_ELEMENTS, Decompositions, constant, dtype_name, record
 from ._recurrent import Whole, bare
@@ -362,7 +363,7 @@ def _rewired(node: Node, name: str, names: dict[str, str]) -> Node:
 def _decompositions() -> Decompositions:
     table = torch.export.default_decompositions().materialize()
     kept = {f"aten.{name}" for name in _KEPT}
-    return {op: parts for op, parts in table.items() if str(op) not in kept}
+    return {op: parts for op, parts in table.items() if str(op) not in kept} | _attention.PARTS
 
 
 def _empty(spec: TensorSpec, device: torch.device) -> torch.Tensor:

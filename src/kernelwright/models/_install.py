@@ -1,0 +1,79 @@
+"""Model, accepted result → Patch: what was accepted for a model is loaded and put in place."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import nn
+
+from ..deploy import installed
+from ..errors import InputError
+from ..records import TensorSpec
+from ..search import accepted_of
+from ..store import Store
+from ._accepted import load_program
+from ._identity import places_outside
+from ._optimize import model_result
+from ._patch import Patch
+from ._records import ModelResult
+from ._training_patch import TrainingPatch
+
+
+def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path | str | None = None) -> Patch:
+    """Patch a model with what was accepted for it; use it in a `with` block, or `remove` it later.
+
+    A model that was optimised in training is patched for training alone: `TrainingPatch`.
+
+    Args:
+        model: The model that was optimised, or another with the same parameters.
+        kernels: The result of `optimize_model`, or the run in which the model was judged.
+        store: Folder of the run store; by default the user's.
+
+    Raises:
+        InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
+            outside the state dictionary, or its kernels cannot be loaded here.
+    """
+    result = model_result(kernels, store) if isinstance(kernels, str) else kernels
+    with Store(store) as kept:
+        if not result.improved:
+            raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
+        record = kept.run(result.run)
+        if (state := installed(kept, record.id)).state != "in use":
+            raise InputError(
+                f"the result for {result.model} was switched to native: {state.reason or state.state}"
+            )
+        candidate = accepted_of(kept, record)[0].candidate
+        workload = kept.task(record.task).workloads[0]
+    program = load_program(candidate, workload)
+    training = bool(result.trained)
+    inputs, held = program.inputs, program.weights
+    if training:
+        count = len(inputs) - len(result.weights)
+        inputs, held = inputs[:count], inputs[count:]
+    _check_weights(model, result, held)
+    if result.identity is None and places_outside(model):
+        raise InputError(
+            f"{result.model} was judged by an earlier version, which did not keep what is outside its state "
+            "dictionary; optimise it again"
+        )
+    if training:
+        return TrainingPatch(
+            model,
+            program.kernel,
+            result.weights,
+            inputs,
+            result.call,
+            result.identity,
+            trained=result.trained,
+        )
+    return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity)
+
+
+def _check_weights(model: nn.Module, result: ModelResult, specs: Sequence[TensorSpec]) -> None:
+    state = model.state_dict()
+    for name, spec in zip(result.weights, specs, strict=True):
+        value = state.get(name)
+        if value is None or tuple(value.shape) != spec.shape or str(value.dtype) != f"torch.{spec.dtype}":
+            found = "has none" if value is None else f"has {value.dtype}{list(value.shape)}"
+            raise InputError(
+                f"{result.model} was judged with {name!r} of {spec.dtype}{list(spec.shape)}; this model {found}"
+            )

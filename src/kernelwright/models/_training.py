@@ -1,0 +1,113 @@
+"""Model in training → ModelResult: loss and gradients as one task, searched and judged like any other."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..devices import detect
+from ..errors import InputError
+from ..flow import optimize as search_op
+from ..records import Budget, DecisionStatus, Evaluation, Task
+from ..search import OnEvent, accepted_of
+from ..store import Store
+from ..tasks.forms import kernelbench
+from ._dynamo_form import content
+from ._identity import graph_hash, places_outside
+from ._joint import Step, capture_step
+from ._optimize import ratio_to_eager
+from ._records import MODEL_RESULT, Identity, ModelResult, RegionOutcome
+from ._target import Loaded, ModelTarget, load_model
+from ._task import graph_text
+from ._timing import untimed
+
+BASELINES = ("eager", "compile")
+"""Native forms of a training step. Freezing holds the weights for constants, so it is none of them."""
+PROPOSERS = ("schedule", "inductor")
+"""Who writes one program for a graph of any size: the compiler here, and torch's, whose guards a patch replaces."""
+
+
+def optimize_training(
+    target: ModelTarget,
+    *,
+    inputs: object = None,
+    minutes: float = 10.0,
+    device: str | None = None,
+    baselines: Sequence[str] = BASELINES,
+    proposers: Sequence[str] = PROPOSERS,
+    languages: Sequence[str] = (),
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+    search: Callable[..., Any] = search_op,
+) -> ModelResult:
+    """Make the training of a model faster: forward and backward as one program of inputs and weights.
+
+    Args:
+        target: The model, whose result is the loss; it is put into training mode. Frozen parameters get no gradient.
+        inputs: Inputs of one call, for a module that is passed as it is.
+        minutes: Wall minutes for all of it.
+        device: `cpu`; programs for other devices are not searched yet.
+        baselines: Native forms of forward and backward to beat; the fastest counts.
+        proposers: Who proposes programs.
+        languages: Languages of programs; by default all that are available.
+        store: Folder of the run store; by default the user's.
+        on_event: Called with each event as it happens.
+        search: Searches one task; for tests.
+
+    Raises:
+        TaskError: the model has no graph of a training step, or draws random numbers; the message says why.
+        InputError: another device is asked for.
+    """
+    begun, used = time.monotonic(), detect(device)
+    if used.kind != "cpu":
+        raise InputError(f"training is optimised on CPUs alone so far, not on {used.name}; pass device='cpu'")
+    loaded = load_model(target, inputs)
+    loaded.module.train()
+    step = capture_step(loaded)
+    task = step_task(loaded, step)
+    found = search(
+        task, budget=Budget(minutes=minutes), proposers=tuple(proposers), baselines=tuple(baselines), device=device,
+        languages=tuple(languages), store=store, on_event=on_event,
+    )  # fmt: skip
+    with Store(store) as kept:
+        best = next(iter(accepted_of(kept, kept.run(found.run))), None)
+        result = _result(loaded, step, used.fingerprint, found.run, best, time.monotonic() - begun)
+        kept.keep(MODEL_RESULT, found.run, {found.run: result.to_json()})
+    return result
+
+
+def step_task(loaded: Loaded, step: Step) -> Task:
+    """Return a training step as a task: all weights are arguments, and the gradients are results like the loss.
+
+    Raises:
+        TaskError: the step does not run by itself.
+    """
+    text = graph_text(step.capture, untimed(step.capture))
+    return kernelbench.load(Path(f"{loaded.name}_step.py"), text, max_elements=None, contract=None)
+
+
+def _result(
+    loaded: Loaded, step: Step, device: str, run: str, best: Evaluation | None, seconds: float
+) -> ModelResult:
+    decision = best.decision if best else None
+    status = decision.status if decision else DecisionStatus.INCONCLUSIVE
+    reason = "" if decision else "no program for forward and backward was accepted"
+    speedup = decision.speedup if decision else None
+    outcome = RegionOutcome(
+        region="step", label="forward and backward", uses=1, runs=(run,), speedup=speedup.median if speedup else None,
+        expected_us=0.0, kept=best is not None, reason=reason,
+    )  # fmt: skip
+    return ModelResult(
+        model=loaded.name, device=device, run=run, decision=status, speedup=speedup,
+        baseline=(decision.baseline or "") if decision else "", eager_speedup=ratio_to_eager(best) if best else None,
+        expected=(1.0, 1.0, 1.0), regions=(outcome,), weights=step.weights, trained=step.trained,
+        call=loaded.whole.call, identity=_identity(loaded, step),
+        reason=reason, seconds=seconds,
+    )  # fmt: skip
+
+
+def _identity(loaded: Loaded, step: Step) -> Identity:
+    tensors = {place.name: content(place.tensor) for place in places_outside(loaded.module)}
+    return Identity(tensors=tensors, graph=graph_hash(step.capture), torch=torch.__version__)

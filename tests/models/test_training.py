@@ -1,0 +1,208 @@
+"""A training step as one program: its graph, and a model whose loss and gradients come from it."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kernelwright.errors import TaskError
+from kernelwright.models import TrainingPatch, capture_step, load_model, step_task
+from kernelwright.records import TensorSpec
+
+
+class Model(nn.Module):
+    """Tokens → loss, with a frozen part, a tied weight, and a gradient that is expanded."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
+        self.mix, self.head = nn.Linear(8, 8), nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embed.weight
+        self.shift = nn.Parameter(torch.zeros(8))
+        self.mix.bias.requires_grad_(False)
+
+    def forward(self, x, y):
+        h = self.embed(x)
+        h = h + F.gelu(self.mix(self.norm(h)))
+        return F.cross_entropy(self.head(h).flatten(0, 1), y.flatten()) + self.shift.sum()
+
+
+X = torch.arange(12).reshape(3, 4) % 11
+Y = (X + 3) % 11
+SPECS = tuple(TensorSpec(name=n, shape=(3, 4), dtype="int64") for n in "xy")
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Model().train()
+
+
+def program(step):
+    """Return a kernel that runs the step's graph operator by operator, and counts its calls."""
+    graph = step.capture
+    calls = []
+
+    def kernel(*given):
+        calls.append(1)
+        values = {**graph.constants, **dict(zip(graph.inputs, given, strict=True))}
+        for node in graph.nodes:
+            args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda n: values[n.name])
+            values[node.name] = node.target(*args, **kwargs)
+        return tuple(values[o] for o in graph.outputs)
+
+    return kernel, calls
+
+
+@pytest.fixture
+def patched(model):
+    loaded = load_model(model, (X, Y))
+    model.train()
+    step = capture_step(loaded)
+    kernel, calls = program(step)
+    native = copy.deepcopy(model)
+    with TrainingPatch(model, kernel, step.weights, SPECS, loaded.whole.call, trained=step.trained):
+        model(X, Y)
+        yield model, native, calls
+
+
+def gradients(model):
+    return {n: None if p.grad is None else p.grad.clone() for n, p in model.named_parameters()}
+
+
+def same(model, native):
+    for (name, one), other in zip(gradients(model).items(), gradients(native).values(), strict=True):
+        assert (one is None) == (other is None), name
+        if one is not None:
+            torch.testing.assert_close(one, other, msg=name)
+
+
+def test_the_step_is_a_task_in_which_weights_are_arguments_and_gradients_results(model):
+    loaded = load_model(model, (X, Y))
+    model.train()
+    step = capture_step(loaded)
+    assert step.weights == ("embed.weight", "norm.weight", "norm.bias", "mix.weight", "mix.bias", "shift")[
+        :0
+    ] + tuple(n for n, _ in model.named_parameters())
+    assert "mix.bias" in step.weights and "mix.bias" not in step.trained
+    workload = step_task(loaded, step).workloads[0]
+    assert not workload.state and len(workload.arguments) == 2 + len(step.weights)
+    shapes = [tuple(model.get_parameter(n).shape) for n in step.trained]
+    assert [o.shape for o in workload.outputs] == [(), *shapes]
+
+
+def test_loss_and_gradients_are_the_native_ones_and_frozen_parameters_get_none(patched):
+    model, native, calls = patched
+    loss = model(X, Y)
+    assert calls == [1] and float(loss.detach()) == pytest.approx(float(native(X, Y).detach()), rel=1e-6)
+    loss.backward()
+    native(X, Y).backward()
+    same(model, native)
+    assert model.mix.bias.grad is None
+
+
+def test_gradients_accumulate_scale_and_add_up_over_two_uses(patched):
+    model, native, _ = patched
+    for m in (model, native):
+        (m(X, Y) * 3.0).backward()
+        (m(X, Y) + m(Y, X) * 0.5).backward()
+    same(model, native)
+
+
+def test_a_graph_that_is_kept_gives_its_gradients_twice_and_else_says_that_it_is_gone(patched):
+    model, native, _ = patched
+    losses = [m(X, Y) for m in (model, native)]
+    for loss in losses:
+        loss.backward(retain_graph=True)
+        loss.backward()
+    same(model, native)
+    for loss in losses:
+        with pytest.raises(RuntimeError, match="a second time"):
+            loss.backward()
+
+
+def test_calls_that_were_not_verified_are_native(patched):
+    model, _, calls = patched
+    model(X, Y)
+    before = len(calls)
+    with torch.no_grad():
+        model(X, Y)
+    model.eval()
+    model(X, Y)
+    model.train()
+    model(X[:2], Y[:2])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(X, Y)
+    model.mix.bias.requires_grad_(True)
+    model(X, Y).backward()
+    assert len(calls) == before and model.mix.bias.grad is not None
+    model.mix.bias.requires_grad_(False)
+    model(X, Y)
+    assert len(calls) == before + 1
+
+
+def test_a_second_derivative_is_an_error_and_not_wrong(patched):
+    model, _, _ = patched
+    first = torch.autograd.grad(model(X, Y), model.shift, create_graph=True)[0]
+    with pytest.raises(RuntimeError, match=r"differentia|does not require grad"):
+        first.sum().backward()
+
+
+def test_gradcheck_in_float64(model):
+    model.double()
+    loaded = load_model(model, (X, Y))
+    model.train()
+    step = capture_step(loaded)
+    with TrainingPatch(
+        model, program(step)[0], step.weights, SPECS, loaded.whole.call, trained=step.trained
+    ) as patch:
+        model(X, Y)
+
+        def loss(*values):
+            held = dict(zip(step.trained, values, strict=True))
+            weights = [held.get(n, model.get_parameter(n)) for n in step.weights]
+            return patch._answer([X, Y], weights)
+
+        assert torch.autograd.gradcheck(loss, [model.get_parameter(n) for n in step.trained], fast_mode=True)
+        assert patch.calls == 0
+
+
+def test_an_optimizer_ends_with_the_same_weights(patched):
+    model, native, _ = patched
+    for m in (model, native):
+        steps = torch.optim.AdamW(m.parameters(), lr=1e-2, fused=True)
+        for _ in range(5):
+            steps.zero_grad()
+            m(X, Y).backward()
+            steps.step()
+    for one, other in zip(model.parameters(), native.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+class Refused(nn.Module):
+    def __init__(self, part, loss=torch.Tensor.mean):
+        super().__init__()
+        self.first, self.part, self.loss = nn.Linear(4, 4), part, loss
+
+    def forward(self, x):
+        return self.loss(self.part(self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: Refused(nn.Dropout(0.5)), "draws random numbers"),
+        (lambda: Refused(nn.BatchNorm1d(4)), "a step changes 'part.running_mean'"),
+        (lambda: Refused(nn.ReLU(), loss=lambda y: y), "whose only result is the loss"),
+        (lambda: Refused(nn.ReLU()).requires_grad_(False), "no parameter that wants a gradient"),
+    ],
+    ids=["dropout", "batch norm", "no loss", "frozen"],
+)  # fmt: skip
+def test_what_cannot_be_one_program_is_refused_in_a_sentence(made, said):
+    model = made()
+    loaded = load_model(model, (torch.randn(3, 4),))
+    model.train()
+    with pytest.raises(TaskError, match=said):
+        capture_step(loaded)
