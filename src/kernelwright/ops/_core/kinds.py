@@ -84,17 +84,14 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         ...     print(str(error).partition(": ")[2])
         whole is 3; expected True or False
     """
-    kinds: dict[str, Kind] = {}
-    order: list[Kind] = []
+    kinds_of = functools.cache(functools.partial(_kinds_of, function))  # once all that they name is defined
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if is_compiling():
             return function(*args, **kwargs)
-        if not kinds:
-            kinds.update(_kinds_of(function))
-            order.extend(kinds.values())
-        for given, kind in zip(args, order, strict=False):
+        kinds = kinds_of()
+        for given, kind in zip(args, kinds.values(), strict=False):
             if type(given) not in kind.known:
                 break
         else:

@@ -46,7 +46,7 @@ CASES = (
     Cases(
         op="image_suppress", reference="suppress", regimes=(),
         arguments={"boxes": "float32[n, 4] integers(0, 60)", "classes": "int64[n] index(kinds)"},
-        timed=[{"n": 300, "threshold": 0.25, "kinds": 1}, {"n": 200, "threshold": 0.5, "kinds": 3}],
+        timed=[{"n": 100, "threshold": 0.25, "kinds": 1}, {"n": 70, "threshold": 0.5, "kinds": 3}],
         verified=[{"n": n, "threshold": (0.0, 0.125, 0.5)[i % 3], "kinds": 1 + i % 2} for i, n in enumerate(_COUNTS)],
     ),
 )  # fmt: skip

@@ -61,5 +61,5 @@ def suppress(boxes: Tensor, threshold: float = 0.5, classes: Tensor | None = Non
         over = shared > threshold * (size[i] + size[i + 1 :] - shared)
         if classes is not None:
             over = over & (classes[i] == classes[i + 1 :])
-        kept[i + 1 :] &= ~(over & kept[i])
+        kept = torch.cat([kept[: i + 1], kept[i + 1 :] & ~(over & kept[i])])
     return kept
