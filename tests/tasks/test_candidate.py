@@ -45,6 +45,13 @@ def _put(folder: Path, name: str, text: str) -> Path:
         ("a.cc", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(fast, impl);", ("cpp", "a.cc:fast", "destination")),
         ("a.cpp", 'extern "C" int __tvm_ffi_fast(void*) {}', ("cpp", "a.cpp:fast", "destination")),
         ("a.cu", "KW_KERNEL(fast) {}", ("cuda", "a.cu:fast", "destination")),
+        ("a.hip", "KW_KERNEL(fast) {}", ("hip", "a.hip:fast", "destination")),
+        (
+            "a.py",
+            "from jax.experimental import pallas as pl\ndef run(x): ...",
+            ("pallas", "a.py:run", "function"),
+        ),
+        ("a.py", "import jax.experimental.sparse\ndef run(x): ...", ("torch", "a.py:run", "function")),
         ("a.cl", "__kernel void fast(__global float* x) {}", ("opencl", "a.cl:fast", "destination")),
     ],
 )
