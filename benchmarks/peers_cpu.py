@@ -7,10 +7,11 @@
 A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
 `own` is the quickest of the first schedules that the policy offers (`--tries`), as a search would begin; `own-kept`
 writes its results to the same memory at each call, as OpenVINO and ONNX Runtime do, while torch and `own` allocate
-them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are compared
-with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is what a busy
-machine leaves to compare. With `--out`, problems that the file holds are not measured again. What is accepted, and by
-how much it is faster, says the judge alone.
+them. A peer that is not installed, or cannot convert a problem, is left out, and its row says why. Results are
+compared with eager's before anything is timed. `--clock cpu` counts the process's seconds: with one thread that is
+what a busy machine leaves to compare. The bound is of all cores that the process may use: `taskset -c 0` makes it one
+core's. With `--out`, problems that the file holds are not measured again. What is accepted, and by how much it is
+faster, says the judge alone.
 """
 
 import argparse
@@ -178,7 +179,9 @@ def peer(name: str, example: Example, threads: int) -> Call:
     if name in ("openvino", "onnxruntime"):
         return (openvino if name == "openvino" else onnxruntime)(example, threads)
     torch._dynamo.reset()
-    tuned = {"max_autotune": True, "freezing": True} if name == "max-autotune" else None
+    tuned: dict[str, Any] | None = (
+        {"max_autotune": True, "freezing": True} if name == "max-autotune" else None
+    )
     made = torch.compile(model, options=tuned)
     return lambda: made(*inputs)
 
@@ -239,7 +242,7 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
     limit = attainable(path)
     head = {
         "problem": example.name, "group": example.group, "dtype": options.dtype, "threads": options.threads,
-        "clock": options.clock, "attainable_us": limit[0], "limit": limit[1],
+        "clock": options.clock, "cores": CORES, **limit,
     }  # fmt: skip
     for name, times in found.items():
         row = {**head, "variant": name, "calls": len(times), "least_us": min(times) * 1e6}
@@ -250,11 +253,12 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
         yield {**head, "variant": name, "note": why}
 
 
-def attainable(path: Path) -> tuple[float, str]:
-    """Return what the bound says of a problem with all cores, in microseconds, and what limits it."""
+def attainable(path: Path) -> dict[str, object]:
+    """Return what the bound says of a problem with all cores: in microseconds, what limits it, each term's time."""
     problem, device = Problem(load_task(path)), detect("cpu")
     found = bound(problem, problem.task.split(Split.SEARCH)[0], device, peaks_of(device), rates_of(device))
-    return found.attainable_us, found.limit
+    terms = {f"{t.kind} {t.name}": round(t.time_us, 2) for t in found.terms}
+    return {"attainable_us": found.attainable_us, "limit": found.limit, "terms_us": terms}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -277,7 +281,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         ratios = best / (mine or kept), best / kept
         groups.setdefault(str(any_row["group"]), []).append(ratios)
         cells = "".join(f"{times[p] / mine:13.2f}" if mine and p in times else f"{'-':>13}" for p in PEERS)
-        whole = any_row["threads"] == CORES and any_row["clock"] == "wall"  # the bound is of all cores
+        whole = any_row["threads"] == any_row.get("cores", CORES)  # the bound is of all cores
+        whole &= any_row["clock"] == "wall" or any_row["threads"] == 1
         share = f"{any_row['attainable_us'] / min(best, kept):7.2f}" if whole else f"{'-':>7}"
         lines.append(f"{name:34}{cells}{mine or 0:10.0f}{share}{ratios[0]:10.2f}{ratios[1]:11.2f}")
     for group, pairs in groups.items():

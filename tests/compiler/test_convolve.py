@@ -22,12 +22,16 @@ CASES = {
     "panels": (lambda x, w: F.conv2d(x, w, padding=1), [(1, 3, 9, 14)], [(19, 3, 3, 3)]),
     "stride": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 3, 11, 38)], [(8, 3, 3, 3)]),
     "strides": (lambda x, w: F.conv2d(x, w, stride=(1, 3)), [(1, 2, 6, 70)], [(4, 2, 2, 5)]),
+    "strided_down": (lambda x, w: F.conv2d(x, w, stride=(2, 1), padding=1), [(1, 2, 9, 21)], [(4, 2, 3, 3)]),
     "dilated": (lambda x, w: F.conv2d(x, w, stride=2, dilation=(3, 2), padding=2), [(1, 4, 13, 21)], [(3, 4, 3, 3)]),
     "grouped": (lambda x, w: F.conv2d(x.exp(), w, padding=1, groups=2) * 2, [(3, 4, 5, 6)], [(6, 2, 3, 3)]),
     "depthwise": (
         lambda x, w, b: F.relu6(F.conv2d(x, w, b, padding=3, groups=6)), [(2, 6, 9, 40)], [(6, 1, 7, 7), (6,)],
     ),
     "few_rows": (lambda x, w: F.conv2d(x, w, padding=(0, 1), groups=4), [(2, 4, 8, 30)], [(4, 1, 3, 3)]),
+    "narrow": (lambda x, w: F.conv2d(F.pad(x, (2, 1, 1, 2), value=0.5), w, groups=3), [(2, 3, 17, 9)], [(3, 1, 3, 3)]),
+    "five_vectors": (lambda x, w: F.conv2d(x, w, padding=2, groups=2), [(2, 2, 10, 70)], [(2, 1, 5, 5)]),
+    "wide": (lambda x, w: F.conv2d(x, w, padding=2, groups=2), [(1, 2, 9, 700)], [(2, 1, 5, 5)]),
     "deep": (lambda x, w: F.conv3d(x, w, padding=1, groups=2), [(1, 2, 4, 5, 18)], [(2, 1, 3, 3, 3)]),
     "multiplied": (lambda x, w: F.conv2d(x, w, groups=3), [(1, 3, 6, 18)], [(6, 1, 3, 3)]),
     "sequence": (lambda x, w: F.conv1d(x, w, padding=4), [(3, 6, 37)], [(5, 6, 9)]),
@@ -53,7 +57,7 @@ CASES = {
 """A function, shapes of arguments and of weights."""
 BUILDS = {
     "all": ((), list(CASES)),
-    "eight": (("-mno-avx512f",), ["odd", "stride", "grouped", "depthwise", "deep", "volume"]),
+    "eight": (("-mno-avx512f",), ["odd", "stride", "grouped", "depthwise", "five_vectors", "deep", "volume"]),
     "four": (("-mno-avx512f", "-mno-avx2", "-mno-fma", "-mno-avx"), ["panels", "dilated", "sequence"]),
 }
 """Vectors of what the machine has, of 8 and of 4 floats."""

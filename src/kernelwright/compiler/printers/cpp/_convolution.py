@@ -14,6 +14,8 @@ _SQUARES = {"winograd-2": 2, "winograd-3": 3, "winograd-4": 4}
 """Results of a tile along each dimension."""
 _BACK = ("lt", "le", "ge", "and", "sub", "mul", "add")
 """Operations by which weights are told from their transforms."""
+_SHARES, _MOST_DOWN = 3, 16
+"""Taps downwards from which on rows of results share what they load, and up to which a tile's rows are printed."""
 PANEL = 16
 """Results of a panel of weights where lanes run along them, as `channels_last.h` has them."""
 
@@ -45,6 +47,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         {"item": c.batch, "channel": image.channels, "image": image.images, **positions},
         "x",
         image.value,
+        is_walked=True,
     )
     after = [
         *finish(c, body, {**roles, **results}), sizes_of(c), f"  const kw::TapRange ranges[] = {{{ranges}}};"
@@ -53,7 +56,7 @@ def convolution(c: Contraction, program: Program, body: Body) -> list[str]:
         return _by_squares(c, program, [*read, *after])
     return [
         "  // What a block of results reads is copied once, for all channels; taps are distances in that copy.",
-        f"  using Tiles = kw::Direct<{_panel(c)}, {len(phases)}>;",
+        f"  using Tiles = kw::Direct<{', '.join(map(str, (_panel(c), len(phases), *_shared(c))))}>;",
         *_weights(c, program), *read, *after,
         "  kw::convolve_directly<Tiles>(sizes, ranges, left, image, finish);",
     ]  # fmt: skip
@@ -108,6 +111,16 @@ def _panel(c: Contraction) -> int:
     if c.tiling.rows:
         return c.tiling.rows
     raise Unprintable("a convolution without a panel of results")
+
+
+def _shared(c: Contraction) -> tuple[int, ...]:
+    """Return the taps of the last two dimensions where rows of results share what they load; none elsewhere."""
+    image, t = c.image, c.tiling
+    if image is None or t.phases or _panel(c) > 1 or len(image.at) < 2:
+        return ()
+    down, across = (int(a.size) for a in c.inner[-2:])
+    near = {*image.strides[-2:], *image.dilations[-2:]} == {1}
+    return (down, across) if near and _SHARES <= down <= _MOST_DOWN else ()
 
 
 def _range(phase: tuple[tuple[int, int], ...], rank: int) -> str:

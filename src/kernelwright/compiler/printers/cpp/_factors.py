@@ -11,8 +11,9 @@ from ._statements import Body
 
 
 def factor(
-    program: Program, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression
-) -> list[str]:
+    program: Program, name: str, roles: Mapping[str, Sequence[Axis]], along: str, value: Expression,
+    *, is_walked: bool = False,
+) -> list[str]:  # fmt: skip
     """Print the function of a factor.
 
     Args:
@@ -21,6 +22,7 @@ def factor(
         roles: Name of a parameter → the axes that it counts through, in the order of the parameters.
         along: The role whose last axis lanes run along.
         value: An element.
+        is_walked: Whether it is read from end to end, so that what is read a little later is asked for.
 
     Raises:
         Unprintable: the factor is of another kind than float32, or has no lanes.
@@ -46,6 +48,8 @@ def factor(
         text = f"kw::each(lanes, [&](int k) {{ {one} return {bare(Scalar(scope).text(value))}; }})"
     else:
         text = bare(Lanes(scope).text(value))
+        if is_walked and (asked := Lanes(scope).read_ahead(value)):
+            lines.append(asked)
     return [
         f"  const auto {name} = [=]({', '.join(parameters)}, auto lanes) KW_INLINED {{",
         *(f"    {line}" for line in lines), f"    return {text};", "  };",

@@ -26,7 +26,7 @@ from ...tile import (
 )  # fmt: skip
 from .. import Unprintable
 from ._bounds import MOST, bound
-from ._scalar import Scalar, Scope, bare, literal
+from ._scalar import Scalar, Scope, bare, literal, size_text
 
 VECTORS = {"float32": "kw::F", "float64": "kw::Wide", "int64": "kw::M", "bool": "kw::M"}
 """Vector types by kind; integers are lanes of 32 bits."""
@@ -129,6 +129,16 @@ class Lanes:
 
     def _address(self, e: Load, place: Expression) -> str:
         return f"{self.scope.local.get(e.buffer, e.buffer)} + {Scalar(self.scope).text(place)}"
+
+    def read_ahead(self, e: Expression) -> str:
+        """Print the prefetch of what is read a little after a load of neighbours; nothing for others."""
+        if not isinstance(e, Load):
+            return ""
+        buffer = self.scope.program.buffer(e.buffer)
+        place = offset(e.index, buffer.shape)
+        if self.step(place) != number(1):
+            return ""
+        return f"kw::read_ahead({self._address(e, place)}, {bare(size_text(buffer.elements))});"
 
     def step(self, place: Expression) -> Expression | None:
         """Return by how much an offset grows from lane to lane; None if that is not constant."""

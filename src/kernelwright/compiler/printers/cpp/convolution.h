@@ -6,6 +6,7 @@
 // are no whole vectors, vectors run through the copied plane, and the few results between rows are left out.
 // Weights lie in panels, [groups][phases][results / panel][channels][taps][panel].
 #pragma once
+#include <limits>
 #include <vector>
 
 #include "pixels.h"
@@ -16,14 +17,19 @@ constexpr int64_t kSumElements = 4096;             // of a panel and a block of 
 constexpr int64_t kImageBytes = int64_t(3) << 17;  // of an image that a block copies: part of the second cache
 constexpr int64_t kLongChain = 512;                // products that one register sums
 
-// rows: of a panel. phases: ranges of taps; rows are in their order.
-template <int rows_, int phases_> struct Direct {
+// rows: of a panel. phases: ranges of taps; rows are in their order. down, across: taps of a window whose rows of results
+// share what they load; its panel is one row, its image lies as it is.
+template <int rows_, int phases_, int down_ = 0, int across_ = 0> struct Direct {
   static constexpr int panel = rows_, phases = phases_;
   static constexpr int most = kVectorRegisters > 16 ? 8 : 4;  // rows of a tile
   static constexpr int rows = panel < most ? panel : most;
   static constexpr int fits = (kVectorRegisters - 1) / (rows + 1);
   static constexpr int vectors = fits > 8 ? 8 : fits;
+  static constexpr int down = down_, across = across_;
+  static constexpr bool shares = down > 0;
+  static constexpr int wide = kVectorRegisters > 16 ? 4 : 2;  // vectors of a tile of shared rows
 };
+constexpr int kShared = 4, kSharedNarrow = 7;  // rows of such a tile: more of them where rows are short
 
 // What a block of results is, and where a task's copy of the image has it.
 template <class T> struct Blocks {
@@ -36,10 +42,10 @@ template <class T> struct Blocks {
 
   explicit Blocks(const Convolution& c, int64_t threads) : c(c), images(1), size{1, 1, c.sizes[2]} {
     const int64_t held = std::max<int64_t>(kSumElements / T::panel, W * T::vectors);
-    size[2] = std::min(c.sizes[2], held);
+    size[2] = std::min(c.sizes[2], T::shares ? held / (2 * kSharedNarrow) / W * W : held);
     settle();
     for (int d = 1; d >= -1; --d) {  // rows, then slices, then images, while what a block holds fits the caches
-      if (d < 1 && (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1])) break;
+      if (d < 1 && (rolls(c) || (d < 0 ? size[0] < c.sizes[0] : size[1] < c.sizes[1]))) break;
       int64_t& here = d < 0 ? images : size[d];
       const int64_t all = d < 0 ? c.images : c.sizes[d];
       while (here < all) {
@@ -64,24 +70,30 @@ template <class T> struct Blocks {
 
   void settle() {
     for (int d = 0; d < 3; ++d) span[d] = (size[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+    const int64_t whole = (size[2] + W - 1) / W * W;
+    row = whole;
     for (int d = 0; d < 2; ++d) phase[d] = (span[d + 1] + c.strides[d + 1] - 1) / c.strides[d + 1];
+    phase[0] += high() - size[1];
+    if (T::shares) phase[1] = (phase[1] + W - 1) / W * W;
     slice = phase[0] * phase[1] * c.strides[1] * c.strides[2];
     image = slice * span[0];
     channel = (image * images + 15) / 16 * 16 + 16;
     if (channel % 1024 == 0) channel += 16;
-    const int64_t whole = (size[2] + W - 1) / W * W;
-    flat = !shared() && size[2] == c.sizes[2] && size[1] > 1 && phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
-    row = flat ? phase[1] : whole;
+    flat = !T::shares && size[2] == c.sizes[2] && size[1] > 1 &&
+           phase[1] * (size[1] - 1) + size[2] < whole * size[1] - W;
+    if (flat) row = phase[1];
     vectors = images * size[0] * each();
   }
-  // Rows of results that load what they share once; 0 where they share nothing.
-  int64_t shared() const {
-    const bool fits = T::panel == 1 && T::phases == 1 && c.strides[1] == 1 && c.dilations[1] == 1;
-    return !fits || c.taps[1] < 3 || c.sizes[1] < 3 ? 0 : c.taps[1] > 3 && c.sizes[1] > 3 ? 4 : 3;
-  }
+  // Rows of a tile that share what they load, and of a slice in whole tiles.
+  int64_t tall() const { return !T::shares ? 1 : row / W < T::wide - 1 ? kSharedNarrow : kShared; }
+  int64_t high() const { return (size[1] + tall() - 1) / tall() * tall(); }
+  // Whether an image is copied, convolved and finished a few rows at a time.
+  static bool rolls(const Convolution& c) { return T::shares && c.channels == 1 && c.taps[0] == 1; }
+  // Elements before the first of a copy, so that the image's own first one lies at the beginning of a vector.
+  int64_t lead() const { return T::shares ? (W - c.low[2] % W) % W : 0; }
   // Vectors of one slice.
   int64_t each() const {
-    return flat ? (row * (size[1] - 1) + size[2] + W - 1) / W : size[1] * (row / W);
+    return flat ? (row * (size[1] - 1) + size[2] + W - 1) / W : high() * (row / W);
   }
   // The place of a row of the image in the copy of a slice; of a column in that row.
   int64_t line(int64_t y) const {
@@ -109,6 +121,53 @@ template <class T> struct Blocks {
     return found;
   }
 };
+
+// The results that a task computes: of a group, from an image on.
+struct Block {
+  int64_t item, n, from[3], to[3];
+};
+
+// Lines `y` to `end` of what a block's results read of a channel at stride one, in whole vectors, which reach into the next
+// line as far as that is outside, and further where it is copied next. On its own, and with sizes in registers: stores of
+// vectors may change anything in memory.
+template <class Image>
+__attribute__((noinline)) void copy_lines(const Convolution& c, Image image, const Block& at, int64_t channel, int64_t n,
+                                          int64_t z, int64_t y, int64_t end, int64_t pitch, float* lines) {
+  const int64_t item = at.item, top = at.from[1] - c.low[1], first = at.from[2] - c.low[2], height = c.extents[1];
+  const int64_t count = at.to[2] - at.from[2] + (c.taps[2] - 1) * c.dilations[2];
+  const int64_t left = std::clamp<int64_t>(-first, 0, count), reached = std::clamp(c.extents[2] - first, left, count);
+  const int64_t whole = left + (reached - left) / W * W, stop = left + pitch;
+  const bool within = z >= 0 && z < c.extents[0];
+  const Part part{static_cast<int>(reached - whole)};
+  const F outside = splat(c.outside);
+  if (y == 0) std::fill_n(lines, left, c.outside);
+  for (; y < end; ++y) {
+    float* const line = lines + y * pitch;
+    int64_t x = left;
+    if (within && top + y >= 0 && top + y < height) {
+      for (; x < whole; x += W) store(line + x, image(item, channel, n, z, top + y, first + x, Full{}), Full{});
+      if (part.count) {
+        const F v = image(item, channel, n, z, top + y, first + x, part);
+        store(line + x, select(lanes_mask(part), v, outside), Full{}), x += W;
+      }
+    }
+    for (; x < stop; x += W) store(line + x, outside, Full{});
+  }
+}
+
+// Rows `y` to `end` of a block's results m, from their sums.
+template <class Finish>
+__attribute__((noinline)) void finish_lines(Finish finish, const Block& at, int64_t m, int64_t n, int64_t z, int64_t y,
+                                            int64_t end, int64_t pitch, const float* sums) {
+  const int64_t item = at.item, top = at.from[1], from = at.from[2];
+  const int64_t width = at.to[2] - from, whole = width / W * W;
+  const Part part{static_cast<int>(width - whole)};
+  for (; y < end; ++y, sums += pitch) {
+    for (int64_t x = 0; x < whole; x += W)
+      finish(load(sums + x, Full{}), item, m, n, z, top + y, from + x, Full{});
+    if (part.count) finish(load(sums + whole, part), item, m, n, z, top + y, from + whole, part);
+  }
+}
 
 template <class T> struct Convolving {
   const Blocks<T>& b;
@@ -159,32 +218,38 @@ template <class T> struct Convolving {
     }
   }
 
-  template <class Image> void copy_image(Image image, int64_t item, int64_t n, const int64_t* from, const int64_t* to) {
+  template <class Image> void copy_image(Image image, const Block& at) {
     const Convolution& c = b.c;
     int64_t last[3], first[3];  // of what results read; where that begins within the image, padding before it
     for (int d = 0; d < 3; ++d) {
-      last[d] = (to[d] - from[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
-      first[d] = from[d] * c.strides[d] - c.low[d];
+      last[d] = (at.to[d] - at.from[d] - 1) * c.strides[d] + (c.taps[d] - 1) * c.dilations[d] + 1;
+      first[d] = at.from[d] * c.strides[d] - c.low[d];
     }
-    const int64_t images = std::min(b.images, c.images - n);
+    const int64_t images = std::min(b.images, c.images - at.n);
     const int64_t left = std::clamp<int64_t>(-first[2], 0, last[2]);
     const int64_t right = std::clamp<int64_t>(c.extents[2] - first[2], left, last[2]);
-    const auto within = [&](int d, int64_t at) KW_INLINED { return at >= 0 && at < c.extents[d]; };
+    const auto within = [&](int d, int64_t i) KW_INLINED { return i >= 0 && i < c.extents[d]; };
     for (int64_t k = 0; k < c.channels; ++k)
       for (int64_t i = 0; i < images; ++i)
-        for (int64_t z = 0; z < last[0]; ++z)
-          for (int64_t y = 0; y < last[1]; ++y) {
-            const int64_t zz = first[0] + z, yy = first[1] + y;
-            const int64_t end = within(0, zz) && within(1, yy) ? right : left;
-            copy_row([&](int64_t x, auto lanes) KW_INLINED { return image(item, k, n + i, zz, yy, first[2] + x, lanes); },
-                     last[2], left, end, copy.data + k * b.channel + i * b.image + z * b.slice + b.line(y));
+        for (int64_t z = 0; z < last[0]; ++z) {
+          float* const lines = copy.data + b.lead() + k * b.channel + i * b.image + z * b.slice;
+          const int64_t zz = first[0] + z;
+          if (c.strides[1] == 1 && c.strides[2] == 1) {
+            copy_lines(c, image, at, k, at.n + i, zz, 0, last[1], b.phase[1], lines);
+            continue;
           }
+          for (int64_t line = 0; line < last[1]; ++line) {
+            const int64_t yy = first[1] + line, stop = within(0, zz) && within(1, yy) ? right : left;
+            copy_row([&](int64_t x, auto lanes)
+                         KW_INLINED { return image(at.item, k, at.n + i, zz, yy, first[2] + x, lanes); },
+                     last[2], left, stop, lines + b.line(line));
+          }
+        }
   }
 
   // The sums of one panel, in `sums`.
   void multiply(const float* weights, int phase) {
-    if constexpr (T::panel == 1 && T::phases == 1)
-      if (b.shared()) return share(weights);
+    if constexpr (T::shares) return share(weights);
     const Convolution& c = b.c;
     const int64_t window = c.taps[0] * c.taps[1] * c.taps[2], count = static_cast<int64_t>(taps[phase].size());
     const int64_t chain = std::max<int64_t>(1, kLongChain / std::max<int64_t>(1, count));
@@ -206,49 +271,59 @@ template <class T> struct Convolving {
 
   // The sums of one channel of results whose rows share what they load.
   void share(const float* weights) {
-    constexpr int P = kVectorRegisters > 16 ? 4 : 2;
     const Convolution& c = b.c;
-    const int64_t wide = b.row / W, high = b.shared(), rest = b.size[1] % high, plane = c.taps[1] * c.taps[2];
-    std::vector<int64_t> across;
-    for (int64_t w = 0; w < c.taps[2]; ++w) across.push_back(b.column(w * c.dilations[2]));
     for (int64_t k = 0; k < c.channels; ++k)
-      for (int64_t u = 0; u < c.taps[0]; ++u) {
-        const float* image = copy.data + k * b.channel + u * c.dilations[0] * b.slice;
-        const float* from = weights + (k * c.taps[0] + u) * plane;
-        for (int64_t s = 0; s < b.images * b.size[0]; ++s)
-          for (int64_t y = 0; y < b.size[1]; y += y < b.size[1] - rest ? high : 1)
-            for (int64_t i = 0; i < wide; i += P) {
-              const int64_t first = s * b.each() + y * wide + i, count = std::min<int64_t>(P, wide - i);
-              const auto tile = [&](auto rows) KW_INLINED {
-                shared_vectors<rows.value, P>(count, image + starts[first], b.phase[1], across.data(), c.taps[1],
-                                              c.taps[2], from, sums.data + first * W, b.row, k + u > 0);
-              };
-              if (y >= b.size[1] - rest)
-                pixel_vectors<1, P>(count, image, starts.data() + first, b.channel, taps[0].data(), plane,
-                                    int64_t(1), from, int64_t(0), sums.data + first * W, int64_t(0), k + u > 0);
-              else if (high == 4) tile(std::integral_constant<int, 4>{});
-              else tile(std::integral_constant<int, 3>{});
-            }
-      }
+      for (int64_t u = 0; u < c.taps[0]; ++u)
+        for (int64_t n = 0; n < b.images; ++n)
+          for (int64_t z = 0; z < b.size[0]; ++z) {
+            const int64_t slice = z * c.strides[0] + u * c.dilations[0];
+            const float* image = copy.data + b.lead() + k * b.channel + n * b.image + slice * b.slice;
+            for (int64_t y = 0; y < b.size[1]; y += b.tall())
+              share_rows(image + y * b.phase[1], weights + (k * c.taps[0] + u) * T::down * T::across,
+                         sums.data + (n * b.size[0] + z) * b.each() * W + y * b.row, k + u > 0);
+          }
+  }
+  // A tile's rows of those.
+  void share_rows(const float* image, const float* weights, float* to, bool add) const {
+    const int64_t wide = b.row / W, tiles = (wide + T::wide - 1) / T::wide;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t first = wide * i / tiles, count = wide * (i + 1) / tiles - first;
+      const auto tile = [&](auto rows, auto vectors) KW_INLINED {
+        shared_tile<rows.value, vectors.value, T::down, T::across>(image + first * W, b.phase[1], weights, to + first * W,
+                                                                   b.row, add);
+      };
+      constexpr std::integral_constant<int, kSharedNarrow> narrow{};
+      constexpr std::integral_constant<int, kShared> rows{};
+      if (wide < T::wide - 1) {
+        if (count == 1) tile(narrow, std::integral_constant<int, 1>{});
+        else if constexpr (T::wide > 3) tile(narrow, std::integral_constant<int, 2>{});
+      } else if (count == T::wide) tile(rows, std::integral_constant<int, T::wide>{});
+      else if (count == T::wide - 1) tile(rows, std::integral_constant<int, T::wide - 1>{});
+      else if constexpr (T::wide > 3) tile(rows, std::integral_constant<int, T::wide - 2>{});
+    }
+  }
+  // One channel of an image, a tile's rows at a time, the lines that they read copied a tile ahead: memory is read and
+  // written while sums are under way, and no load waits for what was stored just before.
+  template <class Image, class Finish> void roll(Image image, const float* weights, Finish finish, const Block& at) {
+    const int64_t rows = at.to[1] - at.from[1], tall = b.tall(), pitch = b.phase[1];
+    float* const lines = copy.data + b.lead();
+    int64_t copied = 0;
+    for (int64_t y = 0; y < rows; y += tall) {
+      const int64_t ahead = std::min(rows + T::down - 1, y + 2 * tall + T::down - 1);
+      copy_lines(b.c, image, at, 0, at.n, at.from[0] * b.c.strides[0] - b.c.low[0], copied, ahead, pitch, lines);
+      copied = ahead;
+      share_rows(lines + y * pitch, weights, sums.data, false);
+      finish_lines(finish, at, 0, at.n, at.from[0], y, std::min(rows, y + tall), b.row, sums.data);
+    }
   }
 
-  template <class Finish>
-  void finish_panel(Finish finish, int64_t item, int64_t m, int64_t rows, int64_t n, const int64_t* from,
-                    const int64_t* to) const {
-    const int64_t images = std::min(b.images, b.c.images - n), each = b.each() * W;
+  template <class Finish> void finish_panel(Finish finish, const Block& at, int64_t m, int64_t rows) const {
+    const int64_t images = std::min(b.images, b.c.images - at.n), each = b.each() * W;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < images; ++i)
-        for (int64_t z = from[0]; z < to[0]; ++z) {
-          const float* slice = sums.data + (r * b.images * b.size[0] + i * b.size[0] + z - from[0]) * each;
-          for (int64_t y = from[1]; y < to[1]; ++y) {
-            const float* row = slice + (y - from[1]) * b.row;
-            int64_t x = from[2];
-            for (; x + W <= to[2]; x += W) finish(load(row + x - from[2], Full{}), item, m + r, n + i, z, y, x, Full{});
-            if (x < to[2]) {
-              const Part part{static_cast<int>(to[2] - x)};
-              finish(load(row + x - from[2], part), item, m + r, n + i, z, y, x, part);
-            }
-          }
+        for (int64_t z = at.from[0]; z < at.to[0]; ++z) {
+          const float* slice = sums.data + (r * b.images * b.size[0] + i * b.size[0] + z - at.from[0]) * each;
+          finish_lines(finish, at, m + r, at.n + i, z, 0, at.to[1] - at.from[1], b.row, slice);
         }
   }
 };
@@ -292,19 +367,24 @@ void convolve_directly(const Convolution& c, const TapRange (&ranges)[T::phases]
     Convolving<T> task(blocks, ranges);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < tasks * groups; ++i) {
-      int64_t left_over = i / groups, from[3], to[3];
+      int64_t left_over = i / groups;
+      Block at;
       for (int d = 2; d >= 0; --d) {
         const int64_t count = (c.sizes[d] + blocks.size[d] - 1) / blocks.size[d];
-        from[d] = left_over % count * blocks.size[d];
-        to[d] = std::min(c.sizes[d], from[d] + blocks.size[d]);
+        at.from[d] = left_over % count * blocks.size[d];
+        at.to[d] = std::min(c.sizes[d], at.from[d] + blocks.size[d]);
         left_over /= count;
       }
       const int64_t count = (c.images + blocks.images - 1) / blocks.images;
-      const int64_t n = left_over % count * blocks.images, item = left_over / count;
-      task.copy_image(image, item, n, from, to);
+      at.n = left_over % count * blocks.images, at.item = left_over / count;
+      if (Blocks<T>::rolls(c)) {
+        task.roll(image, weights + at.item * inner, finish, at);
+        continue;
+      }
+      task.copy_image(image, at);
       for (int64_t j = all * (i % groups) / groups; j < all * (i % groups + 1) / groups; ++j) {
-        task.multiply(weights + (item * all + j) * inner * T::panel, static_cast<int>(j / panels));
-        task.finish_panel(finish, item, first_row(j), rows_of(j), n, from, to);
+        task.multiply(weights + (at.item * all + j) * inner * T::panel, static_cast<int>(j / panels));
+        task.finish_panel(finish, at, first_row(j), rows_of(j));
       }
     }
   }

@@ -1,5 +1,7 @@
 // Register tiles of a direct convolution (`convolution.h`): lanes along results that lie side by side.
 #pragma once
+#include <utility>
+
 #include "contraction.h"
 
 namespace kw {
@@ -64,6 +66,11 @@ __attribute__((noinline)) void pixel_tile(const float* image, const int64_t* sta
     }
 }
 
+// Calls a function with each number, a constant.
+template <class Function, int... at> KW_INLINE void in_order(Function function, std::integer_sequence<int, at...>) {
+  (function(std::integral_constant<int, at>{}), ...);
+}
+
 // A panel of R rows by up to P vectors, as many rows at once as registers hold.
 template <int R, int P, class... Rest>
 KW_INLINE void pixel_vectors(int64_t vectors, const float* image, const int64_t* starts, Rest... rest) {
@@ -72,36 +79,40 @@ KW_INLINE void pixel_vectors(int64_t vectors, const float* image, const int64_t*
   pixel_tile<R, P>(image, starts, rest...);
 }
 
-// One channel of results, R rows of them by P vectors: the rows of the image that they share are loaded once. Taps are
-// `down` rows of `across`, at least R rows of them, neighbours in the copy; `columns` are places of the taps of a row.
-template <int R, int P>
-__attribute__((noinline)) void shared_tile(const float* image, int64_t line, const int64_t* columns, int64_t down,
-                                           int64_t across, const float* weights, float* sums, int64_t sums_row,
-                                           bool add) {
+// Keeps compilers from loading a vector once for each operation that reads it.
+KW_INLINE F in_register(F x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__AVX2__)
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
+
+// One channel of results, R rows of them by P vectors: each row of the image is loaded once for all of them that read it,
+// D rows of A taps each, neighbours in the copy. Every accumulator is in use after R rows, so that D may be less than R.
+template <int R, int P, int D, int A>
+__attribute__((noinline)) void shared_tile(const float* image, int64_t line, const float* weights, float* sums,
+                                           int64_t sums_row, bool add) {
   F acc[R][P] = {};
-  // Row j of the image, of which rows `first` to `last` of the results read tap j - r.
-  const auto row = [&](int64_t j, auto first, auto last) KW_INLINED {
-    for (int64_t w = 0; w < across; ++w) {
+  // Row j of the image, of which result r reads tap row j - r.
+  const auto row = [&](auto at) KW_INLINED {
+    constexpr int j = at.value, first = j < D ? 0 : j - D + 1, last = j < R ? j : R - 1;
+    const float* from = image + j * line;
+#pragma GCC unroll 1
+    for (int w = 0; w < A; ++w) {
       F x[P];
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) x[p] = load(image + j * line + columns[w] + p * W, Full{});
+      for (int p = 0; p < P; ++p) x[p] = in_register(load(from + w + p * W, Full{}));
 #pragma GCC unroll 8
-      for (int r = first.value; r < last.value; ++r) {
-        const F y = splat(weights[(j - r) * across + w]);
+      for (int r = first; r <= last; ++r) {
+        const F y = splat(weights[(j - r) * A + w]);
 #pragma GCC unroll 8
         for (int p = 0; p < P; ++p) acc[r][p] = fma(y, x[p], acc[r][p]);
       }
     }
   };
-  constexpr std::integral_constant<int, 0> zero{};
-  constexpr std::integral_constant<int, R> all{};
-  row(0, zero, std::integral_constant<int, 1>{});
-  if constexpr (R > 2) row(1, zero, std::integral_constant<int, 2>{});
-  if constexpr (R > 3) row(2, zero, std::integral_constant<int, 3>{});
-  for (int64_t j = R - 1; j < down; ++j) row(j, zero, all);
-  row(down, std::integral_constant<int, 1>{}, all);
-  if constexpr (R > 2) row(down + 1, std::integral_constant<int, 2>{}, all);
-  if constexpr (R > 3) row(down + 2, std::integral_constant<int, 3>{}, all);
+  in_order(row, std::make_integer_sequence<int, D + R - 1>{});
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
@@ -109,11 +120,6 @@ __attribute__((noinline)) void shared_tile(const float* image, int64_t line, con
       float* to = sums + r * sums_row + p * W;
       store(to, add ? load(to, Full{}) + acc[r][p] : acc[r][p], Full{});
     }
-}
-template <int R, int P, class... Rest> KW_INLINE void shared_vectors(int64_t vectors, Rest... rest) {
-  if constexpr (P > 1)
-    if (vectors < P) return shared_vectors<R, P - 1>(vectors, rest...);
-  shared_tile<R, P>(rest...);
 }
 
 }  // namespace kw
