@@ -11,7 +11,7 @@ pytestmark = pytest.mark.needs("Chromium")
 
 
 def test_kernels_are_tuned_in_the_browser_and_right_on_fresh_inputs(capsys):
-    assert main(["web", "tune", f"{TASKS}:linear_silu", "--seconds", "1", "--json"]) == 0
+    assert main(["web", "tune", f"{TASKS}:linear_silu", "--seconds", "1", "--webgpu", "--json"]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["ok"]
     assert found["fresh_error"] <= 1
@@ -19,3 +19,7 @@ def test_kernels_are_tuned_in_the_browser_and_right_on_fresh_inputs(capsys):
     assert found["rows"][0]["config"]["packed"]
     assert found["rows"][0]["tried"] > 1
     assert len(found["blocks"]["kernels, tuned"]) > 10
+    if webgpu := found["webgpu"]:
+        assert webgpu["tried"] >= 1
+        assert webgpu["wrong"] == webgpu["broken"] == []
+        assert webgpu["best"]["error"] <= 1

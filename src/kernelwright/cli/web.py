@@ -23,6 +23,7 @@ def web(
     to: Path | None = None,
     workload: str = "",
     seconds: float = 10.0,
+    webgpu: bool = False,
     onnxruntime: Path | None = None,
     port: int = 0,
     taken: Taken | None = None,
@@ -40,6 +41,7 @@ def web(
         to: Folder for `build`.
         workload: Search workload whose sizes the code is made for; the first by default.
         seconds: Seconds that tuning may take.
+        webgpu: Try variants in WGSL too, where the browser has WebGPU.
         onnxruntime: Folder of onnxruntime-web as npm installs it, to be timed beside the kernels.
         port: Port to serve on; any free one by default.
         taken: How the task is loaded.
@@ -52,7 +54,7 @@ def web(
         raise InputError(f"--seconds is {seconds}; expected more than 0")
     if action == "build" and to is None:
         raise InputError("--to is missing; name the folder for the page")
-    made = on_web((taken or Taken()).task(target), workload)
+    made = on_web((taken or Taken()).task(target), workload, webgpu=webgpu)
     if action == "build":
         assert to is not None
         build(made, to, budget_s=seconds)
@@ -85,9 +87,22 @@ def _show(tuned: "Tuned", common: Common) -> int:
         table(rows, empty="no kernel: the results are the inputs")
         for name, ratio in found["ratios"].items():
             print(f"{ratio:.2f} times as fast as {_NAMES.get(name, name)}")
+        if webgpu := found.get("webgpu"):
+            print(_gpu(webgpu))
         right = "right" if tuned.ok else "wrong"
-        print(f"{right} on {len(tuned.comparisons)} fresh answers, tuned in {found['seconds']:.1f} s")
+        answers = sum(map(len, tuned.comparisons.values()))
+        print(f"{right} on {answers} fresh answers, tuned in {found['seconds']:.1f} s")
     return 0 if tuned.ok else 1
+
+
+def _gpu(found: dict[str, Any]) -> str:
+    best, software = found["best"], found["software"]
+    state = "executed on a software adapter, so not timed" if software else "timed"
+    time = f", {time_text(best['us'])}" if best and not software else ""
+    served = f"one serves{time}" if best else "none is right"
+    return (
+        f"WebGPU ({found['adapter']}, {state}): {found['tried']} tried, {len(found['wrong'])} wrong, {served}"
+    )
 
 
 def _row(row: dict[str, Any]) -> dict[str, str]:

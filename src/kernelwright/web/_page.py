@@ -55,6 +55,7 @@ def write_page(
     name: str,
     budget_s: float,
     onnx: bytes | None = None,
+    shaders: Sequence[dict[str, Plain]] = (),
     fresh: int = 0,
 ) -> None:
     """Write the page of a program into a folder.
@@ -66,6 +67,7 @@ def write_page(
         name: What the page calls it.
         budget_s: Seconds that tuning may take.
         onnx: The same as an ONNX model, to be timed beside it where onnxruntime-web is served.
+        shaders: Variants in WGSL, with their buffers and launches, for browsers with WebGPU.
         fresh: How many more inputs the page asks its server for; it sends back what came of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,6 +81,7 @@ def write_page(
     (folder / "expected.bin").write_bytes(outputs)
     task: dict[str, Plain] = {
         "name": name, "program": program.plain(), "budget_s": budget_s, "fresh": fresh, "onnx": onnx is not None,
+        "shaders": list(shaders),
     }  # fmt: skip
     (folder / "task.json").write_text(json.dumps(task))
     if onnx is not None:

@@ -3,6 +3,7 @@
 import { Cache } from "../jit/cache.mjs";
 import { compare } from "../jit/compare.mjs";
 import { probe } from "../jit/device.mjs";
+import { openGpu, tuneGpu } from "../jit/gpu.mjs";
 import { Program, worst } from "../jit/program.mjs";
 import { tune } from "../jit/tune.mjs";
 import { runtimeOf } from "./onnxruntime.mjs";
@@ -47,6 +48,13 @@ const showWhole = ({ medians, ratios }) => {
     .map(([name, ratio]) => `${ratio.toFixed(2)} times as fast as ${name === "scalar" ? "the scalar build" : name}`).join("; ");
 };
 
+const showGpu = ({ adapter, software, tried, wrong, best }) => {
+  const kind = software ? "a software adapter, so not timed" : "WebGPU";
+  const time = best && !software ? `, ${best.us.toFixed(1)} µs` : "";
+  element("webgpu").textContent = `${adapter}, ${kind}: ${tried} tried, ${wrong.length} wrong, `
+    + (best ? `one serves${time}` : "none is right");
+};
+
 const main = async () => {
   const flags = new URLSearchParams(location.search);
   const task = await (await fetch("task.json")).json(), { program: plain } = task;
@@ -71,15 +79,29 @@ const main = async () => {
   const compared = await compare({ program, inputs, runtime, expected });
   showWhole(compared);
 
+  say("Tuning on WebGPU");
+  const named = (floats) => Object.fromEntries(plain.tensors.flatMap(({ name }, tensor) => (floats[tensor] ? [[name, floats[tensor]]] : [])));
+  const gpu = task.shaders.length ? await openGpu() : null;
+  const onGpu = gpu && (await tuneGpu({ gpu, shaders: task.shaders, values: named(values), expected, budget_s: task.budget_s }));
+  if (onGpu) showGpu(onGpu.report);
+
   say("Answering on fresh inputs");
-  for (let index = 0; index < task.fresh; index++) {
+  const answer = async (index, call) => {
     const fresh = dealt(plain.tensors, await binary(`fresh/${index}`, Float32Array), ["input"]);
-    program.poison();
-    const outputs = program.call(fresh.flatMap((floats, tensor) => (floats ? [[tensor, floats]] : [])));
-    await send(`outputs/${index}`, new Blob(outputs));
+    await send(`outputs/${index}`, new Blob(await call(fresh)));
+  };
+  for (let index = 0; index < task.fresh; index++) {
+    await answer(index, (fresh) => {
+      program.poison();
+      return program.call(fresh.flatMap((floats, tensor) => (floats ? [[tensor, floats]] : [])));
+    });
+    if (onGpu?.shader) await answer(task.fresh + index, (fresh) => {
+      onGpu.shader.fill(named(fresh));
+      return onGpu.shader.answers();
+    });
   }
   say(`Done in ${tuned.seconds.toFixed(1)} s; error ${error.toFixed(3)} of what is allowed`);
-  return { ok: error <= 1, error, device, ...tuned, ...compared };
+  return { ok: error <= 1, error, device, ...tuned, ...compared, webgpu: onGpu?.report ?? null };
 };
 
 const served = location.protocol.startsWith("http") && document.location.hostname === "127.0.0.1";
