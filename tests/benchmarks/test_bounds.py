@@ -26,7 +26,7 @@ def test_problems_are_classed_and_those_outside_say_why():
     assert found["slow"].kind == "function" and found["slow"].value == 0.2
     lines = bounds.table(list(found.values())).splitlines()
     assert lines[0] == "6 problems, 1 within 0.6 to 1.0 of the bound"
-    assert "product: 2 problems, 0 within, median 2.26" in lines
+    assert "product: 2 problems, 0 within, median 2.27" in lines
     reasons = {line.split()[3].rstrip(","): line for line in lines if line.startswith("  ")}
     assert "a fast algorithm" in reasons["fast"] and "unexplained" in reasons["slow"]
     assert "a peer's function" in reasons["quick"] and "masked keys" in reasons["masked"]
