@@ -39,9 +39,15 @@ def set_up(extras: str) -> None:
         share(packages, VENV)
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     pins = [] if packages else ["--constraint", str(ROOT / "constraints.txt")]
-    follow([*pip, *pins, "--editable", f"{ROOT}[{extras}]"])
+    follow([*pip, "--no-compile", *pins, "--editable", f"{ROOT}[{extras}]"])
+    compile_ahead(VENV, ROOT / "src")
     stamp.write_text(wanted)
     say(f"set up in {time.monotonic() - begun:.0f} s")
+
+
+def compile_ahead(*folders: Path) -> None:
+    """Compile to byte code on all cores, as pip does on one: a worker that cannot write would do it at each start."""
+    subprocess.run([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *map(str, folders)], check=False)
 
 
 def follow(command: list[str]) -> None:

@@ -6,7 +6,7 @@
     python check.py bare                the sandbox tests as on a machine without the optional tools
     python check.py long [NAME]         batteries that take long, all or one
 
-Tests run side by side, save those marked `alone`: they run after the others, one by one.
+Tests run side by side, save those marked `alone`: they run before the others, one by one.
 """
 
 import os
@@ -18,8 +18,13 @@ from pathlib import Path
 
 WORKERS = str(min(os.cpu_count() or 1, 4) + 1)
 """One more than cores: part of the tests' time is waiting, for other processes and for deadlines."""
-ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0", "OMP_WAIT_POLICY": "passive"}
-"""Workers that share the tests must find them in the same order, and leave each other the cores while they wait."""
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    "PYTHONHASHSEED": "0",
+    "OMP_WAIT_POLICY": "passive",
+}
+"""Workers that share the tests must find them in the same order, leave each other the cores while they wait, and read
+what pytest made of a test file once, rather than each make it anew."""
 PYTEST = [sys.executable, "-m", "pytest"]
 SIDE_BY_SIDE = [
     *PYTEST,
@@ -44,8 +49,8 @@ STEPS = {
     ],
     "types": [[sys.executable, "-m", "mypy"]],
     "tests": [
-        [*SIDE_BY_SIDE, *SLOWEST, "-m", "not alone and not long"],
         [*PYTEST, *SLOWEST, "-m", "alone and not long"],
+        [*SIDE_BY_SIDE, *SLOWEST, "-m", "not alone and not long"],
     ],
 }
 SLICE = ("out_of_bounds_cpp", "nan_swallowed", "input_marked", "cache_by_fingerprint", "counter_closure")
@@ -66,7 +71,7 @@ QUICK = {
     "tests": [[*SIDE_BY_SIDE, "-m", "not alone and not slow and not long", *QUICK_TESTS]],
 }
 """What `--quick` runs."""
-OTHERS = ("benchmarks", "cli", "deploy", "search", "store", "verify")
+OTHERS = ("benchmarks", "cli", "deploy", "languages", "sandbox", "search", "store", "verify")
 """Folders whose long tests have no battery of their own."""
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
@@ -85,6 +90,7 @@ LONG = {
     "printers": ["benchmarks.random_printers", "--count", "2000"],
     "instructions": ["benchmarks.executor", "--fuzz", "2000"],
     "executor": ["benchmarks.executor_battery"],
+    "cluster": ["pytest", "tests/cluster", "-m", "long"],
     "soak": ["benchmarks.soak"],
     "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],

@@ -118,7 +118,7 @@ def table(repeats: int) -> None:
 
 def fuzz(count: int, seed: int) -> int:
     """Execute random instructions on 32 lanes each and print those that differ from their meaning."""
-    from tests.executor.semantics import case
+    from tests.executor.packed import case
     from tests.executor.test_instructions import mismatches
 
     rng = random.Random(seed)

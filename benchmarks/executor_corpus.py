@@ -1,11 +1,12 @@
 """Right kernels and planted faults of many sources through the PTX executor, counted one by one, rows kept.
 
-    python -m benchmarks.executor_corpus --out rows.jsonl [--only cuda|faults|printed]
+    python -m benchmarks.executor_corpus --out rows.jsonl [--only cuda|faults|triton|printed]
     python -m benchmarks.executor_corpus --out rows.jsonl --count
 
-Sources: the CUDA C++ templates of `executor_battery` over types (`cuda`), the same with faults planted (`faults`), and
-what the compiler prints in Triton for the own problems, shrunk, for sm_80 and sm_90 (`printed`). A kernel counts once,
-however many launches and sizes it is run at; kernels with the same PTX are one.
+Sources: the CUDA C++ templates of `executor_kernels` over types, CUB's own among them (`cuda`), the same with faults
+planted (`faults`), Triton kernels over types, for sm_80 and sm_90 (`triton`), and what the compiler prints in Triton
+for the own problems, shrunk, for the same (`printed`). A kernel counts once, however many launches and sizes it is run
+at; kernels with the same PTX are one.
 
 A right kernel must give the reference's values (float64, or whole numbers exactly) without a finding. A planted fault
 must be found by a kind that names it. Rows that are in `--out` already are not made again. The exit code is 0 where
@@ -34,10 +35,11 @@ from kernelwright.records import Split
 
 from . import executor_battery as battery
 from .coverage import read_rows
+from .executor_kernels import FAMILIES
 from .problems import problems
 
 Row = dict[str, Any]
-SOURCES = ("cuda", "faults", "printed")
+SOURCES = ("cuda", "faults", "triton", "printed")
 MOST_ELEMENTS = 4000
 TARGETS = (80, 90)
 
@@ -51,7 +53,7 @@ def of_templates(done: set[str], faults: bool) -> Iterator[Row]:
     ]  # fmt: skip
     known = battery.compiled(wanted)
     for name, kind, fault in wanted:
-        family, kernel = battery.FAMILIES[name], known[f"{name}_{kind}_{fault}"]
+        family, kernel = FAMILIES[name], known[f"{name}_{kind}_{fault}"]
         sizes = family.sizes[1:2] if fault else family.sizes
         judged = [battery.judged(kernel, family, kind, size, fault) for size in sizes]
         said = {s for _, words in judged for s in words.split(", ")} - {"", "nothing"}
@@ -82,6 +84,48 @@ def watched(target: int) -> Iterator[tuple[list[Any], dict[str, str]]]:
             yield runs, seen
     finally:
         executed.compile_triton = before
+
+
+def of_triton(done: set[str]) -> Iterator[Row]:
+    """Yield a row for each Triton kernel, by type and target, in two schedules."""
+    from .executor_kernels.triton_cases import CASES, launches
+
+    for target in TARGETS:
+        for name, dtype in launches():
+            key = f"triton/{name}/{str(dtype).removeprefix('torch.')}/sm_{target}"
+            if key in done:
+                continue
+            said, error, allowed, ptx = set(), 0.0, 0.0, ""
+            for seed in battery.SEEDS:
+                torch.manual_seed(seed)
+                case = CASES[name](dtype)
+                made = executed.compile_triton(case.function, case.arguments, case.constants, target=target)
+                run = executed.run_triton(
+                    case.function, case.grid, case.arguments, case.constants,
+                    target=target, options=Options(seed=seed, deadline_s=60, count=False),
+                )  # fmt: skip
+                said |= {f.kind for f in run.findings} | ({run.status} - {"ok"})
+                error = max(
+                    error,
+                    *(
+                        float((got.double() - right).abs().max() / right.abs().max())
+                        for got, right in case.outputs
+                    ),
+                )
+                allowed, ptx = case.tolerance, made.ptx
+            row: Row = {
+                "key": key,
+                "source": "triton",
+                "kernels": [name_of(name, ptx)],
+                "launches": len(battery.SEEDS),
+            }
+            row |= {
+                "error": error,
+                "allowed": allowed,
+                "said": sorted(said),
+                "ok": error <= allowed and not said,
+            }
+            yield row
 
 
 def of_printed(done: set[str]) -> Iterator[Row]:
@@ -152,7 +196,7 @@ def main() -> int:
     rows = read_rows(words.out)
     done = {r["key"] for r in rows}
     makers = {"cuda": lambda: of_templates(done, False), "faults": lambda: of_templates(done, True),
-              "printed": lambda: of_printed(done)}  # fmt: skip
+              "triton": lambda: of_triton(done), "printed": lambda: of_printed(done)}  # fmt: skip
     for source in () if words.count else makers:
         if words.only in {None, source}:
             for row in makers[source]():

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -32,11 +33,14 @@ ALLOWED = {
     "sandbox": ROOT | {"languages"},
     "store": ROOT,
     "llm": ROOT | {"store"},
+    "cluster": ROOT | {"devices"},
     **{stage: ROOT | SERVICES for stage in STAGES},
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "amd": {"errors"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
+    "web": {"errors", "tasks"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},
     "propose": ROOT | SERVICES | {"compiler", "kernels"},
     "kernels": ROOT | {"tasks"},
@@ -72,6 +76,7 @@ def package_of(module: Path) -> str:
     return module.parts[0].removesuffix(".py")
 
 
+@cache
 def names_of(module: Path) -> set[str]:
     """Name what a module imports, anywhere in it, in full: modules and what they hold."""
     found = set()

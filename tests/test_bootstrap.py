@@ -53,6 +53,17 @@ def test_a_new_environment_imports_and_lists_it(tmp_path: Path) -> None:
     assert found.stdout.split() == ["0.0.1+own", "0.0.1+own"]
 
 
+def test_byte_code_is_made_ahead_whatever_cannot_be_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap = _bootstrap()
+    monkeypatch.setattr(bootstrap, "PYTHON", Path(sys.executable))
+    (tmp_path / "right.py").write_text("x = 1\n")
+    (tmp_path / "wrong.py").write_text("x = = 1\n")
+    bootstrap.compile_ahead(tmp_path)
+    assert [p.name.partition(".")[0] for p in tmp_path.rglob("*.pyc")] == ["right"]
+
+
 @pytest.mark.parametrize("words", [[], ["--quick"], ["bare"], ["long", "soak"]])
 def test_what_follows_check_is_handed_on(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap, ran = _bootstrap(), []

@@ -157,6 +157,8 @@ TOOLS = {
     "objdump": Tool(_objdump, "no objdump that reads x86-64", "what is read from a compiled kernel"),
     "perf events": Tool(_perf_events, "perf_event_open is not allowed", "counters of the processor and the system"),
     "nvcc": Tool(_language("cuda"), "no nvcc", "the compilation of CUDA kernels"),
+    "HIP": Tool(_language("hip"), "no clang for AMD GPUs with Triton's wheel", "the compilation of HIP kernels"),
+    "pallas": Tool(_language("pallas"), "no jax package", "Pallas kernels, interpreted"),
     "GPU": Tool(_gpu, "no GPU that torch can use", "everything on a GPU: the device path, GPU exploits"),
     "no GPU": Tool(lambda: not _gpu(), "there is a GPU here", "what is done where there is no GPU"),
     "triton": Tool(_package("triton"), "no triton package", "Triton kernels, interpreted and cross-compiled"),
@@ -167,6 +169,7 @@ TOOLS = {
     "WebGPU adapter": Tool(_language("wgsl"), "no wgpu with a Vulkan driver", "WGSL kernels"),
     "hta": Tool(_package("hta"), "no HolisticTraceAnalysis package", "that traces give the figures it gives"),
     "transformers": Tool(_package("transformers"), "no transformers package", "models of transformers"),
+    "ray": Tool(_package("ray"), "no ray package", "evaluations on a cluster"),
     "mcp": Tool(_package("mcp"), "no mcp package", "the server for coding agents"),
     "node": Tool(_on_path("node"), "no node on the PATH", "packages for JavaScript, run"),
     "Chromium": Tool(
@@ -182,8 +185,10 @@ TOOLS = {
 TOOL_OF = {
     "cpp": "C++ compiler",
     "cuda": "nvcc",
+    "hip": "HIP",
     "opencl": "OpenCL",
     "wgsl": "WebGPU adapter",
+    "pallas": "pallas",
     "triton": "triton",
 }
 """What each language needs; `torch` needs nothing more."""

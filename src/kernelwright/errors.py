@@ -13,6 +13,7 @@ and its message says what was given, what was expected and what to do next.
     │   └── SpentError               1   no money is left to ask one
     ├── StoreError                   1   the store cannot be read or written
     ├── ProfilerError                1   a profiler gave no counters
+    ├── ClusterError                 1   a cluster cannot be reached, or has no node to use
     ├── BusyError                    1   others held the device until this run's time was up
     └── WorkerError                  1   a worker did not start at all (a candidate's fault is data)
 """
@@ -122,6 +123,10 @@ class StoreError(KernelwrightError):
 
 class BusyError(KernelwrightError):
     """Others held the device until this run's time was up."""
+
+
+class ClusterError(KernelwrightError):
+    """A cluster cannot be reached, or has no node to use."""
 
 
 class ProfilerError(KernelwrightError):

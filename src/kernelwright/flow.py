@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .bound import bound, rates_of
-from .devices import detect, peaks_of
+from .cluster import Cluster
+from .devices import peaks_of
 from .errors import BusyError
 from .learn import hints_of, learn_from
 from .profile import profile
@@ -25,6 +26,8 @@ from .search import (
     check_choices,
     check_resumable,
     conclude,
+    device_of,
+    measured_on,
     open_judge,
     request_of,
     search,
@@ -42,24 +45,12 @@ Options = dict[str, Scalar | tuple[Scalar, ...]]
 
 
 def optimize(
-    target: Target,
-    *,
-    budget: Budget = DEFAULT_BUDGET,
-    languages: Sequence[str] = (),
-    proposers: Sequence[str] = PROPOSERS,
-    device: str | None = None,
-    baselines: Sequence[str] = (),
-    seed: int = 0,
-    tuner: str = DEFAULT_TUNER,
-    strategy: str = "",
-    editors: Sequence[str] = (),
-    more: Options | None = None,
-    learn: bool = True,
-    max_elements: int | None = None,
-    store: Path | str | None = None,
-    on_event: OnEvent | None = None,
-    begun: float | None = None,
-) -> Result:
+    target: Target, *, budget: Budget = DEFAULT_BUDGET, languages: Sequence[str] = (),
+    proposers: Sequence[str] = PROPOSERS, device: str | None = None, baselines: Sequence[str] = (), seed: int = 0,
+    tuner: str = DEFAULT_TUNER, strategy: str = "", editors: Sequence[str] = (), more: Options | None = None,
+    learn: bool = True, max_elements: int | None = None, store: Path | str | None = None,
+    on_event: OnEvent | None = None, begun: float | None = None, cluster: Cluster | None = None,
+) -> Result:  # fmt: skip
     """Search for a faster kernel, verify it, and package it; finding nothing better is also a result.
 
     Args:
@@ -80,6 +71,7 @@ def optimize(
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
         begun: `time.monotonic` value from which the budget's minutes count; by default now.
+        cluster: Builds, verifies and times the candidates, on the device of its first evaluator.
 
     Returns:
         The decision, the speedup, and the folder of the packaged kernel if there is one.
@@ -90,20 +82,26 @@ def optimize(
         KeyboardInterrupt: interrupted; everything finished is stored, and `resume` continues.
     """
     begun = time.monotonic() if begun is None else begun
-    task, used = load_task(target, max_elements=max_elements, minutes=budget.minutes), detect(device)
+    task = load_task(target, max_elements=max_elements, minutes=budget.minutes)
+    used = device_of(device, cluster)
     beaten = check_choices(task, baselines, proposers, tuner, strategy, editors, more=more, usd=budget.usd)
     options: Options = {
-        "device": used.torch_device, "languages": usable_languages(languages, used), "tuner": tuner,
+        "device": used.torch_device, "languages": usable_languages(languages, used, cluster), "tuner": tuner,
         "proposers": tuple(proposers), "baselines": beaten, "max_elements": max_elements, "learn": learn,
         "strategy": strategy, "editors": tuple(editors), **(more or {}),
     }  # fmt: skip
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
-        return _search(Search.of(kept, run, used, on_event, time.monotonic() - begun))
+        return _search(Search.of(kept, run, used, on_event, time.monotonic() - begun, cluster=cluster))
 
 
 def resume(
-    run: str, *, finish: bool = False, store: Path | str | None = None, on_event: OnEvent | None = None
+    run: str,
+    *,
+    finish: bool = False,
+    store: Path | str | None = None,
+    on_event: OnEvent | None = None,
+    cluster: Cluster | None = None,
 ) -> Result:
     """Continue a run where it stopped, or `finish` it with the best so far; a finished run returns its result again."""
     with Store(store) as kept:
@@ -111,8 +109,8 @@ def resume(
         check_resumable(record)
         if record.status is RunStatus.FINISHED:
             return Result.model_validate(kept.result(record.id))
-        used = detect(str(record.options["device"]))
-        return _search(Search.of(kept, record, used, on_event, finish=finish))
+        used = device_of(str(record.options["device"]), cluster)
+        return _search(Search.of(kept, record, used, on_event, cluster=cluster, finish=finish))
 
 
 def _search(setting: Search) -> Result:
@@ -137,8 +135,9 @@ def bounded(setting: Search, problem: Problem) -> list[Bound]:
     """Profile a task and bound its search workloads."""
     device, searched = setting.device, problem.task.split(Split.SEARCH)
     with setting.timing(), setting.in_time("before anything was tried"):
-        peaks, rates = peaks_of(device), rates_of(device)
-        profiled = profile(problem, searched[0], device)
+        peaks, rates, profiled = measured_on(setting.cluster, problem.task) if setting.cluster else (
+            peaks_of(device), rates_of(device), profile(problem, searched[0], device)
+        )  # fmt: skip
     setting.emit("profile", **profiled.model_dump(mode="json"))
     with setting.in_time("before anything was tried"):
         setting.emit("captured", operations={w.name: len(recorded(problem, w).ops) for w in searched})

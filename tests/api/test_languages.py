@@ -64,7 +64,10 @@ def test_each_state_needs_its_own_record(tmp_path: Path) -> None:
         kept(store, "cpp", timed=True)
         kept(store, "cuda", checks=("runs",), evidence={"sm_90.registers": 8, "sm_120.registers": 9})
         kept(store, "triton", checks=("sanitised", "runs"))
+        kept(store, "pallas", checks=("runs",))
+        kept(store, "uninstalled", checks=("runs",))
         assert states(store) == {
+            ("pallas", "tpu", "executed"),
             ("cpp", "cpu", "timed"),
             ("cuda", "sm_90", "compiled"),
             ("cuda", "sm_120", "compiled"),
@@ -126,19 +129,21 @@ class Planted:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "executes", "expected"),
+    ("gpu", "executes", "executed", "expected"),
     [
-        ("9.0", False, ["timed", "compiled"]),
-        ("", True, ["sanitised", "compiled"]),
-        ("", False, ["compiled"] * 2),
+        ("9.0", False, (), ["timed", "compiled"]),
+        ("", True, (), ["sanitised", "compiled"]),
+        ("", False, (), ["compiled"] * 2),
+        ("", False, ("sm_100",), ["compiled", "executed"]),
     ],
 )
 def test_here_says_no_more_than_devices_and_tools_allow(
-    monkeypatch: pytest.MonkeyPatch, gpu: str, executes: bool, expected: list[str]
+    monkeypatch: pytest.MonkeyPatch, gpu: str, executes: bool, executed: tuple[str, ...], expected: list[str]
 ) -> None:
     device = Device(
         kind="cuda", name="g", cores=1, memory_bytes=1, torch_device="cuda:0", facts={"capability": gpu}
     )
+    monkeypatch.setattr(Planted, "executed", executed, raising=False)
     monkeypatch.setattr(languages, "language_names", lambda: ("planted",))
     monkeypatch.setattr(languages, "get_language", lambda _: Planted())
     monkeypatch.setattr(languages, "executes", lambda _: executes)

@@ -8,6 +8,7 @@ import kernelwright.devices
 import kernelwright.languages
 import kernelwright.sandbox
 import kernelwright.system.landlock
+from kernelwright.cli import doctor as doctor_module
 from kernelwright.cli._common import Common
 from kernelwright.cli.doctor import doctor, examine
 from kernelwright.devices import Peak, Peaks, detect
@@ -87,6 +88,12 @@ def test_layers_that_do_not_hold_are_missing(monkeypatch, tmp_path):
     assert facts["promises"].what == "memory is bounded"
     assert not facts["not promised"].ok and "no network" in facts["not promised"].what.split("; ")
     assert not facts["compilers"].ok
+
+
+def test_a_browser_that_is_missing_is_named_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (fact,) = doctor_module._browsers()
+    assert not fact.ok and "apt-get install chromium" in fact.remedy
 
 
 def test_a_driver_that_torch_does_not_reach_and_peaks_of_a_busy_machine_are_told(monkeypatch, tmp_path):

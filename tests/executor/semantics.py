@@ -318,11 +318,6 @@ def compare_case(rng):
 FAMILIES = (integer_case, bits_case, real_case, real_case, convert_case, compare_case)
 
 
-def case(rng):
-    """Return a random instruction."""
-    return rng.choice(FAMILIES)(rng)
-
-
 def value(rng, bits, f=None):
     """Return random bits, corners more often than chance would have them."""
     pick = rng.random()

@@ -7,8 +7,9 @@ import pytest
 
 from kernelwright.executor import Module, Options
 
+from .packed import FAMILIES
 from .reals import NAN
-from .semantics import FAMILIES, ptx, value
+from .semantics import ptx, value
 
 
 def mismatches(cases, rng):

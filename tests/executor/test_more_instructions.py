@@ -112,3 +112,50 @@ def test_matrices_of_fp8_are_multiplied_exactly(ka, kb, k):
     exact = (a.double() @ b.double() + c.double()).numpy()
     for r in range(4):
         assert d[:, r].tolist() == exact[group + 8 * (r // 2), 2 * within + r % 2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [((16, 8, 64), "s4"), ((16, 8, 32), "u4"), ((8, 8, 32), "s4"), ((16, 8, 256), "xor"), ((16, 8, 128), "and"),
+     ((8, 8, 128), "xor")],
+)  # fmt: skip
+def test_matrices_of_four_bits_and_of_one_are_multiplied_exactly(shape, kind):
+    m, n, k = shape
+    rng = np.random.default_rng(k)
+    low, high = {"s4": (-8, 8), "u4": (0, 16)}.get(kind, (0, 2))
+    a, b, c = rng.integers(low, high, (m, k)), rng.integers(low, high, (k, n)), rng.integers(-9, 9, (m, n))
+    bits = 4 if kind in {"s4", "u4"} else 1
+    each, lane = 32 // bits, np.arange(32)
+    group, within, halves = lane // 4, lane % 4, m // 8
+
+    def word(values):
+        """Pack the last axis into words, its first element lowest."""
+        return ((values & ((1 << bits) - 1)) << (bits * np.arange(each))).sum(-1).astype(np.uint32)
+
+    def place(r):
+        return each * within[:, None] + np.arange(each) + 4 * each * r
+
+    na, nb = halves * k // (4 * each), k // (4 * each)
+    fa = np.stack([word(a[(group + 8 * (r % halves))[:, None], place(r // halves)]) for r in range(na)], 1)
+    fb = np.stack([word(b[place(r), group[:, None]]) for r in range(nb)], 1)
+    fc = np.stack([c[group + 8 * (r // 2), 2 * within + r % 2] for r in range(2 * halves)], 1).astype(
+        np.int32
+    )
+    names = lambda p, n: "{" + ", ".join(f"%{p}{i}" for i in range(n)) + "}"  # noqa: E731
+    vector = {1: "", 2: ".v2", 4: ".v4"}
+    body = "".join(
+        f"ld.global{vector[n]}.b32 {names(p, n) if n > 1 else f'%{p}0'}, [%at{at}];\n"
+        for p, n, at in (("a", na, 0), ("b", nb, 1), ("c", 2 * halves, 2))
+    )
+    types = f"s32.{kind}.{kind}.s32" if bits == 4 else f"s32.b1.b1.s32.{kind}.popc"
+    body += f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types} {names('d', 2 * halves)}, {names('a', na)}, "
+    body += f"{names('b', nb)}, {names('c', 2 * halves)};\n"
+    body += f"st.global{vector[2 * halves]}.b32 [%at3], {names('d', 2 * halves)};\n"
+    registers = ".reg .b32 %a<4>, %b<4>, %c<4>, %d<4>;"
+    ptx = lanes(4, registers, body, (4 * na, 4 * nb, 8 * halves, 8 * halves))
+    d = np.empty((32, 2 * halves), np.int32)
+    run = Module.load(ptx)["k"](1, 32, [*(np.ascontiguousarray(f) for f in (fa, fb, fc)), Uninitialised(d)])
+    assert run.ok, run.findings
+    exact = (a[:, :, None] ^ b[None]).sum(1) + c if kind == "xor" else a @ b + c
+    for r in range(2 * halves):
+        assert d[:, r].tolist() == exact[group + 8 * (r // 2), 2 * within + r % 2].tolist()

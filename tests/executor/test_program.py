@@ -179,6 +179,7 @@ def test_a_function_that_is_not_there_is_said(program):
 TILES = r"""
 #include <cuda.h>
 #include <cuda/ptx>
+#include "tiles/box.h"
 namespace ptx = cuda::ptx;
 __global__ void __cluster_dims__(2, 1, 1) triple(const __grid_constant__ CUtensorMap m) {
   extern __shared__ __align__(128) float s[];
@@ -218,17 +219,23 @@ extern "C" int run(float* x, unsigned long long columns) {
   };
   box[0] = 512;
   if (made() != CUDA_ERROR_INVALID_VALUE) return 3;
-  box[0] = 8;
+  box[0] = BOX;
   if (made() != CUDA_SUCCESS) return 4;
+  if (encode != cuTensorMapEncodeTiled) return 5;
+  cudaPointerAttributes facts;
+  if (cudaPointerGetAttributes(&facts, x + 1) || facts.type != cudaMemoryTypeDevice) return 6;
+  if (cudaPointerGetAttributes(&facts, &m) || facts.type != cudaMemoryTypeUnregistered) return 7;
   triple<<<4, 64, 256>>>(m);
   return cudaDeviceSynchronize();
 }
 """
 
 
-def test_a_host_makes_tensor_maps_and_launches_clusters():
+def test_a_host_makes_tensor_maps_and_launches_clusters(tmp_path):
+    (tmp_path / "tiles").mkdir()
+    (tmp_path / "tiles" / "box.h").write_text("constexpr unsigned BOX = 8;\n")
     x = np.arange(8 * 28, dtype=np.float32).reshape(8, 28)
     before = x.copy()
-    program = load_program(TILES)
+    program = load_program(TILES, include=[tmp_path])
     assert program.call("run", x, np.uint64(28)) == 0
     assert np.array_equal(x, 3 * before)

@@ -28,7 +28,9 @@ def cases(*per_shape: str, shapes: list[tuple[int, ...]] = SHAPES) -> list[list[
     [
         (lambda x, y: F.gelu(x + 2 * y), ("full", "full")),
         (lambda x, w, c: F.silu(x * w) - torch.sigmoid(c) / (1 + x.abs()), ("full", "row", "column")),
-        (lambda x: (x.clamp(-1, 1), torch.where(x > 0, x, x.expm1()), x > 0.5), ("full",)),
+        pytest.param(
+            lambda x: (x.clamp(-1, 1), torch.where(x > 0, x, x.expm1()), x > 0.5), ("full",), marks=LONG
+        ),
     ],
 )
 def test_pointwise(function: Function, kinds: tuple[str, ...]) -> None:
@@ -40,7 +42,7 @@ def test_pointwise(function: Function, kinds: tuple[str, ...]) -> None:
     [
         (lambda x: (x.mean(-1), x.amax(-1), x.var(-1), x.argmin(-1)), SHAPES[:1] + SHAPES[2:]),
         pytest.param(lambda x: (x.square().sum(0), x.amin(0), x.argmax(0)), SHAPES, marks=LONG),
-        (lambda x: (x.square().mean(), x.argmax()), SHAPES),
+        pytest.param(lambda x: (x.square().mean(), x.argmax()), SHAPES, marks=LONG),
         pytest.param(lambda x: x.std((0, 2)), CUBES[:2] + CUBES[3:], marks=LONG),
         pytest.param(lambda x: (x.amax(1), (x > 1).any(1), (x > -2).all(1)), CUBES, marks=LONG),
         pytest.param(lambda x: F.gelu(x.square().mean((1, 2), keepdim=True) + 1) * x, CUBES, marks=LONG),
@@ -73,7 +75,7 @@ def rms_norm(x: torch.Tensor, residual: torch.Tensor, w: torch.Tensor) -> tuple[
     "function",
     [
         lambda x: torch.softmax(x, -1),
-        lambda x: torch.logsumexp(x, 0),
+        pytest.param(lambda x: torch.logsumexp(x, 0), marks=LONG),
         pytest.param(lambda x: F.log_softmax(x, -1), marks=LONG),
     ],
 )
@@ -92,8 +94,8 @@ def test_rms_norm_with_residual() -> None:
     [
         (nn.LayerNorm(65), [(33, 65), (1, 65), (2003, 65)]),
         (nn.Sequential(nn.GroupNorm(4, 8), nn.SiLU()), [(2, 8, 3, 5), (1, 8, 2, 1), (3, 8, 31, 17)]),
-        (nn.InstanceNorm2d(8, affine=True), [(2, 8, 3, 5), (3, 8, 9, 2)]),
-        (nn.BatchNorm2d(8).eval(), [(2, 8, 3, 5), (1, 8, 1, 1), (3, 8, 31, 17)]),
+        pytest.param(nn.InstanceNorm2d(8, affine=True), [(2, 8, 3, 5), (3, 8, 9, 2)], marks=LONG),
+        pytest.param(nn.BatchNorm2d(8).eval(), [(2, 8, 3, 5), (1, 8, 1, 1), (3, 8, 31, 17)], marks=LONG),
     ],
 )
 def test_norm_modules(module: nn.Module, shapes: list[tuple[int, ...]]) -> None:

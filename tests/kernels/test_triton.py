@@ -91,12 +91,13 @@ def test_softmax_of_half_precision() -> None:
     [
         (lambda x: F.softmax(x, -1), [(512, 4096)]),
         (_rms, [(512, 4096), (512, 4096), (4096,)]),
-        (_silu_gate, [(512, 8192)]),
-        (_rotated, [(2, 8, 128, 128), (128, 128), (128, 128)]),
-        pytest.param(
-            lambda a, w, b: F.gelu(F.linear(a, w, b)),
-            [(512, 512), (512, 512), (512,)],
-            marks=pytest.mark.long,
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (_silu_gate, [(512, 8192)]),
+                (_rotated, [(2, 8, 128, 128), (128, 128), (128, 128)]),
+                (lambda a, w, b: F.gelu(F.linear(a, w, b)), [(512, 512), (512, 512), (512,)]),
+            )
         ),
     ],
 )

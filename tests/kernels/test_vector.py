@@ -14,11 +14,11 @@ EDGES = torch.tensor(
 @pytest.mark.parametrize(
     ("function", "low", "high", "ulps"),
     [
-        (torch.exp, -87.0, 88.0, 2), (torch.log, 1e-30, 1e30, 2), (torch.tanh, -10.0, 10.0, 2),
-        (F.silu, -80.0, 80.0, 3), (torch.erf, -5.0, 5.0, 3), (F.gelu, -1.0, 8.0, 16),
+        (torch.exp, -87.0, 88.0, 2), (torch.erf, -5.0, 5.0, 3), (F.gelu, -1.0, 8.0, 16),
         *(
             pytest.param(*case, marks=pytest.mark.long)
             for case in (
+                (torch.log, 1e-30, 1e30, 2), (torch.tanh, -10.0, 10.0, 2), (F.silu, -80.0, 80.0, 3),
                 (torch.expm1, -20.0, 80.0, 2), (torch.log1p, -0.99, 100.0, 2), (torch.sigmoid, -80.0, 80.0, 3),
                 (torch.exp2, -120.0, 120.0, 2), (torch.log2, 1e-30, 1e30, 2), (torch.log10, 0.3, 3.0, 3),
                 (torch.floor, -9.0, 9.0, 0), (torch.ceil, -9.0, 9.0, 0), (torch.trunc, -9.0, 9.0, 0),

@@ -161,7 +161,9 @@ def test_evidence_that_is_not_of_the_form_is_refused(value):
 
 @needs_triton
 @pytest.mark.needs("no GPU")
-@pytest.mark.parametrize("before", ["", "import triton, triton.language"])
+@pytest.mark.parametrize(
+    "before", ["", pytest.param("import triton, triton.language", marks=pytest.mark.long)]
+)
 def test_without_a_gpu_the_example_is_interpreted_and_bfloat16_refused(example, before):
     code = f"""
         import sys, torch

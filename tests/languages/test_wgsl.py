@@ -129,8 +129,8 @@ class TestRuns:
         ("old", "new", "words"),
         [
             ("2.5", "two", "two"),
-            ("fn scale", "fn other", "no @compute function 'scale'"),
-            ("groups", "grops", "global"),
+            pytest.param("fn scale", "fn other", "no @compute function 'scale'", marks=pytest.mark.long),
+            pytest.param("groups", "grops", "global", marks=pytest.mark.long),
         ],
     )
     def test_what_cannot_be_built_says_why(self, settings, example, old, new, words):

@@ -92,7 +92,7 @@ def test_a_promise_is_listed_and_kept_or_it_is_neither(without: str) -> None:
 
 
 @pytest.mark.needs("Landlock", "another user")
-@pytest.mark.parametrize("without", ["nothing", "new Landlock", "all"])
+@pytest.mark.parametrize("without", ["nothing", pytest.param("new Landlock", marks=pytest.mark.long), "all"])
 def test_so_it_is_for_a_user_who_is_not_root(without: str) -> None:
     """Nobody but root makes PID namespaces without bubblewrap."""
     asked, _ = CHOSEN.get(without, ("landlock", "landlock"))

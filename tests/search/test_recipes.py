@@ -1,6 +1,7 @@
 """Every recipe at work against a scripted model: who was asked what, with which context, and what was selected."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from kernelwright.propose.team import Team
 from kernelwright.records import (
     Budget,
     Candidate,
+    Counters,
     Evaluation,
 )  # fmt: skip
 from kernelwright.search.recipe import Recipe, load_recipe, recipe_names
@@ -31,7 +33,8 @@ ROLES = {
     "tester": "Read this candidate as a tester",
     "profiler-reader": "Read the figures of this candidate",
     "summariser": "Sum up what was tried",
-    "debugger": "This candidate does not work",
+    "compiler": "Read it as a compiler does",
+    "debugger": "Find the cause and mend it",
 }
 WORDS: Mapping[str, dict[str, object]] = {
     "planner": {
@@ -43,6 +46,7 @@ WORDS: Mapping[str, dict[str, object]] = {
     "judge": {"critique": "JUDGE SAID", "bottleneck": "dram", "advice": "widen the loads", "rating": 0.5},
     "tester": {"correct": True, "risks": ["n = 1"]},
     "profiler-reader": {"bottleneck": "READER SAID", "evidence": ["30 %"], "advice": "prefetch"},
+    "compiler": {"cause": "COMPILER SAID", "lines": ["3"], "advice": "include it"},
     "summariser": {"summary": "SUMMARY", "lessons": []},
 }
 
@@ -91,7 +95,8 @@ def play(problem, tmp_path, monkeypatch) -> Play:
     def go(
         name: str, *, evaluations: int = 8, speeds: Callable[[int, Asked], float] = lambda n, _: 1 + 0.1 * n,
         says: Mapping[str, Callable[[int, Asked], str]] = {}, starts: tuple[Candidate, ...] = (START,),
-        lessons: tuple[str, ...] = (), seed: int = 0,
+        lessons: tuple[str, ...] = (), seed: int = 0, changed: Mapping[str, str] = {},
+        judged: Callable[[Candidate], Evaluation] = evaluate,
     ) -> Session:  # fmt: skip
         counts: dict[str, int] = {}
 
@@ -104,9 +109,9 @@ def play(problem, tmp_path, monkeypatch) -> Play:
                 return json.dumps(WORDS[role])
             return code(speeds(counts.get("coder", 0) + counts.get("debugger", 0), asked))
 
-        recipe, replies = load_recipe(name), []
+        recipe, replies = load_recipe(name).model_copy(update=changed), []
         with ScriptedModel(script) as server:
-            options = {"models": (server.name(),)}
+            options = {"models": (server.name(),), "figures": recipe.figures}
             with Store(tmp_path) as store:
                 run = store.create_run(problem.task, device="cpu", budget=Budget(), seed=0, options=options)
             request = Request(
@@ -122,7 +127,7 @@ def play(problem, tmp_path, monkeypatch) -> Play:
             strategy = make_strategy(
                 recipe.strategy, Means(seed=seed, operators=tuple(team.operators)), recipe.settings
             )
-            walked = serial_search(strategy, edit, evaluate, evaluations=evaluations, starts=starts)
+            walked = serial_search(strategy, edit, judged, evaluations=evaluations, starts=starts)
         return Session(walked, server.asked, replies)
 
     return go
@@ -142,7 +147,7 @@ def test_it_says_what_it_follows_and_what_it_leaves_out(name):
 
 
 def test_there_is_one_for_each_known_system():
-    assert len(recipe_names()) == 16
+    assert len(recipe_names()) == 17
 
 
 def test_a_recipe_of_ones_own(tmp_path):
@@ -408,3 +413,51 @@ def test_default_a_draft_follows_a_plan_and_asks_for_open_numbers(play):
 def test_autokernel_ends_at_its_share_of_the_bound(play):
     session = play("autokernel", evaluations=9, speeds=lambda n, _: 95.0)
     assert len(session.walked.moves) == 1, "95 of the 100 times that the bound allows"
+
+
+DRAM = {
+    "dram_percent": 84.0,
+    "sm_percent": 20.0,
+    "occupancy_percent": 93.0,
+    "registers": 250.0,
+    "l2_hit_percent": 12.0,
+}
+
+
+def counted(candidate: Candidate) -> Evaluation:
+    """A candidate that a profiler found to be bound by memory, among figures that say nothing on that."""
+    counters = Counters(
+        tool="ncu", workload="n=64", calls=1, figures=DRAM, remarks=("most warps wait for a barrier",)
+    )
+    return evaluate(candidate).model_copy(update={"counters": (counters,)})
+
+
+def test_cudamaster_plans_codes_and_lets_a_compiler_speak_before_the_debugger(play):
+    session = play("cudamaster", evaluations=4, speeds=lambda n, _: -1.0 if n == 2 else 1 + n)
+    assert session.roles == ["planner", "coder", "planner", "coder", "compiler", "debugger"]
+    mended = session.of("debugger")[0].last
+    assert "It does not work because: COMPILER SAID" in mended and "Advice: include it" in mended
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_cudamaster_without_its_filter_a_planner_that_follows_the_largest_figure_is_misled(play, filtered):
+    """The ablation: the same scripted roles, with the counters of the bottleneck's class and with all of them."""
+    of_memory = {"dram", "l2 hit"}
+
+    def plan(_: int, asked: Asked) -> str:
+        counters = asked.last.partition("Counted by ncu")[2].partition("\n")[0]
+        figures = re.findall(r"([a-z0-9 ]+?) ([\d.]+)(?: %)?(?=,|$)", counters.partition("a call:")[2])
+        name = max(figures, key=lambda figure: float(figure[1]))[0].strip()
+        return json.dumps({"hypotheses": [{"idea": f"improve {name}", "rating": 1.0, "difficulty": 1}]})
+
+    def write(n: int, asked: Asked) -> str:
+        useful = any(f"improve {name}" in asked.last for name in of_memory)
+        return code(1 + n if useful else 1 - n / 100, f"// {n}\n")
+
+    options = {} if filtered else {"figures": "all"}
+    session = play(
+        "cudamaster", evaluations=4, says={"planner": plan, "coder": write}, changed=options, judged=counted
+    )
+    shown = session.of("planner")[0].last
+    assert ("class: bound by memory" in shown, "registers 250" in shown) == (filtered, not filtered)
+    assert (session.walked.best > 3) is filtered

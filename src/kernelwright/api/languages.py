@@ -6,7 +6,7 @@ Languages, devices, runs ─▶ rows. What a run shows comes from its records al
 |---|---|
 | `timed` | raw blocks of the candidate on a device of the target |
 | `sanitised` | the check `sanitised` passed: its PTX was executed and nothing was found |
-| `executed` | its calls were executed from PTX and answered |
+| `executed` | its calls were executed without the device and answered |
 | `compiled` | the compiler's facts of that target |
 """
 
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from ..devices import Device, devices
 from ..errors import InputError
-from ..languages import executes, get_language, language_names
+from ..languages import executed_on, executes, get_language, language_names
 from ..records import BuildStatus, Evaluation, Record, Run
 from ..store import Store
 
@@ -78,6 +78,8 @@ def _here(name: str, target: str, present: list[Device]) -> State:
         return "timed"
     if target == _EXECUTED and executes(name):
         return "sanitised"
+    if target in executed_on(language):
+        return "executed"
     return "compiled" if target != "cpu" else "executed"
 
 
@@ -114,6 +116,9 @@ def _states(evaluation: Evaluation, target: str) -> Iterator[tuple[State, str]]:
     passed = {f.check for f in verdict.findings if f.status == "pass"} if verdict else set()
     if target == "cpu" and evaluation.candidate.language == "cuda" and "runs" in passed:
         yield "executed", _EXECUTED
+    language = evaluation.candidate.language
+    if "runs" in passed and language in language_names():
+        yield from (("executed", on) for on in executed_on(get_language(language)))
     if "sanitised" in passed:
         yield "executed", _EXECUTED
         yield "sanitised", _EXECUTED

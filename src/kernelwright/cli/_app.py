@@ -85,6 +85,8 @@ _GROUPS = {
         "tune": "Replay a recorded search space: what a tuner would have found in it.",
     },
     "Kernels": {
+        "grid": "Say in which order blocks should visit tiles on a GPU of several chiplets.",
+        "web": "Make and tune kernels for the browser, in one.",
         "execute": "Execute a kernel's PTX on the CPU, sanitised and counted.",
         "ops": "List, build or verify the ops that kernelwright.ops offers.",
         "craft": "Write and judge assembly programs for instruction sets that no model has seen.",

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._asking import Asking
+from ._clustered import Clustered
 from ._common import Common, print_json, program, speedup_text
 
 if TYPE_CHECKING:
+    from ..cluster import Cluster
     from ..suites import Row, Searching, Suite, SuiteProblem
 
 
@@ -27,6 +29,12 @@ class Run:
     to: Path | None
     """File for the rows; None to keep none."""
     total_minutes: float | None = None
+
+    @property
+    def device(self) -> str | None:
+        """The device's name, if one was named."""
+        found: str | None = self.options["device"]
+        return found
 
 
 def searching(
@@ -56,25 +64,43 @@ def searching(
     return Searching(Budget(evaluations=evaluations, minutes=minutes, usd=asking.usd), arguments)
 
 
-def search(asked: Run, how: "Searching", common: Common) -> int:
+def search(asked: Run, how: "Searching", common: Common, clustered: Clustered) -> int:
     """Search every problem and report both verdicts."""
-    from ..suites import Journal, search_all, setup
+    from ..suites import Journal, search_all, search_on, setup
 
     ends_s = time.monotonic() + asked.total_minutes * 60 if asked.total_minutes else float("inf")
     journal = Journal(asked.to)
-    with setup(asked.suite, asked.data, **asked.options) as given:
-        return _follow(asked, search_all(given, asked.problems, how, journal, ends_s=ends_s), common)
+    with (
+        clustered.opened(asked.device, common) as cluster,
+        setup(asked.suite, asked.data, **asked.options) as given,
+    ):
+        rows = (
+            search_all(given, asked.problems, how, journal, ends_s=ends_s)
+            if cluster is None
+            else search_on(cluster, given, asked.problems, how, journal, ends_s=ends_s)
+        )
+        return _follow(asked, rows, common, cluster)
 
 
-def judge(asked: Run, kernels: dict[str, Path], common: Common) -> int:
+def judge(asked: Run, kernels: dict[str, Path], common: Common, clustered: Clustered) -> int:
     """Judge finished kernels and report both verdicts."""
-    from ..suites import judge_all, setup
+    from ..suites import Journal, judge_all, judge_on, setup
 
-    with setup(asked.suite, asked.data, **asked.options) as given:
-        return _follow(asked, judge_all(given, asked.problems, kernels, asked.to), common, of=len(kernels))
+    with (
+        clustered.opened(asked.device, common) as cluster,
+        setup(asked.suite, asked.data, **asked.options) as given,
+    ):
+        rows = (
+            judge_all(given, asked.problems, kernels, asked.to)
+            if cluster is None
+            else judge_on(cluster, given, asked.problems, kernels, Journal(asked.to))
+        )
+        return _follow(asked, rows, common, cluster, of=len(kernels))
 
 
-def _follow(asked: Run, rows: "Iterator[Row]", common: Common, of: int | None = None) -> int:
+def _follow(
+    asked: Run, rows: "Iterator[Row]", common: Common, cluster: "Cluster | None", of: int | None = None
+) -> int:
     from ..suites import summary_of
 
     done: list[Row] = []
@@ -82,7 +108,8 @@ def _follow(asked: Run, rows: "Iterator[Row]", common: Common, of: int | None = 
     with _told_when_cut_short(done, whole, asked.to):
         for row in rows:
             done.append(row)
-            left_s = sum(r.seconds for r in done) / len(done) * (whole - len(done))
+            width = max(1, len(cluster.places)) if cluster else 1
+            left_s = sum(r.seconds for r in done) / len(done) * (whole - len(done)) / width
             if common.json:
                 print_json(
                     "row", **row.model_dump(mode="json"), agree=row.agree, done=len(done), of=whole, left_s=left_s

@@ -22,6 +22,7 @@ _REMEDIES = {
     "peaks": "delete the folder of KERNELWRIGHT_CACHE; the next run measures them again",
     "language": "reinstall what it needs, or leave it out with --language",
     "profiler": "leave it out: nothing needs it",
+    "browser": "leave it out: kernelwright web serve takes any browser",
     "sandbox": "KERNELWRIGHT_SANDBOX=auto, and a folder for temporary files with free space",
     "store": "--store FOLDER, or KERNELWRIGHT_STORE",
 }
@@ -75,6 +76,7 @@ def examine(common: Common) -> Iterator[Fact]:
         "peaks": _peaks,
         "language": _languages,
         "profiler": _profilers,
+        "browser": _browsers,
         "sandbox": _sandbox,
         "store": lambda: _store(common),
     }
@@ -144,6 +146,13 @@ def _profilers() -> Iterator[Fact]:
         tried = [profiler.available(device) for device in here]
         found = next((one for one in tried if one.ok), tried[0])
         yield Fact("profiler", profiler.name, found.ok, found.what, found.remedy)
+
+
+def _browsers() -> Iterator[Fact]:
+    from ..web import REMEDY, browser
+
+    found = browser()
+    yield Fact("browser", "chromium", found is not None, found or "none on the PATH for `web tune`", REMEDY)
 
 
 def _store(common: Common) -> Iterator[Fact]:

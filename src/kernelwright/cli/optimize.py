@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from ._agents import Agents
 from ._asking import Asking
+from ._clustered import Clustered
 from ._common import Calls, Common, Count, Positive, Taken
 from ._model import is_model_target, model, only_for_ops
 
@@ -39,6 +40,7 @@ def optimize(
     asking: Asking | None = None,
     agents: Agents | None = None,
     whole: bool = False,
+    clustered: Clustered | None = None,
     common: Common | None = None,
 ) -> int:
     """Search for a faster kernel, verify it, and package it.
@@ -85,6 +87,7 @@ def optimize(
         asking: Which language models, and within which limits.
         agents: Which coding agent, and within which limits.
         whole: Take a file of the KernelBench form as a whole model instead of one op.
+        clustered: On which machines candidates are evaluated.
         common: Flags of every command.
     """
     begun = time.monotonic()
@@ -102,7 +105,7 @@ def optimize(
             "--seed": seed, "--tuner": tuner, "--strategy": strategy, "--set": settings, "--editor": editor,
             "--recipe": recipe, "--no-learn": not learn, "--counters": counters, "--calls": calls,
             "--model and what goes with it": asking != Asking(), "how an agent works": agents != Agents(),
-            "how a task is loaded": taken != Taken(),
+            "how a task is loaded": taken != Taken(), "--cluster": clustered,
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
@@ -119,7 +122,8 @@ def optimize(
     follows = strategy or composed.get("strategy", "")
     usual = PROPOSERS if editors or not asking.model else (*PROPOSERS, "llm")
     begins = composed.get("proposers", usual) if asking.model else usual
-    with reporting(common, budget) as on_event:
+    clustered = clustered or Clustered()
+    with clustered.opened(device, common) as cluster, reporting(common, budget) as on_event:
         result = flow.optimize(
             taken.task(target, calls=calls, minutes=budget.minutes),
             budget=budget,
@@ -141,6 +145,7 @@ def optimize(
             store=common.folder,
             on_event=on_event,
             begun=begun,
+            cluster=cluster,
         )
     print(result.line() if common.json else result_text(result, common.again), flush=True)
     return 0

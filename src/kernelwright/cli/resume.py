@@ -1,10 +1,13 @@
 """`kernelwright resume`: continues a run."""
 
 from ..store import Store
+from ._clustered import Clustered
 from ._common import Common
 
 
-def resume(run: str, *, finish: bool = False, common: Common | None = None) -> int:
+def resume(
+    run: str, *, finish: bool = False, clustered: Clustered | None = None, common: Common | None = None
+) -> int:
     """Continue a run that was interrupted or killed; nothing is lost and nothing counted twice.
 
     A finished run shows its result again.
@@ -12,6 +15,7 @@ def resume(run: str, *, finish: bool = False, common: Common | None = None) -> i
     Args:
         run: The run's id, a prefix of it, or `last`.
         finish: Propose nothing more: accept and package the best so far, whatever is left of the run's budget.
+        clustered: On which machines candidates are evaluated; those of the run's device are used.
         common: Flags of every command.
     """
     from .. import flow
@@ -20,7 +24,10 @@ def resume(run: str, *, finish: bool = False, common: Common | None = None) -> i
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
-    with reporting(common, record.budget) as on_event:
-        result = flow.resume(record.id, finish=finish, store=common.folder, on_event=on_event)
+    clustered, device = clustered or Clustered(), str(record.options["device"])
+    with clustered.opened(device, common) as cluster, reporting(common, record.budget) as on_event:
+        result = flow.resume(
+            record.id, finish=finish, store=common.folder, on_event=on_event, cluster=cluster
+        )
     print(result.line() if common.json else result_text(result, common.again), flush=True)
     return 0

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from ..errors import InputError, NotFoundError, known_names
 from ._asking import Asking
+from ._clustered import Clustered
 from ._common import Common, Count, Elements, Positive, print_json, table
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def suite(
     to: Path | None = None,
     searched: Searched | None = None,
     asking: Asking | None = None,
+    clustered: Clustered | None = None,
     common: Common | None = None,
 ) -> int:
     """Show, search, judge or examine a benchmark, or write the problems of one of our own.
@@ -86,12 +88,14 @@ def suite(
             there already are not made again. By default a file in the store for `run`, none for `judge`.
         searched: How `run` searches, and what.
         asking: Which language models `run` may ask, and within which limits for each problem.
+        clustered: Of `run` and `judge`: on which machines.
         common: Flags of every command.
     """
     from ..suites import checkout_of, get_suite, sampled
     from ._suite_run import Run, judge, search, searching
 
     common, searched, asking = common or Common(), searched or Searched(), asking or Asking()
+    clustered = clustered or Clustered()
     usual = _SEARCHED_MINUTES if action == "run" and searched.candidates is None else _JUDGED_MINUTES
     options: dict[str, Any] = {
         "max_elements": max_elements, "minutes": minutes or usual, "device": device, "screen": screen,
@@ -123,13 +127,13 @@ def suite(
     if not problems:
         raise InputError(f"{called} has no problem whose name contains {only!r}")
     if kernels is not None:
-        return judge(whole, _found(asked, kernels, problems), common)
+        return judge(whole, _found(asked, kernels, problems), common, clustered)
     _check_minutes(searched.total_minutes, options["minutes"])
     how = searching(
         options["minutes"], asking, searched.evaluations, recipe=searched.recipe, proposers=searched.proposer,
         languages=searched.language, device=device, seed=searched.seed,
     )  # fmt: skip
-    return search(whole, how, common)
+    return search(whole, how, common, clustered)
 
 
 def _told(

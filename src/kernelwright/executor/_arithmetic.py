@@ -34,7 +34,7 @@ def binary(w: Writer, i: Instruction) -> None:
     """add, sub, mul (float)."""
     mods = Modifiers(i)
     kind = mods.type()
-    if kind in _INTEGERS or kind in {"u16x2", "s16x2"}:
+    if kind in _INTEGERS:
         return _integer(w, i, mods, kind)
     rounding = mods.take("rn", "rz", "rm", "rp")
     ftz, sat = flag(mods.take("ftz")), flag(mods.take("sat"))

@@ -16,7 +16,7 @@ HOST: Final = Path(__file__).parent / "host"
 _BUILD_S: Final = 300.0
 _MAGIC: Final = 0xBA55ED50
 _PTX: Final = 1
-_DEFINED: Final = re.compile(r"^(?:API|extern \"C\" .*?)\s*\b(_*cuda\w+)\(", re.MULTILINE)
+_DEFINED: Final = re.compile(r"^(?:API|DRIVER|extern \"C\" .*?)\s*\b(_*cu[A-Z]?\w+)\(", re.MULTILINE)
 
 _FOLDER: Final = re.compile(r'(^\s*\.file\s+\d+\s+")[^"]*/(?=[^"/]+")', re.MULTILINE)
 """Where a source lay when it was compiled, which says nothing to anybody."""
@@ -49,7 +49,7 @@ class Hooks(ctypes.Structure):
 
 
 def functions() -> frozenset[str]:
-    """Name the functions of CUDA's runtime that are here.
+    """Name the functions of CUDA's runtime, and of its driver, that are here.
 
     Example:
         >>> "cudaMalloc" in functions(), "cudaGraphLaunch" in functions()

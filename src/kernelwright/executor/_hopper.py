@@ -110,6 +110,8 @@ def pairs(w: Writer, i: Instruction) -> None:
     """add, sub, mul, fma of f32x2."""
     mods = Modifiers(i)
     mods.type()
+    if i.opcode not in {"add", "sub", "mul", "fma"}:
+        raise refused(i)
     rounding, ftz = mods.take("rn", "rz", "rm", "rp"), flag(mods.take("ftz"))
     mods.done()
     dest, *sources = i.operands

@@ -104,7 +104,8 @@ class Memory:
             contents: Of the module's own variables and their shadow, where an earlier launch left some.
         """
         self.regions: list[Region] = []
-        image, shadow = contents or layout.image()
+        self._own = contents or layout.image()
+        image = self._own[0]
         self.own_bytes = len(image)
         at = aligned(len(image) + RED_ZONE, _ALIGN)
         for group in _overlapping(list(spans)):
@@ -123,13 +124,16 @@ class Memory:
             self.regions.append(region)
             at = aligned(offset + region.size + RED_ZONE, _ALIGN)
         self.size = at
-        self.data = np.zeros(at, np.uint8)
-        self.shadow = np.zeros(at, np.uint8)
-        self.data[: len(image)] = np.frombuffer(image, np.uint8)
-        self.shadow[: len(shadow)] = np.frombuffer(shadow, np.uint8)
+        self.parameters = b""
+        self.fill()
+
+    def fill(self) -> None:
+        """Put in what a launch finds: zeros, the module's own variables, the caller's bytes."""
+        self.data, self.shadow = np.zeros(self.size, np.uint8), np.zeros(self.size, np.uint8)
+        for into, own in ((self.data, self._own[0]), (self.shadow, self._own[1])):
+            into[: len(own)] = np.frombuffer(own, np.uint8)
         for region in self.regions:
             self._copy_in(region)
-        self.parameters = b""
 
     @classmethod
     def of_arguments(cls, layout: Layout, function: Function, arguments: Sequence[Any]) -> Self:

@@ -74,7 +74,7 @@ class Launch(ctypes.Structure):
         ("traced_block", ctypes.c_uint32), ("traced_thread", ctypes.c_uint32), ("most_traced", ctypes.c_uint32),
         ("traced", ctypes.c_uint32),
         ("printed", ctypes.c_void_p), ("most_printed", ctypes.c_uint64), ("printed_bytes", ctypes.c_uint64),
-        ("cluster", ctypes.c_uint32 * 3),
+        ("cluster", ctypes.c_uint32 * 3), ("fill", ctypes.c_uint32),
     ]  # fmt: skip
 
 

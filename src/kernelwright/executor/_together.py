@@ -28,12 +28,15 @@ def _key(mask: Operand) -> str:
     return str(mask)
 
 
+def names(w: Writer, i: Instruction) -> str:
+    """Return the lanes that each lane names at an instruction, as C++; nothing where every lane names all."""
+    return "" if meets(i) in {None, "all"} else w.read(i.operands[-1], "b32")
+
+
 def named(w: Writer, i: Instruction) -> str:
-    """Return the lanes that an instruction names, as C++."""
-    key = meets(i)
-    if key is None or key == "all":
-        return "~Mask(0)"
-    return f"first<uint32_t>(m, {w.read(i.operands[-1], 'b32')})"
+    """Return the lanes that an instruction names, as C++: those that are here all name the same."""
+    text = names(w, i)
+    return f"first<uint32_t>(m, {text})" if text else "~Mask(0)"
 
 
 def barrier(w: Writer, i: Instruction) -> None:
@@ -217,8 +220,14 @@ _SHAPES = {
     ("m16n8k32", "e4m3"): (4, 2), ("m16n8k32", "e5m2"): (4, 2),
     ("m16n8k16", "e4m3"): (2, 1), ("m16n8k16", "e5m2"): (2, 1),
     ("m16n8k32", "s8"): (4, 2), ("m16n8k32", "u8"): (4, 2), ("m16n8k16", "s8"): (2, 1), ("m16n8k16", "u8"): (2, 1),
+    **{("m16n8k64", k): (4, 2) for k in ("s4", "u4")}, **{("m16n8k32", k): (2, 1) for k in ("s4", "u4")},
+    **{("m8n8k32", k): (1, 1) for k in ("s4", "u4")},
+    ("m16n8k256", "b1"): (4, 2), ("m16n8k128", "b1"): (2, 1), ("m8n8k128", "b1"): (1, 1),
     ("m8n8k16", "s8"): (1, 1), ("m8n8k16", "u8"): (1, 1), ("m8n8k4", "f64"): (1, 1),
 }  # fmt: skip
+
+
+_WHOLE = {"s8", "u8", "s4", "u4", "b1"}
 
 
 def matrix(w: Writer, i: Instruction) -> None:
@@ -226,15 +235,17 @@ def matrix(w: Writer, i: Instruction) -> None:
     mods = Modifiers(i)
     mods.drop(("sync", "aligned", "row", "col"))
     shape, saturates = i.modifiers[2] if len(i.modifiers) > 2 else "", mods.take("satfinite")
+    bits = i.modifiers[-2] if i.modifiers[-1:] == ("popc",) else ""
     if (
         i.modifiers[:2] != ("sync", "aligned")
         or i.modifiers[3:5] != ("row", "col")
-        or len(i.modifiers) - bool(saturates) != 9
+        or len(i.modifiers) - bool(saturates) - 2 * bool(bits) != 9
     ):
         raise refused(i)
-    into, ka, kb, of = i.modifiers[-4:]
+    into, ka, kb, of = i.modifiers[5 + bool(saturates) : 9 + bool(saturates)]
     counts = _SHAPES.get((shape, ka))
-    if counts is None or (ka != kb and not ({ka, kb} <= {"s8", "u8"} or {ka, kb} <= {"e4m3", "e5m2"})):
+    mixed = ka == kb or any({ka, kb} <= kinds for kinds in ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2"}))
+    if counts is None or not mixed or (bits in {"xor", "and"}) != (ka == "b1"):
         raise refused(i)
     dest, a, b, c = i.operands
     k = int(shape.rpartition("k")[2])
@@ -242,9 +253,10 @@ def matrix(w: Writer, i: Instruction) -> None:
     call, accumulators = "", 4
     if ka == "f64":
         call, accumulators = "mma_f64({})", 2
-    elif ka in {"s8", "u8"}:
+    elif ka in _WHOLE:
         rows, clamp = shape[1:].partition("n")[0], "true" if saturates else "false"
-        call = f"mma_s32({ka.upper()}, {kb.upper()}, {rows}, {k}, {clamp}, {{}})"
+        left, right = (f"{bits}_b1".upper(),) * 2 if bits else (ka.upper(), kb.upper())
+        call = f"mma_s32({left}, {right}, {rows}, {k}, {clamp}, {{}})"
         accumulators = 4 if shape.startswith("m16") else 2
     elif (into, of) == ("f32", "f32") and ka in {"e4m3", "e5m2"}:
         call = f"mma_f8({ka.upper()}, {kb.upper()}, {k}, {{}})"
@@ -252,8 +264,8 @@ def matrix(w: Writer, i: Instruction) -> None:
         call = f"mma_f32({ka.upper()}, {k}, {{}})"
     elif (into, of, ka) == ("f16", "f16", "f16"):
         call, accumulators = f"mma_f16({k}, {{}})", 2
-    results = {"f64": "f64", "s8": "s32", "u8": "s32"}.get(ka, into)
-    if not call or (into, of) != (results, results) or (saturates and ka not in {"s8", "u8"}):
+    results = "f64" if ka == "f64" else "s32" if ka in _WHOLE else into
+    if not call or (into, of) != (results, results) or (saturates and (ka not in _WHOLE or bits)):
         raise refused(i)
     for letter, operand, count in (("a", a, counts[0]), ("b", b, counts[1]), ("c", c, accumulators)):
         w.emit(f"const {kind} f{letter}[] = {{{_fragment(w, i, operand, count, kind)}}};")
@@ -289,8 +301,15 @@ def matrix_memory(w: Writer, i: Instruction) -> None:
         w.emit(f"store_matrix({head}, tiles);")
 
 
+def turn(w: Writer, i: Instruction) -> None:
+    """movmatrix."""
+    if i.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
+        raise refused(i)
+    w.write(i.operands[0], f"turned({w.read(i.operands[1], 'b32')})", "b32")
+
+
 HANDLERS: dict[str, Handler] = {
     "bar": barrier, "barrier": barrier, "membar": fence, "fence": fence, "shfl": shuffle, "vote": vote,
     "match": match, "redux": reduce, "elect": elect, "activemask": elect, "nanosleep": wait, "mma": matrix,
-    "ldmatrix": matrix_memory, "stmatrix": matrix_memory,
+    "ldmatrix": matrix_memory, "stmatrix": matrix_memory, "movmatrix": turn,
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import _accesses, _arithmetic, _bulk, _convert, _hopper, _logic, _together, _wmma
+from . import _accesses, _arithmetic, _bulk, _convert, _hopper, _logic, _together, _wmma, _words
 from ._errors import NotExecutedError, PtxError
 from ._flow import Block, blocks_of, loops_of, reach, temporaries
 from ._ir import (
@@ -25,9 +25,11 @@ from ._writer import Sites, Writer, refused, storage
 
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
-    **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS,
+    **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
+_PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
+_OF_PAIRS = {"add", "sub", "mul", "fma", "min", "max"}
 _NO_RESULT = {"st", "red", "bar", "barrier", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
               "prefetchu", "applypriority", "pmevent", "nanosleep", "stmatrix", "call",
               "setmaxnreg", "tensormap", "griddepcontrol"}  # fmt: skip
@@ -235,7 +237,8 @@ def _instruction(w: Writer, module: ParsedModule, i: Instruction) -> None:
     if i.opcode == "call":
         _call(w, module, i)
     else:
-        handler = _hopper.pairs if i.modifiers[-1:] == ("f32x2",) else HANDLERS.get(i.opcode)
+        packed = _PACKED.get(i.modifiers[-1] if i.modifiers else "")
+        handler = packed if packed and i.opcode in _OF_PAIRS else HANDLERS.get(i.opcode)
         if handler is None:
             raise refused(i)
         try:
@@ -344,7 +347,12 @@ def _meet(w: Writer, block: Block, blocks: list[Block]) -> None:
     at = block.meets
     assert at is not None
     is_barrier = at.opcode in {"bar", "barrier"} and at.modifiers[:1] != ("warp",)
-    w.emit(f"KW_MEET({_together.named(w, at)}, {block.index});")
+    names = _together.names(w, at)
+    w.emit(
+        f"KW_GATHER(({names}), {block.index}, {w.site(at)});"
+        if names
+        else f"KW_MEET(~Mask(0), {block.index});"
+    )
     after = [n for n in sorted(reach(block)) if _has_effect(blocks[n])]
     if after:
         w.emit(f"static const int16_t after[] = {{{', '.join(map(str, after))}}};")

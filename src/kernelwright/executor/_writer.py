@@ -24,7 +24,7 @@ C_TYPES = {
     "b8": "uint8_t", "u8": "uint8_t", "s8": "int8_t",
     "b16": "uint16_t", "u16": "uint16_t", "s16": "int16_t", "f16": "uint16_t", "bf16": "uint16_t",
     "b32": "uint32_t", "u32": "uint32_t", "s32": "int32_t", "f32": "float", "f16x2": "uint32_t",
-    "bf16x2": "uint32_t", "tf32": "uint32_t",
+    "bf16x2": "uint32_t", "tf32": "uint32_t", "u16x2": "uint32_t", "s16x2": "uint32_t",
     "b64": "uint64_t", "u64": "uint64_t", "s64": "int64_t", "f64": "double", "f32x2": "uint64_t",
 }  # fmt: skip
 """The C++ type of a lane of each PTX type."""

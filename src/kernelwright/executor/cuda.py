@@ -22,21 +22,25 @@ from .module import Module
 _COMPILE_S = 180.0
 
 
-def compile_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = ()) -> str:
+def compile_cuda(
+    source: str, *, target: str = "sm_80", flags: Sequence[str] = (), include: Sequence[Path] = ()
+) -> str:
     """Return the PTX that nvcc makes of a source; kept in the build cache.
 
     Args:
         source: Text of a `.cu` file.
         target: `sm_80`, `sm_90` ...
         flags: More words for nvcc, for example `-DTILE=16`.
+        include: Folders of headers.
 
     Raises:
         InputError: where nvcc refuses the source; the message holds its words.
         MissingToolError: where there is no nvcc.
     """
     tool = nvcc()
-    words = [tool, "-ptx", f"-arch={target}", "-lineinfo", "-std=c++17", *flags]
-    key = hashlib.sha256("\0".join([version(tool), *words[1:], source]).encode()).hexdigest()[:32]
+    words = [tool, "-ptx", f"-arch={target}", "-lineinfo", *standard(flags), *flags]
+    of = "\0".join([version(tool), *words[1:], contents(include), source])
+    key = hashlib.sha256(of.encode()).hexdigest()[:32]
     path = Settings.from_environment().cache / "executor" / f"{key}.ptx"
     if path.is_file():
         return path.read_text()
@@ -45,8 +49,9 @@ def compile_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = (
         folder = Path(name)
         (folder / "kernel.cu").write_text(source)
         done = run_tool(
-            [*words, "kernel.cu", "-o", "kernel.ptx"], deadline_s=_COMPILE_S, folder=folder, closed=True
-        )
+            [*words, *included(include), "kernel.cu", "-o", "kernel.ptx"],
+            deadline_s=_COMPILE_S, folder=folder, closed=True, readable=include,
+        )  # fmt: skip
         if done.timed_out:
             raise InputError(f"nvcc did not end within {_COMPILE_S:g} s")
         if done.returncode != 0:
@@ -57,9 +62,36 @@ def compile_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = (
     return text
 
 
-def load_cuda(source: str, *, target: str = "sm_80", flags: Sequence[str] = ()) -> Module:
+def load_cuda(
+    source: str, *, target: str = "sm_80", flags: Sequence[str] = (), include: Sequence[Path] = ()
+) -> Module:
     """Compile a source and return its kernels; see `compile_cuda`."""
-    return Module.load(compile_cuda(source, target=target, flags=flags))
+    return Module.load(compile_cuda(source, target=target, flags=flags, include=include))
+
+
+def standard(flags: Sequence[str]) -> list[str]:
+    """Return the word for the standard of C++, where flags name none.
+
+    Example:
+        >>> standard([]), standard(["-std=c++20"])
+        (['-std=c++17'], [])
+    """
+    return [] if any(f.startswith(("-std", "--std")) for f in flags) else ["-std=c++17"]
+
+
+def included(folders: Sequence[Path]) -> list[str]:
+    """Return the words by which nvcc finds headers."""
+    return [f"-I{folder.resolve()}" for folder in folders]
+
+
+def contents(folders: Sequence[Path]) -> str:
+    """Name all that stands in folders: part of what a compiled source is kept by."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            text = path.read_bytes()
+            digest.update(f"{path.relative_to(folder)} {len(text)} ".encode() + text)
+    return digest.hexdigest()
 
 
 def nvcc() -> str:

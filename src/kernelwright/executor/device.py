@@ -25,7 +25,7 @@ from ._memory import Span, Uninitialised, span_of
 from .module import Kernel, Module, Options
 from .results import Execution
 
-_MADE, _GONE, _WRITTEN, _COPIED = range(4)
+_MADE, _GONE, _WRITTEN, _COPIED, _ASKED = range(5)
 _SUCCESS, _INVALID_VALUE, _INVALID_SYMBOL, _LAUNCH_FAILURE = 0, 1, 13, 719
 _KEPT_RUNS: Final = 256
 
@@ -184,6 +184,9 @@ class Device:
             self._spans[at] = Span(f"allocation {number}", at, size, True, False, np.zeros(size, np.uint8))
         elif what == _GONE:
             self._spans.pop(at, None)
+        elif what == _ASKED:
+            spans = (*self._spans.values(), *self._lent)
+            return _SUCCESS if any(s.host <= at < s.host + s.size for s in spans) else _INVALID_VALUE
         else:
             self._write(at, size, self._states(source, size) if what == _COPIED else WRITTEN)
         return _SUCCESS

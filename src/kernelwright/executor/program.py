@@ -24,6 +24,7 @@ from ..languages import imported_names
 from ..languages._process import run_tool
 from . import _cudart, _native
 from ._memory import Uninitialised
+from .cuda import contents, included, standard
 from .cuda import nvcc as find_nvcc
 from .cuda import version as nvcc_version
 from .device import Device, device
@@ -65,13 +66,16 @@ class Program:
             return self.device.call(function, *(_passed(a) for a in arguments))
 
 
-def load_program(source: str, *, target: str = "", flags: Sequence[str] = ()) -> Program:
+def load_program(
+    source: str, *, target: str = "", flags: Sequence[str] = (), include: Sequence[Path] = ()
+) -> Program:
     """Build a program of one `.cu` file and load it.
 
     Args:
         source: Text of the file.
         target: `sm_80`, `sm_90a` ...; by default what the source needs.
         flags: More words for nvcc.
+        include: Folders of headers.
 
     Raises:
         InputError: where nvcc refuses the source, or it calls what is not executed.
@@ -79,14 +83,15 @@ def load_program(source: str, *, target: str = "", flags: Sequence[str] = ()) ->
     """
     nvcc = find_nvcc()
     target = target or target_for(source)
-    words = [nvcc, *flags_for(target), *flags]
-    name = _native.key(b"program", nvcc_version(nvcc).encode(), *(w.encode() for w in words), source.encode())
+    words = [nvcc, *flags_for(target), *standard(flags), *flags]
+    made_of = [nvcc_version(nvcc), *words, contents(include), source]
+    name = _native.key(b"program", *(part.encode() for part in made_of))
 
     def build(folder: Path, into: Path) -> None:
         (folder / "kernel.cu").write_text(source)
         done = run_tool(
-            [*words, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", into.name],
-            deadline_s=_COMPILE_S, folder=folder, closed=True,
+            [*words, *included(include), "-shared", "-Xcompiler", "-fPIC", "kernel.cu", "-o", into.name],
+            deadline_s=_COMPILE_S, folder=folder, closed=True, readable=include,
         )  # fmt: skip
         if done.timed_out:
             raise InputError(f"nvcc did not end within {_COMPILE_S:g} s")

@@ -8,6 +8,8 @@
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
+| `pallas` | function | nothing (byte-compiled) | nothing here: interpreted on the CPU for TPUs |
+| `hip` | destination | clang, for AMD GPUs | nothing here: compiled only |
 
 Each file's docstring shows how to write a candidate in that language.
 """
@@ -21,6 +23,7 @@ __all__ = [
     "Availability",
     "Kernel",
     "Language",
+    "executed_on",
     "executes",
     "get_language",
     "imported_names",
@@ -51,6 +54,16 @@ def executes(name: str) -> bool:
     """
     asked = getattr(get_language(name), "executes", None)
     return bool(asked and asked())
+
+
+def executed_on(language: Language) -> tuple[str, ...]:
+    """Name the targets whose kernels the language's `load` runs here without the device: it has `executed`.
+
+    Example:
+        >>> executed_on(get_language("torch"))
+        ()
+    """
+    return tuple(getattr(language, "executed", ()))
 
 
 def get_language(name: str) -> Language:

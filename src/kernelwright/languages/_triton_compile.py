@@ -20,14 +20,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ._amdgcn import amd_facts
+
 _MIX = {
-    "tensor_instructions": re.compile(r"\b(?:[HIQBD]G?MMA|UTC\w*MMA|v_s?mfma\w*)\b"),
+    "tensor_instructions": re.compile(r"\b(?:[HIQBD]G?MMA|UTC\w*MMA)\b"),
     "async_copies": re.compile(r"\b(?:LDGSTS|UTMALDG|UBLKCP)\b"),
-    "global_loads": re.compile(r"\b(?:LDG|global_load\w*|buffer_load\w*)\b"),
-    "spill_instructions": re.compile(r"\b(?:STL|LDL|scratch_store\w*|scratch_load\w*)\b"),
+    "global_loads": re.compile(r"\bLDG\b"),
+    "spill_instructions": re.compile(r"\b(?:STL|LDL)\b"),
 }
 _SASS = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+\S", re.MULTILINE)
-_GCN = re.compile(r"^\t[a-z]\w*_\w+", re.MULTILINE)
 
 
 class RefusedError(ValueError):
@@ -192,8 +193,10 @@ def _compile(
     arch = target["arch"]
     gpu = GPUTarget(target["backend"], arch, target["warp_size"])
     compiled = triton.compile(source, target=gpu, options=options)
-    facts = _amd_facts(compiled) if "amdgcn" in compiled.asm else _nvidia_facts(compiled, folder)
-    return {**facts, "shared_bytes": int(compiled.metadata.shared)}
+    assembly = compiled.asm.get("amdgcn")
+    shared = int(compiled.metadata.shared)
+    facts = amd_facts(assembly, arch, shared) if assembly else _nvidia_facts(compiled, folder)
+    return {**facts, "shared_bytes": shared}
 
 
 def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:
@@ -205,22 +208,9 @@ def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:
     usage = _output([str(tools / "cuobjdump"), "-res-usage", str(cubin)])
     numbers = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage))
     facts = {"registers": int(numbers["REG"]), "spill_bytes": int(numbers["STACK"]) + int(numbers["LOCAL"])}
-    return facts | _mix(_output([str(tools / "nvdisasm"), "-c", str(cubin)]), _SASS)
-
-
-def _amd_facts(compiled: Any) -> dict[str, int]:
-    text = compiled.asm["amdgcn"]
-    numbers = {key: int(value) for key, value in re.findall(r"\.(\w+_count):\s+(\d+)", text)}
-    private = re.search(r"\.private_segment_fixed_size:\s+(\d+)", text)
-    facts = {"registers": numbers["vgpr_count"], "spill_bytes": 4 * numbers.get("vgpr_spill_count", 0)}
-    if private:
-        facts["scratch_bytes"] = int(private[1])
-    return facts | _mix(text, _GCN)
-
-
-def _mix(text: str, instruction: re.Pattern[str]) -> dict[str, int]:
+    text = _output([str(tools / "nvdisasm"), "-c", str(cubin)])
     mix = {name: len(pattern.findall(text)) for name, pattern in _MIX.items()}
-    return {"instructions": len(instruction.findall(text)), **mix}
+    return facts | {"instructions": len(_SASS.findall(text)), **mix}
 
 
 def _output(command: list[str]) -> str:

@@ -34,8 +34,8 @@ and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only) and `divisible
 multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are. For each of the targets
 (`sm_80`, `sm_90`, `sm_100`, `gfx942`) the build then holds, as its worst over the kernels,
 `sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
-`sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`. A
-spill or a target that does not compile is a finding. None of it predicts time.
+`sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`; for AMD's
+GPUs what `hip.py` names. A spill or a target that does not compile is a finding. None of it predicts time.
 
 Without a GPU the interpreter runs float32 and float16 only; bfloat16 is refused as `Unsupported`, for the
 interpreter's products of bfloat16 tiles are wrong.
@@ -72,7 +72,8 @@ TARGETS: Final = (
 """The GPUs that kernels are compiled for, present or not."""
 
 _SUMMED = (
-    "instructions", "tensor_instructions", "async_copies", "global_loads", "spill_instructions",
+    "instructions", "tensor_instructions", "async_copies", "global_loads", "shared_accesses", "spill_instructions",
+    "kernels",
 )  # fmt: skip
 _KEYS = {"kernel", "signature", "constexprs", "divisible", "num_warps", "num_stages", "maxnreg"}
 
@@ -192,8 +193,9 @@ def _result(lines: list[dict[str, Any]], expected: int, done: Finished, deadline
         facts: dict[str, int] = line["facts"]
         for name, value in facts.items():
             known = evidence.get(f"{target}.{name}")
-            before = known if isinstance(known, int) else 0
-            evidence[f"{target}.{name}"] = before + value if name in _SUMMED else max(before, value)
+            before = known if isinstance(known, int) else value if name == "waves" else 0
+            worst = min if name == "waves" else max
+            evidence[f"{target}.{name}"] = before + value if name in _SUMMED else worst(before, value)
         if facts["spill_bytes"]:
             findings.append(f"{kernel} spills {facts['spill_bytes']} bytes of registers on {target}")
     if done.timed_out:

@@ -21,6 +21,8 @@ from ..records import (
     Split,
     Task,
 )  # fmt: skip
+from ._relevance import bottleneck_of
+from ._relevance import relevant as relevant_to
 
 _MOST_DIAGNOSTICS = 4_000
 _MOST_SOURCE = 24_000
@@ -59,8 +61,8 @@ class Shown:
     """Whether it built and no check failed."""
 
 
-def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
-    """Return what a model may know about an evaluation."""
+def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound], *, relevant: bool = False) -> Shown:
+    """Return what a model may know about an evaluation; `relevant` counters only, or all of them."""
     candidate, build = evaluation.candidate, evaluation.build
     built = build.status is BuildStatus.OK
     rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
@@ -76,7 +78,7 @@ def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> Shown:
         findings=_findings(evaluation, task),
         times=_times(evaluation, task, bounds),
         evidence=(*(f"{k} = {v}" for k, v in build.evidence.items()), *build.findings),
-        counters=tuple(map(str, evaluation.counters)),
+        counters=_counters(evaluation, bounds) if relevant else tuple(map(str, evaluation.counters)),
         works=built and not rejected,
     )
 
@@ -151,6 +153,13 @@ def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple
             line += f"; {share:.0%} of what {bound.limit} allows ({bound.attainable_us:.1f} us)"
         lines.append(line)
     return tuple(lines)
+
+
+def _counters(evaluation: Evaluation, bounds: Sequence[Bound]) -> tuple[str, ...]:
+    """Name the bottleneck's class, and count only what matters for it."""
+    bottleneck = bottleneck_of(evaluation, tuple(bounds))
+    kept = [c for counters in evaluation.counters if (c := relevant_to(counters, bottleneck)) is not None]
+    return (*map(str, kept), f"class: bound by {bottleneck}") if evaluation.counters else ()
 
 
 def _cores(evaluation: Evaluation, workload: str) -> str:

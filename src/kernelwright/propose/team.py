@@ -28,6 +28,8 @@ _WORDS = {
     "bottleneck": "What binds: {}",
     "critique": "The judge says: {}",
     "evidence": "Figures: {}",
+    "cause": "It does not work because: {}",
+    "lines": "In these lines: {}",
     "advice": "Advice: {}",
     "risks": "It may be wrong on: {}",
     "summary": "So far: {}",

@@ -4,13 +4,14 @@ from .editing._editing import make_editors
 from .evaluation._evaluation import unbuilt
 from .evaluation._judge import decides_alike, open_judge
 from .evaluation._protocol import Judge
+from .evaluation.remote import measured_on
 from .proposals._proposals import PROPOSERS, make_proposers, proposals_of, request_of
 from .run._budget import Meter
 from .run._ending import ended_in_words
 from .run._events import Event, Log, OnEvent
 from .run._metadata import environment_of
 from .run._run import Search, check_resumable
-from .session._choices import check_choices, usable_languages
+from .session._choices import check_choices, device_of, usable_languages
 from .session._packaging import (
     accepted_of,
     accepted_with,
@@ -44,6 +45,7 @@ __all__ = [
     "check_resumable",
     "conclude",
     "decides_alike",
+    "device_of",
     "ended_in_words",
     "environment_here",
     "environment_of",
@@ -52,6 +54,7 @@ __all__ = [
     "judgement_of",
     "make_editors",
     "make_proposers",
+    "measured_on",
     "open_judge",
     "package_accepted",
     "proposals_of",

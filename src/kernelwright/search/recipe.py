@@ -39,6 +39,8 @@ class Recipe(Record):
     """Steps around an operator, by operator; a file may list several operators, separated by spaces."""
     lessons: bool = False
     """Whether prompts include lessons from earlier runs."""
+    figures: Literal["all", "relevant"] = "all"
+    """Which of a profiler's counters prompts show: all, or those that matter for the candidate's bottleneck."""
     prompts: Literal["shipped", "evolving"] = "shipped"
     """Whether the coder's prompt is the shipped one or the best version so far."""
 
@@ -61,7 +63,7 @@ class Recipe(Record):
             "proposers": self.proposers,
             "strategy": self.strategy,
             "editors": ("llm",),
-            "more": {"recipe": self.to_json(), "lessons": self.lessons, **settings},
+            "more": {"recipe": self.to_json(), "lessons": self.lessons, "figures": self.figures, **settings},
         }
 
 

@@ -12,7 +12,7 @@ from ..config import Settings
 from ..errors import NotFoundError
 from ..records import Budget, Candidate, Evaluation, Run, RunStatus, Scalar, Task
 from ..system.resources import Resource
-from . import _evaluations
+from . import _evaluations, _transfer
 from ._blobs import Blobs
 from ._calls import Calls
 from ._database import Database
@@ -158,6 +158,14 @@ class Store(Resource):
     def lookup(self, key: EvaluationKey) -> Evaluation | None:
         """Return any run's evaluation under the key, marked `cached`. None if there is none yet."""
         return _evaluations.lookup(self._database, self.blobs, key)
+
+    def packed(self, run: str) -> str:
+        """Return everything of a run as one text, for `adopt` of another store."""
+        return _transfer.packed(self._database, self.blobs, self.run(run).id)
+
+    def adopt(self, packed: str) -> str:
+        """Store a run that another store packed, once, and return its id."""
+        return _transfer.adopt(self._database, self.blobs, packed)
 
     def spent(self, run: str) -> Spent:
         """Return what a run has used of its budget."""

@@ -7,6 +7,7 @@ Does not cover: getting the data; a missing checkout is an error that has the co
 from ._audit import audit_all
 from ._both import Setup, judge_all, judge_both, ours_of, setup, sizes_of, theirs_of
 from ._checkout import checkout_of, find_checkout, fits, get_suite, how_to_get, suite_names
+from ._cluster import judge_on, search_on
 from ._doctor import Diagnosis, diagnose, moved_bytes
 from ._journal import Journal, read_rows
 from ._offline import offline
@@ -57,6 +58,7 @@ __all__ = [
     "how_to_get",
     "judge_all",
     "judge_both",
+    "judge_on",
     "moved_bytes",
     "offline",
     "ours_of",
@@ -65,6 +67,7 @@ __all__ = [
     "read_rows",
     "sampled",
     "search_all",
+    "search_on",
     "setup",
     "sizes_of",
     "standing_of",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..api.judge import judging
 from ..config import Settings
+from ..devices import detect
 from ..errors import KernelwrightError, StoreError, fault_of
 from ..records import CheckStatus, DecisionStatus, Task, VerdictStatus, content_key
 from ..sandbox import Pool
@@ -111,7 +112,7 @@ def row_of(
     return Row(
         suite=given.suite.name, problem=problem.name, group=problem.group, candidate=sides.candidate, sizes=sizes,
         theirs=sides.theirs or Theirs(status="unknown", message=reason), ours=sides.ours or unknown(reason),
-        seconds=round(time.monotonic() - begun, 2),
+        seconds=round(time.monotonic() - begun, 2), device=detect(given.device).fingerprint,
     )  # fmt: skip
 
 

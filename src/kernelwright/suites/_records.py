@@ -115,6 +115,10 @@ class Row(Record):
     """Wall seconds for both."""
     claimed: float | None = None
     """The speedup that was published with the kernel. None if there was none."""
+    device: str = ""
+    """Fingerprint of the device that both were timed on."""
+    place: str = ""
+    """Of a cluster: machine, cores and their noise."""
     stands_out: tuple[str, ...] = ()
     """What stands out in its text, for a person to read: no verdict depends on it."""
 

@@ -99,7 +99,8 @@ class Change(Record):
     after: str
     """What it is; empty if it is not there any more."""
     factor: float
-    """Our speedup now over the earlier one, each 1 where the native op stays."""
+    """Our speedup now over the earlier one, each 1 where the native op stays; 1 if they are of different devices, whose
+    times are not compared."""
 
 
 def changes(rows: Sequence[Row], earlier: Sequence[Row]) -> tuple[Change, ...]:
@@ -108,7 +109,8 @@ def changes(rows: Sequence[Row], earlier: Sequence[Row]) -> tuple[Change, ...]:
     found = []
     for name in dict.fromkeys((*then, *now)):
         before, after = _said(then, name), _said(now, name)
-        factor = gain_ours(now[name]) / gain_ours(then[name]) if name in now and name in then else 1.0
+        both = name in now and name in then and _same_device(now[name], then[name])
+        factor = gain_ours(now[name]) / gain_ours(then[name]) if both else 1.0
         if before != after or (factor != 1.0 and _apart(now[name], then[name])):
             found.append(
                 Change(problem=name.rpartition(":")[2], before=before, after=after, factor=round(factor, 3))
@@ -123,6 +125,11 @@ def _name(row: Row) -> str:
 def _said(rows: Mapping[str, Row], name: str) -> str:
     row = rows.get(name)
     return f"{standing_of(row)}; theirs {row.theirs.status}" if row else ""
+
+
+def _same_device(one: Row, other: Row) -> bool:
+    """Whether the rows may be of one kind of machine; early rows do not name it."""
+    return not (one.device and other.device) or one.device == other.device
 
 
 def _apart(one: Row, other: Row) -> bool:

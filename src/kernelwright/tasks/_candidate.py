@@ -11,8 +11,16 @@ from ._exported import exported
 from ._headers import headers_of
 from .forms._source import parse, read_text
 
-_COMPILED = {".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".cu": "cuda", ".cl": "opencl", ".wgsl": "wgsl"}
-_INCLUDING = (".cpp", ".cc", ".cxx", ".cu")
+_COMPILED = {
+    ".cpp": "cpp",
+    ".cc": "cpp",
+    ".cxx": "cpp",
+    ".cu": "cuda",
+    ".hip": "hip",
+    ".cl": "opencl",
+    ".wgsl": "wgsl",
+}
+_INCLUDING = (".cpp", ".cc", ".cxx", ".cu", ".hip")
 _HEADERS = (".h", ".hpp", ".cuh", ".inl")
 _SOLUTION = "solution.json"
 _EXPORTED = (
@@ -36,8 +44,8 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     """Load a candidate for the task.
 
     A `.py` file defines `ModelNew` or `run` (or the symbol given as `file.py:symbol`, or a function of the
-    reference's name); a `.cpp`, `.cc`, `.cu`, `.cl` or `.wgsl` file exports one symbol, or it is given, with the
-    headers it includes from its folder; a folder holds `solution.json`, or one such file with its headers, or is an
+    reference's name); a `.cpp`, `.cc`, `.cu`, `.hip`, `.cl` or `.wgsl` file exports one symbol, or it is given, with
+    the headers it includes from its folder; a folder holds `solution.json`, or one such file with its headers, or is an
     exported package with one kernel.
 
     Args:
@@ -55,7 +63,7 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
     if file.is_dir():
         return exported(file) or _from_folder(file, symbol, task)
     if file.suffix not in {".json", ".py", *_COMPILED}:
-        raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .cl, .wgsl, "
+        raise TaskError(f"candidate {str(file)!r} is of no known kind; expected .py, .cpp, .cc, .cu, .hip, .cl, .wgsl, "
                         "solution.json or a folder, or say with --language what it is written in")  # fmt: skip
     text = read_text(file, "candidate", "a kernel's source, solution.json or a folder with one of them")
     if file.suffix == ".json":
@@ -141,6 +149,8 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
         raise TaskError(f"{origin}: {entry!r} is a class and the task's reference a function; "
                         "expected a function that takes the task's arguments")  # fmt: skip
     language = "triton" if "triton" in text and _uses_triton(tree) else "torch"
+    if language == "torch" and "jax.experimental" in text and _uses_pallas(tree):
+        language = "pallas"
     if language == "torch" and _builds_cuda(tree):
         language = "cuda"
     source = SourceFile(path=name, text=text)
@@ -154,6 +164,17 @@ def _builds_cuda(tree: ast.Module) -> bool:
         and ast.unparse(n.func).rpartition(".")[2] == "load_inline"
         and any(k.arg == "cuda_sources" for k in n.keywords)
         for n in ast.walk(tree)
+    )
+
+
+def _uses_pallas(tree: ast.Module) -> bool:
+    """Whether the file imports `jax.experimental.pallas`."""
+    return any(
+        (isinstance(n, ast.ImportFrom) and f"{n.module}.{alias.name}".startswith("jax.experimental.pallas"))
+        or (isinstance(n, ast.Import) and alias.name.startswith("jax.experimental.pallas"))
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Import | ast.ImportFrom)
+        for alias in n.names
     )
 
 

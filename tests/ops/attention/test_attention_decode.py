@@ -166,7 +166,7 @@ CODES, SCALES = torch.zeros(3, 5, 2, 8, dtype=torch.int8), torch.ones(3, 5, 2)
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: decode(None, K, V, LENGTHS), "q is a NoneType; expected a tensor"),
+        (lambda: decode(None, K, V, LENGTHS), "q is None; expected a tensor"),
         (lambda: decode(Q[0], K, V, LENGTHS), r"q is of shape \(4, 8\); expected \(batch, heads, inner\)"),
         (lambda: decode(Q, K[0], V, LENGTHS), r"k_cache is of shape .* expected \(pages, positions, kv heads"),
         (lambda: decode(Q, CODES, V, LENGTHS), "k_cache is of torch.int8; expected torch.float32, as q is"),
@@ -176,7 +176,7 @@ CODES, SCALES = torch.zeros(3, 5, 2, 8, dtype=torch.int8), torch.ones(3, 5, 2)
         (lambda: decode(Q, K, V[:, :, :1], LENGTHS), r"v_cache is of shape .*as k_cache has"),
         (lambda: decode(Q[:, :3], K, V, LENGTHS), "k_cache is of 2 heads; expected a divisor of 3"),
         (lambda: decode(Q, K, V, LENGTHS.long()), r"lengths is of shape \(2,\), torch.int64; expected \(2,\)"),
-        (lambda: decode(Q, K, V, [3, 5]), "lengths is a list; expected a tensor of torch.int32"),
+        (lambda: decode(Q, K, V, [3, 5]), "lengths is a list; expected a tensor"),
         (lambda: decode(Q, K, V, LENGTHS, pages=PAGES[0]), r"pages is of shape \(2,\)"),
         (lambda: decode(Q, K[:1], V[:1], LENGTHS), "k_cache is of 1 pages; expected at least 2"),
         (lambda: decode(Q, K, V, LENGTHS, window=0), "window is 0; expected a whole number above 0"),

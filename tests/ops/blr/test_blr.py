@@ -238,7 +238,7 @@ MONARCH, BLAST = monarch_parts(2, 2, 8, 3, 5), blast_parts(2, 2, 8, 3, 5)
             lambda: blr.monarch(X, MONARCH[0].double(), MONARCH[1]),
             "first is .*float64; expected of three axes",
         ),
-        (lambda: blr.monarch("x", *MONARCH), "x is a str; expected a tensor"),
+        (lambda: blr.monarch("x", *MONARCH), "x is 'x'; expected a tensor"),
         (lambda: blr.blast(X, BLAST[0], BLAST[1][:1], BLAST[2]), r"scale is of shape .*expected \(2, 2, 3\)"),
         (
             lambda: blr.blast(X, *BLAST[:2], BLAST[2][..., :2]),

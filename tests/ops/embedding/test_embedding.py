@@ -150,7 +150,7 @@ def test_gradients_of_gradients_are_right():
 W, I, O = torch.randn(5, 3), torch.tensor([0, 4, 2]), torch.tensor([0, 2])  # noqa: E741
 WRONG = [
     (lambda: own.embedding(I.float(), W), "ids is of shape .*float32; expected a tensor of int32 or int64"),
-    (lambda: own.embedding([1], W), "ids is a list; expected a tensor of int32"),
+    (lambda: own.embedding([1], W), "ids is a list; expected a tensor"),
     (lambda: own.embedding(I, W[0]), r"weight is of shape \(3,\); expected a matrix"),
     (lambda: own.embedding(I, W, 5), "padding_idx is 5; expected within 5 rows"),
     (lambda: own.embedding_bag(I, W), "offsets is None; expected where each bag begins"),
@@ -178,16 +178,16 @@ def test_an_id_outside_the_table_is_an_index_error(bad):
         lambda: own.embedding_bag(ids, W, O[:1]),
         lambda: torch.ops.kernelwright.embedding_backward(torch.ones(2, 3), ids, 5, -1),
     ):
-        with pytest.raises(IndexError, match="none of the 5 rows"):
+        with pytest.raises(IndexError, match="ids is out of range somewhere; expected 0 to 4"):
             call()
 
 
 @pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
 @pytest.mark.parametrize("offsets", [[1, 0], [0, 4], [-1, 2]])
 def test_offsets_that_do_not_ascend_are_refused(offsets):
-    with pytest.raises(ValueError, match="offsets do not ascend"):
+    with pytest.raises(ValueError, match="offsets is no row of offsets"):
         own.embedding_bag(I, W, torch.tensor(offsets))
-    with pytest.raises(ValueError, match="offsets do not ascend"):
+    with pytest.raises(ValueError, match="offsets is no row of offsets"):
         own.embedding_bag(I, W.double(), torch.tensor(offsets))
 
 

@@ -268,8 +268,8 @@ def one(**changes):
 
 WRONG = [
     (lambda: optim.adamw_(**one(grads=[])), "grads is 0 long; expected 1, one for each parameter"),
-    (lambda: optim.adamw_(**one(grads=[torch.ones(4)])), r"a gradient is of shape \(4,\); expected \(3,\)"),
-    (lambda: optim.adamw_(**one(params=[torch.ones(3).long()])), "a parameter is of torch.int64"),
+    (lambda: optim.adamw_(**one(grads=[torch.ones(4)])), r"grad is of shape \(4,\); expected \(3,\)"),
+    (lambda: optim.adamw_(**one(params=[torch.ones(3).long()])), "param is of torch.int64"),
     (lambda: optim.adamw_(**one(means=[torch.zeros(3).double()])), "means is of torch.float64; expected torch.float32"),
     (lambda: optim.adamw_(**one(squares=[torch.zeros(2)])), r"squares is of shape \(2,\); expected \(3,\)"),
     (lambda: optim.adamw_(**one(steps=[0])), "steps is 0; expected 1 or more"),
@@ -277,11 +277,11 @@ WRONG = [
     (lambda: optim.adamw_(**one(), betas=(1.0, 0.9)), "beta1 is 1.0; expected 0 or more and below 1"),
     (lambda: optim.adamw_(**one(), lr=-1.0), "lr is -1.0; expected 0 or more"),
     (lambda: optim.adamw_(**one(), eps=float("nan")), "eps is nan; expected 0 or more"),
-    (lambda: optim.lion_([torch.ones(2)] * 2, [torch.ones(2)] * 2, [torch.ones(2)] * 2), "a tensor is given twice"),
-    (lambda: optim.lion_([1.0], [torch.ones(2)], [torch.ones(2)]), "a parameter is a float; expected a tensor"),
+    (lambda: optim.lion_(*[[torch.ones(2)] * 2] * 3), "params is given twice, or a state is"),
+    (lambda: optim.lion_([1.0], [torch.ones(2)], [torch.ones(2)]), "param is a float; expected a tensor"),
     (
         lambda: optim.adafactor_([torch.ones(2)], [torch.ones(2)], [None], [None], [None], steps=[1]),
-        "the state of a parameter is missing; expected a row and a column, or a variance",
+        "rows is without a state of a parameter; expected a row and a column, or a variance",
     ),
     (
         lambda: optim.adafactor_([torch.ones(2, 3)], [torch.ones(2, 3)], [torch.ones(2)], [torch.ones(3)], [None], steps=[1]),  # noqa: E501

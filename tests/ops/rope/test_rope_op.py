@@ -148,9 +148,9 @@ def test_a_wrong_argument_is_named_in_one_sentence(call, says):
 def test_a_position_without_a_row_is_an_error_everywhere(wrong):
     positions = torch.zeros(2, 3, dtype=torch.int64)
     positions[1, 2] = wrong
-    with pytest.raises(ValueError, match=f"a position is {wrong}; expected 0 to 4"):
+    with pytest.raises(ValueError, match=f"positions is {wrong} somewhere; expected 0 to 4"):
         rope(Q, K, COS, COS, positions=positions)
-    with pytest.raises(ValueError, match="a position is not among the 5 rows of cos"):
+    with pytest.raises(ValueError, match="positions is out of range somewhere; expected 0 to 4"):
         reference.rope(Q, K, COS, COS, positions)
 
 

@@ -184,7 +184,7 @@ A, X = made(4, 6, 10), torch.randn(6, 2)
             lambda: sparse.spmm(torch.ones(2, 2), X),
             "a is of layout torch.strided.*; expected a matrix in torch's CSR form",
         ),
-        (lambda: sparse.spmm(3, X), "a is a int; expected a sparse matrix"),
+        (lambda: sparse.spmm(3, X), "a is 3; expected a tensor"),
         (lambda: sparse.spmm(A, X[:5]), r"x is of shape \(5, 2\); expected \(6, ...\), as a has columns"),
         (lambda: sparse.spmm(A, X.double()), "x is of torch.float64; expected torch.float32"),
         (lambda: sparse.spmm(A, X.long()), "x is of torch.int64; expected float32, float64"),
@@ -215,9 +215,9 @@ def wrong(crow, col, columns=6):
 
 @pytest.mark.parametrize("width", [1, 3, 40])
 @pytest.mark.parametrize(("crow", "col", "says"), [
-    ([0, 2, 1], [0, 1], "crow does not ascend"), ([0, 1, 3], [0, 1], "crow does not ascend"),
-    ([-1, 1, 2], [0, 1], "crow does not ascend"), ([0, 1, 2], [0, 6], "a column is not among 0 to 5"),
-    ([0, 1, 2], [-1, 0], "a column is not among 0 to 5"),
+    ([0, 2, 1], [0, 1], "crow is no row of offsets"), ([0, 1, 3], [0, 1], "crow is no row of offsets"),
+    ([-1, 1, 2], [0, 1], "crow is no row of offsets"), ([0, 1, 2], [0, 6], "col is out of range"),
+    ([0, 1, 2], [-1, 0], "col is out of range"),
 ])  # fmt: skip
 def test_indices_that_are_no_csr_form_are_an_error_everywhere(crow, col, says, width):
     a, x = wrong(crow, col), torch.ones(6, width)

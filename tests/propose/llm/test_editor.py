@@ -28,7 +28,18 @@ def edit(request_of, script, move, **more):
 
 def test_it_is_an_editor_that_knows_its_operators():
     assert isinstance(LLMEditor(), Editor)
-    wanted = {"draft", "improve", "repair", "merge", "plan", "critique", "read-profile", "summarise", "test"}
+    wanted = {
+        "draft",
+        "improve",
+        "repair",
+        "merge",
+        "plan",
+        "critique",
+        "read-profile",
+        "read-build",
+        "summarise",
+        "test",
+    }
     assert set(LLMEditor.operators) == wanted == set(ROLES) - {"evolve"}
     assert {role.name for role in ROLES.values()} == set(Prompts().roles())
 
@@ -100,6 +111,7 @@ def test_repair_shows_what_failed_and_the_change_that_broke_it(request_of):
         ("plan", {"hypotheses": [{"idea": "tile it", "why": "l2", "rating": 0.5, "difficulty": 2}]}),
         ("critique", {"critique": "reads twice", "bottleneck": "dram", "advice": "fuse", "rating": 0.25}),
         ("read-profile", {"bottleneck": "dram", "evidence": ["50%"], "advice": "stream"}),
+        ("read-build", {"cause": "no such type", "lines": ["3"], "advice": "include it"}),
         ("test", {"correct": False, "risks": ["n = 1"]}),
         ("summarise", {"summary": "little", "lessons": ["a: b: c"]}),
     ],

@@ -9,6 +9,7 @@ from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.errors import BusyError
 from kernelwright.languages import get_language
+from kernelwright.languages.torch import Torch
 from kernelwright.measure import decide
 from kernelwright.measure._carry_over import classes_of
 from kernelwright.records import (
@@ -136,6 +137,14 @@ def test_peaks_are_measured_again_before_an_alarm_is_believed(judge, monkeypatch
 def test_twice_the_work_is_not_improved(judge):
     assert judge.screen(*TWICE).decision.status != "improved"
     assert judge.accept(*TWICE).decision.status != "improved"
+
+
+def test_what_is_only_interpreted_here_is_verified_and_never_timed(judge, monkeypatch):
+    monkeypatch.setattr(Torch, "timeable", lambda *_: False)
+    for found in (judge.screen(*TWICE), judge.accept(*TWICE)):
+        assert (found.decision.status, found.timing) == ("unknown", None)
+        assert "torch is interpreted on cpu" in found.decision.reason
+        assert [f.check for f in found.verdict.findings if f.status != "pass"] == ["timed"]
 
 
 def test_a_wrong_kernel_is_rejected_before_it_is_timed(judge):

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace {
-enum What { MADE, GONE, WRITTEN, COPIED };
+enum What { MADE, GONE, WRITTEN, COPIED, ASKED };
 
 struct Hooks {
   int (*launch)(int binary, const char* name, const uint32_t* grid, const uint32_t* block, const uint32_t* cluster,
@@ -115,6 +115,7 @@ int attribute(cudaDeviceAttr which, int* value) {
 }  // namespace
 
 #define API extern "C" __attribute__((visibility("default"))) cudaError_t
+#define DRIVER extern "C" __attribute__((visibility("default"))) CUresult
 #define DONE { return cudaSuccess; }
 
 extern "C" __attribute__((visibility("default"))) void kw_set_hooks(const Hooks* given) { hooks = *given; }
@@ -258,6 +259,13 @@ API cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = size_t(8) << 30;
   return cudaSuccess;
 }
+API cudaPointerGetAttributes(cudaPointerAttributes* a, const void* at) {
+  const bool known = hooks.memory && !hooks.memory(ASKED, const_cast<void*>(at), 1, nullptr);
+  *a = {};
+  a->type = known ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  a->hostPointer = const_cast<void*>(at), a->devicePointer = known ? a->hostPointer : nullptr;
+  return cudaSuccess;
+}
 API cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) DONE
 
 // ---- streams and events: in order, done when the call returns; no time passes ------------------------------------
@@ -279,12 +287,12 @@ API cudaEventSynchronize(cudaEvent_t) DONE
 API cudaEventQuery(cudaEvent_t) DONE
 API cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) { *ms = 0; return cudaSuccess; }
 
-// ---- tensor maps, through the one function of the driver that is here; laid out as in native/tensormap.cpp --------------
+// ---- tensor maps, the one thing of the driver that is here; laid out as in native/tensormap.cpp --------------------------
 
-static CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* sizes,
-                             const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps,
-                             CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
-                             CUtensorMapFloatOOBfill fill) {
+DRIVER cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* sizes,
+                              const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps,
+                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                              CUtensorMapFloatOOBfill fill) {
   static const uint8_t types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10};  // as `tensormap.replace` numbers them
   if (!map || !rank || rank > 5 || unsigned(type) >= sizeof types || interleave || unsigned(swizzle) > 3 ||
       reinterpret_cast<uint64_t>(address) % 16)
@@ -302,10 +310,14 @@ static CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint3
   std::memcpy(map, made, sizeof made);
   return CUDA_SUCCESS;
 }
+DRIVER cuGetErrorString(CUresult error, const char** text) {
+  *text = error == CUDA_SUCCESS ? "no error" : "the driver refused its arguments";
+  return CUDA_SUCCESS;
+}
 API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                      cudaDriverEntryPointQueryResult* found) {
   const bool here = name && !std::strcmp(name, "cuTensorMapEncodeTiled");
-  *function = here ? reinterpret_cast<void*>(encode_tiled) : nullptr;
+  *function = here ? reinterpret_cast<void*>(cuTensorMapEncodeTiled) : nullptr;
   if (found) *found = here ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return here ? cudaSuccess : fail(cudaErrorSymbolNotFound);
 }

@@ -59,6 +59,7 @@ struct Launch {
   char* printed;  // what printf wrote, as much of it as there is room for
   uint64_t most_printed, printed_bytes;
   uint32_t cluster[3];  // blocks of a cluster
+  uint32_t fill;  // every byte of shared memory at first
 };
 
 using WarpClock = uint32_t[32];

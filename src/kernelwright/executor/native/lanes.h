@@ -200,7 +200,7 @@ template <class T> inline T mul_hi(T a, T b) {
   }
 }
 template <class T> inline T add_sat(T a, T b) { T r; return __builtin_add_overflow(a, b, &r) ? (a < 0 ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max()) : r; }
-template <class T> inline T sub_sat(T a, T b) { T r; return __builtin_sub_overflow(a, b, &r) ? (a < 0 ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max()) : r; }
+template <class T> inline T sub_sat(T a, T b) { T r; return __builtin_sub_overflow(a, b, &r) ? (a < 0 || std::is_unsigned<T>::value ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max()) : r; }
 template <class T> inline T shift_left(T a, uint32_t n) { return n >= 8 * sizeof(T) ? 0 : T(Unsigned<T>(a) << n); }
 template <class T> inline T shift_right(T a, uint32_t n) {
   if (n >= 8 * sizeof(T)) n = 8 * sizeof(T) - 1, a = std::is_signed<T>::value ? a : T(0);
@@ -248,6 +248,15 @@ template <class T> inline uint32_t find_top(T a, bool shift) {
   uint32_t at = 63 - __builtin_clzll(u);
   return shift ? 8 * sizeof(T) - 1 - at : at;
 }
+// A matrix of 8 x 8 halves, two of a row in each lane, with rows for columns.
+KW_INLINE b32 turned(const b32& a) {
+  alignas(64) uint16_t x[64], r[64];
+  memcpy(x, &a, sizeof x);
+  for (int i = 0; i < 64; i++) r[i] = x[i % 8 * 8 + i / 8];
+  b32 made;
+  memcpy(&made, r, sizeof r);
+  return made;
+}
 inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t c) {
   uint64_t both = uint64_t(b) << 32 | a;
   uint32_t r = 0;
@@ -258,6 +267,39 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t c) {
     r |= uint32_t(byte) << (8 * i);
   }
   return r;
+}
+// `b` ones from bit `a` on; clamped counts of 32 and more are 32, others are taken modulo 32.
+inline uint32_t bit_mask(uint32_t a, uint32_t b, bool clamp) {
+  if (clamp && a >= 32) return 0;
+  uint32_t from = ~0u << (a & 31), to = (a & 31) + (b & 31);
+  return (clamp && b >= 32) || to >= 32 ? from : from & ~(~0u << to);
+}
+// The low `b` bits of `a`, extended by their sign where T has one.
+template <class T> inline uint32_t extend_bits(uint32_t a, uint32_t b, bool clamp) {
+  if (clamp && b >= 32) return a;
+  uint32_t n = b & 31, above = ~0u << n;
+  bool sign = std::is_signed<T>::value && n && (a >> (n - 1) & 1);
+  return (a & ~above) | (sign ? above : 0);
+}
+// The place of the n-th set bit of `mask` from `base` on, upwards or downwards.
+inline uint32_t nth_set(uint32_t mask, uint32_t base, uint32_t offset) {
+  int64_t n = int32_t(offset), count = (n < 0 ? -n : n) - (n != 0), step = n < 0 ? -1 : 1;
+  for (int64_t at = base; at >= 0 && at < 32; at += step) {
+    if (mask >> at & 1 && count-- == 0) return uint32_t(at);
+    if (n == 0) break;
+  }
+  return ~0u;
+}
+template <class T> inline int64_t product24(T a, T b) {
+  constexpr int above = 8;
+  return int64_t(T(Unsigned<T>(a) << above) >> above) * int64_t(T(Unsigned<T>(b) << above) >> above);
+}
+template <class A, class B> inline uint32_t dot2(uint32_t a, uint32_t b, uint32_t c) {
+  for (int i = 0; i < 2; i++) c += uint32_t(int32_t(A(a >> (16 * i))) * int32_t(B(b >> (8 * i))));
+  return c;
+}
+template <class T, class F> inline uint32_t each_half(uint32_t a, uint32_t b, F f) {
+  return uint16_t(f(T(a), T(b))) | uint32_t(uint16_t(f(T(a >> 16), T(b >> 16)))) << 16;
 }
 inline uint32_t funnel_left(uint32_t a, uint32_t b, uint32_t n) { return n >= 32 ? a : n ? (b << n) | (a >> (32 - n)) : b; }
 inline uint32_t funnel_right(uint32_t a, uint32_t b, uint32_t n) { return n >= 32 ? b : n ? (b << (32 - n)) | (a >> n) : a; }

@@ -216,7 +216,7 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->threads = l->block[0] * l->block[1] * l->block[2];
   b->warp_count = (b->threads + LANES - 1) / LANES;
   b->random = (l->seed + 1) * 0x9e3779b97f4a7c15ull + index * 0xbf58476d1ce4e5b9ull + 1;
-  b->shared.assign(l->shared_bytes, 0xff);
+  b->shared.assign(l->shared_bytes, uint8_t(l->fill));
   b->shared_shadow.assign(l->shared_shadow, l->shared_shadow + l->shared_bytes);
   if ((l->flags & RACES) && b->cells.empty()) b->cells.resize((l->shared_bytes >> l->shared_shift) + 1);
   uint64_t local = uint64_t(l->local_bytes) * LANES * b->warp_count;

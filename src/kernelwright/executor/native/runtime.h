@@ -96,7 +96,7 @@ void copy_wait(Warp* w, Mask m, uint32_t groups, bool all);
 
 void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, b32* out);
 void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in);
-enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2, F32, S32, F64 };
+enum Element { F16, BF16, TF32, S8, U8, E4M3, E5M2, F32, S32, F64, S4, U4, XOR_B1, AND_B1 };
 // d = a b (+ d): a in registers, or by descriptor where there are none; n / 2 registers of d, n / 4 if narrow (f16)
 void wgmma(Warp* w, uint32_t site, Element ea, Element eb, int n, int k, const b32* a, uint64_t at_a, uint64_t at_b, bool turn_a,
            bool turn_b, Mask keep, bool negate_a, bool negate_b, bool narrow, b32* d);
@@ -191,6 +191,28 @@ struct Flow {
     if (turn || !rest) patience = 512;
     return best;
   }
+  // Leave in m lanes that name the same others, of whom as many as can be are there: lanes that name others go later.
+  bool must_gather(Mask* m, const b32& names, int pc, uint32_t site) {
+    Mask left = *m, chosen = 0;
+    while (left && !chosen) {
+      Mask named = names.at(first_lane(left)), same = 0;
+      KW_EACH_LANE(i, left) if (names.at(i) == named) same |= Mask(1) << i;
+      if (((named & w->alive) & ~same) == 0) chosen = same;
+      left &= ~same;
+    }
+    if (!chosen) {
+      Mask named = names.at(first_lane(*m));
+      KW_EACH_LANE(i, *m) if (names.at(i) == named) chosen |= Mask(1) << i;
+    }
+    if (*m != chosen) {
+      Mask others = *m & ~chosen;
+      KW_EACH_LANE(i, others) if (names.at(i) & chosen) { fail(w, 10, site, chosen); break; }  // who is named goes with others
+      put(others, pc);
+      if (((names.at(first_lane(chosen)) & w->alive) & ~chosen) != 0 && !forced) stuck |= others;
+      *m = chosen;
+    }
+    return must_wait(*m, names.at(first_lane(*m)), pc);
+  }
   // True where the lanes must wait for others that the instruction names.
   bool must_wait(Mask m, Mask named, int pc) {
     if (__builtin_expect(((named & w->alive) & ~m) == 0, 1) || forced) { forced = false; return false; }
@@ -210,10 +232,11 @@ struct Flow {
   } while (0)
 #define KW_COUNT(id, n) do { w->counts[2 * (id)]++; w->counts[2 * (id) + 1] += __builtin_popcount(m); w->steps += (n); } while (0)
 #define KW_MEET(named, pc) do { if (m != w->alive && f.must_wait(m, named, pc)) goto dispatch; } while (0)
+#define KW_GATHER(names, pc, site) do { const b32 all_names = (names); if (f.must_gather(&m, all_names, pc, site)) goto dispatch; } while (0)
 // Lanes waited here for others that have ended since: had those gone past this place?
 #define KW_LEFT(kind, site, seen, after)                                          \
   do {                                                                      \
-    if (__builtin_expect(f.expected != 0, 0)) {                             \
+    if (__builtin_expect((f.expected & m) != 0, 0)) {                       \
       if (f.expected & ~m)                                                  \
         for (int b : after) if (seen[b]) { fail(w, kind, site, m); break; }    \
       f.expected = 0;                                                       \

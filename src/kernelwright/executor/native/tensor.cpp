@@ -129,22 +129,31 @@ void mma_f16(int k, const b32* a, const b32* b, const b32* c, b32* d) {
   }
 }
 
+static int whole_of(Element e, uint32_t word, int at) {
+  switch (e) {
+    case S8: return int8_t(word >> (8 * at));
+    case U8: return uint8_t(word >> (8 * at));
+    case S4: return int32_t(word << (28 - 4 * at)) >> 28;
+    case U4: return word >> (4 * at) & 15;
+    default: return word >> at & 1;
+  }
+}
 void mma_s32(Element ea, Element eb, int m, int k, bool satfinite, const b32* a, const b32* b, const b32* c, b32* d) {
   int64_t acc[16][8] = {};
-  int halves = m / 8;
+  int halves = m / 8, each = ea == S8 || ea == U8 ? 4 : ea == S4 || ea == U4 ? 8 : 32;  // elements of a register
   for (int r = 0; r < 2 * halves; r++)
     for (int i = 0; i < LANES; i++) acc[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = int32_t(c[r].at(i));
-  auto value = [](Element e, uint32_t word, int byte) { return e == S8 ? int(int8_t(word >> (8 * byte))) : int(uint8_t(word >> (8 * byte))); };
-  int fa[16][32], fb[32][8];
-  for (int r = 0; r < halves * k / 16; r++)
+  int fa[16][256], fb[256][8];
+  for (int r = 0; r < halves * k / (4 * each); r++)
     for (int i = 0; i < LANES; i++)
-      for (int x = 0; x < 4; x++) fa[i / 4 + 8 * (r % halves)][4 * (i % 4) + x + 16 * (r / halves)] = value(ea, a[r].at(i), x);
-  for (int r = 0; r < k / 16; r++)
+      for (int x = 0; x < each; x++)
+        fa[i / 4 + 8 * (r % halves)][each * (i % 4) + x + 4 * each * (r / halves)] = whole_of(ea, a[r].at(i), x);
+  for (int r = 0; r < k / (4 * each); r++)
     for (int i = 0; i < LANES; i++)
-      for (int x = 0; x < 4; x++) fb[4 * (i % 4) + x + 16 * r][i / 4] = value(eb, b[r].at(i), x);
+      for (int x = 0; x < each; x++) fb[each * (i % 4) + x + 4 * each * r][i / 4] = whole_of(eb, b[r].at(i), x);
   for (int i = 0; i < m; i++)
     for (int j = 0; j < 8; j++)
-      for (int x = 0; x < k; x++) acc[i][j] += fa[i][x] * fb[x][j];
+      for (int x = 0; x < k; x++) acc[i][j] += ea == XOR_B1 ? fa[i][x] ^ fb[x][j] : fa[i][x] * fb[x][j];
   for (int r = 0; r < 2 * halves; r++) {
     alignas(64) uint32_t v[LANES];
     for (int i = 0; i < LANES; i++) {

@@ -1,11 +1,14 @@
 // wmma: matrices in pieces whose layout over lanes the PTX ISA leaves open. Here slot s of lane i holds element
-// (32 s + i) modulo the matrix's elements, counted along its rows: where the ISA gives a piece more slots than the
-// matrix has elements, some stand there twice, with the same value.
+// (32 s + `element`(i)) modulo the matrix's elements, counted along its rows: where the ISA gives a piece more slots
+// than the matrix has elements, some stand there twice, with the same value. Kernels that fill shared memory by lanes
+// in order must not find their own elements in their own lanes, which would hide that lanes did not wait for each other.
 // Source: PTX ISA, "Warp-level Matrix Load Instruction: wmma.load", "wmma.store", "wmma.mma".
 #include "elements.h"
 
 namespace kw {
 namespace {
+int element(int lane) { return lane % 8 * 4 + lane / 8; }
+
 struct Piece {
   int rows, columns, width;  // width of an element in bytes
   int slots() const { return rows * columns / LANES; }
@@ -19,7 +22,7 @@ struct Piece {
 template <class U> V<uint64_t> places(const Piece& p, int slot, uint64_t start, uint64_t stride, bool by_columns) {
   alignas(64) uint64_t at[LANES];
   for (int i = 0; i < LANES; i++) {
-    uint64_t e = uint64_t(slot) * LANES + i, row = e / p.columns, column = e % p.columns;
+    uint64_t e = uint64_t(slot) * LANES + element(i), row = e / p.columns, column = e % p.columns;
     at[i] = start + (by_columns ? column * stride + row : row * stride + column) * sizeof(U);
   }
   return bits<V<uint64_t>>(at);
@@ -52,12 +55,12 @@ void check_rows(Warp* w, Mask m, uint64_t start, uint64_t stride, int width, Spa
 
 template <class T, class F> void unpack(const Piece& p, const void* from, T* out, F value) {
   for (int slot = 0; slot < p.slots(); slot++)
-    for (int i = 0; i < LANES; i++) out[slot * LANES + i] = value(static_cast<const uint8_t*>(from) + p.place(slot, i));
+    for (int i = 0; i < LANES; i++) out[slot * LANES + element(i)] = value(static_cast<const uint8_t*>(from) + p.place(slot, i));
 }
 template <class T, class U, class F> void pack(const Piece& p, const T* from, void* to, int held, F value) {
   for (int slot = 0; slot < held; slot++)
     for (int i = 0; i < LANES; i++) {
-      U x = value(from[slot % p.slots() * LANES + i]);
+      U x = value(from[slot % p.slots() * LANES + element(i)]);
       memcpy(static_cast<uint8_t*>(to) + p.place(slot, i), &x, sizeof x);
     }
 }

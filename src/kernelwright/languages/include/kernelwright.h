@@ -27,7 +27,10 @@
 
 #include <exception>
 
-#if defined(__CUDACC__)
+#if defined(__HIP__)
+#include <hip/hip_runtime.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#elif defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -299,9 +302,22 @@ class Args {
   int32_t size_;
 };
 
-// ---- CUDA -------------------------------------------------------------------------------------------
+// ---- CUDA and HIP -----------------------------------------------------------------------------------
 
-#if defined(__CUDACC__)
+#if defined(__HIP__)
+// The stream that torch uses now on the tensor's device; launch on this one.
+template <typename T>
+hipStream_t stream(const Tensor<T>& tensor) {
+  DLDevice d = tensor.device();
+  return static_cast<hipStream_t>(TVMFFIEnvGetStream(d.device_type, d.device_id));
+}
+// Stops with an error where the last launch failed.
+#define KW_CHECK_LAUNCH()                                                              \
+  do {                                                                                 \
+    hipError_t kw_status = hipGetLastError();                                          \
+    if (kw_status != hipSuccess) ::kw::raise("RuntimeError", "", hipGetErrorString(kw_status)); \
+  } while (0)
+#elif defined(__CUDACC__)
 // The stream that torch uses now on the tensor's device; launch on this one.
 template <typename T>
 cudaStream_t stream(const Tensor<T>& tensor) {

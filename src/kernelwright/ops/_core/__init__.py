@@ -6,6 +6,7 @@ from .explain import Explanation, explain
 from .families import build, families, family, ops_of
 from .gradient import by_reference
 from .kernel import Kernel
+from .kinds import checked
 from .op import Op
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Op",
     "build",
     "by_reference",
+    "checked",
     "cpu_only",
     "explain",
     "families",

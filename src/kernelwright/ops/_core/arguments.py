@@ -10,7 +10,7 @@ FLOATS = frozenset({torch.float32, torch.float64, torch.bfloat16, torch.float16}
 """Dtypes of numbers that references take."""
 
 
-def refuse(op: str, argument: str, given: object, expected: str) -> NoReturn:
+def refuse(op: str, argument: str, given: object, expected: str, cause: Exception | None = None) -> NoReturn:
     """Raise the error of one wrong argument.
 
     Example:
@@ -20,7 +20,7 @@ def refuse(op: str, argument: str, given: object, expected: str) -> NoReturn:
         ...     print(error)
         kmeans.assign: centroids is of 3 columns; expected 2, as x has
     """
-    raise ArgumentError(f"{op}: {argument} is {given}; expected {expected}")
+    raise ArgumentError(f"{op}: {argument} is {given}; expected {expected}") from cause
 
 
 def told(x: object) -> str:
@@ -43,6 +43,8 @@ def floats(op: str, argument: str, x: torch.Tensor) -> None:
         refuse(op, argument, f"a {type(x).__name__}", "a tensor")
     if x.dtype not in FLOATS:
         refuse(op, argument, f"of {x.dtype}", "float32, float64, bfloat16 or float16")
+    if x.layout is not torch.strided:
+        refuse(op, argument, f"of layout {x.layout}", "torch.strided")
 
 
 def matrix(op: str, argument: str, x: torch.Tensor) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse
 from . import reference
 
 __all__ = ["KERNEL", "geglu", "gelu", "silu", "swiglu"]
@@ -37,8 +37,8 @@ def _check_like(op: str, name: str, other: _Tensor, like: str, x: _Tensor) -> No
         )
 
 
-def _check_one(x: _Tensor, curve: int) -> None:
-    floats("activations", "x", x)
+def _check_one(x: _Tensor, curve: int, name: str = "x") -> None:
+    floats("activations", name, x)
     if not 0 <= curve < len(reference.CURVES):
         refuse("activations", "curve", curve, "0, 1 or 2: silu, gelu or gelu by tanh")
 
@@ -49,8 +49,7 @@ def _check_one_gradient(g: _Tensor, x: _Tensor, curve: int) -> None:
 
 
 def _check_two(gate: _Tensor, up: _Tensor, curve: int) -> None:
-    floats("activations.glu", "gate", gate)
-    _check_one(gate, curve)
+    _check_one(gate, curve, "gate")
     _check_like("activations.glu", "up", up, "gate", gate)
 
 
@@ -60,7 +59,7 @@ def _check_two_gradient(g: _Tensor, gate: _Tensor, up: _Tensor, curve: int) -> N
 
 
 def _check_packed(x: _Tensor, curve: int) -> None:
-    _check_one(x, curve)
+    _check_one(x, curve, "gate")
     if not x.dim() or x.shape[-1] % 2:
         refuse(
             "activations.glu",
@@ -168,6 +167,7 @@ def _glu(gate: _Tensor, up: _Tensor | None, curve: int) -> _Tensor:
     return out
 
 
+@checked
 def swiglu(gate: _Tensor, up: _Tensor | None = None) -> _Tensor:
     """Return `silu(gate) * up`.
 
@@ -190,6 +190,7 @@ def swiglu(gate: _Tensor, up: _Tensor | None = None) -> _Tensor:
     return _glu(gate, up, _SILU)
 
 
+@checked
 def geglu(gate: _Tensor, up: _Tensor | None = None, *, approximate: str = "none") -> _Tensor:
     """Return `gelu(gate) * up`.
 
@@ -211,6 +212,7 @@ def geglu(gate: _Tensor, up: _Tensor | None = None, *, approximate: str = "none"
     return _glu(gate, up, _gelu("activations.geglu", approximate))
 
 
+@checked
 def silu(x: _Tensor) -> _Tensor:
     """Return `x * sigmoid(x)`.
 
@@ -231,6 +233,7 @@ def silu(x: _Tensor) -> _Tensor:
     return out
 
 
+@checked
 def gelu(x: _Tensor, *, approximate: str = "none") -> _Tensor:
     """Return x times the probability that a standard normal number is below it.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .._core import Op, cpu_only, floats, refuse
+from .._core import Op, checked, cpu_only, floats, refuse
 from . import reference
 from ._ops import KERNEL, SERVED, numbers, of_heads, said
 
@@ -120,6 +120,7 @@ _decode = Op(
 )  # fmt: skip
 
 
+@checked
 def decode(
     q: T, k_cache: T, v_cache: T, lengths: T, *, pages: T | None = None, k_scales: T | None = None,
     v_scales: T | None = None, window: int | None = None, scale: float | None = None, soft_cap: float | None = None,
@@ -169,6 +170,7 @@ def decode(
     return out
 
 
+@checked
 def quantize(x: T) -> tuple[T, T]:
     """Return a cache as int8, and the scales that give it back: each position's and head's largest number is 127.
 

@@ -5,7 +5,7 @@ from typing import Literal, overload
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse
 from . import masks
 from ._ops import forward, of_four, of_heads, said
 
@@ -22,6 +22,7 @@ def attention(
     q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
     soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: Literal[True],
 ) -> tuple[T, T]: ...  # fmt: skip
+@checked
 def attention(
     q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
     soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: bool = False,
@@ -80,6 +81,9 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
         return None
     rows, keys = q.shape[2], k.shape[2]
     if isinstance(mask, T) and mask.dtype is torch.bool:
+        if mask.dim() not in (2, 3) or mask.shape[-2:] != (rows, keys):
+            wanted = f"({rows}, {keys}), or one such for each head"
+            refuse("attention", "mask", f"of shape {tuple(mask.shape)}", wanted)
         mask = masks.Dense(mask)
     if isinstance(mask, masks.Mask):
         ranges = mask.ranges(rows, keys)
@@ -93,6 +97,7 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
     return ranges.reshape((1,) * (5 - ranges.dim()) + ranges.shape).to(q.device)
 
 
+@checked
 def varlen(
     q: T, k: T, v: T, q_starts: T, k_starts: T, *, causal: bool = False, window: int | None = None,
     scale: float | None = None, soft_cap: float | None = None, sinks: T | None = None,

@@ -70,11 +70,11 @@ def _check(
     if ranges is None:
         return
     if not isinstance(ranges, T):
-        refuse(_NAME, "ranges", f"a {type(ranges).__name__}", "a tensor of torch.int32")
+        refuse(_NAME, "mask", f"a {type(ranges).__name__}", "ranges of torch.int32")
     fits = ranges.dim() == 5 and ranges.shape[0] in (1, batch) and ranges.shape[1] in (1, heads)
     if not fits or ranges.shape[2] != rows or ranges.shape[4] != 2 or ranges.dtype is not torch.int32:
-        given = f"of shape {tuple(ranges.shape)}, {ranges.dtype}"
-        refuse(_NAME, "ranges", given, f"(1 or {batch}, 1 or {heads}, {rows}, ranges, 2), torch.int32")
+        given = f"ranges of shape {tuple(ranges.shape)}, {ranges.dtype}"
+        refuse(_NAME, "mask", given, f"(1 or {batch}, 1 or {heads}, {rows}, ranges, 2), torch.int32")
 
 
 def _serves(q: T, k: T, v: T, ranges: T | None = None, *rest: Any) -> str | None:

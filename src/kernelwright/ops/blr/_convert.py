@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .._core import floats, refuse, told
+from .._core import checked, floats, refuse, told
 
 T = torch.Tensor
 _RIDGE = 1e-10
@@ -51,6 +51,8 @@ def check_sizes(op: str, inputs: int, outputs: int, groups: int, blocks: int, ra
     if rank < 1:
         refuse(op, "rank", rank, "1 or more")
     for name, size, parts in (("blocks", inputs, blocks), ("groups", outputs, groups)):
+        if size < 1:
+            refuse(op, f"the size that {name} divide,", size, "1 or more")
         if parts < 1 or size % parts:
             refuse(op, name, parts, f"a divisor of {size}")
 
@@ -62,6 +64,7 @@ def _report(dense: T, near: T, parameters: int, **more: float) -> Report:
     return Report(float(error), float(worst), parameters, dense.numel(), **more)  # type: ignore[arg-type]
 
 
+@checked
 def monarch_factors(weight: T, groups: int, blocks: int, rank: int) -> tuple[T, T, Report]:
     """Return the nearest Monarch matrix to a weight: a truncated singular value decomposition of each block.
 
@@ -98,6 +101,7 @@ def monarch_factors(weight: T, groups: int, blocks: int, rank: int) -> tuple[T, 
     return first.to(weight.dtype).contiguous(), second.to(weight.dtype).contiguous(), report
 
 
+@checked
 def blast_factors(weight: T, groups: int, blocks: int, rank: int, rounds: int = 40) -> tuple[T, T, T, Report]:
     """Return a BLAST matrix near a weight, by alternating least squares from its low-rank approximation.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, told
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -92,6 +92,7 @@ run_blast = Op(
 )  # fmt: skip
 
 
+@checked
 def monarch(x: T, first: T, second: T) -> T:
     """Multiply rows by a Monarch matrix.
 
@@ -125,6 +126,7 @@ def monarch(x: T, first: T, second: T) -> T:
     return out.view(*x.shape[:-1], out.shape[1])
 
 
+@checked
 def blast(x: T, right: T, scale: T, left: T) -> T:
     """Multiply rows by a BLAST matrix, whose block of outputs l and inputs k is `left[l] diag(scale[l, k]) right[k].T`.
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ...languages.prepared import Prepared
+from .._core import checked
 from . import reference
 from ._convert import Report, blast_factors, check_sizes, monarch_factors
 from ._functions import (
@@ -84,6 +85,7 @@ class MonarchLinear(_Structured):
         (torch.Size([3, 128]), torch.Size([4, 16, 16]), torch.Size([4, 32, 16]))
     """
 
+    @checked
     def __init__(
         self, in_features: int, out_features: int, rank: int, *, blocks: int = 4, groups: int | None = None,
         bias: bool = True,
@@ -155,6 +157,7 @@ class BlastLinear(_Structured):
         (torch.Size([3, 128]), torch.Size([4, 4, 16]))
     """
 
+    @checked
     def __init__(
         self, in_features: int, out_features: int, rank: int, *, blocks: int = 4, groups: int | None = None,
         bias: bool = True,

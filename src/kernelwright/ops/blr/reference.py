@@ -9,9 +9,11 @@ def monarch_of(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     blocks, _, inner = first.shape
     groups, _, _ = second.shape
     between = torch.bmm(x.view(len(x), blocks, inner).transpose(0, 1), first.transpose(1, 2))
-    between = between.transpose(0, 1).reshape(len(x), -1, groups)  # (rows, K * t, L)
+    between = between.transpose(0, 1).reshape(
+        len(x), first.shape[0] * first.shape[1] // groups, groups
+    )  # (rows, K * t, L)
     out = torch.bmm(between.permute(2, 0, 1), second.transpose(1, 2))  # (L, rows, S)
-    return out.permute(1, 2, 0).reshape(len(x), -1)
+    return out.permute(1, 2, 0).flatten(1)
 
 
 def blast_of(x: Tensor, right: Tensor, scale: Tensor, left: Tensor) -> Tensor:
@@ -19,7 +21,7 @@ def blast_of(x: Tensor, right: Tensor, scale: Tensor, left: Tensor) -> Tensor:
     blocks, inner, _ = right.shape
     between = torch.bmm(x.view(len(x), blocks, inner).transpose(0, 1), right)  # (K, rows, r)
     mixed = torch.einsum("knr,lkr->lnr", between, scale)
-    return torch.bmm(mixed, left.transpose(1, 2)).transpose(0, 1).reshape(len(x), -1)
+    return torch.bmm(mixed, left.transpose(1, 2)).transpose(0, 1).flatten(1)
 
 
 def _plain(panels: Tensor, columns: int) -> Tensor:

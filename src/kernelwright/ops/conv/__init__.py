@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
 from . import reference
 
 __all__ = ["KERNEL", "conv1d", "conv2d"]
@@ -160,6 +160,7 @@ def _called(
     return found.squeeze(2)
 
 
+@checked
 def conv1d(
     x: T, weight: T, bias: T | None = None, *, stride: _Numbers = 1, padding: _Numbers | str = 0,
     dilation: _Numbers = 1, groups: int = 1, activation: str | None = None,
@@ -190,6 +191,7 @@ def conv1d(
     return _called(_ONE, x, weight, bias, stride, padding, dilation, groups, activation)
 
 
+@checked
 def conv2d(
     x: T, weight: T, bias: T | None = None, *, stride: _Numbers = 1, padding: _Numbers | str = 0,
     dilation: _Numbers = 1, groups: int = 1, activation: str | None = None,

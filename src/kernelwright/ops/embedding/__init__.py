@@ -11,7 +11,7 @@ the entries, rounded once.
 
 import torch
 
-from .._core import refuse, told
+from .._core import checked, refuse, told
 from . import _ops
 from ._ops import KERNEL
 
@@ -33,6 +33,7 @@ def _padding(op: str, padding_idx: int | None, weight: _Tensor) -> int:
     return padding_idx % len(weight)
 
 
+@checked
 def embedding(ids: _Tensor, weight: _Tensor, padding_idx: int | None = None) -> _Tensor:
     """Return rows of a table, as `torch.nn.functional.embedding` does.
 
@@ -56,6 +57,7 @@ def embedding(ids: _Tensor, weight: _Tensor, padding_idx: int | None = None) -> 
     return out
 
 
+@checked
 def embedding_bag(
     ids: _Tensor,
     weight: _Tensor,

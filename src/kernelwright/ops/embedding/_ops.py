@@ -98,10 +98,26 @@ def _check_scale_gradient(g: _Tensor, weight: _Tensor, ids: _Tensor, offsets: _T
     _check_padding(op, padding, len(weight))
 
 
+def _look(weight: _Tensor, ids: _Tensor) -> None:
+    if ids.numel() and not (ids.min() >= 0 and ids.max() < len(weight)):
+        most = len(weight) - 1
+        raise IndexError(
+            f"embedding: ids is out of range somewhere; expected 0 to {most}, the rows of weight"
+        )
+
+
+def _one_reference(weight: _Tensor, ids: _Tensor, padding: int) -> _Tensor:
+    """Run the reference on ids within the table: the kernel looks at them itself."""
+    _look(weight, ids)
+    return reference.embedding(weight, ids, padding)
+
+
 def _bag_reference(weight: _Tensor, ids: _Tensor, offsets: _Tensor, *rest: Any) -> Any:
-    """Run the reference, once offsets ascend: the kernel looks at them itself."""
+    """Run the reference, once offsets ascend too."""
+    _look(weight, ids)
     if (offsets[1:] < offsets[:-1]).any() or offsets[0] < 0 or offsets[-1] > len(ids):
-        raise ValueError("offsets do not ascend from 0 to the number of ids")
+        said = "expected them to ascend from 0 to the number of ids"
+        raise ValueError(f"embedding: offsets is no row of offsets; {said}")
     return reference.embedding_bag(weight, ids, offsets, *rest)
 
 
@@ -172,7 +188,7 @@ def _bag_gradient(ctx: Any, g: _Tensor, _: Any) -> tuple[Any, ...]:
 
 one = Op(
     "embedding(Tensor weight, Tensor ids, int padding) -> Tensor",
-    reference=reference.embedding, kernel=KERNEL, check=_check_one, serves=_serves,
+    reference=_one_reference, kernel=KERNEL, check=_check_one, serves=_serves,
     outputs=lambda weight, ids, padding: weight.new_empty((*ids.shape, weight.shape[1])),  # noqa: ARG005
     gradient=(_keep_one, _one_gradient),
 )  # fmt: skip

@@ -29,7 +29,8 @@ std::unique_ptr<int64_t[]> names(const Args& args, int i, int64_t rows) {
     for (int64_t k = 0; k < n; ++k) ids[k] = tensor[k], good &= ids[k] >= 0 && ids[k] < rows;
     if (good) return;
     char text[96];
-    snprintf(text, sizeof text, "an id is none of the %lld rows of the table", static_cast<long long>(rows));
+    snprintf(text, sizeof text, "embedding: ids is out of range somewhere; expected 0 to %lld, the rows of weight",
+             static_cast<long long>(rows - 1));
     raise("IndexError", "", text);
   };
   if (args.is<int32_t>(i)) taken(args.tensor<const int32_t>(i));
@@ -45,7 +46,7 @@ std::vector<int64_t> ends(const Args& args, int i, int64_t entries) {
   else taken(args.tensor<const int64_t>(i));
   bool good = !at.empty() && at.front() >= 0 && at.back() <= entries;
   for (size_t k = 1; k < at.size(); ++k) good &= at[k - 1] <= at[k];
-  if (!good) raise("ValueError", "", "offsets do not ascend from 0 to the number of ids");
+  if (!good) raise("ValueError", "", "embedding: offsets is no row of offsets; expected them to ascend from 0 to the number of ids");
   return at;
 }
 template <class Body> void typed(const Args& args, int i, const Body& body) {

@@ -9,12 +9,13 @@
 A product that torch multiplies faster is left to torch (`faster_natively`), and so is one whose factor is not packed.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
 from . import reference
 from ._packed import Packed, pack
 
@@ -128,6 +129,7 @@ _integers = Op(
 )  # fmt: skip
 
 
+@checked
 def faster_natively(rows: int, columns: int, inner: int, dtype: torch.dtype) -> bool:
     """Tell whether torch multiplies such matrices faster than the kernel, as far as was measured.
 
@@ -158,6 +160,7 @@ _UNCACHED = 1 << 21
 """Elements of a float32 factor that is read from memory."""
 
 
+@checked
 def matmul(
     a: T, b: T | Packed, bias: T | None = None, *, activation: str | None = None, gate: T | None = None,
     residual: T | None = None,
@@ -214,6 +217,7 @@ def matmul(
     return out if a.dim() == 2 else out.view(*a.shape[:-1], columns)
 
 
+@checked
 def int_mm(
     a: T, b: Packed, *, row_scale: T | None = None, column_scale: T | None = None, bias: T | None = None,
     activation: str | None = None,
@@ -262,7 +266,7 @@ def int_mm(
 
 
 def _flat(x: T) -> T:
-    return x.reshape(-1, x.shape[-1]) if x.dim() and x.dim() != 2 else x
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.dim() and x.dim() != 2 else x
 
 
 def _factor(op: str, a: T, b: T | Packed) -> tuple[int, int]:

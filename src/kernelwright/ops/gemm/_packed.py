@@ -3,7 +3,7 @@
 import torch
 
 from ...languages.prepared import Prepared
-from .._core import refuse, told
+from .._core import checked, refuse, told
 
 _COLUMNS = 32
 _ELEMENTS = {torch.bfloat16: 2, torch.int8: 4}
@@ -48,6 +48,7 @@ class Packed:
         return found
 
 
+@checked
 def pack(b: T, *, follow: bool = True) -> Packed:
     """Pack the right factor of products.
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch.nn import functional
 
-from .._core import Kernel, Op, cpu_only, floats, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, told
 from ..sparse import entries, multiplied
 from . import reference
 from ._plan import Ends, RelationalGraph
@@ -80,6 +80,7 @@ _softmax = Op(
 )  # fmt: skip
 
 
+@checked
 def edge_softmax(first: _Tensor, scores: _Tensor) -> _Tensor:
     """Return the softmax of scores over the edges into each node.
 
@@ -101,6 +102,7 @@ def edge_softmax(first: _Tensor, scores: _Tensor) -> _Tensor:
     return found
 
 
+@checked
 def rgcn(
     x: _Tensor,
     graph: RelationalGraph,
@@ -136,6 +138,7 @@ def rgcn(
                 [20.]])
     """
     _check_layer("graph.rgcn", x, graph, weight)
+    _check_more("graph.rgcn", x, root=(root, weight.shape[1:]), bias=(bias, weight.shape[2:]))
     scale = graph.mean if aggregate == "mean" else torch.ones(len(graph.source))
     scale = scale.to(x.dtype)
     if _sums_first(graph, weight):
@@ -151,6 +154,7 @@ def rgcn(
     return out if bias is None else out + bias
 
 
+@checked
 def rgat(
     x: _Tensor,
     graph: RelationalGraph,
@@ -195,6 +199,7 @@ def rgat(
             refuse(
                 "graph.rgat", name, f"of shape {tuple(one.shape)}", f"({wide}, heads), heads dividing {wide}"
             )
+    _check_more("graph.rgat", x, bias=(bias, weight.shape[2:]))
     heads = query.shape[1]
     products = _products(x[graph.sources.node], graph.sources, weight)
     asked = _products(x[graph.targets.node], graph.targets, weight @ query)
@@ -209,6 +214,7 @@ def rgat(
     return out if bias is None else out + bias
 
 
+@checked
 def hgt(
     query: _Tensor, key: _Tensor, value: _Tensor, graph: RelationalGraph, key_weight: _Tensor, value_weight: _Tensor,
     prior: _Tensor,
@@ -292,6 +298,13 @@ def _check_layer(name: str, x: _Tensor, graph: RelationalGraph, weight: _Tensor)
         refuse(name, "x", f"of {len(x)} rows", f"{graph.nodes}, as the graph has nodes")
     if weight.dim() != 3 or weight.shape[:2] != (graph.relations, x.shape[1]) or weight.dtype is not x.dtype:
         refuse(name, "weight", told(weight), f"({graph.relations}, {x.shape[1]}, outer), {x.dtype}")
+
+
+def _check_more(name: str, x: _Tensor, **given: tuple[_Tensor | None, torch.Size]) -> None:
+    """Refuse what is added to a layer's result if it does not fit."""
+    for what, (one, shape) in given.items():
+        if one is not None and (one.shape != shape or one.dtype is not x.dtype):
+            refuse(name, what, told(one), f"{tuple(shape)}, {x.dtype}")
 
 
 def _sums_first(graph: RelationalGraph, weight: _Tensor) -> bool:

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import torch
 
-from .._core import refuse, told
+from .._core import checked, refuse, told
 
 _Tensor = torch.Tensor
 
@@ -19,8 +19,7 @@ class RelationalGraph:
         relations: How many relations there are.
 
     Raises:
-        ArgumentError: shapes or dtypes do not fit.
-        ValueError: an end is no node, or a type no relation.
+        ArgumentError: shapes or dtypes do not fit, an end is no node, or a type no relation.
 
     Example:
         >>> graph = RelationalGraph(torch.tensor([[0, 1, 1], [2, 2, 0]]), torch.tensor([0, 0, 1]), nodes=3, relations=2)
@@ -28,6 +27,7 @@ class RelationalGraph:
         ([0, 1, 1, 3], [1, 0, 1])
     """
 
+    @checked
     def __init__(self, edge_index: _Tensor, edge_type: _Tensor, *, nodes: int, relations: int) -> None:
         name = "graph.RelationalGraph"
         for which, x, dim in (("edge_index", edge_index, 2), ("edge_type", edge_type, 1)):
@@ -42,11 +42,9 @@ class RelationalGraph:
             )
         if nodes < 0 or relations < 1:
             refuse(name, "nodes, relations", f"{nodes}, {relations}", "0 or more, and 1 or more")
-        for what, x, count in (("an end of an edge", edge_index, nodes), ("a type", edge_type, relations)):
+        for what, x, count in (("edge_index", edge_index, nodes), ("edge_type", edge_type, relations)):
             if x.numel() and not (int(x.min()) >= 0 and int(x.max()) < count):
-                raise ValueError(
-                    f"{name}: {what} is {int(x.min())} or {int(x.max())}; expected 0 to {count - 1}"
-                )
+                refuse(name, what, f"{int(x.min())} to {int(x.max())}", f"0 to {count - 1}")
         self.nodes, self.relations = nodes, relations
         source, target = edge_index
         self.order = torch.argsort(target, stable=True)

@@ -16,7 +16,7 @@ Rows rows_of(const Args& args) {
   const auto crow = args.tensor<const int64_t>(0);
   const auto scores = args.tensor<const float>(1);
   const Rows rows{crow.data(), crow.numel() - 1, scores.shape(0), scores.shape(1)};
-  check_offsets(rows.crow, rows.count, rows.entries);
+  check_offsets("graph.edge_softmax: first", rows.crow, rows.count, rows.entries);
   return rows;
 }
 

@@ -26,8 +26,10 @@ def edge_softmax_gradient(crow: torch.Tensor, weights: torch.Tensor, grad: torch
 
 def _rows(crow: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     entries, rows = len(scores), len(crow) - 1
-    if not (crow[0] >= 0 and crow[-1] <= entries and (crow.diff() >= 0).all()):
-        raise ValueError(f"crow does not ascend from 0 to {entries}, the number of entries")
+    if not (crow[0] >= 0 and crow[-1] <= entries and (crow[1:] >= crow[:-1]).all()):
+        raise ValueError(
+            f"graph.edge_softmax: first is no row of offsets; expected them to ascend from 0 to {entries}"
+        )
     places = torch.arange(entries, dtype=crow.dtype, device=crow.device)
     row = torch.searchsorted(crow, places, right=True) - 1
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))

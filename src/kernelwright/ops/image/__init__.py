@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
 from . import reference
 
 __all__ = ["KERNEL", "nms", "resize"]
@@ -85,6 +85,7 @@ _suppress = Op(
 )  # fmt: skip
 
 
+@checked
 def resize(x: T, size: int | Sequence[int], *, mode: str = "bilinear", antialias: bool = False) -> T:
     """Return images of another size; pixels are squares, so corners are not aligned.
 
@@ -116,6 +117,7 @@ def resize(x: T, size: int | Sequence[int], *, mode: str = "bilinear", antialias
     return found
 
 
+@checked
 def nms(boxes: T, scores: T, threshold: float = 0.5, *, classes: T | None = None) -> T:
     """Return the indices of boxes that overlap none with a higher score that is kept, the highest score first.
 
@@ -148,6 +150,8 @@ def nms(boxes: T, scores: T, threshold: float = 0.5, *, classes: T | None = None
     _check_suppress(boxes, threshold, classes)
     if scores.shape != boxes.shape[:1]:
         refuse(_NMS, "scores", told(scores), f"({boxes.shape[0]},): a number for each box")
+    if scores.device != boxes.device:
+        refuse(_NMS, "scores", f"on {scores.device}", f"{boxes.device}, as boxes are")
     order = scores.detach().argsort(descending=True, stable=True)
     kept = _suppress(boxes.detach()[order], threshold, None if classes is None else classes[order])
     return order[kept]

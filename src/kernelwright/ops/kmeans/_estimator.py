@@ -193,15 +193,22 @@ class KMeans:
         name = type(self).__name__
         for parameter in ("n_clusters", "max_iter"):
             value = getattr(self, parameter)
-            if not isinstance(value, int) or value < 1:
+            if type(value) is not int or value < 1:
                 refuse(name, parameter, repr(value), "a whole number of at least 1")
-        if self.n_init != "auto" and not (isinstance(self.n_init, int) and self.n_init >= 1):
+        if self.n_init != "auto" and not (type(self.n_init) is int and self.n_init >= 1):
             refuse(name, "n_init", repr(self.n_init), "'auto' or a whole number of at least 1")
-        if not self.tol >= 0:
+        if isinstance(self.tol, bool) or not isinstance(self.tol, int | float) or not self.tol >= 0:
             refuse(name, "tol", repr(self.tol), "a number from 0")
+        if not isinstance(self.random_state, int | torch.Generator | None) or (
+            isinstance(self.random_state, int) and not 0 <= self.random_state < 1 << 63
+        ):
+            wanted = "a whole number from 0 of 63 bits, a torch.Generator or None"
+            refuse(name, "random_state", repr(self.random_state), wanted)
         rows = Rows(f"{name}.fit", X)
         if rows.count < self.n_clusters:
             refuse(f"{name}.fit", "X", f"of {rows.count} rows", f"at least n_clusters={self.n_clusters}")
+        if not rows.columns:
+            refuse(f"{name}.fit", "X", "of no columns", "at least one")
         _ = rows.moments  # refuses what is not finite
         return rows
 

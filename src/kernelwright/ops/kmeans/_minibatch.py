@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import torch
 
+from .._core import refuse
 from ._estimator import Fit, KMeans, RandomState, one_pass
 from ._ops import step
 from ._rows import Rows, weights_of
@@ -63,6 +64,14 @@ class MiniBatchKMeans(KMeans):
         self._centroids = relative + shift.double()
         self._keep(rows, Fit(self._centroids, labels, inertia, self.n_iter_ + 1))
         return self
+
+    def _checked(self, X: Any) -> Rows:
+        name, wait = type(self).__name__, self.max_no_improvement
+        if type(self.batch_size) is not int or self.batch_size < 1:
+            refuse(name, "batch_size", repr(self.batch_size), "a whole number of at least 1")
+        if wait is not None and (not isinstance(wait, int) or wait < 1):
+            refuse(name, "max_no_improvement", repr(wait), "a whole number of at least 1, or None")
+        return super()._checked(X)
 
     def _lloyd(self, rows: Rows, weights: torch.Tensor | None, generator: torch.Generator) -> Fit:
         shift = rows.moments.mean.float()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._core import refuse
+from .._core import refuse, told
 
 _PART_BYTES = 1 << 26
 """Bytes of a file that are read at once."""
@@ -40,6 +40,8 @@ class Rows:
     def __init__(self, op: str, x: Any, part_rows: int | None = None) -> None:
         self.was_tensor = isinstance(x, torch.Tensor)
         self._op, self._x = op, x if self.was_tensor else _array(op, x)
+        if self.was_tensor and (x.layout is not torch.strided or x.is_meta or x.is_complex()):
+            refuse(op, "X", f"{told(x)}, {x.layout}, on {x.device}", "dense rows of numbers, in memory")
         if self._x.ndim != 2:
             refuse(op, "X", f"of shape {tuple(self._x.shape)}", "a matrix, one row for each sample")
         self.count, self.columns = map(int, self._x.shape)
@@ -101,6 +103,28 @@ def _array(op: str, x: Any) -> np.ndarray[Any, Any]:
     return array
 
 
+def numbers_of(op: str, name: str, given: Any) -> torch.Tensor:
+    """Return a dense tensor of the numbers in a tensor, an array or lists.
+
+    Raises:
+        ArgumentError: there is something else in it.
+    """
+    try:
+        found = torch.as_tensor(given).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        refuse(
+            op, name, f"a {type(given).__name__} that holds no numbers alone", "an array of numbers", error
+        )
+    if found.layout is not torch.strided or found.is_meta or found.is_complex():
+        refuse(
+            op,
+            name,
+            f"{told(found)}, {found.layout}, on {found.device}",
+            "a dense array of numbers, in memory",
+        )
+    return found
+
+
 def weights_of(op: str, sample_weight: Any, rows: Rows) -> torch.Tensor | None:
     """Return the weights of rows as float32; None where there are none.
 
@@ -109,7 +133,7 @@ def weights_of(op: str, sample_weight: Any, rows: Rows) -> torch.Tensor | None:
     """
     if sample_weight is None:
         return None
-    weights = torch.as_tensor(sample_weight).detach().to(torch.float32).contiguous()
+    weights = numbers_of(op, "sample_weight", sample_weight).to(torch.float32).contiguous()
     if weights.shape != (rows.count,):
         refuse(op, "sample_weight", f"of shape {tuple(weights.shape)}", f"({rows.count},), one for each row")
     if not bool(((weights >= 0) & weights.isfinite()).all()) or not bool(weights.any()):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .._core import refuse
-from ._rows import Rows
+from ._rows import Rows, numbers_of
 
 _SAMPLE_BYTES = 1 << 28
 """Of a file, k-means++ looks at a random sample of so many bytes; of what lies in memory at every row."""
@@ -28,7 +28,7 @@ def first_centroids(
         if init == "k-means++":
             return _plus_plus(*_sample(rows, clusters, weights, generator), clusters, generator)
         refuse(op, "init", repr(init), "'k-means++', 'random' or an array of centroids")
-    given = torch.as_tensor(init).detach().double()
+    given = numbers_of(op, "init", init).double()
     if given.shape != (clusters, rows.columns):
         refuse(op, "init", f"of shape {tuple(given.shape)}", f"({clusters}, {rows.columns})")
     if not bool(given.isfinite().all()):

@@ -2,13 +2,14 @@
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse
 from ..loss import linear_cross_entropy
 from ._ops import MOST, check, number, top
 
 T = torch.Tensor
 
 
+@checked
 def top_k(x: T, weight: T, count: int, bias: T | None = None, *, softcap: float | None = None) -> tuple[T, T]:
     """Return the largest logits of `F.linear(x, weight, bias)`, and their tokens.
 
@@ -36,6 +37,7 @@ def top_k(x: T, weight: T, count: int, bias: T | None = None, *, softcap: float 
     return found[0], found[1]
 
 
+@checked
 def argmax(x: T, weight: T, bias: T | None = None) -> T:
     """Return the token of the largest logit of each row, the first of equals: (rows,) int64.
 
@@ -48,6 +50,7 @@ def argmax(x: T, weight: T, bias: T | None = None) -> T:
     return top_k(x, weight, 1, bias)[1][:, 0]
 
 
+@checked
 def logsumexp(x: T, weight: T, bias: T | None = None, *, softcap: float | None = None) -> T:
     """Return the log-sum-exp of each row's logits: (rows,) float32. It has no gradient; `log_probs` has.
 
@@ -61,6 +64,7 @@ def logsumexp(x: T, weight: T, bias: T | None = None, *, softcap: float | None =
     return out
 
 
+@checked
 def log_probs(
     x: T, weight: T, tokens: T, bias: T | None = None, *, softcap: float | None = None, ignore_index: int = -100
 ) -> T:  # fmt: skip
@@ -95,11 +99,16 @@ def log_probs(
         given = f"a {type(ignore_index).__name__}" if isinstance(ignore_index, T) else repr(ignore_index)
         refuse("logits", "ignore_index", given, "a whole number of 64 bits")
     cap = _cap(softcap) or None
-    return -linear_cross_entropy(
-        x, weight, tokens, bias, softcap=cap, ignore_index=ignore_index, reduction="none"
-    )
+    try:
+        return -linear_cross_entropy(
+            x, weight, tokens, bias, softcap=cap, ignore_index=ignore_index, reduction="none"
+        )
+    except IndexError as error:
+        said = str(error).replace("loss.linear_cross_entropy: target", "logits.log_probs: tokens")
+        raise IndexError(said) from None
 
 
+@checked
 def sample(
     x: T, weight: T, bias: T | None = None, *, seed: int, count: int = 64, temperature: float = 1.0, top_p: float = 1.0,
     min_p: float = 0.0, softcap: float | None = None,

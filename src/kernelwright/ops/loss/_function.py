@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from .._core import refuse
+from .._core import checked, refuse
 from ._ops import gradients, losses
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -49,6 +49,7 @@ class _Each(torch.autograd.Function):
         return dx.to(x.dtype), dw.to(weight.dtype), None, last, *[None] * 4
 
 
+@checked
 def linear_cross_entropy(
     x: torch.Tensor,
     weight: torch.Tensor,

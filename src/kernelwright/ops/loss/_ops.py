@@ -1,5 +1,6 @@
 """The ops of losses: what is checked, and what the kernel serves."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,21 @@ def _serves(
     return cpu_only(x, weight, target, bias)
 
 
+def _after_looking(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference that looks at targets before it runs: the kernel looks at them itself."""
+
+    def run(
+        x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None, *settings: Any
+    ) -> Any:
+        wrong = target[(target != settings[0]) & ((target < 0) | (target >= len(weight)))]
+        if len(wrong):
+            expected = f"0 to {len(weight) - 1}, a row of weight, or ignore_index"
+            raise IndexError(f"{_NAME}: target is {int(wrong[0])} somewhere; expected {expected}")
+        return reference(x, weight, target, bias, *settings)
+
+    return run
+
+
 def _wide(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype is torch.float64 else torch.float32
 
@@ -107,10 +123,11 @@ def _all(
 _SETTINGS = "int ignore_index, float label_smoothing, float z_loss, float softcap"
 losses = Op(
     f"linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias, {_SETTINGS}) -> Tensor",
-    reference=reference.linear_cross_entropy, kernel=KERNEL, outputs=_losses, check=_check, serves=_serves,
+    reference=_after_looking(reference.linear_cross_entropy), kernel=KERNEL, outputs=_losses, check=_check,
+    serves=_serves,
 )  # fmt: skip
 gradients = Op(
     f"linear_cross_entropy_gradients(Tensor x, Tensor weight, Tensor target, Tensor? bias, {_SETTINGS}, "
     "Tensor scale) -> (Tensor, Tensor, Tensor, Tensor)",
-    reference=reference.gradients, kernel=KERNEL, outputs=_all, check=_check, serves=_serves,
+    reference=_after_looking(reference.gradients), kernel=KERNEL, outputs=_all, check=_check, serves=_serves,
 )  # fmt: skip

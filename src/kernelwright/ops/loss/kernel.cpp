@@ -64,6 +64,14 @@ struct Logits {
   KW_INLINE void finish(State&, int64_t, const float*) const {}
 };
 
+void refuse_target(int64_t target, int64_t rows) {
+  char text[128];
+  snprintf(text, sizeof text,
+           "loss.linear_cross_entropy: target is %lld somewhere; expected 0 to %lld, a row of weight, or ignore_index",
+           static_cast<long long>(target), static_cast<long long>(rows - 1));
+  raise("IndexError", "", text);
+}
+
 // out[i, j] (+)= sum over k of a[i, k] * panels[j / kTile][k][j % kTile]: rows by panels, both in cache.
 template <class Put>
 void times_panels(const float* a, int64_t a_row, int64_t rows, const float* panels, int64_t depth, int64_t columns,
@@ -133,7 +141,7 @@ template <class T> struct Layer {
       alignas(64) int32_t targets_here[kChunk];
       for (int64_t i = 0; i < kChunk; ++i) {
         const int64_t t = i < count ? targets[m + i] : settings.ignored;
-        if (t != settings.ignored && (t < 0 || t >= w.rows)) raise("IndexError", "", "a target is no row of weight");
+        if (t != settings.ignored && (t < 0 || t >= w.rows)) refuse_target(t, w.rows);
         targets_here[i] = t == settings.ignored ? -1 : static_cast<int32_t>(t);
       }
       forward(m, count, targets_here, scale ? kept.data : nullptr, runs.data, team);

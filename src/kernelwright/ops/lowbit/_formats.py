@@ -5,13 +5,14 @@ Source: GGUF, block_q4_0 and block_q8_0; AutoAWQ, WQLinear_GEMM; AutoGPTQ, Quant
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse, told
 from ._packed import PackedWeight, of
 
 _AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Where in its word of eight AWQ keeps a column: column j at bit 4 * order[j]."""
 
 
+@checked
 def from_gguf(data: torch.Tensor, kind: str, shape: tuple[int, int]) -> PackedWeight:
     """Read a tensor of a GGUF file.
 
@@ -51,6 +52,7 @@ def from_gguf(data: torch.Tensor, kind: str, shape: tuple[int, int]) -> PackedWe
     return of(codes.reshape(outputs, inner), scales, bits=bits, group=32, zero=1 << bits - 1)
 
 
+@checked
 def from_awq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor) -> PackedWeight:
     """Read a weight of 4 bits as AWQ keeps it.
 
@@ -63,7 +65,7 @@ def from_awq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor) 
         ArgumentError: shapes or dtypes do not fit.
     """
     op = "lowbit.from_awq"
-    inner, groups = len(qweight), len(scales)
+    inner, groups = _sizes(op, qweight, scales)
     _words(op, "qweight", qweight, (inner, scales.shape[1] // 8))
     _words(op, "qzeros", qzeros, (groups, scales.shape[1] // 8))
     shifts = torch.tensor(_AWQ_ORDER) * 4
@@ -75,6 +77,7 @@ def from_awq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor) 
     return of(nibbles(qweight), scales.T, nibbles(qzeros), bits=4, group=group)
 
 
+@checked
 def from_gptq(
     qweight: torch.Tensor,
     qzeros: torch.Tensor,
@@ -101,7 +104,8 @@ def from_gptq(
     if bits not in (2, 4, 8):
         refuse(op, "bits", bits, "2, 4 or 8")
     each, mask = 32 // bits, (1 << bits) - 1
-    inner, (groups, outputs) = len(qweight) * each, scales.shape
+    inner, groups = _sizes(op, qweight, scales)
+    inner, outputs = inner * each, scales.shape[1]
     _words(op, "qweight", qweight, (inner // each, outputs))
     _words(op, "qzeros", qzeros, (groups, outputs // each))
     shifts = torch.arange(each) * bits
@@ -117,6 +121,13 @@ def from_gptq(
         order = None if torch.equal(order, torch.arange(inner)) else order
     codes = codes if order is None else codes[:, order]
     return of(codes, scales.T, zeros.to(torch.uint8), bits=bits, group=group, order=order)
+
+
+def _sizes(op: str, qweight: torch.Tensor, scales: torch.Tensor) -> tuple[int, int]:
+    for name, x in (("qweight", qweight), ("scales", scales)):
+        if x.dim() != 2:
+            refuse(op, name, told(x), "a matrix")
+    return len(qweight), len(scales)
 
 
 def _words(op: str, name: str, words: torch.Tensor, shape: tuple[int, int]) -> None:

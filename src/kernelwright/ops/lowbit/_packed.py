@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .._core import matrix, refuse
+from .._core import checked, matrix, refuse
 from .reference import unpack as _unpacked
 from .reference import values_of
 
@@ -55,6 +55,7 @@ class PackedWeight:
         return sum(t.numel() * t.element_size() for t in kept if t is not None)
 
 
+@checked
 def pack(
     weight: torch.Tensor,
     bits: int | None = None,
@@ -106,6 +107,7 @@ def pack(
     )
 
 
+@checked
 def unpack(packed: PackedWeight, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return the weight (outputs, inner) that the codes stand for.
 
@@ -118,6 +120,7 @@ def unpack(packed: PackedWeight, dtype: torch.dtype = torch.float32) -> torch.Te
     return weight if p.order is None else torch.empty_like(weight).index_copy_(1, p.order, weight)
 
 
+@checked
 def of(
     codes: torch.Tensor,
     scales: torch.Tensor,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, matrix, refuse
+from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, told
 from . import reference
 from ._packed import Experts, pack, pack_groups
 from ._report import Load, load
@@ -111,6 +111,8 @@ def _check_grouped(
     if ends[0] != 0 or any(a > b for a, b in pairwise(ends)):
         refuse(op, "offsets", "not from 0 upwards", "where each group begins, and the end")
     for name, index, below in (("gather", gather, len(x)), ("scatter", scatter, rows)):
+        if index is not None and (index.dim() != 1 or index.dtype is not torch.int64):
+            refuse(op, name, told(index), "a vector of torch.int64")
         most = below if index is None else len(index)
         if ends[-1] > most:
             refuse(op, "offsets", f"up to {ends[-1]}", f"at most {most}, the rows that {name} gives")
@@ -127,27 +129,28 @@ def _check_panels(op: str, name: str, panels: T, x: T) -> None:
         refuse(op, name, f"of shape {tuple(panels.shape)}", "(groups, panels, inner, 2, 16)")
     if panels.dtype is not x.dtype:
         refuse(op, name, f"of {panels.dtype}", f"{x.dtype}, as x is")
-    if name != "downs" and panels.shape[2] != x.shape[1]:
+    if name != "packed.downs" and panels.shape[2] != x.shape[1]:
         refuse(op, name, f"of {panels.shape[2]} inner elements", f"{x.shape[1]}, as x has")
 
 
 def _check_experts(x: T, ups: T, downs: T, weights: T, ids: T) -> None:
     op = "moe.experts"
     matrix(op, "x", x)
-    _check_panels(op, "ups", ups, x)
-    _check_panels(op, "downs", downs, x)
+    _check_panels(op, "packed.ups", ups, x)
+    _check_panels(op, "packed.downs", downs, x)
     wanted = (ups.shape[0], -(-x.shape[1] // 32), ups.shape[1] * 16)
     if downs.shape[:3] != wanted:
-        refuse(op, "downs", f"of shape {tuple(downs.shape)}", f"{(*wanted, 2, 16)}")
+        refuse(op, "packed.downs", f"of shape {tuple(downs.shape)}", f"{(*wanted, 2, 16)}")
+    _check_chosen(x, weights, ids)
+
+
+def _check_chosen(x: T, weights: T, ids: T) -> None:
+    op = "moe.experts"
+    matrix(op, "x", x)
     if ids.dim() != 2 or len(ids) != len(x) or ids.dtype is not torch.int64:
-        refuse(op, "ids", f"of shape {tuple(ids.shape)}, {ids.dtype}", f"({len(x)}, chosen), torch.int64")
+        refuse(op, "ids", told(ids), f"({len(x)}, chosen), torch.int64")
     if weights.shape != ids.shape or weights.dtype is not torch.float32:
-        refuse(
-            op,
-            "weights",
-            f"of shape {tuple(weights.shape)}, {weights.dtype}",
-            f"{tuple(ids.shape)}, torch.float32",
-        )
+        refuse(op, "weights", told(weights), f"{tuple(ids.shape)}, torch.float32")
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
@@ -192,6 +195,7 @@ _experts = Op(
 )  # fmt: skip
 
 
+@checked
 def gate(
     logits: T, chosen: int, *, bias: T | None = None, sigmoid: bool = False, groups: int = 1, kept: int = 1,
     best_of_group: int = 1, renormalised: bool = True, scale: float = 1.0,
@@ -227,6 +231,7 @@ def gate(
     return found
 
 
+@checked
 def plan(ids: T, groups: int) -> tuple[T, T]:
     """Sort by group: where tokens of each expert lie together.
 
@@ -251,6 +256,7 @@ def plan(ids: T, groups: int) -> tuple[T, T]:
     return found
 
 
+@checked
 def grouped_mm(
     x: T, panels: T, offsets: T, columns: int, *, gather: T | None = None, scatter: T | None = None,
     weights: T | None = None, rows: int | None = None,
@@ -285,6 +291,7 @@ def grouped_mm(
     return out
 
 
+@checked
 def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     """Run a layer of experts: for each token the weighted sum of what its experts, and the shared ones, make of it.
 
@@ -309,6 +316,7 @@ def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
         >>> experts(x, packed, *gate(torch.randn(5, 4), 2)).shape
         torch.Size([5, 32])
     """
+    _check_chosen(x, weights, ids)
     if packed.shared:
         more = torch.arange(packed.routed, packed.routed + packed.shared).expand(len(ids), -1)
         ids = torch.cat((torch.where(ids < packed.routed, ids, -1), more), 1)

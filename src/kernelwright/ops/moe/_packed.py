@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse, told
 
 _HALF = 16
 
@@ -23,6 +23,7 @@ class Experts:
     """Experts behind them that every token has, with weight 1."""
 
 
+@checked
 def pack_groups(weight: torch.Tensor) -> torch.Tensor:
     """Pack weights (groups, columns, inner) for `grouped_mm`: (groups, panels, inner, 2, 16), zeros beyond the last.
 
@@ -40,6 +41,7 @@ def pack_groups(weight: torch.Tensor) -> torch.Tensor:
     return panels.permute(0, 1, 4, 2, 3).contiguous()
 
 
+@checked
 def pack(
     gates_and_ups: torch.Tensor,
     downs: torch.Tensor,
@@ -72,6 +74,8 @@ def pack(
     gates, ups = gates_and_ups.chunk(2, 1)
     count = 0
     if shared is not None:
+        if shared[0].dim() != 2 or shared[0].shape[0] % 2 or not shared[0].shape[0]:
+            refuse(op, "shared", told(shared[0]), f"(2 * any width, {hidden}), and ({hidden}, that width)")
         (one, two), down = shared[0].chunk(2, 0), shared[1]
         if one.shape[1] != hidden or down.shape != (hidden, len(one)):
             refuse(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse, told
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Load:
     """Entries that were no expert's."""
 
 
+@checked
 def load(ids: torch.Tensor, experts: int) -> Load:
     """Count the tokens of each expert.
 
@@ -40,6 +41,8 @@ def load(ids: torch.Tensor, experts: int) -> Load:
     """
     if experts < 1:
         refuse("moe.load", "experts", experts, "1 or more")
+    if ids.dtype not in (torch.int64, torch.int32):
+        refuse("moe.load", "ids", told(ids), "whole numbers, torch.int64 or torch.int32")
     entries = ids.reshape(-1)
     known = entries[(entries >= 0) & (entries < experts)]
     tokens = tuple(torch.bincount(known, minlength=experts).tolist())

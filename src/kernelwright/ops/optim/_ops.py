@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -28,12 +28,12 @@ def state_dtype(param: _Tensor) -> torch.dtype:
 
 def check_gradient(op: str, param: _Tensor, grad: _Tensor) -> None:
     """Refuse a gradient that is none of the parameter's."""
-    floats(op, "a parameter", param)
-    floats(op, "a gradient", grad)
+    floats(op, "param", param)
+    floats(op, "grad", grad)
     if grad.layout is not torch.strided:
-        refuse(op, "a gradient", f"of layout {grad.layout}", "a dense one")
+        refuse(op, "grad", f"of layout {grad.layout}", "a dense one")
     if grad.shape != param.shape:
-        refuse(op, "a gradient", f"of shape {tuple(grad.shape)}", f"{tuple(param.shape)}, as its parameter")
+        refuse(op, "grad", f"of shape {tuple(grad.shape)}", f"{tuple(param.shape)}, as its parameter")
 
 
 def check_state(op: str, name: str, state: _Tensor, param: _Tensor, shape: tuple[int, ...]) -> None:
@@ -89,8 +89,12 @@ def _check_lion(
     check_rates("optim.lion", lr, beta1, beta2, weight_decay)
 
 
-def check_adafactor(op: str, lr: float, eps2: float, d: float, weight_decay: float) -> None:
+def check_adafactor(
+    op: str, lr: float, beta2_decay: float, eps2: float, d: float, weight_decay: float
+) -> None:
     """Refuse numbers of Adafactor out of their range."""
+    if not beta2_decay <= 0:
+        refuse(op, "beta2_decay", beta2_decay, "0 or less")
     for name, value, least in (
         ("lr", lr, 0),
         ("eps2", eps2, 0),
@@ -108,7 +112,7 @@ def _check_matrix(
     check_gradient(op, param, grad)
     check_factors(op, param, row, column)
     check_step(op, "step", step)
-    check_adafactor(op, lr, eps2, d, weight_decay)
+    check_adafactor(op, lr, beta2_decay, eps2, d, weight_decay)
 
 
 def check_factors(op: str, param: _Tensor, row: _Tensor, column: _Tensor) -> None:
@@ -116,7 +120,7 @@ def check_factors(op: str, param: _Tensor, row: _Tensor, column: _Tensor) -> Non
     if param.dim() < 2:
         refuse(
             op,
-            "a parameter",
+            "param",
             f"of shape {tuple(param.shape)}",
             "two axes or more, or `variance` instead of rows",
         )
@@ -147,7 +151,7 @@ def _like(x: _Tensor) -> _Tensor:
     return torch.empty_like(x)
 
 
-adamw = Op(
+_adamw = Op(
     "optim_adamw(Tensor param, Tensor grad, Tensor mean, Tensor square, Tensor? largest, float step, float lr,"
     " float beta1, float beta2, float eps, float weight_decay, bool maximize) -> (Tensor, Tensor, Tensor, Tensor)",
     reference=reference.adamw, kernel=KERNEL, check=_check_adamw, serves=serves,
@@ -155,15 +159,67 @@ adamw = Op(
         _like(p), _like(m), _like(v), m.new_empty(0) if top is None else _like(top)
     ),
 )  # fmt: skip
-lion = Op(
+_lion = Op(
     "optim_lion(Tensor param, Tensor grad, Tensor mean, float lr, float beta1, float beta2, float weight_decay,"
     " bool maximize) -> (Tensor, Tensor)",
     reference=reference.lion, kernel=KERNEL, check=_check_lion, serves=serves,
     outputs=lambda p, g, m, *_: (_like(p), _like(m)),  # noqa: ARG005
 )  # fmt: skip
-adafactor = Op(
+_adafactor = Op(
     "optim_adafactor(Tensor param, Tensor grad, Tensor row, Tensor column, float step, float lr, float beta2_decay,"
     " float eps1, float eps2, float d, float weight_decay, bool maximize) -> (Tensor, Tensor, Tensor)",
     reference=reference.adafactor, kernel=KERNEL, check=_check_matrix, serves=_serves_matrix,
     outputs=lambda p, g, row, column, *_: (_like(p), _like(row), _like(column)),  # noqa: ARG005
 )  # fmt: skip
+
+
+@checked
+def adamw(
+    param: _Tensor, grad: _Tensor, mean: _Tensor, square: _Tensor, largest: _Maybe, step: float, lr: float,
+    beta1: float, beta2: float, eps: float, weight_decay: float, maximize: bool,
+) -> tuple[_Tensor, _Tensor, _Tensor, _Tensor]:  # fmt: skip
+    """Return a parameter and its moments after a step of AdamW; arguments and errors are those of `adamw_`.
+
+    Example:
+        >>> one, zero = torch.ones(1), torch.zeros(1)
+        >>> adamw(one, one, zero, zero, None, 1, 0.5, 0.9, 0.999, 1e-8, 0.0, False)[0]
+        tensor([0.5000])
+    """
+    moved: tuple[_Tensor, _Tensor, _Tensor, _Tensor] = _adamw(
+        param, grad, mean, square, largest, step, lr, beta1, beta2, eps, weight_decay, maximize
+    )
+    return moved
+
+
+@checked
+def lion(
+    param: _Tensor, grad: _Tensor, mean: _Tensor, lr: float, beta1: float, beta2: float, weight_decay: float,
+    maximize: bool,
+) -> tuple[_Tensor, _Tensor]:  # fmt: skip
+    """Return a parameter and its moment after a step of Lion; arguments and errors are those of `lion_`.
+
+    Example:
+        >>> one, zero = torch.ones(1), torch.zeros(1)
+        >>> lion(one, one, zero, 0.25, 0.9, 0.99, 0.0, False)[0]
+        tensor([0.7500])
+    """
+    moved: tuple[_Tensor, _Tensor] = _lion(param, grad, mean, lr, beta1, beta2, weight_decay, maximize)
+    return moved
+
+
+@checked
+def adafactor(
+    param: _Tensor, grad: _Tensor, row: _Tensor, column: _Tensor, step: float, lr: float, beta2_decay: float,
+    eps1: float, eps2: float, d: float, weight_decay: float, maximize: bool,
+) -> tuple[_Tensor, _Tensor, _Tensor]:  # fmt: skip
+    """Return a parameter and its means of squares after a step of Adafactor; as `adafactor_`, of matrices.
+
+    Example:
+        >>> one, row, column = torch.ones(1, 2), torch.zeros(1, 1), torch.zeros(1, 2)
+        >>> adafactor(one, one, row, column, 1, 0.5, -0.8, 1e-7, 1e-3, 1.0, 0.0, False)[0]
+        tensor([[0.5000, 0.5000]])
+    """
+    moved: tuple[_Tensor, _Tensor, _Tensor] = _adafactor(
+        param, grad, row, column, step, lr, beta2_decay, eps1, eps2, d, weight_decay, maximize
+    )
+    return moved

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._core import refuse
+from .._core import checked, refuse
 from . import _ops, reference
 
 _Tensors = Sequence[torch.Tensor]
@@ -92,10 +92,16 @@ def _check_tensors(op: str, params: _Tensors, grads: _Tensors, **states: _Tensor
             _ops.check_state(op, name, one, param, tuple(param.shape))
     moved = [*params, *(one for state in states.values() for one in state or ())]
     if len({id(one) for one in moved}) < len(moved):
-        refuse(op, "a tensor", "given twice", "each parameter and state once, since they are written")
+        refuse(
+            op,
+            "params",
+            "given twice, or a state is",
+            "each parameter and state once, since they are written",
+        )
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
+@checked
 def adamw_(
     params: _Tensors, grads: _Tensors, means: _Tensors, squares: _Tensors, largest: _Tensors | None = None, *,
     steps: Sequence[float], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
@@ -140,6 +146,7 @@ def adamw_(
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
+@checked
 def lion_(
     params: _Tensors, grads: _Tensors, means: _Tensors, *, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
     weight_decay: float = 0.0, maximize: bool = False,
@@ -174,6 +181,7 @@ def lion_(
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
+@checked
 def adafactor_(
     params: _Tensors, grads: _Tensors, rows: Sequence[torch.Tensor | None], columns: Sequence[torch.Tensor | None],
     variances: Sequence[torch.Tensor | None], *, steps: Sequence[float], lr: float = 1e-2, beta2_decay: float = -0.8,
@@ -206,7 +214,7 @@ def adafactor_(
     """
     op = "optim.adafactor_"
     _check_lists(op, params, grads=grads, rows=rows, columns=columns, variances=variances, steps=steps)
-    _ops.check_adafactor(op, lr, eps[1], d, weight_decay)
+    _ops.check_adafactor(op, lr, beta2_decay, eps[1], d, weight_decay)
     first = [row if variance is None else variance for row, variance in zip(rows, variances, strict=True)]
     columns = [
         column if variance is None else None for column, variance in zip(columns, variances, strict=True)
@@ -236,8 +244,8 @@ def adafactor_(
 def _check_factored(op: str, param: Any, grad: Any, row: Any, column: Any) -> None:
     _ops.check_gradient(op, param, grad)
     if row is None or (column is None and param.dim() > 1 and tuple(row.shape) != tuple(param.shape)):
-        refuse(op, "the state of a parameter", "missing", "a row and a column, or a variance")
+        refuse(op, "rows", "without a state of a parameter", "a row and a column, or a variance")
     if column is None:
-        _ops.check_state(op, "a variance", row, param, tuple(param.shape))
+        _ops.check_state(op, "variance", row, param, tuple(param.shape))
     else:
         _ops.check_factors(op, param, row, column)

@@ -67,7 +67,7 @@ def adafactor(
     maximize: bool = False,
 ) -> tuple[T, T, T]:  # fmt: skip
     """Return a parameter of two or more axes after a step of Adafactor, and its means of squares by row and column."""
-    g, new = -wide(grad) if maximize else wide(grad), step**beta2_decay
+    g, new = -wide(grad) if maximize else wide(grad), float(step) ** beta2_decay
     squares = g * g
     row = row + new * (squares.mean(-1, keepdim=True) - row)
     column = column + new * (squares.mean(-2, keepdim=True) - column)
@@ -82,5 +82,5 @@ def adafactor_vector(
 ) -> tuple[T, T]:  # fmt: skip
     """Return a parameter of one axis after a step of Adafactor, and its mean of squares."""
     g = -wide(grad) if maximize else wide(grad)
-    variance = variance + step**beta2_decay * (g * g - variance)
+    variance = variance + float(step) ** beta2_decay * (g * g - variance)
     return moved_by(param, g, variance, step, lr, eps1, eps2, d, weight_decay), variance

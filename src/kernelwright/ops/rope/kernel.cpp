@@ -128,7 +128,7 @@ void check_positions(const Angles& angles, int64_t count, int64_t rows, int64_t 
     if (angles.positions[i] < 0 || angles.positions[i] >= rows) found = true, wrong = angles.positions[i];
   }
   if (!found) return;
-  snprintf(text, sizeof text, "rope.rope: a position is %lld; expected 0 to %lld, the rows of cos",
+  snprintf(text, sizeof text, "rope.rope: positions is %lld somewhere; expected 0 to %lld, the rows of cos",
                 static_cast<long long>(wrong), static_cast<long long>(rows - 1));
   raise("ValueError", "", text);
 }

@@ -18,7 +18,9 @@ def rope(
     if positions is None:
         positions = torch.arange(length, device=q.device).expand(q.shape[0], length)
     if positions.numel() and not (positions.min() >= 0 and positions.max() < len(cos)):
-        raise ValueError(f"a position is not among the {len(cos)} rows of cos")
+        raise ValueError(
+            f"rope.rope: positions is out of range somewhere; expected 0 to {len(cos) - 1}, the rows of cos"
+        )
     axis = 1 if heads_first else 2
     c, s = (table[positions].unsqueeze(axis) for table in (cos, sin))
     s = -s if inverse else s

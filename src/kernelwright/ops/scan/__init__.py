@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import floats, refuse, told
+from .._core import checked, floats, refuse, told
 from . import _ops
 from ._ops import KERNEL
 
@@ -31,6 +31,7 @@ def _packed(*tensors: Any) -> list[Any]:
     return [x.contiguous() if isinstance(x, torch.Tensor) else x for x in tensors]
 
 
+@checked
 def selective_scan(
     u: _Tensor, delta: _Tensor, a: _Tensor, b: _Tensor, c: _Tensor, *, d: _Maybe = None, state: _Maybe = None
 ) -> _Found:
@@ -61,6 +62,7 @@ def selective_scan(
     return found
 
 
+@checked
 def linear_attention(
     q: _Tensor, k: _Tensor, v: _Tensor, *, decay: _Maybe = None, state: _Maybe = None, scale: float = 1.0
 ) -> _Found:
@@ -90,6 +92,7 @@ def linear_attention(
     return found
 
 
+@checked
 def ssd(
     x: _Tensor, delta: _Tensor, a: _Tensor, b: _Tensor, c: _Tensor, *, d: _Maybe = None, state: _Maybe = None
 ) -> _Found:
@@ -134,6 +137,14 @@ def ssd(
             f"{told(delta)}, {told(a)}",
             f"{tuple(x.shape[:3])} and {tuple(x.shape[2:3])}, as x is",
         )
+    for name, one in (("delta", delta), ("a", a), *([] if d is None else [("d", d)])):
+        if one.dtype is not torch.promote_types(x.dtype, torch.float32):
+            refuse(op, name, told(one), f"of {torch.promote_types(x.dtype, torch.float32)}")
+    groups = b.shape[2]
+    if b.shape[:2] != x.shape[:2] or not groups or x.shape[2] % groups or b.dtype is not x.dtype:
+        refuse(op, "b", told(b), f"{tuple(x.shape[:2])}, a divisor of {x.shape[2]} heads, states; {x.dtype}")
+    if c.shape != b.shape or c.dtype is not b.dtype:
+        refuse(op, "c", told(c), f"{tuple(b.shape)}, {b.dtype}, as b")
     scaled = (x * delta[..., None]).to(x.dtype)
     turned = [one.transpose(1, 2) for one in (c, b, scaled)]
     decay = (delta * a).transpose(1, 2)
@@ -142,6 +153,7 @@ def ssd(
     return (y if d is None else (y + d[:, None] * x).to(x.dtype)), after
 
 
+@checked
 def gated_delta_rule(
     q: _Tensor, k: _Tensor, v: _Tensor, beta: _Tensor, *, decay: _Maybe = None, state: _Maybe = None,
     scale: float = 1.0,

@@ -12,11 +12,11 @@ ascending columns where torch wants them.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, told
 from . import reference
 
 __all__ = ["KERNEL", "multiplied", "sddmm", "spgemm", "spmm", "transpose"]
@@ -27,6 +27,7 @@ _MOST_COLUMNS = 1 << 24
 """Columns of a product of two sparse matrices: each thread holds a dense row."""
 _INDICES = (torch.int32, torch.int64)
 _Tensor = torch.Tensor
+_Csr = Annotated[torch.Tensor, torch.sparse_csr]
 
 
 def _check_csr(name: str, crow: _Tensor, col: _Tensor, values: _Tensor | None = None, of: str = "") -> None:
@@ -162,7 +163,8 @@ _spgemm = Op(
 )  # fmt: skip
 
 
-def spmm(a: _Tensor, x: _Tensor) -> _Tensor:
+@checked
+def spmm(a: _Csr, x: _Tensor) -> _Tensor:
     """Return a sparse matrix times a dense one.
 
     Args:
@@ -189,6 +191,7 @@ def spmm(a: _Tensor, x: _Tensor) -> _Tensor:
     return found[:, 0] if vector else found
 
 
+@checked
 def multiplied(crow: _Tensor, col: _Tensor, values: _Tensor, x: _Tensor) -> _Tensor:
     """Return a sparse matrix, given as its three parts, times a dense one, as `spmm` does.
 
@@ -231,7 +234,8 @@ def entries(crow: _Tensor, col: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
     return found
 
 
-def sddmm(pattern: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
+@checked
+def sddmm(pattern: _Csr, a: _Tensor, b: _Tensor) -> _Tensor:
     """Return the entries of a times b transposed where a sparse matrix has entries.
 
     Args:
@@ -259,7 +263,8 @@ def sddmm(pattern: _Tensor, a: _Tensor, b: _Tensor) -> _Tensor:
     return torch.sparse_csr_tensor(crow, col, values, pattern.shape, check_invariants=False)
 
 
-def spgemm(a: _Tensor, b: _Tensor, *, ascending: bool = True) -> _Tensor:
+@checked
+def spgemm(a: _Csr, b: _Csr, *, ascending: bool = True) -> _Tensor:
     """Return a sparse matrix times another, as a sparse one.
 
     Args:
@@ -293,7 +298,8 @@ def spgemm(a: _Tensor, b: _Tensor, *, ascending: bool = True) -> _Tensor:
     return torch.sparse_csr_tensor(crow, col, values, (a.shape[0], columns), check_invariants=False)
 
 
-def transpose(a: _Tensor) -> _Tensor:
+@checked
+def transpose(a: _Csr) -> _Tensor:
     """Return a sparse matrix, transposed, in CSR form too.
 
     Args:

@@ -32,7 +32,7 @@ template <class I> Csr<I> csr(const Args& args, int at, int64_t columns) {
   const auto crow = args.tensor<const I>(at);
   const auto col = args.tensor<const I>(at + 1);
   const Csr<I> m{crow.data(), col.data(), crow.numel() - 1, col.numel(), columns};
-  check_offsets(m.crow, m.rows, m.entries);
+  check_offsets("sparse: crow", m.crow, m.rows, m.entries);
   return m;
 }
 
@@ -42,7 +42,7 @@ template <class I> void check_columns(const Csr<I>& m) {
   for (int64_t e = 0; e < m.entries; ++e) most = std::max(most, static_cast<Unsigned>(m.col[e]));
   if (m.entries && most >= static_cast<Unsigned>(m.columns)) {
     char text[96];
-    snprintf(text, sizeof text, "a column is not among 0 to %lld", (long long)(m.columns - 1));
+    snprintf(text, sizeof text, "sparse: col is out of range somewhere; expected 0 to %lld", (long long)(m.columns - 1));
     raise("ValueError", "", text);
   }
 }
@@ -208,7 +208,7 @@ template <class I> void transpose(const Args& args) {
   float* to = args.tensor<float>(6).data();
   const Csr<I> m = csr<I>(args, 0, columns);
   check_columns(m);
-  if (m.crow[0] != 0 || m.crow[m.rows] != m.entries) raise("ValueError", "", "an entry is in no row");
+  if (m.crow[0] != 0 || m.crow[m.rows] != m.entries) raise("ValueError", "", "sparse: crow is no row of offsets; expected every entry in a row");
   std::fill_n(first, columns + 1, I{0});
   for (int64_t e = m.crow[0]; e < m.crow[m.rows]; ++e) ++first[m.col[e] + 1];
   for (int64_t c = 0; c < columns; ++c) first[c + 1] += first[c];

@@ -33,7 +33,7 @@ def transpose(crow: torch.Tensor, col: torch.Tensor, values: torch.Tensor, colum
     """Return the transposed matrix: entries of a column in the order of their rows."""
     row, inside = _rows(crow, col, columns)
     if not inside.all():
-        raise ValueError("an entry is in no row")
+        raise ValueError("sparse: crow is no row of offsets; expected every entry in a row")
     order = torch.argsort(col, stable=True)
     counts = torch.bincount(col.long(), minlength=columns)
     first = torch.zeros(columns + 1, dtype=crow.dtype, device=crow.device)
@@ -78,10 +78,10 @@ def spgemm(
 def _rows(crow: torch.Tensor, col: torch.Tensor, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the row of each entry, and whether it is in one; raise for what is no CSR form."""
     entries = len(col)
-    if len(crow) and not (crow[0] >= 0 and crow[-1] <= entries and (crow.diff() >= 0).all()):
-        raise ValueError(f"crow does not ascend from 0 to {entries}, the number of entries")
+    if len(crow) and not (crow[0] >= 0 and crow[-1] <= entries and (crow[1:] >= crow[:-1]).all()):
+        raise ValueError(f"sparse: crow is no row of offsets; expected them to ascend from 0 to {entries}")
     if entries and not (col.min() >= 0 and col.max() < columns):
-        raise ValueError(f"a column is not among 0 to {columns - 1}")
+        raise ValueError(f"sparse: col is out of range somewhere; expected 0 to {columns - 1}")
     row = (
         torch.searchsorted(crow, torch.arange(entries, dtype=crow.dtype, device=crow.device), right=True) - 1
     )

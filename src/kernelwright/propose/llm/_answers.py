@@ -94,6 +94,17 @@ class Reading(Answer):
     """What to do about it."""
 
 
+class Building(Answer):
+    """The compiler's answer."""
+
+    cause: str
+    """Why it does not work."""
+    lines: tuple[str, ...] = ()
+    """Where."""
+    advice: str = ""
+    """What to change there."""
+
+
 class Testing(Answer):
     """The tester's answer."""
 

@@ -22,7 +22,7 @@ class Prompts:
 
     Example:
         >>> sorted(Prompts().roles())
-        ['coder', 'debugger', 'judge', 'meta', 'planner', 'profiler-reader', 'summariser', 'tester']
+        ['coder', 'compiler', 'debugger', 'judge', 'meta', 'planner', 'profiler-reader', 'summariser', 'tester']
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None) -> None:

@@ -15,7 +15,7 @@ from ...records import Candidate
 from .._feedback import shortened, shown
 from .._protocol import Move, Reply, Request
 from .._template import SourceTemplate
-from ._answers import Answer, Critique, Guidance, Plan, Reading, Summary, Testing
+from ._answers import Answer, Building, Critique, Guidance, Plan, Reading, Summary, Testing
 from ._asking import ask
 from ._context import Context, context_of
 from ._prompts import Prompts
@@ -48,6 +48,7 @@ ROLES: Mapping[str, Role] = {
     "plan": Role("planner", Plan),
     "critique": Role("judge", Critique),
     "read-profile": Role("profiler-reader", Reading),
+    "read-build": Role("compiler", Building),
     "test": Role("tester", Testing),
     "summarise": Role("summariser", Summary),
     "evolve": Role("meta", Guidance),
@@ -60,7 +61,8 @@ class LLMEditor:
 
     `draft`, `improve`, `repair` and `merge` give a candidate or a template; the others give notes: `plan`
     `hypotheses`, `critique` `critique`, `bottleneck`, `advice` and `rating`, `read-profile` `bottleneck`,
-    `evidence` and `advice`, `test` `correct` and `risks`, `summarise` `summary` and `lessons`, `evolve` `guidance`;
+    `evidence` and `advice`, `read-build` `cause`, `lines` and `advice`, `test` `correct` and `risks`, `summarise`
+    `summary` and `lessons`, `evolve` `guidance`;
     the last is not a move of a strategy. Every reply notes the `role`, the `model` and the version of the `prompt`.
 
     Covers: answers that cannot be used (asked once more with the complaint, then a failure), models that do not
@@ -174,9 +176,9 @@ class LLMEditor:
             return self._contexts[key]
 
     def _messages(self, role: Role, move: Move, request: Request) -> list[Message]:
-        task = request.problem.task
+        task, filtered = request.problem.task, request.options.get("figures") == "relevant"
         parents, inspirations = (
-            [shown(e, task, request.bounds) for e in several[:_MOST_SHOWN]]
+            [shown(e, task, request.bounds, relevant=filtered) for e in several[:_MOST_SHOWN]]
             for several in (move.parents, move.inspirations)
         )
         return self.prompts.messages(

@@ -1,7 +1,7 @@
 """Candidate → Evaluation: from the store if known, else from the judge and then stored."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...languages import Language
 from ...records import (
@@ -20,7 +20,7 @@ from ...store import EvaluationKey, Store
 from ..run._budget import Meter
 from ..tuners._per_workload import TOGETHER
 from ._assignment import overall, speedups
-from ._protocol import Judge
+from ._protocol import Judge, Toolchain
 
 Observe = Callable[[Candidate, Build], tuple[Counters, ...]]
 """Collects a candidate's performance counters; never raises for a fault of a tool or candidate."""
@@ -37,7 +37,7 @@ class Evaluator:
         run: Run,
         store: Store,
         judge: Judge,
-        languages: dict[str, Language],
+        languages: Mapping[str, Language | Toolchain],
         meter: Meter,
         observe: Observe | None = None,
     ) -> None:

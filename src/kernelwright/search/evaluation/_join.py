@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from ...devices import Device
+from ...languages import get_language
 from ...records import Build, Candidate, CheckStatus, Decision, Evaluation, Finding, Timing, Verdict
 from ._stages import Stages
 
@@ -25,6 +27,14 @@ def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     every = kept + tuple(f for f in findings if f.check not in {k.check for k in kept})
     failure = verdict.failure or next((f.check for f in findings if f.status is CheckStatus.FAIL), "")
     return verdict.model_copy(update={"findings": every, "failure": failure})
+
+
+def without_device(candidate: Candidate, device: Device) -> Finding | None:
+    """Return the finding on a candidate that this device does not run, but an interpreter or a model of another one."""
+    if get_language(candidate.language).timeable(device.kind):
+        return None
+    said = f"{candidate.language} is interpreted on {device.kind}, so that no time of it means anything"
+    return Finding(check="timed", status=CheckStatus.UNKNOWN, message=said)
 
 
 def evaluation_of(

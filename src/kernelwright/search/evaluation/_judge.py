@@ -10,6 +10,7 @@ from ...tasks import Problem
 from ..run._run import Search
 from ._protocol import Judge
 from .acceptance import Acceptance
+from .remote import RemoteJudge
 
 
 @contextmanager
@@ -20,6 +21,10 @@ def open_judge(
     zygotes: Zygotes | None = None,
 ) -> Iterator[Judge]:
     """Yield the judge of a run and close its workers, including `zygotes`, at the end."""
+    if setting.cluster is not None:
+        found = bounds() if callable(bounds) else bounds
+        yield RemoteJudge(setting, setting.cluster, problem.task, found)
+        return
     with Acceptance(
         problem, setting.device, bounds, setting.names("baselines"), setting.timing,
         languages=setting.names("languages"), emit=setting.emit, zygotes=zygotes,

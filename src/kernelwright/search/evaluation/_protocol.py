@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ...records import Build, Candidate, Evaluation
@@ -46,3 +47,17 @@ class Judge(Protocol):
     def widen(self, accepted: Evaluation, *, deadline_s: float = math.inf) -> Evaluation:
         """Look at sizes around those that it was accepted on, for what will serve them; it may be refused there."""
         ...
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A language as it is on the cluster's nodes."""
+
+    name: str
+    """The language's name."""
+    version: str
+    """What `Language.toolchain` returns there."""
+
+    def toolchain(self) -> str:
+        """Return the version."""
+        return self.version

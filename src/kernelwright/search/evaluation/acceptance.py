@@ -31,7 +31,7 @@ from ...records import (
 from ...sandbox import Pool, Zygotes
 from ...tasks import Problem
 from ...verify import Admission, Depth, Oracle, admit, precompute, verify
-from ._join import evaluation_of, joined, together
+from ._join import evaluation_of, joined, together, without_device
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
@@ -341,13 +341,10 @@ class Acceptance:
         workloads: Sequence[str] = (),
         tried: int = 1,
     ) -> tuple[Timing | None, Verdict]:
-        """Measure one phase; none where time was up before it began, or others had the device until then."""
-        limit_s = {
-            "prescreen": _SCREEN_S,
-            "screen": _SCREEN_S,
-            "measure": _MEASURE_S,
-            "confirm": _CONFIRM_S,
-        }.get(phase, _SCREEN_S)
+        """Measure one phase; none where time was up before it began, others had the device, or it cannot be timed."""
+        if untimed := without_device(candidate, self._device):
+            return None, joined(verdict, [untimed])
+        limit_s = {"measure": _MEASURE_S, "confirm": _CONFIRM_S}.get(phase, _SCREEN_S)
         chosen = self._workloads(phase, verdict, workloads)
         if phase != "prescreen":
             if not self._bench.ready(chosen):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from ...cluster import Cluster
 from ...config import Settings
 from ...devices import Device
 from ...errors import InputError
@@ -40,13 +41,15 @@ class Search:
     """Where it reports events."""
     lock: DeviceLock
     """Held while something is timed."""
+    cluster: Cluster | None = None
+    """What evaluates, if not this process."""
     finish: bool = False
     """Whether nobody is asked any more: the best so far is accepted, whatever of the run's time is left."""
 
     @classmethod
     def of(
         cls, store: Store, run: Run, device: Device, on_event: OnEvent | None, passed_s: float = 0.0,
-        *, finish: bool = False,
+        *, cluster: Cluster | None = None, finish: bool = False,
     ) -> "Search":  # fmt: skip
         """Take up a run where it stands; `passed_s` seconds of its time went before."""
         spent = store.spent(run.id)
@@ -54,7 +57,7 @@ class Search:
             Budget() if finish else run.budget, replace(spent, elapsed_s=spent.elapsed_s + passed_s)
         )
         lock = DeviceLock(Settings.from_environment().cache / "locks", device.fingerprint)
-        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock, finish)
+        return cls(run, store, device, meter, Log(store, run.id, meter, on_event), lock, cluster, finish)
 
     def names(self, option: str) -> tuple[str, ...]:
         """Return one of the run's options that is a list of names."""
@@ -63,11 +66,14 @@ class Search:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """Hold the device's lock, with an event if another run holds it first.
+        """Hold the device's lock, with an event if another run holds it first; on a cluster its evaluators do.
 
         Raises:
             BusyError: another run holds it until this one's time is up.
         """
+        if self.cluster is not None:
+            yield
+            return
         with self.lock.hold(lambda message: self.emit("wait", message=message), left_s=self.meter.left_s):
             yield
 

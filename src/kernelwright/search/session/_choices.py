@@ -1,8 +1,10 @@
 """A run's choices, such as languages, baselines and proposers, checked before anything is spent."""
 
+import json
 from collections.abc import Sequence
 
-from ...devices import Device
+from ...cluster import Cluster, Job, Workplace
+from ...devices import Device, detect
 from ...errors import InputError, MissingToolError
 from ...languages import get_language, language_names
 from ...llm import Options, check_models
@@ -19,7 +21,12 @@ _STAND_INS = frozenset({"opencl", "wgsl"})
 """Languages used by default only if no compiled language is available."""
 
 
-def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
+def device_of(name: str | None, cluster: Cluster | None) -> Device:
+    """Return the device of that name here, or that of a cluster's first evaluator."""
+    return detect(name) if cluster is None else cluster.wait()[0].device
+
+
+def usable_languages(asked: Sequence[str], device: Device, cluster: Cluster | None = None) -> tuple[str, ...]:
     """Return the languages to use: those requested, else all that are available and can be timed on the device.
 
     OpenCL and WGSL are used if nothing else compiles: on the same device they are not faster than the others.
@@ -28,6 +35,9 @@ def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
         NotFoundError: no language of that name.
         MissingToolError: a requested language lacks its tools; the message explains how to install them.
     """
+    if cluster is not None:
+        job = Job(f"languages {asked}", f"{__name__}:languages_here", json.dumps(asked), device.fingerprint)
+        return tuple(json.loads(cluster.submit(job).result()))
     for name in asked:
         found = get_language(name).available()
         if not found.ok:
@@ -38,6 +48,11 @@ def usable_languages(asked: Sequence[str], device: Device) -> tuple[str, ...]:
     if not _COMPILED.intersection(here):
         here += [name for name in language_names() if name in _STAND_INS and _fits(name, device)]
     return tuple(sorted(here))
+
+
+def languages_here(text: str, here: Workplace) -> str:
+    """On a node: return the languages to use there."""
+    return json.dumps(usable_languages(json.loads(text), here.place.device))
 
 
 def _fits(name: str, device: Device) -> bool:

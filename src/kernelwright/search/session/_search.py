@@ -1,17 +1,19 @@
 """Assembles and runs one search: judge, proposals, edits, builder and session."""
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 
-from ...languages import get_language
+from ...languages import Language, get_language
 from ...learn import Hint
 from ...propose import Request
 from ...records import Candidate, Split
 from ..editing._editing import edits_of
 from ..evaluation._evaluation import Evaluator
-from ..evaluation._protocol import Judge
+from ..evaluation._protocol import Judge, Toolchain
+from ..evaluation.remote import RemoteJudge
 from ..proposals._builder import Builder
 from ..proposals._proposals import proposals_instead, proposals_of
+from ..proposals._remote_builder import RemoteBuilder
 from ..proposals._scheduler import Scheduler
 from ..run._run import Search
 from ..tuners import DEFAULT_TUNER, make_tuner
@@ -35,16 +37,13 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
     if setting.finish:
         return _finished(setting, judge)
     setting.emit("hints", hints=[hint.model_dump(mode="json") for hint in hints])
-    languages = {name: get_language(name) for name in setting.names("languages")}
-    on_cpu = setting.device.kind == "cpu"
-    width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
     tuner = str(run.options["tuner"])
     with (
-        observing(setting, request.problem) as observe,
+        nullcontext() if setting.cluster else observing(setting, request.problem) as observe,
         closing(proposals_of(setting, request)) as proposals,
-        Builder(languages, width=width, overlap=not on_cpu, left_s=meter.left_s) as builder,
+        _builder(setting, judge) as builder,
     ):
-        evaluator = Evaluator(run, setting.store, judge, languages, meter, observe)
+        evaluator = Evaluator(run, setting.store, judge, _languages(setting, judge), meter, observe)
         with edits_of(setting, request, evaluator) as edits:
             scheduler = Scheduler(
                 proposals,
@@ -57,12 +56,27 @@ def search(setting: Search, request: Request, judge: Judge, hints: Sequence[Hint
                 return Session(scheduler, builder, evaluator, meter, setting.emit).run()
 
 
+def _languages(setting: Search, judge: Judge) -> Mapping[str, Language | Toolchain]:
+    if isinstance(judge, RemoteJudge):
+        return judge.languages
+    return {name: get_language(name) for name in setting.names("languages")}
+
+
+def _builder(setting: Search, judge: Judge) -> Builder | RemoteBuilder:
+    """Return what builds ahead of the judge, here or where the judge is."""
+    if isinstance(judge, RemoteJudge):
+        return RemoteBuilder(judge.begin, judge.built, lambda: judge.width)
+    on_cpu = setting.device.kind == "cpu"
+    width = max(1, min(setting.device.cores if on_cpu else _MOST_BUILDS, _MOST_BUILDS))
+    languages = {name: get_language(name) for name in setting.names("languages")}
+    return Builder(languages, width=width, overlap=not on_cpu, left_s=setting.meter.left_s)
+
+
 def _finished(setting: Search, judge: Judge) -> Outcome:
     """Accept the best of what a run evaluated; nobody is asked, and its editors' journal stays as it is."""
-    languages = {name: get_language(name) for name in setting.names("languages")}
     meter = setting.meter
-    with Builder(languages, width=1, overlap=False, left_s=meter.left_s) as builder:
-        evaluator = Evaluator(setting.run, setting.store, judge, languages, meter)
+    with _builder(setting, judge) as builder:
+        evaluator = Evaluator(setting.run, setting.store, judge, _languages(setting, judge), meter)
         nobody = Scheduler(iter(()), lambda space: make_tuner(DEFAULT_TUNER, space, setting.run.seed))
         return Session(nobody, builder, evaluator, meter, setting.emit).run()
 

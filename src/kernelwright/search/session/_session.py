@@ -11,6 +11,7 @@ from ...records import DecisionStatus, Evaluation, RunStatus
 from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving
 from ..evaluation._evaluation import Evaluator, costs_us, failure_kind
 from ..proposals._builder import Builder
+from ..proposals._remote_builder import RemoteBuilder
 from ..proposals._scheduler import Scheduler, Trial
 from ..run._budget import Meter
 
@@ -72,7 +73,12 @@ class Session:
     """Explore within the budget, then accept the best; every step is on disk before the next begins."""
 
     def __init__(
-        self, scheduler: Scheduler, builder: Builder, evaluator: Evaluator, meter: Meter, emit: Say
+        self,
+        scheduler: Scheduler,
+        builder: Builder | RemoteBuilder,
+        evaluator: Evaluator,
+        meter: Meter,
+        emit: Say,
     ) -> None:
         self._scheduler = scheduler
         self._builder = builder

@@ -13,7 +13,9 @@ from ..archives import Scored
 from ._numbered import NumberedStrategy
 from ._protocol import Means
 
-_FIXED = frozenset({"draft", "merge", "repair", "plan", "critique", "read-profile", "test", "summarise"})
+_FIXED = frozenset(
+    {"draft", "merge", "repair", "plan", "critique", "read-profile", "read-build", "test", "summarise"}
+)
 """Operators with a meaning to the strategy that requested them; all others may substitute for `improve`."""
 
 

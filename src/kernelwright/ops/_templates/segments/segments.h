@@ -8,12 +8,13 @@
 namespace kw {
 
 // Stops with a ValueError where the offsets of segments do not ascend within the entries.
-template <class I> void check_offsets(const I* offsets, int64_t segments, int64_t entries) {
+template <class I> void check_offsets(const char* what, const I* offsets, int64_t segments, int64_t entries) {
   bool good = offsets[0] >= 0 && offsets[segments] <= entries;
   for (int64_t s = 0; s < segments; ++s) good &= offsets[s] <= offsets[s + 1];
   if (good) return;
   char text[96];
-  snprintf(text, sizeof text, "crow does not ascend from 0 to %lld, the number of entries", static_cast<long long>(entries));
+  snprintf(text, sizeof text, "%s is no row of offsets; expected them to ascend from 0 to %lld", what,
+           static_cast<long long>(entries));
   raise("ValueError", "", text);
 }
 

@@ -1,4 +1,4 @@
-// Kernels of executor_battery.py. F plants a fault: the F-th marked place is left out or spoilt.
+// Kernels of blocks.py. F plants a fault: the F-th marked place is left out or spoilt.
 #define SYNC(k) if constexpr (F != k) __syncthreads()
 constexpr int B = 64;
 

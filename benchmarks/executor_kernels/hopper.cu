@@ -1,4 +1,4 @@
-// Kernels of executor_battery.py that need sm_90, and matrices. F plants a fault, as in executor_battery.cu.
+// Kernels of hopper.py that need sm_90, and matrices. F plants a fault, as in blocks.cu.
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda/ptx>

@@ -1,0 +1,100 @@
+"""`kernelwright web`: a task's kernels made and tuned in a browser."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import InputError
+from ._common import Common, Taken, print_json, table, time_text
+
+if TYPE_CHECKING:
+    from ..api.web import Tuned
+
+Action = Literal["build", "tune", "serve"]
+_NAMES = {
+    "scalar": "the scalar build, kernels alone",
+    "onnxruntime-web": "onnxruntime-web, a call with its copies",
+}
+
+
+def web(
+    action: Action,
+    target: str,
+    *,
+    to: Path | None = None,
+    workload: str = "",
+    seconds: float = 10.0,
+    onnxruntime: Path | None = None,
+    port: int = 0,
+    taken: Taken | None = None,
+    common: Common | None = None,
+) -> int:
+    """Make a task's kernels as WebAssembly in a browser, tune them there within seconds, and judge what it serves.
+
+    The code is generated in the page for the task's sizes. Each kernel is checked against the contract; where none is
+    faster, a scalar build stays.
+
+    Args:
+        action: `build` writes the page into a folder for any web server; `tune` opens it in a headless Chromium and
+            collects what it found; `serve` serves it here, for any browser, until one has answered.
+        target: The task, as for `optimize`: a function or a module, with float32 tensors.
+        to: Folder for `build`.
+        workload: Search workload whose sizes the code is made for; the first by default.
+        seconds: Seconds that tuning may take.
+        onnxruntime: Folder of onnxruntime-web as npm installs it, to be timed beside the kernels.
+        port: Port to serve on; any free one by default.
+        taken: How the task is loaded.
+        common: Flags of every command.
+    """
+    from ..api.web import build, on_web, runtime_folder, serve, tune
+
+    common, runtime = common or Common(), runtime_folder(onnxruntime)
+    if seconds <= 0:
+        raise InputError(f"--seconds is {seconds}; expected more than 0")
+    if action == "build" and to is None:
+        raise InputError("--to is missing; name the folder for the page")
+    made = on_web((taken or Taken()).task(target), workload)
+    if action == "build":
+        assert to is not None
+        build(made, to, budget_s=seconds)
+        kinds = [step.kind for step in made.program.steps]
+        if common.json:
+            print_json("result", folder=str(to), kernels=list(kinds))
+        else:
+            print(f"{to}: a page of {len(kinds)} kernel(s): {', '.join(kinds)}")
+            print(f"look at it: python3 -m http.server -d {to}")
+        return 0
+    if action == "tune":
+        return _show(tune(made, budget_s=seconds, runtime=runtime), common)
+    with serve(made, budget_s=seconds, runtime=runtime, port=port) as (server, tuned):
+        if common.json:
+            print_json("serving", url=server.url)
+        else:
+            print(f"open {server.url} in a browser", flush=True)
+        tuned.report = dict(server.result(None) or {})
+    return _show(tuned, common)
+
+
+def _show(tuned: "Tuned", common: Common) -> int:
+    found: dict[str, Any] = tuned.report
+    if common.json:
+        print_json("result", **{**found, "ok": tuned.ok, "fresh_error": tuned.error})
+    elif "rows" not in found:
+        print(f"failed in the browser: {found.get('message', 'no reason given')}")
+    else:
+        rows = [_row(row) for row in found["rows"]]
+        table(rows, empty="no kernel: the results are the inputs")
+        for name, ratio in found["ratios"].items():
+            print(f"{ratio:.2f} times as fast as {_NAMES.get(name, name)}")
+        right = "right" if tuned.ok else "wrong"
+        print(f"{right} on {len(tuned.comparisons)} fresh answers, tuned in {found['seconds']:.1f} s")
+    return 0 if tuned.ok else 1
+
+
+def _row(row: dict[str, Any]) -> dict[str, str]:
+    config = " ".join(f"{name}={value}" for name, value in (row["config"] or {}).items())
+    return {
+        "kernel": row["kind"], "configuration": config or "scalar build",
+        "tried": "known" if row.get("cached") else f"{row['tried']} of {row['space']}",
+        "scalar": time_text(row["scalar_us"]), "tuned": time_text(row["us"]),
+        "speedup": f"{row['scalar_us'] / row['us']:.2f}x",
+    }  # fmt: skip

@@ -1,0 +1,62 @@
+"""The Ray actor on a node: starts an evaluator process and hands it jobs.
+
+The process has torch, the device and the cores; Ray's threads stay out of it, for it forks workers.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+
+from ._job import Job
+
+
+class EvaluatorDied(RuntimeError):
+    """The evaluator's process ended in the middle of a job, or did not start."""
+
+
+class Actor:
+    """Owns one evaluator process."""
+
+    def __init__(self, asked: dict[str, object]) -> None:
+        ours, theirs = socket.socketpair()
+        self._connection = Connection(ours.detach())
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kernelwright.cluster._evaluator", str(theirs.fileno()), json.dumps(asked)],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self._done = "", ("", "")
+        kind, self._place = self._receive()
+        if kind != "ready":
+            raise EvaluatorDied(self._place)
+
+    def describe(self) -> str:
+        """Return the evaluator's `Place`."""
+        return self._place
+
+    def work(self, job: Job, *files: bytes) -> tuple[str, str]:
+        """Do a job, or return its answer again; it is `("answer", text)` or `("failed", reason)`."""
+        if self._done[0] != job.key:
+            try:
+                self._connection.send((job, files))
+            except OSError:
+                raise EvaluatorDied(self._how()) from None
+            self._done = job.key, self._receive()
+        return self._done[1]
+
+    def _receive(self) -> tuple[str, str]:
+        try:
+            kind, text = self._connection.recv()
+        except (EOFError, OSError):
+            raise EvaluatorDied(self._how()) from None
+        return str(kind), str(text)
+
+    def _how(self) -> str:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return "the evaluator's process closed its connection"
+        return f"the evaluator's process ended with exit code {code}"

@@ -1,0 +1,67 @@
+"""Wrong calls of every public function end in one clear error, and never in a crash."""
+
+import inspect
+
+import pytest
+import torch
+from tests.forked import run
+from tests.ops.wrong.fuzz import fuzzed, references, unclear
+from tests.ops.wrong.legal import LEGAL
+
+from kernelwright import ops
+from kernelwright.errors import ArgumentError
+
+CONVENTIONS = {"AdamW", "Adafactor", "Lion", "KMeans", "MiniBatchKMeans"}
+"""Classes with the conventions of torch and scikit-learn; estimators are called by functions that fit them."""
+RECORDS = {"Experts", "Load", "PackedWeight", "Packed", "Report"}
+"""What functions return."""
+
+
+def test_every_public_function_has_a_legal_call_that_runs():
+    for name in ops.families():
+        calls = LEGAL[name]()
+        public = {n for n in ops.family(name).__all__ if callable(getattr(ops.family(name), n))}
+        assert {function.__name__ for function, _ in calls} >= public - CONVENTIONS - RECORDS, name
+        for function, arguments in calls:
+            assert set(inspect.signature(function).parameters) or arguments
+            function(**arguments)
+
+
+@pytest.mark.parametrize("family", ops.families())
+def test_a_few_wrong_calls_of_each_function_are_refused_clearly(family):
+    counts, findings = fuzzed(family, 12)
+    assert not findings
+    assert set(counts.values()) == {12}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ops.families())
+def test_thousands_of_wrong_calls_of_each_function_are_refused_clearly(family, tmp_path):
+    words = ["-m", "tests.ops.wrong.fuzz", family, 2000, 7, tmp_path / "call"]
+    done = run(words, cwd=".", timeout=1500)
+    assert done.returncode == 0, (
+        f"{done.stdout}{done.stderr[-2000:]}\nthe last call: {(tmp_path / 'call').read_text()}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (None, "ran"),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "RuntimeError: mat1"),
+        (ArgumentError("f.g: y is 3; expected 2"), "names no argument"),
+        (ArgumentError("f.g: x is 3; expected 2"), ""),
+    ],
+)
+def test_an_error_that_is_not_clear_is_found(error, problem):
+    assert unclear(error, {"x"}).startswith(problem)
+    assert bool(unclear(error, {"x"})) == bool(problem)
+
+
+def test_a_wrong_answer_of_a_kernel_would_be_found(monkeypatch):
+    (op, *_) = (op for op in ops.ops_of(ops.activations) if op.name == "activation")
+    monkeypatch.setattr(op, "check", lambda *_: None)
+    _, findings = fuzzed("activations", 60)
+    assert findings
+    with references():
+        assert not torch.isnan(ops.activations.silu(torch.ones(3))).any()

@@ -1,0 +1,53 @@
+// Tunes one program with variants that are right, wrong in every element, or wrong by little; with what is known
+// already; and without SIMD. node planted.mjs JIT_FOLDER CASES.json
+
+import { readFileSync } from "node:fs";
+
+const [folder, file] = process.argv.slice(2);
+const { KINDS } = await import(`${folder}/operators.mjs`);
+const { Program, worst } = await import(`${folder}/program.mjs`);
+const { tune } = await import(`${folder}/tune.mjs`);
+const [{ program: plain, values, expected }] = JSON.parse(readFileSync(file));
+const make = KINDS.rows.make;
+
+/** Let every variant with SIMD multiply its first output by a factor, and take no time. */
+const plant = (factor) => {
+  KINDS.rows.make = (step, config) => {
+    const made = make(step, config), start = made.start;
+    if (!config.vectors || !factor) return made;
+    made.start = (exported, where, scratch, memory) => {
+      const run = start(exported, where, scratch, memory), size = 4;
+      return () => {
+        run();
+        const floats = new Float32Array(memory.buffer, where.outputs.at(-1), size);
+        floats.forEach((value, i) => { floats[i] = value * factor; });
+      };
+    };
+    return made;
+  };
+};
+
+const tuned = async (name, cache, simd = true) => {
+  const program = new Program(plain, values.map((one) => one && Float32Array.from(one)));
+  await program.serveScalar();
+  const device = { simd, fused: [false], tiles: [], engine: "node" };
+  const { rows } = await tune({ program, expected, device, budget_s: 2, cache });
+  const [{ config, tried, cached }] = rows;
+  const error = worst(program.call([]), expected);
+  console.log(JSON.stringify({ name, simd: Boolean(config?.vectors), tried, cached, error, kept: cache?.kept.size }));
+};
+const empty = () => {
+  const kept = new Map();
+  return { kept, get: async (device, key) => kept.get(key), put: async (device, key, found) => kept.set(key, found) };
+};
+
+const cache = empty();
+await tuned("right", cache);
+await tuned("again", cache);
+plant(1.5);
+await tuned("grossly", empty());
+plant(1.0005);
+await tuned("slightly", empty());
+await tuned("known", cache);
+plant(0);
+await tuned("without", empty(), false);
