@@ -6,7 +6,7 @@
 The right candidate is the reference itself, which costs more than a winner: measurement goes on until it is
 sure that there is no gain. The wrong one answers zeros. Baselines start in an unprinted first screening.
 Where the contract says what a kernel may call, screening also starts a worker whose calls are watched and one in which
-torch's operators are spoilt; what each takes to be loaded stands below, beside a plain one.
+torch's operators are spoilt; what each takes to be loaded stands below, with a plain one for comparison.
 Targets on a quiet machine of two cores: acceptance of a millisecond kernel under 20 s, a wrong one under 1 s.
 """
 

@@ -1,4 +1,4 @@
-"""Attention in the engine's own form beside eager, torch.compile, torch's own operator, OpenVINO and ONNX Runtime.
+"""Attention in the engine's own form against eager, torch.compile, torch's own operator, OpenVINO and ONNX Runtime.
 
     python -m benchmarks.attention [--only causal] [--threads 1] [--seconds 2] [--clock cpu] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""What one cycle of proposal and evaluation costs beside the model: here, OpenEvolve and ShinkaEvolve, side by side.
+"""What one cycle of proposal and evaluation costs without the model: here, OpenEvolve and ShinkaEvolve, side by side.
 
     python -m benchmarks.cycle [--cycles 50] [--rounds 3] [--edits 4] [--venv DIR]
 

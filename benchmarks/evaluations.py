@@ -72,7 +72,7 @@ class Exploration:
     evaluations: int
     seconds: float
     stages_s: dict[str, float]
-    """Seconds by stage; builds beside each other count each."""
+    """Seconds by stage; concurrent builds count each."""
 
     @property
     def a_minute(self) -> float:

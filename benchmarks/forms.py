@@ -1,4 +1,4 @@
-"""Forms of a product in the schedule engine beside torch, in one process and unverified.
+"""Forms of a product in the schedule engine against torch, in one process and unverified.
 
     python -m benchmarks.forms [--only softmax] [--rounds 15] [--threads 1]
 

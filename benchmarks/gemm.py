@@ -1,4 +1,4 @@
-"""Products of weights in panels beside torch, OpenVINO and ONNX Runtime, in one process and unverified.
+"""Products of weights in panels against torch, OpenVINO and ONNX Runtime, in one process and unverified.
 
     python -m benchmarks.gemm [--only gelu] [--rows 1,64,256] [--sizes 768x2048] [--threads 1] [--seconds 2]
                               [--clock cpu] [--out rows.jsonl]
@@ -180,7 +180,7 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    """Time every product, print what each variant took beside the own kernel's time, and save the rows."""
+    """Time every product, print what each variant took next to the own kernel's time, and save the rows."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

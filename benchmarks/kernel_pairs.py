@@ -1,4 +1,4 @@
-"""The library's C++ kernels beside eager and torch.compile, in one process, call by call in turn.
+"""The library's C++ kernels against eager and torch.compile, in one process, call by call in turn.
 
     python -m benchmarks.kernel_pairs [--only softmax,norm] [--task gelu_bias] [--sizes small,large]
                                       [--threads 1] [--rounds 15] [--max-autotune] [--all-templates]

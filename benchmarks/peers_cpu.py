@@ -1,4 +1,4 @@
-"""The engine's kernels beside torch, torch.compile, OpenVINO and ONNX Runtime, in one process and unverified.
+"""The engine's kernels against torch, torch.compile, OpenVINO and ONNX Runtime, in one process and unverified.
 
     python -m benchmarks.peers_cpu [--only attention] [--group conv] [--dtype bfloat16] [--threads 1] [--clock cpu]
                                    [--tries 4] [--seconds 2] [--out rows.jsonl]

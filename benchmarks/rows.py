@@ -1,4 +1,4 @@
-"""Rows longer than a core's cache: softmax, norms and losses beside eager, torch.compile, OpenVINO and ONNX Runtime.
+"""Rows longer than a core's cache: softmax, norms and losses against eager, torch.compile, OpenVINO and ONNX Runtime.
 
     python -m benchmarks.rows [--only softmax] [--threads 1] [--seconds 2] [--clock cpu] [--out rows.jsonl]
 

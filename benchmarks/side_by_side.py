@@ -1,4 +1,4 @@
-"""Own kernels beside torch, OpenVINO and ONNX Runtime in one process, unverified: what the benchmarks of kinds share.
+"""Own kernels against torch, OpenVINO and ONNX Runtime in one process, unverified: what the benchmarks of kinds share.
 
 A benchmark gives its cases; this times their variants in turns, in an order that changes every round, prints every
 variant's median time and its ratio to the own kernel's (median over rounds), and saves the rows. `--clock cpu` counts
@@ -250,7 +250,7 @@ def rows(cases: Iterable[Case], options: argparse.Namespace) -> Iterable[dict[st
 def main(
     cases: Callable[[argparse.Namespace], Iterable[Case]], description: str | None, programs: int
 ) -> None:
-    """Time every case, print each variant beside the own kernel, and save the rows."""
+    """Time every case, print each variant next to the own kernel, and save the rows."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

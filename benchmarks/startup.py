@@ -2,7 +2,7 @@
 
     python -m benchmarks.startup
 
-Median of five fresh processes each after one warm-up; the interpreter's own start is shown beside.
+Median of five fresh processes each after one warm-up; the interpreter's own start is shown as well.
 Targets: the import at most 0.1 s, the help at most 0.5 s.
 """
 

@@ -1,1 +1,1 @@
-"""Ops of the library beside what torch and others have, each family a script."""
+"""Ops of the library against what torch and others have, each family a script."""

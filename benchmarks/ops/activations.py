@@ -1,4 +1,4 @@
-"""Activations and gated products beside torch's own forms and torch.compile.
+"""Activations and gated products against torch's own forms and torch.compile.
 
     python -m benchmarks.ops.activations [--only swiglu] [--threads 1] [--rounds 15] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""Attention beside torch's: scaled_dot_product_attention, the same with a mask tensor, FlexAttention compiled.
+"""Attention against torch's: scaled_dot_product_attention, the same with a mask tensor, FlexAttention compiled.
 
     python -m benchmarks.ops.attention [--only mask] [--threads 1] [--rounds 7] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""Layers over typed edges beside PyTorch Geometric's, inference and training.
+"""Layers over typed edges against PyTorch Geometric's, inference and training.
 
     python -m benchmarks.ops.graph [--only rgcn] [--threads 1] [--rounds 5] [--out rows.jsonl]
 

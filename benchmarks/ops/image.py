@@ -35,7 +35,7 @@ def _resized(mode: str, antialias: bool) -> Iterator[Case]:
     form = compiled(_interpolated)
     for shape, size in SIZES:
         if mode == "nearest" and any(max(a, b) % min(a, b) for a, b in zip(shape[2:], size, strict=True)):
-            continue  # torch's step is of float32, and takes a pixel beside the one here
+            continue  # torch's step is of float32, and takes the pixel next to the one here
         x = torch.randn(shape)
         given = (x, size, mode, antialias)
         calls = {

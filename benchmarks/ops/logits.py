@@ -1,4 +1,4 @@
-"""Logits beside torch's two calls, a linear layer and what is made of it, and torch.compile of them.
+"""Logits against torch's two calls, a linear layer and what is made of it, and torch.compile of them.
 
 python -m benchmarks.ops.logits [--only top] [--threads 1] [--rounds 7] [--out rows.jsonl]
 """

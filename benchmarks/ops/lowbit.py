@@ -1,4 +1,4 @@
-"""Linear layers with weights of 4 and 8 bits beside torch, OpenVINO and ONNX Runtime, in one process.
+"""Linear layers with weights of 4 and 8 bits against torch, OpenVINO and ONNX Runtime, in one process.
 
     python -m benchmarks.ops.lowbit [--only 1x4096x4096] [--threads 1] [--rounds 15] [--out rows.jsonl]
 
@@ -81,8 +81,8 @@ def torch_int4(weight: Weight, x: torch.Tensor) -> Call:
     """Torch's own product with int4 weights."""
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(weight.codes.int(), 1)
     scales = weight.scales.T.to(x.dtype)
-    beside = torch.stack([scales, torch.zeros_like(scales)], -1).contiguous()
-    return lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, GROUP, beside)
+    scales_and_zeros = torch.stack([scales, torch.zeros_like(scales)], -1).contiguous()
+    return lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, GROUP, scales_and_zeros)
 
 
 def torch_int8(weight: Weight, x: torch.Tensor) -> Call:

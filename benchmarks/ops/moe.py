@@ -1,4 +1,4 @@
-"""Layers of experts beside the eager loop, torch.compile of it, and torch's grouped product, in one process.
+"""Layers of experts against the eager loop, torch.compile of it, and torch's grouped product, in one process.
 
     python -m benchmarks.ops.moe [--only mixtral] [--threads 1] [--rounds 7] [--out rows.jsonl]
 

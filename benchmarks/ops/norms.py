@@ -1,4 +1,4 @@
-"""Norms beside torch's own forms and torch.compile.
+"""Norms against torch's own forms and torch.compile.
 
     python -m benchmarks.ops.norms [--only rms] [--threads 1] [--rounds 15] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""Rotary embedding beside what models write of it in torch, eager and by torch.compile.
+"""Rotary embedding against what models write of it in torch, eager and by torch.compile.
 
     python -m benchmarks.ops.rope [--only halves] [--threads 1] [--rounds 15] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""Products with sparse matrices beside torch's own (MKL) and scipy's.
+"""Products with sparse matrices against torch's own (MKL) and scipy's.
 
     python -m benchmarks.ops.sparse [--only spgemm] [--threads 1] [--rounds 9] [--out rows.jsonl]
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.zoo.look [--only vision,llama] [--rounds 15] [--out rows.jsonl]
 
-Each model runs in a process of its own. The first programs of the policy are built with their defaults and called beside
+Each model runs in a process of its own. The first programs of the policy are built with their defaults and called in turn with
 the native forms, in turn; times are processor seconds of one thread, so that a busy machine can be used. An answer must
 be near the native one; nothing else is verified. `python -m benchmarks.zoo` lets the judge decide.
 """

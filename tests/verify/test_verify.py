@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernelwright.records import Split
+from kernelwright.records import Build, BuildStatus, Candidate, SourceFile, Split
 from kernelwright.sandbox import FailureKind, WorkerFailure
 from kernelwright.tasks import Problem, load_task
 from kernelwright.verify import Oracle, _case, _trial, admit, verify
@@ -216,3 +216,11 @@ def test_few_bytes_of_expected_values_are_worked_out_by_one_thread(problem, monk
         assert set(seen) == {2}
     finally:
         torch.set_num_threads(before)
+
+
+def test_what_is_compiled_and_never_run_is_unknown(problem, pool):
+    source = SourceFile(path="k.hip", text="")
+    candidate = Candidate(sources=(source,), language="hip", entry="k.hip:k", style="destination")
+    verdict = verify(problem, candidate, Build(status=BuildStatus.OK), pool=pool)
+    assert verdict.status == "unknown" and not verdict.failure
+    assert "not run" in next(f.message for f in verdict.findings if f.check == "loads")

@@ -1,4 +1,4 @@
-"""Graph, peaks, rates → the terms of what is attainable: the vector units in turn, and what nothing runs beside."""
+"""Graph, peaks, rates → the terms of what is attainable: the vector units in turn, and what nothing overlaps."""
 
 from collections.abc import Iterator
 from typing import Literal

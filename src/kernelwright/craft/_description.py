@@ -79,7 +79,7 @@ class Description:
     dma_words: int = 4
     """Words that the one channel to memory moves in a cycle."""
     dma_row: int = 1
-    """Cycles that each row of a transfer costs beside its words."""
+    """Cycles that each row of a transfer costs in addition to its words."""
     dma_depth: int = 4
     """Transfers of a queue that may be under way; another one waits."""
     branch: int = 2

@@ -165,7 +165,7 @@ makes the program wait. `{d.by_kind["mwait"].name}` and `{d.by_kind["dwait"].nam
 
 
 def listing(program: Program) -> str:
-    """Return a program with the binary form beside each line."""
+    """Return a program with the binary form next to each line."""
     data = program.encode()
     words = {i.line: data[8 * n : 8 * n + 8][::-1].hex() for n, i in enumerate(program.instructions)}
     return "\n".join(f"{words.get(n, ''):16}  {n:4}  {line}" for n, line in enumerate(program.source, 1))

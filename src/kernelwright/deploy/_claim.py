@@ -33,7 +33,7 @@ class Claim(Record):
     native: tuple[str, ...] = ()
     """Search workloads that stay with the native op, because no kernel was accepted on them."""
     sizes: tuple[str, ...] = ()
-    """Ranges of sizes that the kernels serve beside those, with the evidence, and where the native op is kept."""
+    """Ranges of sizes that the kernels serve besides those, with the evidence, and where the native op is kept."""
     contract: Contract
     """What the kernels were held to."""
     environment: dict[str, str]

@@ -2,7 +2,7 @@
 //
 //   micro THREADS LEVEL=BYTES_A_THREAD ...        prints one "name value" a line: bytes/s, flop/s, seconds
 //
-// Whatever runs beside us on a core's other hardware thread halves the rate of its vector units, and no clock of
+// Whatever else runs on a core's other hardware thread halves the rate of its vector units, and no clock of
 // ours shows it. But float32 has twice the lanes of float64: where the rates of the two say otherwise, they are
 // measured again after each level, and a few times more at the end.
 //

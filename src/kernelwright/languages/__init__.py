@@ -28,6 +28,7 @@ __all__ = [
     "get_language",
     "imported_names",
     "language_names",
+    "not_run",
     "outside_instructions",
     "writable_spans",
 ]
@@ -64,6 +65,16 @@ def executed_on(language: Language) -> tuple[str, ...]:
         ()
     """
     return tuple(getattr(language, "executed", ()))
+
+
+def not_run(language: Language) -> str:
+    """Say why the language's kernels are compiled here and never run; empty where they run: it has `not_run`.
+
+    Example:
+        >>> not_run(get_language("hip"))
+        'a HIP kernel is compiled here and not run: nothing here executes code for AMD GPUs'
+    """
+    return str(getattr(language, "not_run", ""))
 
 
 def get_language(name: str) -> Language:

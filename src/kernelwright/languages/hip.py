@@ -83,6 +83,8 @@ class Hip:
     """HIP C++ kernels, compiled for AMD GPUs."""
 
     name = "hip"
+    not_run = "a HIP kernel is compiled here and not run: nothing here executes code for AMD GPUs"
+    """Why a judgement of one is unknown."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()
@@ -128,9 +130,7 @@ class Hip:
         Raises:
             MissingToolError: always.
         """
-        raise MissingToolError(
-            "a HIP kernel is compiled here and not run: nothing here executes code for AMD GPUs"
-        )
+        raise MissingToolError(self.not_run)
 
     def timeable(self, device: str) -> bool:  # noqa: ARG002
         """Whether times are meaningful: never, as nothing runs."""

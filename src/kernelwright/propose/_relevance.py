@@ -1,8 +1,8 @@
 """Counters → those that matter for what binds a candidate: memory, arithmetic, or neither.
 
-Source: CUDAMaster, arXiv 2603.07169, whose filter keeps metrics by class of bottleneck; Williams et al.,
-"Roofline" (memory- or compute-bound); Nsight Compute's guided analysis: what uses neither to 60 % of its peak is
-bound by latency.
+Source: CUDAMaster, arXiv 2603.07169, which filters a profile before a model sees it; its classes are not published
+in the abstract, so these are Williams et al., "Roofline" (memory- or compute-bound), and Nsight Compute's guided
+analysis: what uses neither to 60 % of its peak is bound by latency.
 """
 
 from typing import Literal

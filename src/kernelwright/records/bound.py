@@ -20,7 +20,7 @@ class BoundTerm(Record):
     """Where the peak comes from: a document, or the measurement's command."""
     kind: Literal["floor", "ports", "after"] = "floor"
     """`floor`: no kernel can do without. The others count in what is attainable alone. `ports`: time on the vector
-    units, in which all work takes turns. `after`: what runs beside nothing else, such as page faults."""
+    units, in which all work takes turns. `after`: what nothing else overlaps, such as page faults."""
 
     @property
     def time_us(self) -> float:
@@ -67,7 +67,7 @@ class Bound(Record):
 
     @property
     def attainable_us(self) -> float:
-        """Microseconds that the best code known could attain: memory beside the vector units, and what comes after."""
+        """Microseconds that the best code could attain: memory and the vector units at once, and what comes after."""
         ports = sum(t.time_us for t in self._of("ports"))
         return max(self.time_us, ports) + sum(t.time_us for t in self._of("after"))
 

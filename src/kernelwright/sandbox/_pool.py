@@ -127,7 +127,7 @@ class Pool(Resource):
         return arena
 
     def prepare(self, baselines: Sequence[Candidate] = (), languages: Sequence[str] = ()) -> None:
-        """Let zygotes import what is needed, beside other work: those of candidates, then that of our own baselines."""
+        """Let zygotes import ahead, while other work goes on: those of candidates, then that of our own baselines."""
         needs = [_needs(c, trusted=True) for c in baselines]
         ours = [(True, max(needs, key=len))] if needs else []
         for key in dict.fromkeys([*((False, PRELOADED.get(name, ())) for name in languages), *ours]):

@@ -100,7 +100,7 @@ class Payload:
     mode: Literal["eval", "train"] = "eval"
     """The mode of a module."""
     gradient: Gradient | None = None
-    """What is asked for beside the outputs; none for forward tasks."""
+    """What is asked for in addition to the outputs; none for forward tasks."""
     deployed: bool = False
     """Whether its surroundings look like somebody's program instead of the judge's worker."""
     executed: bool = False

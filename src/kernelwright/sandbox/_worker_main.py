@@ -1,4 +1,4 @@
-"""The worker's main loop: read a request, do it, answer. Everything here runs beside the candidate.
+"""The worker's main loop: read a request, do it, answer. Everything here runs in the candidate's process.
 
 Covers: the candidate's exceptions, `SystemExit` included, become answers.
 Does not cover: a candidate that takes this process over. Nothing said here is evidence: bytes are compared,

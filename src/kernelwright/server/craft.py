@@ -44,7 +44,7 @@ def make_craft_server(session: Session) -> MCPServer[None]:
         return json.dumps(session.trace(start, count))
 
     def measure() -> str:
-        """Say what the program costs beside the baseline, and which lines cost most."""
+        """Say what the program costs compared with the baseline, and which lines cost most."""
         return json.dumps(session.measure())
 
     def submit() -> str:

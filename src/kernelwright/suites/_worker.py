@@ -2,7 +2,7 @@
 
 Covers: memory, time, files, network and processes, as for any candidate.
 Does not cover: what the program reports. Problem and kernel share its process because the benchmark has it so; a
-kernel that forges the report is right by the benchmark's rules, and shows in our verdict beside it.
+kernel that forges the report is right by the benchmark's rules, and shows in our verdict next to it.
 """
 
 import json

@@ -4,7 +4,7 @@ Covers: each element against the scale of its row; the whole tensor in norm, in 
 size and sensitivity; in half precision a factor that all elements are off by; NaN and infinity by place and, where no
 order of summation changes it, by kind; integer and boolean outputs exactly; ties of index-returning reductions by the
 value at the index.
-Does not cover: one tiny element that is wrong beside large ones in the same row (it is below the noise that
+Does not cover: one tiny element that is wrong among large ones in the same row (it is below the noise that
 the declared dtype has on that row); several of them show in norm.
 """
 
@@ -138,7 +138,7 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
     difference.abs_()
     if not tolerance.finite or not math.isfinite(float(difference.sum())):
         total.misplaced += misplaced(numbers, tolerance, part)
-        # An infinity that is right beside a finite truth stands for the least value that rounds to it.
+        # An infinity that is right where the truth is finite stands for the least value that rounds to it.
         edge, allowed = overflow(native.dtype), tolerance.allowed.view(-1)[part]
         rounded = (numbers.clamp(-edge, edge) - truth).abs_()
         rounded.masked_fill_(rounded > allowed, 0.0)
@@ -157,8 +157,8 @@ def _tally(total: _Tally, output: torch.Tensor, tolerance: OutputTolerance, part
         down, up = (j.view(-1)[part] for j in tolerance.jumps)
         jump = torch.where(numbers > truth, up, down)
         left = (difference - jump).clamp_min_(0.0)
-        beside = torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0))
-        difference = (difference - beside).clamp_min_(0.0)
+        own = torch.minimum(jump, (2 * jump - allowed).clamp_min_(0.0))
+        difference = (difference - own).clamp_min_(0.0)
     total.squares += float((left / unit).clamp_(max=CLIP).square_().sum())
     ratio = difference.div_(allowed)
     worst = float(ratio.max())

@@ -149,7 +149,7 @@ def output_tolerance(
         sensitivity: How far the truth moves when the inputs move by their own rounding, float64, same
             shape. It keeps cancellation from making a fair kernel look wrong.
         jumps: How far the truth jumps down and up at most where values that rounding does not tell apart are chosen
-            between, float64, same shape. An element may be as far off on that side, beside an error of its own of
+            between, float64, same shape. An element may be as far off on that side, plus an error of its own of
             at most the jump's size; where more is allowed anyway, that is not added.
         exact: Whether the values were chosen so that exact arithmetic is possible.
         doubts: The output with infinite sums read as NaN (`Problem.run_worst_case`), same shape; needed only where

@@ -1,4 +1,4 @@
-"""Read a candidate's Python for what cheats have in common: told beside a verdict, and never part of one.
+"""Read a candidate's Python for what cheats have in common: told with a verdict, and never part of one.
 
 A rule says how much it tells. `suspect`: hardly ever needed by a kernel, so that a person should read the line.
 `note`: honest kernels do it too. There is no rule that rejects: of the honest candidates in `tests/benign` a good part

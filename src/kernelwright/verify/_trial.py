@@ -134,7 +134,7 @@ class Trial:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
         return failure.kind is FailureKind.TIMEOUT and self.remaining_s <= 0
 
-    def beside(
+    def another(
         self,
         oracle: Oracle,
         *,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..errors import WorkerError
+from ..languages import get_language, not_run
 from ..records import Build, Candidate, CheckStatus, Finding, Split, TensorSpec, Verdict, Workload
 from ..sandbox import FailureKind, Pool, WorkerFailure
 from ..tasks import Problem
@@ -136,6 +137,9 @@ def _examine(
     """Yield findings in order; the caller stops at the first violation."""
     task = trial.problem.task
     search = _by_size(task.split(Split.SEARCH))
+    if reason := not_run(get_language(trial.candidate.language)):
+        yield unknown(LOADS, reason)
+        return
     try:
         trial.worker(search[0])
     except WorkerError as error:

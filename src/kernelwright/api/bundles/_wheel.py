@@ -48,7 +48,7 @@ def write_wheel(folder: Path) -> Path:
 
 
 def needed() -> list[str]:
-    """Return what the wheel needs beside torch and triton, as `name==version` of this machine's environment.
+    """Return what the wheel needs in addition to torch and triton, as `name==version` of this machine's environment.
 
     Example:
         >>> any(line.startswith("pydantic==") for line in needed()), any("torch==" in line for line in needed())

@@ -149,7 +149,7 @@ def _one_by_one(value: Expression, axis: str) -> bool:
 
 
 def library_operations(native: Node, ends: Mapping[Node, str]) -> int:
-    """Return the operations of the products within a native region, as many as count beside others."""
+    """Return the operations of the products within a native region, as many as count among others."""
     found, waiting, seen = 0, [native], set[int]()
     while waiting:
         node = waiting.pop()

@@ -173,7 +173,7 @@ def swiglu(gate: _Tensor, up: _Tensor | None = None) -> _Tensor:
 
     Args:
         gate: (..., n) float32 or bfloat16; other floats run the reference. Without `up`, (..., 2 n): gate, then up.
-        up: As gate; none if it lies beside the gate.
+        up: As gate; none if it lies next to the gate.
 
     Returns:
         (..., n), of the gate's dtype.
@@ -196,7 +196,7 @@ def geglu(gate: _Tensor, up: _Tensor | None = None, *, approximate: str = "none"
 
     Args:
         gate: (..., n) float32 or bfloat16; other floats run the reference. Without `up`, (..., 2 n): gate, then up.
-        up: As gate; none if it lies beside the gate.
+        up: As gate; none if it lies next to the gate.
         approximate: `none`, by erf, or `tanh`, as for `torch.nn.functional.gelu`.
 
     Returns:

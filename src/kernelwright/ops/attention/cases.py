@@ -1,4 +1,4 @@
-"""Workloads of attention: one beside each width of a tile, panel and block, grouped heads, ranges and pages at random.
+"""Workloads of attention: one next to each width of a tile, panel and block, grouped heads, ranges and pages at random.
 
 The judge holds forward and decode; gradients, which need forward's results, are held to float64 by
 `tests/ops/attention/test_gradients.py`.

@@ -1,4 +1,4 @@
-"""Workloads of embeddings: bags that are empty, tables of one row, rows beside each width of a block."""
+"""Workloads of embeddings: bags that are empty, tables of one row, rows next to each width of a block."""
 
 from .._core import Cases
 from .._core.cases import Sizes

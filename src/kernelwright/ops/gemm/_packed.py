@@ -7,7 +7,7 @@ from .._core import checked, refuse, told
 
 _COLUMNS = 32
 _ELEMENTS = {torch.bfloat16: 2, torch.int8: 4}
-"""Inner elements that lie beside each other: as many as make four bytes."""
+"""Inner elements that lie side by side: as many as make four bytes."""
 
 T = torch.Tensor
 

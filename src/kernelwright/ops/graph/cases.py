@@ -23,4 +23,4 @@ CASES = (
         arguments=_ROWS | {"weights": "float32[edges, heads] uniform(0, 1)", "grad": "float32[edges, heads] normal"},
     ),
 )  # fmt: skip
-"""The cases of this family; its layers are tested beside PyTorch Geometric's formulas."""
+"""The cases of this family; its layers are tested against PyTorch Geometric's formulas."""

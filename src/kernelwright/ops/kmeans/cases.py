@@ -13,7 +13,7 @@ _ODD = (
     (333, 96, 77), (500, 16, 784), (511, 9, 19), (512, 130, 24), (999, 10, 10), (1000, 4, 600), (1031, 67, 5),
     (2048, 24, 40), (3001, 3, 2), (4099, 18, 12),
 )  # fmt: skip
-"""Rows, clusters and columns: ones, primes, one beside each width of a tile, long rows, more clusters than rows."""
+"""Rows, clusters and columns: ones, primes, one next to each width of a tile, long rows, more clusters than rows."""
 
 ASSIGN = Cases(
     op="kmeans_assign",

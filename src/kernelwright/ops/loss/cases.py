@@ -12,7 +12,7 @@ _ODD = (
     (200, 50, 512), (255, 300, 24), (256, 257, 16), (257, 256, 20), (300, 777, 33), (511, 60, 60), (513, 40, 7),
     (600, 1500, 10), (1025, 90, 35),
 )  # fmt: skip
-"""Rows, vocabulary, columns: ones, primes, one beside each chunk, block and width of a tile."""
+"""Rows, vocabulary, columns: ones, primes, one next to each chunk, block and width of a tile."""
 
 LOSSES = Cases(
     op="linear_cross_entropy",

@@ -63,11 +63,11 @@ def _check(
         refuse(op, "x", f"of {x.shape[1]} columns", f"a number that fills {tiles} tiles of 32")
     if group < 32 or group % 32:
         refuse(op, "group", group, "a multiple of 32")
-    beside = (panels, -(-x.shape[1] // group), 64)
-    if scales.shape != beside or scales.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        refuse(op, "scales", f"of shape {tuple(scales.shape)}, {scales.dtype}", f"{beside} of floats")
-    if zeros is not None and (zeros.shape != beside or zeros.dtype is not torch.uint8):
-        refuse(op, "zeros", f"of shape {tuple(zeros.shape)}, {zeros.dtype}", f"{beside}, torch.uint8")
+    of_groups = (panels, -(-x.shape[1] // group), 64)
+    if scales.shape != of_groups or scales.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        refuse(op, "scales", f"of shape {tuple(scales.shape)}, {scales.dtype}", f"{of_groups} of floats")
+    if zeros is not None and (zeros.shape != of_groups or zeros.dtype is not torch.uint8):
+        refuse(op, "zeros", f"of shape {tuple(zeros.shape)}, {zeros.dtype}", f"{of_groups}, torch.uint8")
     if bias is not None and (bias.shape != (outputs,) or bias.dtype is not x.dtype):
         refuse(op, "bias", f"of shape {tuple(bias.shape)}, {bias.dtype}", f"({outputs},), {x.dtype}, as x is")
 

@@ -13,7 +13,7 @@ _ODD = (
     (9, 40, 224, 224), (12, 1, 70, 32), (13, 129, 48, 32), (16, 64, 255, 64), (17, 100, 1, 32), (31, 5, 33, 32),
     (32, 96, 32, 32), (33, 96, 96, 32), (37, 15, 512, 512), (64, 16, 128, 128), (65, 65, 65, 32), (67, 80, 40, 64),
 )  # fmt: skip
-"""Rows, outputs, inner, group: ones, primes, one beside a tile, a panel, a block of rows; groups longer than a row."""
+"""Rows, outputs, inner, group: ones, primes, one next to a tile, a panel, a block of rows; groups longer than a row."""
 
 _CODES = "uint8[(outputs + 63) // 64, (inner + 31) // 32, 4, bits, 64] integers(0, 256)"
 _BESIDE = "[(outputs + 63) // 64, (inner + group - 1) // group, 64]"

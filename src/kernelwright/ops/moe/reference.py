@@ -41,7 +41,7 @@ def plan(keys: Tensor, groups: int) -> tuple[Tensor, Tensor]:
 
 
 def weight_of(panels: Tensor, columns: int) -> Tensor:
-    """Return [groups, columns, inner] of [groups, panels, inner, 2, 16], whose two members lie beside each other."""
+    """Return [groups, columns, inner] of [groups, panels, inner, 2, 16], whose two members lie side by side."""
     return panels.flatten(3).transpose(2, 3).flatten(1, 2)[:, :columns]
 
 

@@ -1,4 +1,4 @@
-"""Workloads of norms: ones, primes, one beside each width of a vector, rows longer than a run of sums."""
+"""Workloads of norms: ones, primes, one next to each width of a vector, rows longer than a run of sums."""
 
 from .._core import Cases
 

@@ -1,4 +1,4 @@
-"""Workloads of optimizer steps: ones, primes, one beside each width of a vector and of a chunk."""
+"""Workloads of optimizer steps: ones, primes, one next to each width of a vector and of a chunk."""
 
 from .._core import Cases
 from .._core.cases import Sizes

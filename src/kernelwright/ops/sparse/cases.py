@@ -37,5 +37,5 @@ CASES = (
         verified=_VERIFIED,
     ),
 )
-"""The cases of this family: products of two sparse matrices are tested beside dense ones, since their sizes depend on
+"""The cases of this family: products of two sparse matrices are tested against dense ones, since their sizes depend on
 values."""

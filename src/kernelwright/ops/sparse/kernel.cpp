@@ -20,7 +20,7 @@ constexpr int64_t kSoon = 3;        // and the same where each has a row of its 
 constexpr uint32_t kFew = 64;       // products of a row that is sorted by counting
 constexpr int64_t kDense = 32;      // columns for each product up to which sums are kept for all
 constexpr int64_t kNear = 1 << 19;  // bytes that are found in a near cache
-constexpr int64_t kRowCost = 4;     // entries that a row costs beside its own
+constexpr int64_t kRowCost = 4;     // entries that a row costs in addition to its own
 
 template <class I> struct Csr {
   const I *crow, *col;

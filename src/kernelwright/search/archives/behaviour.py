@@ -82,9 +82,9 @@ class Behaviour:
         """Return the neighbour that differs in one dimension."""
         return replace(self, **{dimension: label})
 
-    def goal(self, beside: "Behaviour") -> str:
+    def goal(self, other: "Behaviour") -> str:
         """Describe in words how to move here from another cell."""
-        differing = [name for name in DIMENSIONS if getattr(self, name) != getattr(beside, name)]
+        differing = [name for name in DIMENSIONS if getattr(self, name) != getattr(other, name)]
         return f"Try a kernel that {' and '.join(_MEANING[getattr(self, name)] for name in differing)}."
 
     def __str__(self) -> str:

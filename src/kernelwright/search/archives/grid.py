@@ -40,10 +40,10 @@ class Grid:
     def empty_neighbour(self, elite: Scored) -> tuple[Behaviour, ...]:
         """Return the empty cells that differ from the elite's cell in one dimension."""
         cell = behaviour_of(elite.evaluation)
-        beside = (
+        neighbours = (
             cell.with_(name, value)
             for name, values in DIMENSIONS.items()
             for value in values
             if value != getattr(cell, name)
         )
-        return tuple(b for b in beside if b not in self._cells)
+        return tuple(b for b in neighbours if b not in self._cells)

@@ -123,8 +123,8 @@ class Opening:
 
     def _multiple(self, symbol: Symbol) -> int:
         """Return what a value has to be a multiple of; 0 where no neighbour is served."""
-        beside = [self._seen({symbol.name: v}) for v in (symbol.value - 1, symbol.value + 1) if v > 0]
-        if any(p is not None and p.outcome is SizeOutcome.SERVED for p in beside):
+        neighbours = [self._seen({symbol.name: v}) for v in (symbol.value - 1, symbol.value + 1) if v > 0]
+        if any(p is not None and p.outcome is SizeOutcome.SERVED for p in neighbours):
             return 1
         multiple = 2
         while multiple <= _MOST_MULTIPLE and symbol.value % multiple == 0:

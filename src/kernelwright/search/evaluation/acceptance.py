@@ -35,7 +35,7 @@ from ._join import evaluation_of, joined, together, without_device
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 13
+HARNESS_VERSION = 14
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""

@@ -58,5 +58,5 @@ def _begun(work: Callable[[], Proposal | None]) -> "Future[Proposal | None]":
         except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
             future.set_exception(error)
 
-    threading.Thread(target=run, name="beside", daemon=True).start()
+    threading.Thread(target=run, name="concurrent", daemon=True).start()
     return future

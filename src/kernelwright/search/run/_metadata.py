@@ -119,8 +119,8 @@ def _taken(task: Task, run: Run) -> list[str]:
     """Return the flags that describe how a task was loaded from its target."""
     words = ["--backward"] if task.contract.backward else []
     if task.start:
-        beside = Path(task.reference.origin).parent / task.start[0].path
-        words += ["--kernel", str(run.options.get("kernel", beside))]
+        shipped = Path(task.reference.origin).parent / task.start[0].path
+        words += ["--kernel", str(run.options.get("kernel", shipped))]
     if task.contract.numerics in ("strict", "fast"):
         words += ["--numerics", task.contract.numerics]
     for name in ("device", "max_elements"):

@@ -96,6 +96,6 @@ def check_choices(
     if all(map(keeps_weights, beaten)):
         raise InputError(
             f"baseline {beaten[0]!r} keeps the weights that it is given first, so that answers in timed calls "
-            "cannot be compared with its own; name another one beside it, such as 'eager'"
+            "cannot be compared with its own; name another one as well, such as 'eager'"
         )
     return beaten

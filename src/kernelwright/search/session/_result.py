@@ -138,7 +138,7 @@ class Judgement(Record):
     caveats: tuple[str, ...]
     """What its owner must know of a gain that was confirmed."""
     sizes: tuple[str, ...]
-    """Ranges of sizes that it may serve beside those it was accepted on, and which were looked at in vain."""
+    """Ranges of sizes that it may serve in addition to those it was accepted on, and which were looked at in vain."""
     declined: tuple[str, ...]
     """Search workloads that it does not serve: it was not timed on them, and the native op would run there."""
     diagnostics: str

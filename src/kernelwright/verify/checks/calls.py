@@ -47,7 +47,7 @@ class Calls:
         rule = trial.problem.task.contract.calls
         if rule == "anything":
             return passed(self.name)
-        with trial.beside(trial.oracle, watched=True) as watched:
+        with trial.another(trial.oracle, watched=True) as watched:
             try:
                 found = _call(watched, case, "see", self.name)
             except WorkerFailure as failure:
@@ -66,7 +66,7 @@ class Calls:
                 )
         library, kinds = ((), ()) if rule == "custom-only" else (tuple(_LIBRARY), _LIBRARY_KINDS)
         alone = OperatorIsolation(spared=tuple(_MOVES), library=library, kinds=kinds, least=_least(case))
-        with trial.beside(trial.oracle, alone=alone) as bereft:
+        with trial.another(trial.oracle, alone=alone) as bereft:
             if not _right(bereft, case):
                 return failed(self.name, "without torch's operators it does not answer: they computed unseen")
         return passed(self.name, launches=seen.launches)

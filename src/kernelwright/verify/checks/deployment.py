@@ -32,7 +32,7 @@ class Deployment:
     def probe(self, trial: Trial, case: Case) -> Finding:
         """Fail on the first answer that is not right there."""
         calls, same, clock = 0, 0, 1
-        with trial.beside(trial.oracle, deployed=True) as deployed:
+        with trial.another(trial.oracle, deployed=True) as deployed:
             for workload in trial.problem.task.split(Split.SEARCH):
                 one = trial.oracle.case(workload, case.seed)
                 if not one.usable or one.state_after or one.mutated:

@@ -37,13 +37,13 @@ class Modes:
         if not other.usable:
             return passed(self.name)
         mode = oracle.task.contract.mode
-        with trial.beside(oracle) as beside:
+        with trial.another(oracle) as second:
             try:
-                seen = observe(beside, other)
+                seen = observe(second, other)
             except WorkerFailure as failure:
                 if failure.kind is FailureKind.UNSUPPORTED:
                     return passed(self.name)
-                return blamed(beside, self.name, failure, f"in {mode} mode, ")
+                return blamed(second, self.name, failure, f"in {mode} mode, ")
         for look in _LOOKS:
             found = look.examine(seen)
             if found.status == "fail":

@@ -25,7 +25,7 @@ class Sanitised:
 
     def probe(self, trial: Trial, case: Case) -> Finding:
         """Fail on the first finding."""
-        with trial.beside(trial.oracle, executed=True) as executed:
+        with trial.another(trial.oracle, executed=True) as executed:
             try:
                 fetched = executed.call(executed.place(case))[0]
             except WorkerFailure as failure:

@@ -37,7 +37,7 @@ FORMS = (
     "native",
     "double",
 )
-"""Forms of a contraction that are printed, beside plain loops; `moves` for changes of single loops, `segments` for
+"""Forms of a contraction that are printed, besides plain loops; `moves` for changes of single loops, `segments` for
 sorts by segment, `ahead` for steps that run ahead of the calls, `onednn` for what the library of torch's CPU fuses,
 `double` for sums in float64."""
 FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-unused-variable", "-Wno-unused-but-set-variable")

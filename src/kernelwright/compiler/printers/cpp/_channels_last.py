@@ -76,7 +76,7 @@ def _located(c: Contraction, program: Program) -> str:
         raise Unprintable("an image that does not lie in steps")
     texts = [bare(size_text(step)) for step in steps if step is not None]
     if int(product([a.size for a in image.channels])) == 1:
-        texts[2] = "1"  # one channel lies beside itself
+        texts[2] = "1"  # one channel lies next to itself
         if texts[1] != "1" and int(product([a.size for a in c.rows])) == 1:
             raise Unprintable("filters of channels that do not lie side by side")
     missing = ["0"] * (3 - len(image.at))

@@ -1,4 +1,4 @@
-// What printed kernels stand on beside `vector.h`: scalars with torch's meaning, lanes of accumulators.
+// What printed kernels stand on in addition to `vector.h`: scalars with torch's meaning, lanes of accumulators.
 // precompile: parsing what it includes takes longer than many a kernel.
 #pragma once
 #include <omp.h>

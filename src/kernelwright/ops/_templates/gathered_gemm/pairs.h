@@ -1,5 +1,5 @@
 // Products of bfloat16 in pairs, two inner elements an instruction, where the processor has them: rows times a panel
-// [inner][2][16], whose neighbouring inner elements are put beside each other as they are read.
+// [inner][2][16], whose neighbouring inner elements are put side by side as they are read.
 #pragma once
 #include "gemm.h"
 

@@ -85,7 +85,7 @@ struct Meaning {
 
 enum class ScaleType { f32, bf16, f16 };
 
-// What lies beside the codes.
+// What lies next to the codes.
 struct Groups {
   const void* scales;    // [panels][count][64]
   ScaleType type;

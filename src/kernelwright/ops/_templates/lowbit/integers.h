@@ -1,7 +1,7 @@
 // Low-bit weights times activations as integers: rows are scaled to 8, 16 or 24 bits block by block, cut into bytes, and
 // bytes are multiplied and summed exactly, four at a time; floats are only what a block sums to.
 //
-// 24 bits keep what float32 keeps beside the largest of its block, 16 bits more than bfloat16 keeps, 8 bits are dynamic
+// 24 bits keep what float32 keeps next to the largest of its block, 16 bits more than bfloat16 keeps, 8 bits are dynamic
 // quantisation. Reads of one row: the codes and scales once, from end to end; the row's bytes stay in the first cache.
 #pragma once
 #include "codes.h"
