@@ -20,6 +20,7 @@ import hashlib
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,9 +167,8 @@ def count(rows: Sequence[Row]) -> tuple[str, bool]:
     wrong = [r["key"] for r in right if not r["ok"]]
     false = [r["key"] for r in right if set(r.get("said", ())) - {"wrong values"}]
     found = sum(r["ok"] for r in faults)
-    of = ", ".join(
-        f"{sum(s == name for s in kernels.values())} {name}" for name in SOURCES if name != "faults"
-    )
+    counted = Counter(kernels.values())
+    of = ", ".join(f"{counted[name]} {name}" for name in SOURCES if counted[name])
     left = sum(r["ok"] is None for r in rows)
     lines = [
         f"right kernels: {len(kernels)} ({of}), in {sum(r.get('launches', 0) for r in right)} launches",

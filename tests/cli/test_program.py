@@ -145,7 +145,17 @@ def test_doctor_says_what_is_here(program):
     assert done.returncode == 0
     events = [json.loads(line) for line in done.stdout.splitlines()]
     areas = {e["area"] for e in events[:-1]}
-    assert areas == {"python", "package", "device", "peaks", "language", "profiler", "sandbox", "store"}
+    assert areas == {
+        "python",
+        "package",
+        "device",
+        "peaks",
+        "language",
+        "profiler",
+        "sandbox",
+        "browser",
+        "store",
+    }
     assert events[-1]["event"] == "result"
     assert all(e["remedy"] for e in events[:-1] if not e["ok"])
 

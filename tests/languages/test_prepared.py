@@ -1,5 +1,8 @@
 """Packed weights follow their originals, however these change, and are packed no oftener than that."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
@@ -155,3 +158,21 @@ def test_what_is_dropped_leaves_no_hook_behind():
     assert len(hooks) == before + 1
     del kernel
     assert len(hooks) == before
+
+
+def test_a_copy_packs_for_itself():
+    kernel, w, x = prepared(run, ["w"]), torch.randn(2, 3), torch.randn(4, 3)
+    kernel(x, w)
+    for other in (copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
+        torch.testing.assert_close(other(x, 2 * w), 2 * x @ w.t())
+    torch.testing.assert_close(kernel(x, w), x @ w.t())
+
+
+def test_weights_whose_packing_failed_are_packed_again(monkeypatch):
+    kernel, w, x = prepared(run, ["w"]), torch.randn(2, 3), torch.randn(4, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "_prepare", lambda _: 1 / 0)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                kernel(x, w)
+    torch.testing.assert_close(kernel(x, w), x @ w.t())

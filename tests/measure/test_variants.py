@@ -1,5 +1,7 @@
 """Baselines as variants: torch.compile in a worker of ours."""
 
+import pytest
+
 from kernelwright.config import Settings
 from kernelwright.devices import detect
 from kernelwright.languages import get_language
@@ -11,6 +13,7 @@ from kernelwright.tasks import Problem, load_task
 from .layer import LAYER, LINEAR
 
 
+@pytest.mark.long
 def test_a_compiled_module_is_given_the_parameters_too(tmp_path, shared_cache):
     (tmp_path / "layer.py").write_text(LAYER)
     problem = Problem(load_task(str(tmp_path / "layer.py")))

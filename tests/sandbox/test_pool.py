@@ -236,6 +236,7 @@ def own_pool(shared_cache: Path) -> Iterator[Pool]:
         yield pool
 
 
+@pytest.mark.long
 def test_our_own_baselines_share_a_zygote_that_imports_the_compiler_beforehand(own_pool: Pool) -> None:
     text = "import sys\ndef run(x): return x + ('torch._dynamo' in sys.modules)\n"
     eager = payload(text, trusted=True)

@@ -24,8 +24,11 @@ def resume(
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
-    clustered, device = clustered or Clustered(), str(record.options["device"])
-    with clustered.opened(device, common) as cluster, reporting(common, record.budget) as on_event:
+    clustered, device = clustered or Clustered(), record.options.get("device")
+    with (
+        clustered.opened(str(device) if device else None, common) as cluster,
+        reporting(common, record.budget) as on_event,
+    ):
         result = flow.resume(
             record.id, finish=finish, store=common.folder, on_event=on_event, cluster=cluster
         )

@@ -15,7 +15,8 @@ import ctypes
 import inspect
 import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -55,10 +56,8 @@ class Prepared:
         if not weights:
             raise RuntimeError("prepare(weights) is declared, and the task has no parameters or buffers")
         if self._seen.differ(weights):
-            with torch.no_grad():
-                packed = self._prepare(dict(zip(self.names, weights, strict=True)))
-            self._seen.look(weights)
-            self._packed = packed
+            with self._seen.at(weights):
+                self._packed = self._prepare(dict(zip(self.names, weights, strict=True)))
         return self._packed
 
     def forget(self) -> None:
@@ -90,9 +89,8 @@ class PreparedModule:
         held = [place[name] for place, name in self._places]
         weights = [w for w in held if w is not None]
         if self._seen.differ(weights):
-            with torch.no_grad():
+            with self._seen.at(weights):
                 self._module.prepare()  # type: ignore[operator]  # declared: it is a method
-            self._seen.look(weights)
 
     def forget(self) -> None:
         """Pack the weights again before the next call: for writes that cannot be seen."""
@@ -158,6 +156,21 @@ class Seen:
             or list(map(Tensor.stride, weights)) != self._strides
             or b"".join(self._samples) != self._bytes  # after the places: the memory is there
         )
+
+    @contextmanager
+    def at(self, weights: Sequence[Tensor]) -> Iterator[None]:
+        """Take the weights as they are before something is made of them, and forget them where that fails."""
+        self.look(weights)
+        try:
+            with torch.no_grad():
+                yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def __reduce__(self) -> tuple[type["Seen"], tuple[()]]:
+        """A copy, in another process perhaps, has looked at nothing."""
+        return Seen, ()
 
     def forget(self) -> None:
         """Have looked at nothing."""

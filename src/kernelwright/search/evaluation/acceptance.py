@@ -60,7 +60,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-13:eager,compile'
+        'kernelwright-14:eager,compile'
     """
 
     def __init__(
