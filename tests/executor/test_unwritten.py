@@ -31,8 +31,13 @@ MERGE = """
 
 @pytest.mark.parametrize(
     ("use", "kinds"),
-    [("selp.b32 %b, %b, %t, %q;", set()), ("max.s32 %b, %b, 0;", {"uninitialised"})],
-    ids=["discarded", "used"],
+    [
+        ("selp.b32 %b, %b, %t, %q;", set()),
+        ("max.s32 %b, %b, 0;", {"uninitialised"}),
+        ("min.f32 %b, %b, 0f42C80000;", {"uninitialised"}),
+        ("setp.eq.or.u32 %q, %b, 0, %q; selp.b32 %b, %b, %t, %q;", {"uninitialised"}),
+    ],
+    ids=["discarded", "in a largest value", "in a least value", "as a flag"],
 )
 def test_a_value_that_nobody_wrote(use, kinds):
     out = np.empty(32, np.int32)

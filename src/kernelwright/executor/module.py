@@ -42,8 +42,9 @@ _CELL_BYTES: Final = 24
 _MOST_RESIDENT: Final = 64
 _MOST_CLUSTER: Final = 16
 """Blocks of a cluster that a kernel may have where it asks for more than the portable eight."""
-_FILL, _OTHER_FILL = 0xFF, 0x7F
-"""Every byte of shared memory at first: NaN and minus one, or else a great positive number."""
+_FILL, _OTHER_FILLS = 0xFF, (0x7F, 0xFE, 0x00)
+"""Every byte of shared memory at first: NaN and minus one; or else great, positive and negative, and nothing: a least
+or largest value, a sum, a flag or a lowest bit differs under one of them."""
 _UNINITIALISED, _SHARED = 3, 2
 Shape = int | Sequence[int]
 Dims = tuple[int, int, int]
@@ -167,15 +168,20 @@ class Kernel:
     def _is_the_same(
         self, memory: Memory, shape: tuple[Dims, Dims, Dims], shared_bytes: int, options: Options
     ) -> bool:
-        """Tell whether the results are those that `memory` holds where other bytes stand in shared memory at first."""
+        """Tell whether the results are those that `memory` holds, whatever stands in shared memory at first."""
         data, shadow = memory.data, memory.shadow
-        memory.fill()
-        again, kept = self._prepare(memory, shape, shared_bytes, options, [])
-        again.fill = _OTHER_FILL
-        _native.engine().kw_launch(ctypes.byref(again))
-        same = again.status == 0 and np.array_equal(data, memory.data)
-        memory.data, memory.shadow = data, shadow
-        return same and _reads_unwritten_shared(again, kept["findings"])
+        try:
+            for fill in _OTHER_FILLS:
+                memory.fill()
+                again, kept = self._prepare(memory, shape, shared_bytes, options, [])
+                again.fill = fill
+                _native.engine().kw_launch(ctypes.byref(again))
+                same = again.status == 0 and np.array_equal(data, memory.data)
+                if not same or not _reads_unwritten_shared(again, kept["findings"]):
+                    return False
+        finally:
+            memory.data, memory.shadow = data, shadow
+        return True
 
     def _cluster(self, grid: Dims, cluster: Shape) -> Dims:
         required = self._translation.entry.required_cluster
