@@ -113,8 +113,9 @@ def judge_here(text: str, here: Workplace) -> str:
                 kernel = Path(folder) / file.name
                 kernel.write_text(asked["kernel"])
                 judged = judge_both(given, problem, kernel)
-            journal.keep(key, judged.model_copy(update={"candidate": str(file)}))
-        return _answer(journal.rows[key], given, here)
+            journal.keep(key, judged)
+        row = journal.rows[key].model_copy(update={"candidate": str(file)})  # the same kernel may lie elsewhere by now
+        return _answer(row, given, here)
 
 
 @contextmanager
