@@ -114,7 +114,9 @@ def judge_here(text: str, here: Workplace) -> str:
                 kernel.write_text(asked["kernel"])
                 judged = judge_both(given, problem, kernel)
             journal.keep(key, judged)
-        row = journal.rows[key].model_copy(update={"candidate": str(file)})  # the same kernel may lie elsewhere by now
+        row = journal.rows[key].model_copy(
+            update={"candidate": str(file)}
+        )  # the same kernel may lie elsewhere by now
         return _answer(row, given, here)
 
 
