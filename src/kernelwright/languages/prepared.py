@@ -102,9 +102,9 @@ def prepared(kernel: Any, names: Sequence[str] = ()) -> Prepared | PreparedModul
     if isinstance(kernel, torch.nn.Module):
         own = getattr(kernel, "prepare", None)
         return PreparedModule(kernel) if callable(own) and _parameters(own) == [] else None
-    beside: Any = getattr(inspect.unwrap(kernel), "__globals__", {}).get("prepare")
-    found = callable(beside) and _parameters(beside) == ["weights"]
-    return Prepared(kernel, beside, names) if found else None
+    declared: Any = getattr(inspect.unwrap(kernel), "__globals__", {}).get("prepare")
+    found = callable(declared) and _parameters(declared) == ["weights"]
+    return Prepared(kernel, declared, names) if found else None
 
 
 def _parameters(function: Callable[..., Any]) -> list[str] | None:
