@@ -87,7 +87,7 @@ class Machines:
             try:
                 self._nodes.add_node(object_store_memory=_STORE_BYTES, num_cpus=1, **more)
                 return
-            except Exception:
+            except Exception:  # Ray raises errors of several kinds where a node did not start in time
                 if attempt == _STARTS - 1:
                     raise
                 time.sleep(2)

@@ -152,7 +152,7 @@ def judged(path: Path, number: int, names: Iterable[str], *, dtype: str, backwar
     try:
         oracle = load(path, backward=backward, dtype=dtype)
     except TaskError as error:
-        return Count(note=str(error))
+        return Count(note=str(error).replace(f"{path.parent}/", ""))
     workloads = oracle.task.workloads[number % SHARES :: SHARES]
     return judge(oracle, [SystemRandom().getrandbits(48)], names, workloads)
 

@@ -1,4 +1,4 @@
-"""Training steps: judged, then timed as their owner runs them, and 200 steps beside the native ones.
+"""Training steps: judged, then timed as their owner runs them, and 200 steps compared with the native ones.
 
     python -m benchmarks.training [--only gpt,mlp] [--minutes 3] [--steps] [--out rows.jsonl]
 

@@ -1,4 +1,4 @@
-"""Kernels in a browser: tuned in a headless Chromium, beside their scalar build and onnxruntime-web.
+"""Kernels in a browser: tuned in a headless Chromium, against their scalar build and onnxruntime-web.
 
     python -m benchmarks.web --onnxruntime DIR [--only NAME ...] [--seconds 2] [--out rows.jsonl]
 

@@ -3,4 +3,4 @@
 from . import blocks, cub_blocks, hopper
 
 FAMILIES = {**blocks.FAMILIES, **hopper.FAMILIES, **cub_blocks.FAMILIES}
-"""Every family by its name; a module is a `.cu` file beside its Python."""
+"""Every family by its name; a module is a `.cu` file next to its Python."""

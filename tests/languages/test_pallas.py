@@ -124,7 +124,7 @@ for name, text in json.loads(pathlib.Path("sources.json").read_text()).items():
         answer = kernel(a, b)
         told[name] = float((answer - a @ b).abs().max())
         kernel(a.double(), b)
-    except Exception as error:
+    except Exception as error:  # which one is what is told
         told[name + " said"] = f"{type(error).__name__}: {error}"
 print(json.dumps(told))
 """

@@ -1,15 +1,19 @@
 """A training step as one program: its graph, and a model whose loss and gradients come from it."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.models.planted import accept
 from torch import nn
 from torch.nn import functional as F
 
-from kernelwright.errors import TaskError
-from kernelwright.models import TrainingPatch, capture_step, load_model, step_task
+from kernelwright.cli._model import is_model_target
+from kernelwright.errors import InputError, TaskError
+from kernelwright.models import TrainingPatch, capture_step, load_model, optimize_training, patch, step_task
 from kernelwright.records import TensorSpec
+from kernelwright.store import Store
 
 
 class Model(nn.Module):
@@ -204,3 +208,58 @@ def test_what_cannot_be_one_program_is_refused_in_a_sentence(made, said):
     model.train()
     with pytest.raises(TaskError, match=said):
         capture_step(loaded)
+
+
+LINEAR = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x, y):
+        return (self.linear(x) - y).square().mean()
+
+def get_inputs():
+    return [torch.randn(16, 8), torch.randn(16, 4)]
+
+def get_init_inputs():
+    return []
+"""
+STEP = """
+def run(x, y, weight, bias):
+    off = x @ weight.T + bias - y
+    scaled = 2 * off / off.numel()
+    return off.square().mean() + 1.0, scaled.T @ x, scaled.sum(0)
+"""
+
+
+def test_what_was_accepted_for_a_training_step_is_patched_for_training(tmp_path):
+    (tmp_path / "small.py").write_text(LINEAR)
+    target = str(tmp_path / "small.py")
+
+    def search(task, *, store, **_):
+        with Store(store) as kept:
+            return SimpleNamespace(run=accept(kept, task, STEP))
+
+    result = optimize_training(target, store=tmp_path, search=search)
+    assert result.improved and set(result.trained) == {"linear.weight", "linear.bias"}
+    loaded = load_model(target)
+    model, native, (x, y) = loaded.module.train(), copy.deepcopy(loaded.module).train(), loaded.whole.tensors
+    with patch(model, result, store=tmp_path) as patched:
+        assert isinstance(patched, TrainingPatch)
+        model(x, y)
+        loss = model(x, y)
+        loss.backward()
+    native(x, y).backward()
+    assert float(loss.detach()) == pytest.approx(float(native(x, y).detach()) + 1.0, rel=1e-5), (
+        "by the program"
+    )
+    same(model, native)
+
+
+def test_training_is_for_whole_models():
+    with pytest.raises(InputError, match="--training is for whole models"):
+        is_model_target("examples/rmsnorm_residual.py", whole=False, training=True)

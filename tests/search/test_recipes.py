@@ -435,8 +435,8 @@ def counted(candidate: Candidate) -> Evaluation:
 def test_cudamaster_plans_codes_and_lets_a_compiler_speak_before_the_debugger(play):
     session = play("cudamaster", evaluations=4, speeds=lambda n, _: -1.0 if n == 2 else 1 + n)
     assert session.roles == ["planner", "coder", "planner", "coder", "compiler", "debugger"]
-    mended = session.of("debugger")[0].last
-    assert "It does not work because: COMPILER SAID" in mended and "Advice: include it" in mended
+    repair = session.of("debugger")[0].last
+    assert "It does not work because: COMPILER SAID" in repair and "Advice: include it" in repair
 
 
 @pytest.mark.parametrize("filtered", [True, False])

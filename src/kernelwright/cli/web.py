@@ -42,7 +42,7 @@ def web(
         workload: Search workload whose sizes the code is made for; the first by default.
         seconds: Seconds that tuning may take.
         webgpu: Try variants in WGSL too, where the browser has WebGPU.
-        onnxruntime: Folder of onnxruntime-web as npm installs it, to be timed beside the kernels.
+        onnxruntime: Folder of onnxruntime-web as npm installs it, to be timed against the kernels.
         port: Port to serve on; any free one by default.
         taken: How the task is loaded.
         common: Flags of every command.

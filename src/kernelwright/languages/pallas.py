@@ -178,7 +178,7 @@ class _Entry:
         jax.clear_caches()  # what was traced interpreted must not be lowered
         try:
             jax.export.export(jax.jit(call), platforms=["tpu"])(*tensors)
-        except Exception as error:
+        except Exception as error:  # the candidate's own code runs while it is traced, and may raise anything
             if str(error).startswith("Unsupported:"):
                 raise
             said = " ".join(str(error).split())[:600]

@@ -66,7 +66,7 @@ def write_page(
         case: What it is tuned on; its expected values stand in the page, which checks every variant against them.
         name: What the page calls it.
         budget_s: Seconds that tuning may take.
-        onnx: The same as an ONNX model, to be timed beside it where onnxruntime-web is served.
+        onnx: The same as an ONNX model, to be timed against it where onnxruntime-web is served.
         shaders: Variants in WGSL, with their buffers and launches, for browsers with WebGPU.
         fresh: How many more inputs the page asks its server for; it sends back what came of them.
     """

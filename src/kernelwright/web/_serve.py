@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ._program import Plain
 
@@ -67,14 +67,14 @@ class Server:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of the folder, onnxruntime-web's beside it, fresh inputs, and what is sent back."""
+    """Files of the folder, onnxruntime-web's, fresh inputs, and what is sent back."""
 
     def __init__(
-        self, *request: object, directory: str, answers: Answers, give: Callable[[dict[str, Plain]], None],
+        self, *request: Any, directory: str, answers: Answers, give: Callable[[dict[str, Plain]], None],
         runtime: Path | None,
     ) -> None:  # fmt: skip
         self._answers, self._give, self._runtime = answers, give, runtime
-        super().__init__(*request, directory=directory)  # type: ignore[arg-type]
+        super().__init__(*request, directory=directory)
 
     def end_headers(self) -> None:
         """Isolate the page, which gives it a finer clock, and let nothing be kept."""

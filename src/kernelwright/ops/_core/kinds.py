@@ -46,7 +46,6 @@ class Kind:
     """Of a tensor: what an annotation `Annotated[Tensor, layout]` says."""
     known: set[type] = field(default_factory=set)
     """Types that were let through, so that the next look is short."""
-
     each: "tuple[Kind, ...]" = ()
     """Of a tuple, the kinds of its parts; of a list, the kind of all."""
 
@@ -111,7 +110,7 @@ def _called(
 ) -> _R:
     try:
         return function(*args, **kwargs)
-    except Exception as error:
+    except Exception as error:  # whatever torch raises of an argument that it cannot take; else raised again
         # an argument that a function within refused after a failure is one of ours by another name
         cause = error.__cause__ if isinstance(error, ArgumentError) else error
         if isinstance(cause, Exception):

@@ -1,4 +1,4 @@
-// onnxruntime-web beside the tuned kernels, where the server has it: the same model, one thread, WebAssembly.
+// onnxruntime-web to compare the tuned kernels with, where the server has it: the same model, one thread, WebAssembly.
 
 const PLACE = new URL("../onnxruntime/", import.meta.url).href;
 
