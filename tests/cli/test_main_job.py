@@ -105,7 +105,7 @@ def test_optimize_ends_with_its_result(optimized):
 
 
 def test_optimize_says_what_it_does(optimized):
-    names = [e["event"] for e in optimized]
+    names = [e["event"] for e in optimized if e["event"] != "wait"]  # where another run holds the device
     assert names[:4] == ["run", "profile", "captured", "bound"]
     evaluations = [e for e in optimized if e["event"] == "evaluation"]
     assert [e["number"] for e in evaluations] == [1, 2]
