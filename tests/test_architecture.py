@@ -38,7 +38,7 @@ ALLOWED = {
     "bound": ROOT | SERVICES | {"kernels"},
     "compiler": ROOT | {"kernels", "languages", "tasks"},
     "amd": {"errors"},
-    "executor": {"config", "errors", "languages", "records"},
+    "executor": {"config", "devices", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
     "web": {"errors", "tasks"},
     "ops": ROOT | {"devices", "languages", "sandbox", "store"},

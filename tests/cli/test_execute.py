@@ -46,6 +46,20 @@ def events(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_time_is_modelled_and_called_so(scale, capsys):
+    assert main(["execute", scale, "float32[20]", "out:float32[20]", "20"]) == 0
+    assert "modelled for NVIDIA A100 SXM 80 GB, not timed: " in capsys.readouterr().out
+    words = ["execute", scale, "float32[20]", "out:float32[20]", "20", "--json", "--device"]
+    assert main([*words, "h100-sxm"]) == 0
+    (result,) = events(capsys)
+    made = result["modelled"]
+    assert made["device"] == "NVIDIA H100 SXM"
+    assert 0 < made["low_us"] < made["high_us"]
+    assert made["term"] in made["terms_us"]
+    assert main([*words, "h1000"]) == 2
+    assert "expected one of a100-sxm-80" in capsys.readouterr().err
+
+
 def test_a_traced_thread_tells_each_step_with_its_registers(scale, capsys):
     assert main(["execute", scale, "float32[20]", "out:float32[20]", "20", "--at", "0,7", "--json"]) == 0
     *steps, result = events(capsys)

@@ -1,5 +1,6 @@
 """`kernelwright execute`: a kernel's PTX, executed on the CPU, sanitised and counted."""
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -11,9 +12,12 @@ from ._smallest import Smallest, shrink
 
 if TYPE_CHECKING:
     from ..executor import Execution
+    from ..executor.modelled import Modelled
 
 _TENSOR = re.compile(r"(?:(out|zeros):)?(\w+)\[(\d+(?:,\d+)*)\]")
 _SHOWN = 8
+_DEVICES = {"sm_80": "a100-sxm-80", "sm_86": "rtx-3090", "sm_89": "l40s", "sm_90": "h100-sxm"}
+"""The device that a time is modelled for, by target."""
 
 
 def execute(
@@ -27,11 +31,13 @@ def execute(
     seed: int = 0,
     cluster: str = "1",
     whole: bool = False,
+    device: str = "",
     common: Common | None = None,
 ) -> int:
     """Execute a kernel over a grid and show its results, what was found, and what was counted. No GPU is needed.
 
-    Nothing is timed: what is executed on a CPU says nothing about a GPU's time.
+    Nothing is timed: what is executed on a CPU says nothing about a GPU's time. What is modelled is an interval, from
+    what was counted and the device's published numbers.
 
     Args:
         kernel: A file `.ptx`, or `.cu` where nvcc is here; `FILE:NAME` names one of several kernels.
@@ -45,13 +51,15 @@ def execute(
         seed: Of random values; another one than 0 also gives another order of blocks, warps and atomics.
         cluster: Blocks of a cluster: `2`, or `2,1,1`.
         whole: Do not look for the smallest grid and arguments that still fail.
+        device: What to model a time for: `h100-sxm`, `a100-sxm-80` ...; by default the one that the target names.
         common: Flags of every command.
     """
     from ..executor import Module, Options
 
     common = common or Common()
     traced = _numbers(at, "at", 2) if at else None
-    module = Module.load(_ptx(kernel, target), traced=traced is not None)
+    ptx = _ptx(kernel, target)
+    module = Module.load(ptx, traced=traced is not None)
     chosen = module[_name(kernel, list(module))]
     given = _arguments(arguments, seed)
     options = Options(seed=seed, trace=(traced[0], traced[1]) if traced else None)
@@ -59,7 +67,7 @@ def execute(
     how: dict[str, Any] = {"shared_bytes": shared, "cluster": together}
     run = chosen(dims, threads, given, options=options, **how)
     show = _print_json if common.json else _print
-    show(run, [getattr(a, "array", a) for a in given])
+    show(run, [getattr(a, "array", a) for a in given], _modelled(run, ptx, module.target, device))
     if run.ok:
         return 0
     if not whole and not traced:
@@ -71,6 +79,19 @@ def execute(
             plain = {"shared": 0, "seed": 0, "cluster": "1", "target": "sm_90"}
             _print_smallest(less, [f"--{n} {v}" for n, v in flags.items() if v != plain[n]], common)
     return 1
+
+
+def _modelled(run: "Execution", ptx: str, target: str, device: str) -> "Modelled | None":
+    """Model a time for the named device, or for one of the target's, where nothing was wrong."""
+    from ..devices.specs import specs
+    from ..executor.modelled import modelled, registers_of
+
+    if device and device not in specs():
+        raise InputError(f"--device is {device!r}; expected one of {', '.join(specs())}")
+    name = device or _DEVICES.get(target.rstrip("a"), "")
+    if not run.ok or not name or not (device or run.counters.memory):
+        return None
+    return modelled(run.counters, specs()[name], registers=registers_of(ptx, target, run.kernel))
 
 
 def _print_smallest(less: Smallest, flags: list[str], common: Common) -> None:
@@ -151,7 +172,7 @@ def _number(word: str) -> int | float:
     raise InputError(f"argument {word!r} is no number and no tensor such as float32[100] or out:float32[100]")
 
 
-def _print(run: "Execution", given: list[Any]) -> None:
+def _print(run: "Execution", given: list[Any], model: "Modelled | None") -> None:
     for step in run.trace:
         registers = ", ".join(f"{n} = {v}" for n, v in step.registers.items())
         print(f"PTX {step.line:4} {step.source or '':20} {step.instruction:28} {registers}")
@@ -164,7 +185,7 @@ def _print(run: "Execution", given: list[Any]) -> None:
             print(
                 f"argument {number}: {value.dtype}{list(value.shape)} {first}{' ...' * (value.size > _SHOWN)}"
             )
-    for line in (*map(str, run.findings), *run.notes):
+    for line in (*map(str, run.findings), *run.notes, *([str(model)] if model else [])):
         print(line)
     rows = [
         {
@@ -177,7 +198,7 @@ def _print(run: "Execution", given: list[Any]) -> None:
     table(rows, empty="no access to memory was counted")
 
 
-def _print_json(run: "Execution", given: list[Any]) -> None:
+def _print_json(run: "Execution", given: list[Any], model: "Modelled | None") -> None:
     for step in run.trace:
         print_json(
             "step", line=step.line, source=str(step.source or ""), instruction=step.instruction,
@@ -199,4 +220,5 @@ def _print_json(run: "Execution", given: list[Any]) -> None:
              "lanes": s.lanes, "bytes": s.bytes, "units": s.units}
             for s in run.counters.memory
         ],
+        modelled=dataclasses.asdict(model) if model else None,
     )  # fmt: skip

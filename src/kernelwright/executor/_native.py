@@ -26,7 +26,9 @@ _FLAGS: Final = (
     "-pthread", "-Wno-psabi", "-w",
 )  # fmt: skip
 _ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp", "wmma.cpp",
-                  "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp")  # fmt: skip
+                  "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp", "tcgen05.cpp")  # fmt: skip
+_MORE_HEADERS: Final = ("tcgen05.h",)
+"""What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
 _ENGINE_LOCK: Final = threading.Lock()
 _PREBUILT: Final[list[Path]] = []
@@ -74,7 +76,7 @@ class Launch(ctypes.Structure):
         ("traced_block", ctypes.c_uint32), ("traced_thread", ctypes.c_uint32), ("most_traced", ctypes.c_uint32),
         ("traced", ctypes.c_uint32),
         ("printed", ctypes.c_void_p), ("most_printed", ctypes.c_uint64), ("printed_bytes", ctypes.c_uint64),
-        ("cluster", ctypes.c_uint32 * 3), ("fill", ctypes.c_uint32),
+        ("cluster", ctypes.c_uint32 * 3), ("fill", ctypes.c_uint32), ("touched_cells", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -102,7 +104,8 @@ def engine_library() -> Path:
 
 def kernel_library(source: str) -> Path:
     """Return the file of a translated kernel, built where this machine has not built it yet; it is not loaded."""
-    headers = b"".join((NATIVE / name).read_bytes() for name in ("lanes.h", "reals.h", "runtime.h"))
+    used = ("lanes.h", "reals.h", "runtime.h", *(h for h in _MORE_HEADERS if f'"{h}"' in source))
+    headers = b"".join((NATIVE / name).read_bytes() for name in used)
     return cached(key(b"kernel", headers, source.encode()), functools.partial(_build_kernel, source))
 
 

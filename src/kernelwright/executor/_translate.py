@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import _accesses, _arithmetic, _bulk, _convert, _hopper, _logic, _together, _wmma, _words
+from . import _accesses, _arithmetic, _blackwell, _bulk, _convert, _hopper, _logic, _together, _wmma, _words
 from ._errors import NotExecutedError, PtxError
 from ._flow import Block, blocks_of, loops_of, reach, temporaries
 from ._ir import (
@@ -25,7 +25,7 @@ from ._writer import Sites, Writer, refused, storage
 
 HANDLERS = {
     **_arithmetic.HANDLERS, **_logic.HANDLERS, **_convert.HANDLERS, **_accesses.HANDLERS, **_together.HANDLERS,
-    **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS,
+    **_hopper.HANDLERS, **_wmma.HANDLERS, **_bulk.HANDLERS, **_words.HANDLERS, **_blackwell.HANDLERS,
 }  # fmt: skip
 """Who translates which instruction."""
 _PACKED = {"f32x2": _hopper.pairs, **dict.fromkeys(_words.PAIRS, _words.pairs)}
@@ -94,7 +94,7 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
         left += sorted(writer.called)
     registers = sum(len(f.registers) for n, f in module.functions.items() if n in done)
     return Translation(
-        source="\n".join(['#include "runtime.h"', "using namespace kw;", *heads, *texts]) + "\n",
+        source="\n".join([*_includes(writers), "using namespace kw;", *heads, *texts]) + "\n",
         symbol="kw_kernel",
         entry=entry,
         sites=tuple(sites.instructions),
@@ -109,6 +109,10 @@ def translate(module: ParsedModule, layout: Layout, name: str, *, traced: bool =
         steps=tuple(steps),
         registers={r: k for n, f in module.functions.items() if n in done for r, k in f.registers.items()},
     )
+
+
+def _includes(writers: list[Writer]) -> list[str]:
+    return [f'#include "{name}"' for name in ("runtime.h", *sorted({h for w in writers for h in w.headers}))]
 
 
 def sources(i: Instruction) -> set[str]:
@@ -136,6 +140,8 @@ def results(i: Instruction) -> set[str]:
 
 
 def _lacks_result(i: Instruction) -> bool:
+    if i.opcode == "tcgen05":
+        return i.modifiers[:1] != ("ld",)
     return i.opcode in _NO_RESULT or bool(i.operands and isinstance(i.operands[0], Address))
 
 

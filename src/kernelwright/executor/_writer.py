@@ -126,6 +126,8 @@ class Writer:
         self.has_fences = False
         self.prints = False
         self.needs_grid = False
+        self.headers: set[str] = set()
+        """What the C++ includes besides `runtime.h`."""
         self.pc = 0
         """The block that is being written."""
         self.steps: list[tuple[Instruction, str]] | None = None

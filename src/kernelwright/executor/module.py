@@ -273,7 +273,7 @@ class Kernel:
         return Execution(
             status_of(launch.status),
             tuple(sorted(findings, key=lambda f: (f.line, f.kind, f.other_line))),
-            counters_of(t.blocks, kept["counts"].tolist(), t.sites, kept["sites"]),
+            counters_of(t.blocks, kept["counts"].tolist(), t.sites, kept["sites"], launch),
             launch.steps,
             time_s,
             tuple(notes),

@@ -1,5 +1,6 @@
 """What an execution gives back: findings, counters, how it ended."""
 
+import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from . import _native
-from ._ir import Instruction, Source
+from ._ir import WIDTHS, Instruction, Source
 
 KINDS: Final = {
     1: "out-of-bounds", 2: "misaligned", 3: "uninitialised", 4: "race", 5: "conflicting-writes",
     6: "barrier-divergence", 7: "deadlock", 8: "copy-not-waited", 9: "mask-lacks-lane", 10: "lanes-not-there",
     11: "read-only", 12: "copy-left", 13: "split-warp", 14: "block-ended", 15: "cluster-barrier",
-    16: "proxy-fence-missing", 17: "bad-tensor-map",
+    16: "proxy-fence-missing", 17: "bad-tensor-map", 18: "tensor-memory-left",
 }  # fmt: skip
-_SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param"}
+_SPACES: Final = {0: "", 1: "global", 2: "shared", 3: "local", 4: "param", 6: "tensor"}
 _STATUS: Final = {
     0: "ok", 1: "deadline", 2: "step-budget", 3: "trap", 4: "stack-overflow", 5: "local-memory-exhausted", 6: "refused",
 }  # fmt: skip
@@ -81,13 +82,27 @@ class Counters:
     lane_instructions: int = 0
     """The same, counted once for each active lane."""
     memory: tuple[SiteCounters, ...] = ()
-    tensor_operations: int = 0
-    """Multiplications and additions of `mma`."""
+    tensor: dict[str, int] = field(default_factory=dict)
+    """Multiplications and additions of matrix instructions, by the PTX type of their first operand."""
+    blocks: int = 0
+    """Blocks of the grid."""
+    threads: int = 0
+    """Threads of each block."""
+    shared_bytes: int = 0
+    """Shared memory of each block."""
+    touched_bytes: int = 0
+    """Global memory that was read or written at all, in pieces of the smallest access; 0 where races were not looked
+    for."""
 
     @property
     def active_lanes(self) -> float:
         """Return the share of lanes active over all instructions: 1.0 without divergence."""
         return self.lane_instructions / (32 * self.warp_instructions) if self.warp_instructions else 0.0
+
+    @property
+    def tensor_operations(self) -> int:
+        """Return the multiplications and additions of matrix instructions of all types."""
+        return sum(self.tensor.values())
 
     def total(self, space: str, field_name: str) -> int:
         """Sum `requests`, `lanes`, `bytes` or `units` over instructions of a space, `global` or `shared`."""
@@ -189,7 +204,8 @@ def _sentence(kind: str, space: str, raw: _native.Finding, describe: Callable[[i
         "block-ended": f"touches {where}, of a block of its cluster that has ended",
         "cluster-barrier": "arrives twice at its cluster's barrier, or waits there without having arrived",
         "proxy-fence-missing": f"reads {where} by the async proxy, without a fence.proxy.async after ordinary stores",
-        "bad-tensor-map": "is given a tensor map that does not fit: rank, type, box, swizzle or strides",
+        "bad-tensor-map": "is given a map or matrix descriptor that does not fit: rank, type, box, swizzle, strides",
+        "tensor-memory-left": "allocates tensor memory that the block has not given back when it ends",
         "copy-left": "is still under way when its thread ends",
     }.get(kind, where)
 
@@ -224,34 +240,49 @@ def _value(bits: int, kind: str) -> int | float:
     return bits
 
 
-def counters_of(blocks: Sequence[Sequence[Instruction]], counts: Sequence[int], sites: Sequence[Instruction],
-                site_counts: Sequence[_native.SiteCount]) -> Counters:  # fmt: skip
+def counters_of(code: Sequence[Sequence[Instruction]], counts: Sequence[int], sites: Sequence[Instruction],
+                site_counts: Sequence[_native.SiteCount], launch: _native.Launch) -> Counters:  # fmt: skip
     """Add up executions of basic blocks and the counts of memory instructions."""
     mix: Counter[str] = Counter()
-    warps = lanes = tensor = 0
-    for n, block in enumerate(blocks):
+    tensor: Counter[str] = Counter()
+    warps = lanes = 0
+    for n, block in enumerate(code):
         runs, active = counts[2 * n], counts[2 * n + 1]
         if not runs:
             continue
         for i in block:
             mix[i.name] += runs
-            if i.opcode == "mma":
-                tensor += runs * _operations(i)
+            if i.opcode in {"mma", "wgmma"} and (operations := _operations(i)):
+                tensor[_element_of(i)] += runs * operations
         warps += runs * len(block)
         lanes += active * len(block)
+    counted = [(i, c) for i, c in zip(sites, site_counts, strict=True) if c.requests]
+    for i, c in counted:
+        if i.opcode == "tcgen05":  # its shape and types stand in a register: the engine counts its operations
+            tensor[next(m for m in i.modifiers if m.startswith("kind::")).removeprefix("kind::")] += c.units
     memory = tuple(
         SiteCounters(i.line, i.source, i.name, c.requests, c.lanes, c.bytes, c.units)
-        for i, c in zip(sites, site_counts, strict=True)
-        if c.requests
+        for i, c in counted
+        if i.opcode != "tcgen05"
     )
-    return Counters(dict(mix.most_common()), warps, lanes, memory, tensor)
+    return Counters(
+        dict(mix.most_common()), warps, lanes, memory, dict(tensor), math.prod(launch.grid), math.prod(launch.block),
+        launch.shared_bytes, launch.touched_cells << launch.global_shift,
+    )  # fmt: skip
+
+
+def _element_of(i: Instruction) -> str:
+    """Return the type of a matrix instruction's first operand: types stand in the order of d, a, b, c."""
+    kinds = [m for m in i.modifiers if m in WIDTHS or m in {"e4m3", "e5m2", "s4", "u4", "b1"}]
+    return kinds[1] if len(kinds) > 1 else kinds[0] if kinds else ""
 
 
 def _operations(i: Instruction) -> int:
+    """Return what one warp does: all of an `mma`, a quarter of a `wgmma`, of which four warps share the product."""
     shape = next((m for m in i.modifiers if m.startswith("m") and "n" in m and "k" in m), "m0n0k0")
     m, _, rest = shape[1:].partition("n")
     n, _, k = rest.partition("k")
-    return 2 * int(m) * int(n) * int(k)
+    return 2 * int(m) * int(n) * int(k) // (4 if i.opcode == "wgmma" else 1)
 
 
 def status_of(number: int) -> str:

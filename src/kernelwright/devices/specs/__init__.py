@@ -32,6 +32,8 @@ class Spec(Record):
     """Words that the driver's device name must contain, lower case."""
     excludes: tuple[str, ...] = ()
     """Words that it must not contain."""
+    capability: str = ""
+    """NVIDIA's compute capability: `9.0`."""
     memory_bytes: Number | None = None
     """Memory of the device."""
     bandwidth: Number

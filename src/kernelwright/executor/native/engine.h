@@ -13,7 +13,7 @@ namespace kw {
 
 enum Kind {
   OUT_OF_BOUNDS = 1, MISALIGNED, UNINITIALISED, RACE, CONFLICT, BARRIER_DIVERGENCE, DEADLOCK, COPY_NOT_WAITED,
-  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP
+  MASK_LACKS_LANE, LANES_NOT_THERE, READ_ONLY, COPY_LEFT, SPLIT_WARP, BLOCK_ENDED, CLUSTER_BARRIER, NO_PROXY_FENCE, BAD_MAP, TENSOR_LEFT
 };
 enum Status { OK, DEADLINE, BUDGET, TRAP, STACK, LOCAL_FULL, TOO_MANY };
 enum Flags { CHECK = 1, RACES = 2, COUNT = 4, SYNCS = 8 };
@@ -60,6 +60,7 @@ struct Launch {
   uint64_t most_printed, printed_bytes;
   uint32_t cluster[3];  // blocks of a cluster
   uint32_t fill;  // every byte of shared memory at first
+  uint64_t touched_cells;  // of `cells`, those that somebody read or wrote
 };
 
 using WarpClock = uint32_t[32];
@@ -116,6 +117,16 @@ struct Multiplies {
   int64_t committed = 0;
 };
 
+// A product whose sums lie in tensor memory, until it is waited for: columns of all lanes, or of half of each warp's.
+struct TensorWork { uint32_t column, columns; bool half; std::vector<uint32_t> reads; };
+struct TensorMemory {
+  std::vector<uint32_t> cells;  // by lane and column, made by the first allocation
+  std::vector<uint8_t> state;   // of each: THERE, WRITTEN, PENDING
+  uint32_t site = 0;            // of the last allocation
+  std::vector<TensorWork> issued;
+  std::vector<std::pair<uint32_t, TensorWork>> committed;  // by the mbarrier that will be told
+};
+
 enum State { READY, AT_BARRIER, ENDED };
 struct Fiber {
   void* sp = nullptr;
@@ -154,6 +165,7 @@ struct Block {
   std::vector<BulkStores> stores;
   std::vector<Multiplies> multiplies;
   std::vector<Transaction> transactions;
+  TensorMemory tensor;
   Barrier barriers[16];
   std::unordered_map<uint32_t, Knowledge> foreign;
   bool knows_all = false;
@@ -206,6 +218,9 @@ void wake_cluster(Cluster* c);
 uint32_t land(Block* b, uint32_t barrier);  // the bulk copies of an mbarrier; returns their bytes
 void publish(Warp* w, Block* b, uint32_t barrier);
 void bulk_left(Warp* w);
+void tensor_left(Warp* w);
+void tensor_landed(Block* b, uint32_t barrier);  // what was committed to an mbarrier that somebody waited at
+constexpr uint32_t TENSOR = 6;  // as a space, in findings
 void note(Warp* w, uint32_t kind, uint32_t site, int lane, uint64_t address, uint32_t size, uint32_t space, uint64_t other);
 inline uint64_t shuffled(uint64_t& x) {
   x ^= x << 13;

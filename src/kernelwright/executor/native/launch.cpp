@@ -76,7 +76,7 @@ static void run_fiber() {
   Warp* w = current;
   w->launch->entry(w);
   copies_left(w);
-  bulk_left(w);
+  bulk_left(w), tensor_left(w);
   w->alive = 0;
   w->fiber->state = ENDED;
   w->block->ended++;
@@ -225,7 +225,7 @@ static void set_up(Block* b, Worker* k, Cluster* c, uint32_t rank, uint32_t inde
   b->warps.resize(b->warp_count), b->fibers.resize(b->warp_count), b->clocks.resize(b->warp_count), b->copies.resize(b->warp_count);
   for (Barrier& bar : b->barriers) bar = Barrier{};
   b->stores.assign(b->warp_count, BulkStores{}), b->multiplies.assign(b->warp_count, Multiplies{});
-  b->transactions.clear();
+  b->transactions.clear(), b->tensor = TensorMemory{};
   memset(b->proxied, 0, sizeof b->proxied);
   b->foreign.clear();
   b->phases.clear();
@@ -395,6 +395,6 @@ extern "C" __attribute__((visibility("default"))) void kw_launch(Launch* l) {
       to.requests += from.requests, to.lanes += from.lanes, to.bytes += from.bytes, to.units += from.units;
     }
   }
-  l->steps = s.steps;
-  l->state = nullptr;
+  for (uint64_t i = 0; l->cells && i <= l->arena_bytes >> l->global_shift; i++) l->touched_cells += l->cells[i].written || l->cells[i].read[0];
+  l->steps = s.steps, l->state = nullptr;
 }

@@ -96,7 +96,10 @@ Mask mbarrier_test(Warp* w, Mask m, const b64& address, const b64& token, bool p
     over |= Mask(1) << i;
     places[i] = {b, offset};
   }
-  KW_EACH_LANE(i, over) learn(w, over, places[i].first, places[i].second);
+  KW_EACH_LANE(i, over) {
+    learn(w, over, places[i].first, places[i].second);
+    if (!places[i].first->tensor.committed.empty()) tensor_landed(places[i].first, places[i].second);
+  }
   if (over != m) w->fiber->waits_at = site, look(w, true);
   return over;
 }

@@ -2,69 +2,19 @@
 // Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, strides, swizzling modes.
 //
 // Executed when it is issued: its waits change no value here. What it reads must not be written before it is waited for.
-#include "bulk.h"
-#include "elements.h"
+#include "operands.h"
 
 namespace kw {
-uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
-
 namespace {
-struct Descriptor {
-  uint32_t start, leading, stride, width;  // bytes; width of the swizzle, 16 for none
-  uint32_t mask;                           // of the bits that are exchanged
-
-  explicit Descriptor(uint64_t d) {
-    start = uint32_t(d & 0x3fff) << 4;
-    leading = uint32_t(d >> 16 & 0x3fff) << 4;
-    stride = uint32_t(d >> 32 & 0x3fff) << 4;
-    switch (d >> 62) {
-      case 1: width = 128, mask = 7; break;
-      case 2: width = 64, mask = 3; break;
-      case 3: width = 32, mask = 1; break;
-      default: width = 16, mask = 0;
-    }
-  }
-  uint32_t swizzled(uint32_t at) const { return at ^ ((at >> 7 & mask) << 4); }
-  // Sixteen bytes of one row along k (k in bytes, a multiple of 16).
-  uint32_t along_k(uint32_t row, uint32_t k) const {
-    if (width == 16) return start + row / 8 * stride + k / 16 * leading + row % 8 * 16;
-    return swizzled(start + row / 8 * stride + row % 8 * width + k);
-  }
-  // Sixteen bytes along the rows, at one k (row in bytes, a multiple of 16).
-  uint32_t along_rows(uint32_t row, uint32_t k) const {
-    if (width == 16) return start + row / 16 * stride + k / 8 * leading + k % 8 * 16;
-    return swizzled(start + row / width * leading + k / 8 * stride + k % 8 * width + row % width);
-  }
-};
-
-// Rows [first, first + rows) of an operand in shared memory as floats: out[k][row].
-void fetch(Warp* w, uint32_t site, Element e, uint64_t descriptor, bool turned, int first_row, int rows, int k, float* out, int pitch) {
-  Descriptor d(descriptor);
-  int size = width_of(e), each = 16 / size;
-  auto chunk = [&](uint32_t at, int lane, uint8_t* bytes) {
-    memset(bytes, 0, 16);
-    check_proxy(w, lane & 31, at, 16, site);
-    if (uint8_t* p = reach({w, lane & 31, false, false, true, site, 16, at, nullptr, nullptr}, SHARED, false, nullptr)) {
-      memcpy(bytes, p, 16);
-      if (!has(w, CHECK)) return;
-      for (int i = 0; i < 16; i++) w->block->shared_shadow[at + uint32_t(i)] |= READING;
-      w->block->multiplies[w->index].pending.push_back({at, -1});
-    }
-  };
-  uint8_t bytes[16];
-  if (!turned) {
-    for (int r = 0; r < rows; r++)
-      for (int c = 0; c < k; c += each) {
-        chunk(d.along_k(uint32_t(first_row + r), uint32_t(c * size)), r, bytes);
-        for (int i = 0; i < each; i++) out[(c + i) * pitch + r] = element_of(e, bytes + i * size);
-      }
-  } else {
-    for (int c = 0; c < k; c++)
-      for (int r = 0; r < rows; r += each) {
-        chunk(d.along_rows(uint32_t((first_row + r) * size), uint32_t(c)), c, bytes);
-        for (int i = 0; i < each; i++) out[c * pitch + r + i] = element_of(e, bytes + i * size);
-      }
-  }
+Descriptor descriptor(uint64_t d) {
+  static const uint32_t widths[] = {16, 128, 64, 32};
+  return Descriptor(d, widths[d >> 62]);
+}
+void fetch(Warp* w, uint32_t site, Element e, uint64_t of, bool turned, int first_row, int rows, int k, float* out, int pitch) {
+  static thread_local std::vector<uint32_t> reads;
+  reads.clear();
+  kw::fetch(w, site, -1, e, descriptor(of), turned, first_row, rows, k, out, pitch, reads);
+  for (uint32_t at : reads) w->block->multiplies[w->index].pending.push_back({at, -1});
 }
 
 // The fragment of A in registers: as of mma.m16n8, out[k][row].
