@@ -11,6 +11,7 @@ M, N, ROW = 128, 32, 128
 CELLS = ", ".join(f"%c{n}" for n in range(N))
 WAIT = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %over, [bar], 0;\n@!%over bra WAIT;\n"
 FREE = "@%low tcgen05.dealloc.cta_group::1.sync.aligned.b32 %d, 32;\n"
+ALLOC = "@%low tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 32;\n"
 FENCE = "fence.proxy.async;\n"
 PRODUCT = "tcgen05.mma.cta_group::1.kind::{kind} [%d], %da, %db, %how, 0;"
 LOAD = f"tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{CELLS}}}, [%at];\n"
@@ -44,8 +45,7 @@ TEXT = f""".version 8.7
 mov.u32 %tid, %tid.x; setp.eq.u32 %first, %tid, 0; setp.lt.u32 %low, %tid, 32;
 {copied("a", M * ROW)}
 {copied("b", N * ROW)}
-@%low tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 32;
-@%first mbarrier.init.shared::cta.b64 [bar], 1;
+{ALLOC}@%first mbarrier.init.shared::cta.b64 [bar], 1;
 {FENCE}bar.sync 0;
 ld.shared.b32 %d, [place]; ld.param.u32 %how, [how];
 {descriptor("a", "%da")}
@@ -149,6 +149,8 @@ FAULTS = {
     "not given back": (FREE, "", "tensor-memory-left"),
     "other lanes": ("shl.b32 %at, %at, 21", "shl.b32 %at, %at, 20", "out-of-bounds"),
     "too many columns": (LOAD, LOAD.replace("[%at]", "[%at+1]"), "out-of-bounds"),
+    "columns that are no power of two": ("[place], 32;", "[place], 48;", "out-of-bounds"),
+    "columns that nobody gives back": (ALLOC, ALLOC.replace("32;", "512;") + ALLOC, "deadlock"),
     "sums of nothing": ("%how, 0;", "%how, 1;", "uninitialised"),
     "tile written too early": (WAIT, "mov.u32 %at, sa; @%first st.shared.b32 [%at], 0;\n" + WAIT, "copy-not-waited"),
 }  # fmt: skip

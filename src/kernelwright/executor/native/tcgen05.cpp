@@ -125,15 +125,24 @@ template <class F> void each_cell(Warp* w, Mask m, const b64& address, TensorSha
 }
 }  // namespace
 
+// The first of n columns that nobody has; COLUMNS where there are none.
+static uint32_t free_columns(const TensorMemory& t, uint32_t n) {
+  for (uint32_t start = 0; start + n <= COLUMNS; start += n) {
+    uint32_t free = 0;
+    while (free < n && !(t.state[start + free] & THERE)) free++;
+    if (free == n) return start;
+  }
+  return COLUMNS;
+}
+
 void tensor_alloc(Warp* w, Mask m, const b64& to, Space s, const b32& columns, uint32_t site) {
   if (!m) return;
   TensorMemory& t = w->block->tensor;
   int lane = first_lane(m);
-  uint32_t n = columns.at(lane), start = 0, free = 0;
+  uint32_t n = columns.at(lane), start;
   if (t.state.empty()) t.cells.resize(ROWS * COLUMNS), t.state.resize(ROWS * COLUMNS);
-  for (; start + n <= COLUMNS && free < n; start += free < n ? n : 0)
-    for (free = 0; free < n && !(t.state[start + free] & THERE);) free++;
-  if (n < 32 || n > COLUMNS || (n & (n - 1)) || free < n) return note(w, DEADLOCK, site, lane, n, 4, TENSOR, 0);
+  if (n < 32 || n > COLUMNS || (n & (n - 1))) return note(w, OUT_OF_BOUNDS, site, lane, 0, n, TENSOR, 0);
+  while ((start = free_columns(t, n)) == COLUMNS) w->fiber->waits_at = site, look(w, true);  // until others give some back
   for (uint32_t row = 0; row < ROWS; row++) memset(t.state.data() + row * COLUMNS + start, THERE, n);
   t.site = site;
   Access a{w, lane, true, false, true, site, 4, to.at(lane), nullptr, reinterpret_cast<const uint8_t*>(&start)};
