@@ -53,7 +53,7 @@ def test_what_is_no_ptx(text, message):
     [
         ("frobnicate.b32 %r0, %r1;", 10), ("add.s32.fast %r0, %r0, %r1;", 10), ("add.f32.f16 %r0, %r0, %r1;", 10),
         ("tex.2d.v4.f32.s32 {%r0, %r1, %r2, %r3}, [x, {%r0, %r1}];", 10), ("mov.u32 %r0, %envreg3;", 10),
-        ("tcgen05.wait::ld.sync.aligned;", 10), ("add.s32 %r0, %r0, %nothing;", 10),
+        ("tcgen05.shift.cta_group::1.down [%r1];", 10), ("add.s32 %r0, %r0, %nothing;", 10),
         ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r0}, {%r1}, {%r2}, {%r3};", 10),
         ("cp.async.bulk.commit_group.sometimes;", 10), ("barrier.cluster.arrive.acquire;", 10),
     ],
@@ -64,7 +64,7 @@ def test_what_is_not_executed_is_refused_with_its_line(instruction, line):
 
 
 def test_a_kernel_that_is_not_asked_for_may_hold_anything():
-    text = kernel(WRITE.format("")) + ".visible .entry other() { tcgen05.wait::ld.sync.aligned; ret; }"
+    text = kernel(WRITE.format("")) + ".visible .entry other() { frobnicate; ret; }"
     out = np.zeros(1, np.int32)
     assert Module.load(text)["k"](1, 1, [out]).ok
     with pytest.raises(NotFoundError, match="no kernel 'kk'"):
