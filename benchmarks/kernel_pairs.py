@@ -26,8 +26,8 @@ from typing import cast
 import torch
 
 from benchmarks.library import of_sizes, targets
-from kernelwright.kernels import KernelTemplate, match_all
 from kernelwright.languages import get_language
+from kernelwright.ops import KernelTemplate, match_all
 from kernelwright.records import BuildStatus, Configuration, Split, Workload
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import capture

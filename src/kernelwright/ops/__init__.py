@@ -16,8 +16,12 @@ reference, which is right everywhere, and says so once by a warning. The number 
 from types import ModuleType
 
 from ._core import Cases, Explanation, Kernel, Op, build, explain, families, family, ops_of
+from ._parametric import KernelTemplate, Rendered, match_all
 
-__all__ = ["Cases", "Explanation", "Kernel", "Op", "build", "explain", "families", "family", "ops_of"]
+__all__ = [
+    "Cases", "Explanation", "Kernel", "KernelTemplate", "Op", "Rendered", "build", "explain", "families", "family",
+    "match_all", "ops_of",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:
