@@ -4,20 +4,9 @@
 passes over rows that reduce, split over threads.
 """
 
-from ._expression import (
-    C_TYPES,
-    FLOATS,
-    STORED,
-    Kind,
-    Term,
-    Unprintable,
-    literal,
-    pointwise_names,
-    print_pointwise,
-)
+from ._expression import C_TYPES, FLOATS, STORED, Kind, Term, Unprintable, pointwise_names, print_pointwise
 from ._headers import headers_of
 
 __all__ = [
-    "C_TYPES", "FLOATS", "STORED", "Kind", "Term", "Unprintable", "headers_of", "literal", "pointwise_names",
-    "print_pointwise",
+    "C_TYPES", "FLOATS", "STORED", "Kind", "Term", "Unprintable", "headers_of", "pointwise_names", "print_pointwise",
 ]  # fmt: skip

@@ -12,8 +12,8 @@ from ...tasks.capture import Graph
 from .template import KernelTemplate
 
 _HOME = Path(__file__).parents[1]
-_RANK = 50
-"""The rank of a family that has none: families are asked in ascending rank, the most specific first."""
+_LAST = "rows"
+"""Who is asked last: the other families serve fewer graphs, and these better."""
 
 
 class Match(Protocol):
@@ -33,9 +33,8 @@ def matchers() -> Mapping[str, Match]:
         'rows'
     """
     names = sorted(file.parent.name for file in _HOME.glob("[!_]*/template.py"))
-    modules = {name: import_module(f"kernelwright.ops.{name}.template") for name in names}
-    ordered = sorted(modules, key=lambda name: getattr(modules[name], "RANK", _RANK))
-    return {name: modules[name].match for name in ordered}
+    names.sort(key=_LAST.__eq__)
+    return {name: import_module(f"kernelwright.ops.{name}.template").match for name in names}
 
 
 def match_all(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:

@@ -202,7 +202,7 @@ def rows_of(graph: Graph, dialect: Dialect = CPP) -> tuple[list[Row], bool]:
     Raises:
         Unprintable: an output has no such form.
     """
-    if graph.mutations or not any(node.op == "aten.cat.default" for node in graph.ops):
+    if not any(node.op == "aten.cat.default" for node in graph.ops):
         raise Unprintable("nothing is rotated")
     if any(graph.node(name).dtype != "float32" for name in graph.outputs):
         raise Unprintable("outputs other than float32")

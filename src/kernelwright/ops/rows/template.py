@@ -12,8 +12,6 @@ from ._plan import Plan
 from ._printer import RowPrinter
 from ._program import Program, Value, lower
 
-RANK = 90
-"""Rows are asked last: other families' templates serve fewer graphs, and these better."""
 _MIB = 1 << 20
 KINDS = {
     "loss": frozenset({"nll_loss_forward", "nll_loss2d_forward"}),
