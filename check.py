@@ -77,7 +77,6 @@ LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
     "benign": ["pytest", "tests/benign", "-m", "long"],
     "ops": ["pytest", "tests/ops", "-m", "long"],
-    "kernels": ["pytest", "tests/kernels", "-m", "long"],
     "compiler": ["pytest", "tests/compiler", "-m", "long"],
     "inductor": ["pytest", "tests/propose", "-m", "long"],
     "decisions": ["pytest", "tests/measure", "-m", "long"],
