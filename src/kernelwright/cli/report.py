@@ -50,9 +50,9 @@ def _of_model(store: Store, run: str) -> tuple[str, str] | None:
     found = about_model(store, run)
     if found is None or found.result.trained:
         return None
-    result, events, accuracy = found.result, list[dict[str, object]](), list[tuple[str, str, str]]()
+    result, accuracy = found.result, list[tuple[str, str, str]]()
+    events = store.events(result.run) if result.run else []
     if result.run:
-        events = store.events(result.run)
         judged = [e for e in store.evaluations(result.run) if e.stage == "full" and e.verdict]
         accuracy = [
             (f.check, str(f.status), f.message) for e in judged[-1:] if e.verdict for f in e.verdict.findings

@@ -33,7 +33,7 @@ def load_extension(source: Path, settings: Settings | None = None) -> ModuleType
     if compiler is None:
         return None
     torch_home, name = Path(torch.__file__).parent, source.stem
-    command = [
+    command: list[str | Path] = [
         compiler, *_FLAGS, "-isystem", sysconfig.get_path("include"), "-isystem", torch_home / "include", source.name,
         "-o", LIBRARY, f"-L{torch_home / 'lib'}", "-lc10",
     ]  # fmt: skip

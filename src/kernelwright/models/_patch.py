@@ -80,7 +80,8 @@ class Patch:
         self._bind()
         if said := self._outside.changed():
             raise InputError(f"the model is another than the one that was judged: {said}; optimise it again")
-        self._snapshots, self._snapshot = snapshots, never
+        self._snapshots = snapshots
+        self._snapshot: Callable[..., Any] = never
         self._call, self._other = call, False
         self._template: Any = None
         self._structure: tuple[Any, list[Any]] | None = None
@@ -181,7 +182,7 @@ class Patch:
             return
         kernel, tail = self._kernel, tuple[Any, ...](weights)
         outside, watched = self._outside.held()
-        held = [
+        held: list[tuple[Any, Any, Any]] = [
             *zip(self._owners, self._children, self._parts, strict=True),
             *zip(self._holders, self._names, weights, strict=True),
             *outside,

@@ -172,7 +172,7 @@ def _check_alike(loaded: Sequence[Loaded], sizes: Sequence[Sizes]) -> None:
 
 def _eager_us(loaded: Loaded) -> float:
     """Return the least microseconds of a call in eager torch."""
-    whole, times = loaded.whole, []
+    whole, times = loaded.whole, list[float]()
     with torch.no_grad(), unchanged(whole):
         for _ in range(_CALLS):
             begun = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup, escape
 
-from ._charts import WIDTH, microseconds
+from ._charts import WIDTH, microseconds, ticks
 from ._treemap import Part, treemaps
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ def before_and_after(report: ModelReport) -> list[tuple[str, list[Part]]]:
     plan = report.plan
     if plan is None or not plan.parts:
         return []
-    parts = [Part(f"{p.module} {p.operator}".strip(), p.time_us, note=f"{p.calls} calls") for p in plan.parts]
+    parts = [
+        Part(p.operator or p.module, p.time_us, p.module if p.operator else "", note=f"{p.calls} calls")
+        for p in plan.parts
+    ]
     between = max(plan.time_us - sum(p.time_us for p in parts), 0.0)
-    before = [*parts, Part("between operators", between, "between")]
+    before = [*parts, Part("between operators", between, style="between")]
     if not report.result.improved:
         return [("Eager torch", before)]
     kernels = []
@@ -103,7 +106,7 @@ def before_and_after(report: ModelReport) -> list[tuple[str, list[Part]]]:
             else report.time_us(region.region) / (region.speedup or 1.0)
         )
         name = "one program" if region.region == _WHOLE else region.label
-        kernels.append(Part(name, us, "kernel", f"{region.uses} uses"))
+        kernels.append(Part(name, us, style="kernel", note=f"{region.uses} uses"))
     rest = max(report.after_us - sum(k.time_us for k in kernels), 0.0)
     return [
         ("Eager torch", before),
@@ -127,7 +130,7 @@ def amdahl(steps: Sequence[Step], ceiling: float, measured: float | None) -> Mar
     parts = [
         f'<line class="grid" x1="{left}" x2="{WIDTH - right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
         f'<text class="tick end" x="{left - 8}" y="{y(t) + 4:.1f}">{t:.3g}×</text>'
-        for t in (1.0 + (most - 1.0) * i / 4 for i in range(5))
+        for t in (1.0 + size for size in ticks(most - 1.0))
     ]
     parts += [
         f'<text class="tick middle" x="{x(t):.1f}" y="{height - 22}">{t:.0%}</text>'

@@ -19,6 +19,8 @@ class Part:
     """Its label."""
     time_us: float
     """Microseconds."""
+    place: str = ""
+    """What it is part of, for a line of its own."""
     style: str = "native"
     """`native`, `kernel` or `between`; the style sheet colours it."""
     note: str = ""
@@ -79,7 +81,7 @@ def _worst(row: Sequence[Part], side: float, scale: float) -> float:
 def treemaps(maps: Sequence[tuple[str, Sequence[Part]]], height: float = 250.0) -> Markup:
     """Draw treemaps under one another; areas are times on one scale, and the first is as wide as the page."""
     first = sum(p.time_us for p in maps[0][1])
-    parts, top = [], 0.0
+    parts, top = list[str](), 0.0
     for title, rows in maps:
         total = sum(p.time_us for p in rows)
         ratio = (total / first) ** 0.5
@@ -98,16 +100,15 @@ def treemaps(maps: Sequence[tuple[str, Sequence[Part]]], height: float = 250.0) 
 def _drawn(box: Box, top: float) -> str:
     part = box.part
     more = f", {part.note}" if part.note else ""
-    tip = escape(f"{part.name}: {microseconds(part.time_us)}{more}")
+    tip = escape(f"{part.place} {part.name}: {microseconds(part.time_us)}{more}".strip())
     drawn = (
         f'<g class="part {part.style}"><title>{tip}</title><rect x="{box.x:.1f}" y="{box.y + top:.1f}" '
         f'width="{max(box.width - 1.5, 0.5):.1f}" height="{max(box.height - 1.5, 0.5):.1f}" rx="2"/>'
     )
     room = int((box.width - 12) / _CHARACTER)
-    lines = [part.name, microseconds(part.time_us)] if box.height >= 2 * _LINE + 8 else [part.name]
-    if box.height < _LINE + 4 or room < 4:
-        return f"{drawn}</g>"
-    for number, line in enumerate(lines):
+    fitting = int((box.height - 4) / _LINE) if room >= 4 else 0
+    lines = [part.name, microseconds(part.time_us), *([part.place] if part.place else [])]
+    for number, line in enumerate(lines[:fitting]):
         short = line if len(line) <= room else f"{line[: room - 1]}…"
         drawn += (
             f'<text x="{box.x + 6:.1f}" y="{box.y + top + _LINE * (number + 1):.1f}">{escape(short)}</text>'
