@@ -87,7 +87,8 @@ def test_the_page_says_what_came_of_each_region_and_escapes_what_it_is_called():
     text = render_model(ModelReport(RESULT, PLAN))
     for said in (
         "1.40×", "1.30 to 1.50", "1.50 was forecast", "measured 1.60×", "native: the model is not faster with it",
-        "layers.*.attention bmm: 600 µs, 8 calls", ">layers.*.attention</text>", "dropout: draws random numbers", "drift NATIVE CHANGED --run r1",
+        "layers.*.attention bmm: 600 µs, 8 calls", ">layers.*.attention</text>",
+        "dropout: draws random numbers", "drift NATIVE CHANGED --run r1",
         "&lt;script&gt;norm",
     ):  # fmt: skip
         assert said in text, said
