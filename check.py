@@ -90,6 +90,7 @@ LONG = {
     "instructions": ["benchmarks.executor", "--fuzz", "2000"],
     "executor": ["benchmarks.executor_battery"],
     "cluster": ["pytest", "tests/cluster", "-m", "long"],
+    "cheats": ["benchmarks.suite_cheats"],
     "soak": ["benchmarks.soak"],
     "suites": ["benchmarks.own_suites", "--gates"],
     "same": ["benchmarks.aa"],

@@ -32,7 +32,8 @@ EDGES = torch.tensor(
                 (torch.expm1, -20.0, 80.0, 2), (torch.log1p, -0.99, 100.0, 2), (torch.sigmoid, -80.0, 80.0, 3),
                 (torch.exp2, -120.0, 120.0, 2), (torch.log2, 1e-30, 1e30, 2), (torch.log10, 0.3, 3.0, 3),
                 (torch.floor, -9.0, 9.0, 0), (torch.ceil, -9.0, 9.0, 0), (torch.trunc, -9.0, 9.0, 0),
-                (torch.sqrt, 0.0, 1e20, 1), (torch.rsqrt, 1e-20, 1e20, 2),
+                (torch.sqrt, 0.0, 1e20, 1), (torch.rsqrt, 1e-20, 1e20, 2), (torch.sin, -6e4, 6e4, 2),
+                (torch.cos, -70.0, 70.0, 2),
             )
         ),
     ],

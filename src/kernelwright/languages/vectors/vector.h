@@ -395,12 +395,12 @@ KW_INLINE F exp2(F x) {
   const F clamped = within(x, -200.0f, 200.0f), n = rint(clamped);
   return scale(expm1_reduced((clamped - n) * 0.69314718055994531f) + 1.0f, n);
 }
-KW_INLINE F expm1(F x) {
-  const F clamped = within(x, -30.0f, 130.0f);
+KW_INLINE F expm1(F x) {  // e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), where nothing overflows too early
+  const F clamped = within(x, -30.0f, 89.0f);
   const F n = rint(clamped * 1.44269504088896341f);
   const F r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, clamped));
-  const F result = (n == 0.0f) ? expm1_reduced(r) : scale(expm1_reduced(r), n) + (scale(splat(1.0f), n) - 1.0f);
-  return (n > 126.0f) ? exp(x) : result;
+  const F p = expm1_reduced(r), power = scale(splat(1.0f), n - 1.0f);
+  return (n == 0.0f) ? p : 2.0f * fma(p, power, power - 0.5f);
 }
 
 // x = m * 2^e with m in [3/4, 3/2). Zero gives e = -inf, infinity e = inf, what is negative or NaN m = NaN.
@@ -548,7 +548,30 @@ KW_INLINE F pow(F x, F y) {
   for (int i = 0; i < W; ++i) r[i] = std::pow(x[i], y[i]);
   return r;
 }
-KW_INLINE F sin(F x) { return lanewise(x, [](float v) { return std::sin(v); }); }
-KW_INLINE F cos(F x) { return lanewise(x, [](float v) { return std::cos(v); }); }
+// x = n * pi / 2 + r; in four parts of pi / 2, of which n times the first two are exact. Source: Cephes,
+// single/sinf.c (parts and coefficients).
+constexpr float kFarFromZero = 65536.0f;
+KW_INLINE F of_quadrant(F x, int shift) {  // sin(x + shift * pi / 2) for |x| <= kFarFromZero, and NaN
+  const F n = rint(x * 0.63661977236758134f);
+  F r = fma(n, -1.5703125f, x);
+  r = fma(n, -4.837512969970703125e-4f, r);
+  r = fma(n, -7.549790126404332e-8f, r);
+  r = fma(n, 1.7151244994428829e-15f, r);
+  const F z = r * r;
+  F s = splat(-1.9515295891e-4f), c = splat(2.443315711809948e-5f);
+  s = fma(fma(fma(s, z, 8.3321608736e-3f), z, -1.6666654611e-1f), z * r, r);
+  c = fma(fma(fma(c, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f), z * z, fma(z, splat(-0.5f), 1.0f));
+  const M quadrant = __builtin_convertvector(n, M) + shift;
+  const F value = ((quadrant & 1) != 0) ? c : s;
+  return from_bits(bits(value) ^ ((quadrant & 2) << 30));
+}
+KW_INLINE F sin(F x) {
+  if (any(abs(x) > kFarFromZero)) return lanewise(x, [](float v) { return std::sin(v); });
+  return of_quadrant(x, 0);
+}
+KW_INLINE F cos(F x) {
+  if (any(abs(x) > kFarFromZero)) return lanewise(x, [](float v) { return std::cos(v); });
+  return of_quadrant(x, 1);
+}
 
 }  // namespace kw
