@@ -149,6 +149,7 @@ FAULTS = {
     "not given back": (FREE, "", "tensor-memory-left"),
     "other lanes": ("shl.b32 %at, %at, 21", "shl.b32 %at, %at, 20", "out-of-bounds"),
     "too many columns": (LOAD, LOAD.replace("[%at]", "[%at+1]"), "out-of-bounds"),
+    "nothing allocated": (ALLOC, "", "out-of-bounds"),
     "columns that are no power of two": ("[place], 32;", "[place], 48;", "out-of-bounds"),
     "columns that nobody gives back": (ALLOC, ALLOC.replace("32;", "512;") + ALLOC, "deadlock"),
     "sums of nothing": ("%how, 0;", "%how, 1;", "uninitialised"),

@@ -92,7 +92,7 @@ void multiply(Warp* w, int lane, const Product& p, uint64_t to, bool from_tensor
 
 void mark(Block* b, const TensorWork& work, bool pending) {
   TensorMemory& t = b->tensor;
-  for (uint32_t row = 0; row < ROWS; row++) {
+  for (uint32_t row = 0; row < ROWS && !t.state.empty(); row++) {
     if (work.half && row % 32 >= 16) continue;
     for (uint32_t c = work.column; c < work.column + work.columns && c < COLUMNS; c++) {
       uint8_t& s = t.state[row * COLUMNS + c];
@@ -153,7 +153,7 @@ void tensor_free(Warp* w, Mask m, const b32& address, const b32& columns, uint32
   if (!m) return;
   TensorMemory& t = w->block->tensor;
   uint32_t at = address.at(first_lane(m)), n = columns.at(first_lane(m));
-  bool held = !t.state.empty() && at + n <= COLUMNS && n && (t.state[at] & THERE) && (t.state[at + n - 1] & THERE);
+  bool held = !t.state.empty() && uint64_t(at) + n <= COLUMNS && n && (t.state[at] & THERE) && (t.state[at + n - 1] & THERE);
   if (!held) return note(w, OUT_OF_BOUNDS, site, first_lane(m), at, n, TENSOR, 0);
   for (uint32_t row = 0; row < ROWS; row++) memset(t.state.data() + row * COLUMNS + at, 0, n);
 }
