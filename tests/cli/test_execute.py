@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.cli import main
+from kernelwright.errors import InputError
 
 pytestmark = pytest.mark.needs("C++ compiler")
 KERNELS = Path(__file__).parents[1] / "executor" / "kernels"
@@ -58,6 +59,18 @@ def test_a_time_is_modelled_and_called_so(scale, capsys):
     assert made["term"] in made["terms_us"]
     assert main([*words, "h1000"]) == 2
     assert "expected one of a100-sxm-80" in capsys.readouterr().err
+
+
+def test_what_cannot_be_modelled_is_an_error_only_for_a_device_that_was_named():
+    from kernelwright.cli.execute import _modelled
+    from kernelwright.executor import Counters, Execution, SiteCounters
+
+    memory = (SiteCounters(1, None, "ld.global.b32", 1, 32, 128, 4),)
+    counted = Counters(memory=memory, tensor={"s4": 1}, blocks=1, threads=32)
+    run = Execution("ok", (), counted, 1, 0.0)
+    assert _modelled(run, "", "sm_80", "") is None
+    with pytest.raises(InputError, match="no tensor rate of s4"):
+        _modelled(run, "", "sm_80", "a100-sxm-80")
 
 
 def test_a_traced_thread_tells_each_step_with_its_registers(scale, capsys):

@@ -91,7 +91,12 @@ def _modelled(run: "Execution", ptx: str, target: str, device: str) -> "Modelled
     name = device or _DEVICES.get(target.rstrip("a"), "")
     if not run.ok or not name or not (device or run.counters.memory):
         return None
-    return modelled(run.counters, specs()[name], registers=registers_of(ptx, target, run.kernel))
+    try:
+        return modelled(run.counters, specs()[name], registers=registers_of(ptx, target, run.kernel))
+    except InputError:
+        if device:
+            raise
+        return None
 
 
 def _print_smallest(less: Smallest, flags: list[str], common: Common) -> None:
