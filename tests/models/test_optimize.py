@@ -45,7 +45,10 @@ class World:
         if isinstance(speedup, Exception):
             raise speedup
         with Store(self.store) as store:
-            run = store.create_run(task, device="cpu", budget=Budget(), seed=0)
+            asked = {name: options[name] for name in ("proposers", "baselines") if name in options}
+            run = store.create_run(
+                task, device=detect("cpu").fingerprint, budget=Budget(), seed=0, options=asked
+            )
             store.finish_run(run.id, RunStatus.FINISHED, {})
         return SimpleNamespace(run=run.id)
 
@@ -163,14 +166,17 @@ def test_the_failure_of_a_region_never_ends_the_run(world, small_plan):
     assert any("ValueError: a bug" in r.reason for r in result.regions)
 
 
-def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan):
+@pytest.mark.parametrize("at", ["in the next search", "right after its end"])
+def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan, at):
     names = tasks_of(small_plan)
     world.found = {names["norms.0"]: 2.0}
     search = world.search
 
     def interrupted(task, **options):
         if task.name == names["norms.0"]:
-            return search(task, **options)
+            found = search(task, **options)
+            if at == "in the next search":
+                return found
         raise KeyboardInterrupt
 
     world.search = interrupted
@@ -222,6 +228,8 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     assert model_result("last", world.store) == result
     again = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert again.run == result.run and world.searched == ["small_whole"]  # taken over
+    world.optimize(small_plan.loaded, proposers=("library", "schedule"), baselines=("eager",))
+    assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 
 
 def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world, small_plan):
