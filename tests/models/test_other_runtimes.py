@@ -13,6 +13,7 @@ from kernelwright.models._whole_task import whole_task
 from kernelwright.tasks import Problem
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # what the runtimes and torch's exporter warn of themselves
 @pytest.mark.parametrize("runtime", [pytest.param(name, marks=pytest.mark.needs(name)) for name in RUNTIMES])
 def test_a_model_answers_with_its_weights(runtime, tmp_path):
