@@ -96,7 +96,7 @@ class Patch:
         places = [_place(model, name) for name in self._weight_names]
         self._holders, self._names = [p for p, _ in places], [name for _, name in places]
         parts = [m for m in model.modules() if m is not model]
-        held = [(vars(model), "training", self._training)]
+        held: list[tuple[Any, str, Any]] = [(vars(model), "training", self._training)]
         held += [(m._modules, name, part) for m in model.modules() for name, part in m._modules.items()]
         self._owners, self._children, self._parts = map(list, zip(*held, strict=True))
         self._attributes = [vars(m) for m in parts]
