@@ -236,7 +236,7 @@ def test_every_op_is_registered_as_torch_asks():
     ends, g = torch.tensor([0, 2, 3]), torch.randn(2, 3)
     calls = {
         "embedding": (W, I, -1), "embedding_backward": (torch.randn(3, 3), I, 5, 0),
-        "embedding_bag": (W, I, ends, None, 2, -1), "embedding_scale_backward": (g, W, I, ends, -1),
+        "embedding_bag": (W, I, ends, None, 2, -1, True), "embedding_scale_backward": (g, W, I, ends, -1),
         "embedding_bag_backward": (g, I, ends, None, chosen, 5, 2, -1),
     }  # fmt: skip
     assert set(calls) == {op.name for op in ops.ops_of(own)} == set(own.KERNEL.symbols)
