@@ -124,7 +124,7 @@ def test_the_reference_of_boxes_has_few_operations_for_each():
     """A baseline is torch.compile of it, which takes minutes for thousands."""
     boxes = TensorSpec(name="boxes", shape=(64, 4), dtype="float32")
     graph = record_function(reference.suppress, Workload(name="w", arguments=(boxes,)), [torch.rand(64, 4)])
-    assert len(graph.ops) < 64 * 4
+    assert len(graph.ops) < 64 * 5
 
 
 def test_a_box_that_is_dropped_drops_none():

@@ -7,11 +7,11 @@
 
 namespace kw {
 
-constexpr int64_t kAskedBytes = 32768;     // of rows that are asked for before they are read
+constexpr int64_t kAskedBytes = 16384;     // of rows that are asked for before they are read
 constexpr int kBlock = W == 16 ? 16 : 8;  // vectors of a row whose sums are in registers
 
 KW_INLINE void ask_row(const void* p, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 2);
+  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 3);
 }
 
 // How many rows of so many bytes to ask for ahead.

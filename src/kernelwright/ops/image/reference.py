@@ -67,6 +67,7 @@ def suppress(boxes: Tensor, threshold: float = 0.5, classes: Tensor | None = Non
         over = overlaps(boxes[begin : begin + ROWS], boxes, threshold)
         if classes is not None:
             over = over & (classes[begin : begin + ROWS, None] == classes)
-        for i, clear in enumerate((~over.triu(begin + 1)).unbind(), begin):
-            kept = torch.where(kept[i], kept & clear, kept)
+        clear = ~over.triu(begin + 1)
+        for i in range(len(clear)):
+            kept = torch.where(kept[begin + i], kept & clear[i], kept)
     return kept

@@ -46,16 +46,18 @@ def delta(
 def _linear(q: T, k: T, v: T, beta: T | None, decay: T | None, state: T | None, scale: float) -> tuple[T, T]:
     heads, length = v.shape[1:3]
     s = wide(v).new_zeros(*v.shape[:2], q.shape[3], v.shape[3]) if state is None else state + 0
-    qs, ks = ((shared(x, heads) * by)[..., None].unbind(2) for x, by in ((q, scale), (k, 1.0)))
-    vs = wide(v)[..., None, :].unbind(2)
-    gates = (None if decay is None else decay.exp(), beta)
-    fades, betas = (None if x is None else x[..., None, None].unbind(2) for x in gates)
+    qs, ks = ((shared(x, heads) * by)[..., None] for x, by in ((q, scale), (k, 1.0)))
+    vs, gates = wide(v)[..., None, :], (None if decay is None else decay.exp(), beta)
+    fades, betas = (None if x is None else x[..., None, None] for x in gates)
     rows = []
     for t in range(length):
-        s = s if fades is None else fades[t] * s
-        u = vs[t] if betas is None else betas[t] * (vs[t] - (ks[t] * s).sum(-2, keepdim=True))
-        s = s + ks[t] * u
-        rows.append((qs[t] * s).sum(-2))
+        key, u = ks[:, :, t], vs[:, :, t]
+        if fades is not None:
+            s = fades[:, :, t] * s
+        if betas is not None:
+            u = betas[:, :, t] * (u - (key * s).sum(-2, keepdim=True))
+        s = s + key * u
+        rows.append((qs[:, :, t] * s).sum(-2))
     return (torch.stack(rows, 2) if rows else torch.zeros_like(wide(v))).to(v.dtype), s
 
 
