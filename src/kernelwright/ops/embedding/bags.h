@@ -7,7 +7,7 @@
 
 namespace kw {
 
-constexpr int64_t kAskedBytes = 16384;     // of rows that are asked for before they are read
+constexpr int64_t kAskedBytes = 16384;    // of rows that are asked for before they are read
 constexpr int kBlock = W == 16 ? 16 : 8;  // vectors of a row whose sums are in registers
 
 KW_INLINE void ask_row(const void* p, int64_t bytes) {

@@ -74,6 +74,7 @@ template <class T> T* output(const Args& args, int i) {
   ask_large_pages(t.data(), t.numel() * int64_t(sizeof(T)));
   return t.data();
 }
+
 // Writes a table: fill(r, at) writes a row that is named to `at`, the others are zero; a large table goes past the caches.
 template <class T, class Named, class Fill>
 void write_rows(T* to, int64_t rows, int64_t columns, int64_t entries, const Named& named, const Fill& fill) {
@@ -187,11 +188,12 @@ KW_KERNEL(embedding_bag) {
     using T = decltype(type);
     const kw::Rows<T> row{kw::input<T>(args, 0), ids.data, columns, padding};
     T* out = kw::output<T>(args, 7);
+    int64_t* chosen = mode == kw::kMax ? args.tensor<int64_t>(8).data() : nullptr;
     kw::in_bags(at, columns, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         T* to = out + b * columns;
         if (mode == kw::kMax) {
-          kw::largest(to, args.tensor<int64_t>(8).data() + b * columns, at[b], at[b + 1], at[last], row);
+          kw::largest(to, chosen + b * columns, at[b], at[b + 1], at[last], row);
         } else if (args.is_none(3)) {
           const float share = mode == kw::kMean ? 1.0f / static_cast<float>(kw::kept(ids.data, at[b], at[b + 1], padding)) : 1.0f;
           kw::summed(to, columns, at[b], at[b + 1], at[last], row, [share](int64_t) KW_INLINED { return share; });
