@@ -74,7 +74,7 @@ class Lanes:
             case Arith(sign, left, right):
                 return self._arith(sign, left, right)
             case Load():
-                return self._load(e)
+                return self.scope.turned.get(e) or self._load(e)
             case Guard():
                 return self._guard(e)
             case Call():
