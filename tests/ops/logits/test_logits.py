@@ -255,7 +255,6 @@ MUTANTS = {
     "the last kept is not replaced": ("else --at;", "else return;"),
     "a sum that is not scaled to the new largest": ("sum * exp(top - higher)", "sum"),
     "a row beside": ("seen->insert(n + i, z[i]", "seen->insert(n + i, z[0]"),
-    "a few rows without the last element": ("sweep<4>(0, w.inner,", "sweep<4>(0, w.inner - 1,"),
 }
 
 

@@ -1,8 +1,7 @@
 // The largest logits of each row of a linear layer, and the log-sum-exp of all; the logits are never stored.
 //
 // A chunk of rows of X at a time. The rows that stream are the vocabulary's: W is read where it lies, once a chunk, and a
-// vector's lanes are rows of X; for a few rows of X, which would leave most lanes empty, they are inner elements. A logit
-// is looked at alone only where it is above the least that its row has kept.
+// vector's lanes are rows of X. A logit is looked at alone only where it is above the least that its row has kept.
 #include "stream_reduce.h"
 
 namespace kw {
@@ -10,7 +9,6 @@ namespace {
 
 constexpr int64_t kChunk = 256;  // rows of X
 constexpr int kRows = kTileRows;
-constexpr int64_t kFew = 4;  // rows of X
 
 struct Best {
   float value;
@@ -96,42 +94,6 @@ template <class T> struct Layer {
     }
   }
 
-  // The same for a few rows of X: lanes run along a row of W, which is read once for all of them.
-  template <int R> void few(const Matrix<T>& rows, Seen* seen, int64_t team) const {
-    const int64_t apart = (w.inner + W - 1) / W * W;
-    const Temporary<float> held(R * apart);
-    for (int i = 0; i < R; ++i) rows.copy(i, held.data + i * apart);
-#pragma omp parallel num_threads(team)
-    {
-      const Fold fold{bias, softcap, lse != nullptr, R, seen + omp_get_thread_num()};
-      alignas(64) float products[W] = {};
-      const Range mine = share(w.rows, omp_get_thread_num(), omp_get_num_threads());
-      for (int64_t n = mine.begin; n < mine.end; ++n) {
-        const T* from = w.data + n * w.row;
-        F sums[R][4] = {};
-        sweep<4>(0, w.inner, [&](int64_t k, auto lanes, int u) KW_INLINED {
-          const F one = load(from + k, lanes);
-          for (int i = 0; i < R; ++i) sums[i][u] = fma(one, load(held.data + i * apart + k, lanes), sums[i][u]);
-        });
-        for (int i = 0; i < R; ++i) {
-          const auto& s = sums[i];
-          products[i] = fold_lanes((s[0] + s[1]) + (s[2] + s[3]), [](F a, F b) KW_INLINED { return a + b; })[0];
-        }
-        typename Fold::State state;
-        fold.begin(state, n);
-        fold.take(state, products, 0, 0);
-      }
-    }
-  }
-
-  void chunks(const Matrix<T>& rows, Seen* seen, int64_t team) const {
-    if (rows.rows > kFew || w.column != 1) return rows.rows <= W ? chunk<1>(rows, seen, team) : chunk<2>(rows, seen, team);
-    if (rows.rows == 1) few<1>(rows, seen, team);
-    else if (rows.rows == 2) few<2>(rows, seen, team);
-    else if (rows.rows == 3) few<3>(rows, seen, team);
-    else few<4>(rows, seen, team);
-  }
-
   void run() const {
     const int64_t team = omp_in_parallel() || w.rows * w.inner < kSerialProducts ? 1 : omp_get_max_threads();
     const Temporary<Seen> seen(team);
@@ -140,7 +102,8 @@ template <class T> struct Layer {
       Matrix<T> rows = x;
       rows.data += m * x.row, rows.rows = std::min(kChunk, x.rows - m);
       for (int64_t t = 0; t < team; ++t) seen.data[t].clear(room.data + t * kChunk * count, count);
-      chunks(rows, seen.data, team);
+      if (rows.rows <= W) chunk<1>(rows, seen.data, team);
+      else chunk<2>(rows, seen.data, team);
       for (int64_t i = 0; i < rows.rows; ++i) joined(seen.data, team, i, m + i);
     }
   }
