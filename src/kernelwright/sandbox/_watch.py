@@ -41,13 +41,13 @@ class Watch:
         """Say what was seen: the most elements that each operator touched, and how many launches there were."""
         return {"operators": self._operators, "launches": self._launches}
 
-    def install(self, language: str) -> None:
+    def install(self, language: object) -> None:
         """Wrap what launches go through, and make new threads log too."""
         import tvm_ffi
 
         load_module = tvm_ffi.load_module
         setattr(tvm_ffi, "load_module", lambda *a, **k: _Library(load_module(*a, **k), self))  # noqa: B010
-        if language == "triton":
+        if getattr(language, "by_triton", False):
             self._wrap_triton()
         begin = threading.Thread.run
 

@@ -69,7 +69,7 @@ class WorkerState:
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
-            self.watch.install(candidate.language)
+            self.watch.install(language(candidate.language))
         silence = self._silenced(request["alone"])
         spoken: Any = language(candidate.language)
         load = spoken.load_executed if request["executed"] else spoken.load

@@ -14,7 +14,7 @@ from typing import cast
 
 import torch
 
-from ..languages import executes
+from ..languages import compiles_when_called, executed_on, executes, get_language
 from ..records import Build, Candidate, Workload
 from ..sandbox import (
     Arena,
@@ -89,6 +89,7 @@ class Trial:
         self._arena: Arena = pool.arena
         self._own_arena: Arena | None = None
         self._first_busy_s = math.inf if _may_compile(candidate) else _FIRST_BUSY_S
+        self._only_executed = bool(executed_on(get_language(candidate.language)))
 
     def __enter__(self) -> "Trial":
         return self
@@ -128,7 +129,8 @@ class Trial:
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        return min(_EXECUTED_LIMIT_S if self._executed else _CALL_LIMIT_S, self.remaining_s)
+        translated = self._executed or (self.executes and self._only_executed)
+        return min(_EXECUTED_LIMIT_S if translated else _CALL_LIMIT_S, self.remaining_s)
 
     def ran_out(self, failure: WorkerFailure) -> bool:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
@@ -237,8 +239,10 @@ class Trial:
 
 def _may_compile(candidate: Candidate) -> bool:
     """Tell whether a first call may take long for the sake of a compiler; it only ever gives more time."""
-    return candidate.language in ("cuda", "triton", "opencl", "wgsl") or any(
-        _COMPILING.search(file.text) for file in candidate.sources
+    return (
+        candidate.language == "cuda"
+        or compiles_when_called(candidate.language)
+        or any(_COMPILING.search(file.text) for file in candidate.sources)
     )
 
 
