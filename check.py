@@ -90,6 +90,7 @@ LONG = {
     "printers": ["benchmarks.random_printers", "--count", "2000"],
     "instructions": ["benchmarks.executor", "--fuzz", "2000"],
     "executor": ["benchmarks.executor_battery"],
+    "executed": ["pytest", "tests/executor", "-m", "long"],
     "cluster": ["pytest", "tests/cluster", "-m", "long"],
     "soak": ["benchmarks.soak"],
     "suites": ["benchmarks.own_suites", "--gates"],

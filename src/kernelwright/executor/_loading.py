@@ -14,11 +14,13 @@ from typing import Any, Final
 
 import torch
 
-from ..languages import Kernel
+from ..errors import MissingToolError
+from ..languages import Availability, Kernel
 from ..languages.torch import load_symbol, returning
 from ..records import Build, BuildStatus, Candidate, TensorSpec, content_key
 from . import _native
 from ._errors import FaultError
+from .cuda import nvcc
 from .device import blame
 from .module import Options
 from .results import Execution
@@ -49,6 +51,16 @@ def version() -> str:
 def options(seed: int = 0) -> Options:
     """Return how a worker executes; of another seed in another order of blocks, warps and lanes."""
     return Options(seed=seed, count=False, deadline_s=_DEADLINE_S, threads=torch.get_num_threads())
+
+
+def needs_nvcc(status: Availability) -> Availability:
+    """Say that a language is not here where its kernels are to be executed and there is no nvcc to do that by."""
+    try:
+        if status.ok and executes():
+            nvcc()
+    except MissingToolError as error:
+        return Availability(False, f"{status.what}, but no nvcc to execute by", str(error))
+    return status
 
 
 def by_triton(candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int = 0) -> Kernel:
@@ -114,8 +126,12 @@ class Executed:
         """Compile for the targets, and leave the engine beside it where that executes."""
         built: Build = super().compile(candidate, folder, deadline_s)  # type: ignore[misc]
         if built.status is BuildStatus.OK and executes():
-            _native.leave_in(folder / FOLDER, [_native.engine_library()])
+            _native.leave_in(folder / FOLDER, self.libraries())
         return built
+
+    def libraries(self) -> list[Path]:
+        """Return what workers would have to build otherwise."""
+        return [_native.engine_library()]
 
     def executes(self) -> bool:
         """Tell whether kernels are executed here."""
@@ -124,6 +140,13 @@ class Executed:
 
 class OnlyExecuted(Executed):
     """The same for a language that has nothing else to run its kernels by: every call is executed."""
+
+    watched: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda launch: launch)
+    """Makes of a launch one that is watched."""
+
+    def watch_launches(self, watched: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Have launches of what is loaded from now on go through what `watched` makes of them."""
+        self.watched = watched
 
     @property
     def executed(self) -> tuple[str, ...]:
