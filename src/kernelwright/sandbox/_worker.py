@@ -10,7 +10,7 @@ Does not cover: what the answers mean; verify and measure decide.
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
+from ._heap import reached_blocks
 from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, Snapshot
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
@@ -224,6 +225,10 @@ class Worker(WorkerProcess):
         self._connection.rest()
         taken = read_memory(self.pid, address, size) if self.reads_frozen and address and size else None
         return None if taken is None else taken.numpy().tobytes()
+
+    def heap_memory(self, roots: Iterable[bytes]) -> dict[int, bytes]:
+        """Read the blocks of the heap that pointers in memory read before lead to: address → content."""
+        return reached_blocks(self.pid, roots) if self.reads_frozen else {}
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
