@@ -1,0 +1,35 @@
+// What CuTe DSL's runtime calls to load a library of kernels: it comes as PTX from the executor, and not as the machine
+// code that the host's half carries. All else is the CUDA runtime's of a machine without a GPU (cudart.cpp).
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#define API extern "C" __attribute__((visibility("default"))) cudaError_t
+
+extern "C" void** __cudaRegisterFatBinary(void* wrapper);
+extern "C" void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+
+namespace {
+struct Wrapper { uint32_t magic, version; const void* data; void* unused; };
+const void* given;
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void kw_give(const void* binary) { given = binary; }
+
+API cudaLibraryLoadData(cudaLibrary_t* library, const void*, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**,
+                        unsigned) {
+  if (!given) return cudaErrorInvalidValue;
+  *library = reinterpret_cast<cudaLibrary_t>(__cudaRegisterFatBinary(new Wrapper{0x466243b1, 1, given, nullptr}));
+  given = nullptr;
+  return cudaSuccess;
+}
+API cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
+API cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
+  char* host = new char(0);  // what the runtime knows the kernel by
+  __cudaRegisterFunction(reinterpret_cast<void**>(library), host, host, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  *kernel = reinterpret_cast<cudaKernel_t>(host);
+  return cudaSuccess;
+}
+API cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute which, int value, int) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), which, value);
+}
