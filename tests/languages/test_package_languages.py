@@ -31,12 +31,30 @@ def test_without_the_package_a_sentence_says_how_to_get_it(language, fresh, monk
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_build_checks_the_syntax_and_runs_nothing(language, fresh, monkeypatch) -> None:
     monkeypatch.setattr(PackageLanguage, "version", lambda _: "1.0")
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: [])
     built = language(fresh).build(one_file("raise SystemExit\ndef f(): pass\n", language.name, "k.py:f"))
     assert built.status is BuildStatus.OK
     assert built.findings[0].startswith(f"not cross-compiled: {language.title} kernels are made")
     wrong = language(fresh).build(one_file("def f(:\n", language.name, "k.py:f"))
     assert wrong.status is BuildStatus.FAILED
     assert wrong.diagnostics.startswith("k.py:1:")
+
+
+@pytest.mark.parametrize(
+    ("required", "unmet"),
+    [
+        (["torch>=2", "numpy"], ""),
+        (["torch>=99"], "torch >=99, and "),
+        (["no-such-thing>=1"], "no-such-thing, which is not here"),
+        (["no-such-thing; extra == 'dev'", "no-such-thing; python_version < '3'"], ""),
+    ],
+)
+def test_a_package_that_others_do_not_suit_is_not_available(required, unmet: str, monkeypatch) -> None:
+    monkeypatch.setattr(PackageLanguage, "version", lambda _: "1.0")
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: required)
+    said = TileLang().available()
+    assert said.ok == (not unmet)
+    assert said.what.startswith(f"tilelang 1.0 takes {unmet}" if unmet else "tilelang 1.0")
 
 
 @pytest.mark.needs("no GPU")

@@ -1,7 +1,8 @@
 """Tensors of the CPU that a candidate's Python gives to kernels: what these may touch, and what nobody has written yet.
 
 Covers: a call's arguments; whatever torch makes, reads or writes in the call; bytes of `torch.empty` that nobody wrote.
-Does not cover: memory that the candidate has from elsewhere (numpy, ctypes): a kernel that touches it is at fault.
+Does not cover: which part of a tensor an assignment by index wrote: all of it counts as written. Memory that the
+candidate has from elsewhere (numpy, ctypes): a kernel that touches it is at fault.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,14 +41,15 @@ class Lending(TorchFunctionMode):
             values: Tensors and other things, also in tuples, lists and dictionaries.
             written: Whether all their bytes were written.
         """
-        for tensor in tree_leaves(values):
-            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage().data_ptr() not in self._known:
+        with torch._C.DisableTorchFunction():
+            for tensor in (v for v in tree_leaves(values) if isinstance(v, torch.Tensor)):
                 storage = tensor.untyped_storage()
+                if storage.data_ptr() in self._known:
+                    continue
                 whole = torch.empty(0, dtype=torch.uint8).set_(storage)
                 self._known[storage.data_ptr()] = whole  # kept, so that no other tensor comes to lie there
-                device().lend(
-                    whole if written else Uninitialised(whole), f"a tensor of {tuple(tensor.shape)}"
-                )
+                given = whole if written else Uninitialised(whole)
+                device().lend(given, f"a tensor of {tuple(tensor.shape)}")
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

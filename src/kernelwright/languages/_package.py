@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from packaging.requirements import Requirement
 
 from ..config import Settings
 from ..errors import MissingToolError
@@ -27,6 +28,26 @@ def imported(name: str) -> Any:
     for added in set(os.environ) - before:
         del os.environ[added]
     return module
+
+
+def unmet_requirement(distribution: str) -> str:
+    """Say which package another one requires that is not here, or not in a version that it takes; empty if none.
+
+    Example:
+        >>> unmet_requirement("pydantic")
+        ''
+    """
+    for text in importlib.metadata.requires(distribution) or ():
+        required = Requirement(text)
+        if required.marker is not None and not required.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = importlib.metadata.version(required.name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{required.name}, which is not here"
+        if not required.specifier.contains(found, prereleases=True):
+            return f"{required.name} {required.specifier}, and {found} is here"
+    return ""
 
 
 class PackageLanguage:
@@ -55,8 +76,12 @@ class PackageLanguage:
     def available(self) -> Availability:
         """Report the package's version and whether its kernels run on a GPU."""
         if not self.version():
-            remedy = f"pip install 'kernelwright[{self.name}]'; docs/languages.md says what else it needs"
-            return Availability(False, f"no {self.distribution}", remedy)
+            return Availability(False, f"no {self.distribution}", f"pip install 'kernelwright[{self.name}]'")
+        if unmet := unmet_requirement(self.distribution):
+            said = f"{self.distribution} {self.version()} takes {unmet}"
+            return Availability(
+                False, said, f"pip install 'kernelwright[{self.name}]' in an environment of its own"
+            )
         where = f" on {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ": no GPU, not timed"
         return Availability(True, f"{self.distribution} {self.version()}{where}")
 

@@ -4,6 +4,7 @@ Covers: one worker for each set of constructor arguments, deadlines on every req
 Does not cover: judging; it only hands back what was seen.
 """
 
+import functools
 import math
 import re
 import time
@@ -89,7 +90,6 @@ class Trial:
         self._arena: Arena = pool.arena
         self._own_arena: Arena | None = None
         self._first_busy_s = math.inf if _may_compile(candidate) else _FIRST_BUSY_S
-        self._only_executed = bool(executed_on(get_language(candidate.language)))
 
     def __enter__(self) -> "Trial":
         return self
@@ -129,8 +129,12 @@ class Trial:
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        translated = self._executed or (self.executes and self._only_executed)
-        return min(_EXECUTED_LIMIT_S if translated else _CALL_LIMIT_S, self.remaining_s)
+        return min(_EXECUTED_LIMIT_S if self._translates else _CALL_LIMIT_S, self.remaining_s)
+
+    @functools.cached_property
+    def _translates(self) -> bool:
+        """Whether calls are executed, not run, so that what is called first is translated and compiled in the call."""
+        return self._executed or (self.executes and bool(executed_on(get_language(self.candidate.language))))
 
     def ran_out(self, failure: WorkerFailure) -> bool:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""

@@ -33,3 +33,28 @@ API cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char
 API cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute which, int value, int) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), which, value);
 }
+
+// ---- what its runtime names and nothing here does: a call says so ---------------------------------------------
+
+API kw_not_here() { return cudaErrorNotSupported; }
+#define NOT_HERE(name) __asm__(".globl " #name "\n.set " #name ", kw_not_here\n");
+NOT_HERE(cudaGraphAddKernelNode)
+NOT_HERE(cudaGraphCreate)
+NOT_HERE(cudaGraphDestroy)
+NOT_HERE(cudaGraphExecDestroy)
+NOT_HERE(cudaGraphInstantiate)
+NOT_HERE(cudaGraphKernelNodeGetAttribute)
+NOT_HERE(cudaGraphKernelNodeSetAttribute)
+NOT_HERE(cudaGraphLaunch)
+NOT_HERE(cudaLibraryGetGlobal)
+NOT_HERE(cudaLibraryGetKernelCount)
+NOT_HERE(cudaLibraryGetManaged)
+NOT_HERE(cudaLibraryGetUnifiedFunction)
+NOT_HERE(cudaLibraryLoadFromFile)
+NOT_HERE(cudaMemcpy3D)
+NOT_HERE(cudaMemcpy3DAsync)
+NOT_HERE(cudaProfilerStart)
+NOT_HERE(cudaProfilerStop)
+NOT_HERE(cudaStreamAddCallback)
+NOT_HERE(cudaStreamBeginCapture)
+NOT_HERE(cudaStreamEndCapture)
