@@ -108,7 +108,8 @@ def _runtime(compiler: str) -> Path:
     def build(folder: Path, into: Path) -> None:
         words = [
             compiler, "-std=c++17", "-x", "c++", "-O1", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden",
-            "--cudart=none", str(source), f"-Xlinker=--whole-archive,{archive},--no-whole-archive", "-o", str(into),
+            "--cudart=none", str(source), f"-Xlinker=-Bsymbolic,--whole-archive,{archive},--no-whole-archive", "-o",
+            str(into),
         ]  # fmt: skip
         done = run_tool(
             words, deadline_s=_BUILD_S, folder=folder, closed=True, readable=[_cudart.HOST, archive.parent]

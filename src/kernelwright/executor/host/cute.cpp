@@ -1,8 +1,11 @@
 // What CuTe DSL's runtime calls to load a library of kernels: it comes as PTX from the executor, and not as the machine
 // code that the host's half carries. All else is the CUDA runtime's of a machine without a GPU (cudart.cpp).
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <cstdint>
+#include <cstring>
 
 #define API extern "C" __attribute__((visibility("default"))) cudaError_t
 
@@ -32,6 +35,37 @@ API cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char
 }
 API cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute which, int value, int) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), which, value);
+}
+
+// ---- the same by the driver's names, which its runtime asks for ------------------------------------------------
+
+static CUresult load_data(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                          unsigned) {
+  auto made = reinterpret_cast<cudaLibrary_t*>(library);
+  return cudaLibraryLoadData(made, code, nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaSuccess ? CUDA_SUCCESS
+                                                                                                 : CUDA_ERROR_INVALID_IMAGE;
+}
+static CUresult get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  cudaLibraryGetKernel(reinterpret_cast<cudaKernel_t*>(kernel), reinterpret_cast<cudaLibrary_t>(library), name);
+  return CUDA_SUCCESS;
+}
+static CUresult unload(CUlibrary) { return CUDA_SUCCESS; }
+static CUresult get_device(CUdevice* device, int number) { *device = number; return CUDA_SUCCESS; }
+
+API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version, unsigned long long flags,
+                                     cudaDriverEntryPointQueryResult* found) {
+  struct { const char* name; void* function; } here[] = {
+      {"cuLibraryLoadData", reinterpret_cast<void*>(load_data)}, {"cuLibraryGetKernel", reinterpret_cast<void*>(get_kernel)},
+      {"cuLibraryUnload", reinterpret_cast<void*>(unload)}, {"cuDeviceGet", reinterpret_cast<void*>(get_device)}};
+  for (auto& one : here)
+    if (!std::strcmp(name, one.name)) {
+      *function = one.function;
+      if (found) *found = cudaDriverEntryPointSuccess;
+      return cudaSuccess;
+    }
+  static auto others = reinterpret_cast<decltype(&cudaGetDriverEntryPointByVersion)>(
+      dlsym(RTLD_DEFAULT, "cudaGetDriverEntryPointByVersion"));  // cudart.cpp's, which was loaded first
+  return others(name, function, version, flags, found);
 }
 
 // ---- what its runtime names and nothing here does: a call says so ---------------------------------------------
