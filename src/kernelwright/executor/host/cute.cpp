@@ -2,7 +2,6 @@
 // code that the host's half carries. All else is the CUDA runtime's of a machine without a GPU (cudart.cpp).
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include <cstdint>
 #include <cstring>
@@ -52,20 +51,21 @@ static CUresult get_kernel(CUkernel* kernel, CUlibrary library, const char* name
 static CUresult unload(CUlibrary) { return CUDA_SUCCESS; }
 static CUresult get_device(CUdevice* device, int number) { *device = number; return CUDA_SUCCESS; }
 
-API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version, unsigned long long flags,
+API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                      cudaDriverEntryPointQueryResult* found) {
   struct { const char* name; void* function; } here[] = {
       {"cuLibraryLoadData", reinterpret_cast<void*>(load_data)}, {"cuLibraryGetKernel", reinterpret_cast<void*>(get_kernel)},
-      {"cuLibraryUnload", reinterpret_cast<void*>(unload)}, {"cuDeviceGet", reinterpret_cast<void*>(get_device)}};
+      {"cuLibraryUnload", reinterpret_cast<void*>(unload)}, {"cuDeviceGet", reinterpret_cast<void*>(get_device)},
+      {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(cuTensorMapEncodeTiled)}};
   for (auto& one : here)
     if (!std::strcmp(name, one.name)) {
       *function = one.function;
       if (found) *found = cudaDriverEntryPointSuccess;
       return cudaSuccess;
     }
-  static auto others = reinterpret_cast<decltype(&cudaGetDriverEntryPointByVersion)>(
-      dlsym(RTLD_DEFAULT, "cudaGetDriverEntryPointByVersion"));  // cudart.cpp's, which was loaded first
-  return others(name, function, version, flags, found);
+  *function = nullptr;
+  if (found) *found = cudaDriverEntryPointSymbolNotFound;
+  return cudaErrorSymbolNotFound;
 }
 
 // ---- what its runtime names and nothing here does: a call says so ---------------------------------------------
