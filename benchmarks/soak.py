@@ -10,7 +10,7 @@ judge itself. An end is accounted for when
 - the run finished, with exit code 0 and a result; or
 - the store, or the run's lock, says why it ended, the exit code is not 0, and, where the process lived to say it and
   somebody read it, the last line is an `error` event; or
-- there was no run yet, or it had finished already, with the same of exit code and event.
+- there was no run yet, or the store says that it had finished, with the same of exit code and event.
 
 Ends are kept in FOLDER/ends.jsonl (by default in a folder of the user's cache), and the same command goes on where it
 stopped. Exit code 1: an end was not accounted for.
@@ -86,7 +86,7 @@ def soak(number: int, fault: str, folder: Path) -> End:
         reason = f"killed by {signal.Signals(-code).name} before a run began"
     spoken = code < 0 or not read or bool(lines and lines[-1].get("event") == "error")
     finished = status == RunStatus.FINISHED and code == 0
-    accounted = bool(finished or (reason and code != 0 and spoken))
+    accounted = finished or bool((reason or status == RunStatus.FINISHED) and code != 0 and spoken)
     return End(number, fault, code, status, reason, accounted, time.monotonic() - begun)
 
 
@@ -145,7 +145,7 @@ def _read(process: subprocess.Popen[bytes], outside: str, dice: random.Random) -
 
 
 def _told(store: Path, lines: Sequence[Mapping[str, object]]) -> tuple[str, str]:
-    """Return how the run stands, and why: by the store; by its last line where there was no run or it had finished."""
+    """Return how the run stands and why, by the store; by its last line where there was no run."""
     last = str((lines[-1] if lines else {}).get("message", ""))
     if not (store / "kernelwright.db").exists():
         return "no run", last
@@ -154,7 +154,7 @@ def _told(store: Path, lines: Sequence[Mapping[str, object]]) -> tuple[str, str]
         if not found:
             return "no run", last
         status, reason = kept.ending(found[0])
-    return str(status), reason or (last if status == RunStatus.FINISHED else "")
+    return str(status), reason
 
 
 def _limit(which: int, amount: int) -> Callable[[], None]:

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, TypeAdapter
@@ -33,6 +34,7 @@ _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
+_COUNTERS = TypeAdapter(dict[str, float])
 _STATE_DEADLINE_S = 60.0
 
 
@@ -229,6 +231,15 @@ class Worker(WorkerProcess):
     def heap_memory(self, roots: Iterable[bytes]) -> dict[int, bytes]:
         """Read the blocks of the heap that pointers in memory read before lead to: address → content."""
         return reached_blocks(self.pid, roots) if self.reads_frozen else {}
+
+    def counters(
+        self, by: Mapping[str, float] = MappingProxyType({}), *, deadline_s: float = 10.0
+    ) -> dict[str, float]:
+        """Return the numbers that a Python candidate keeps, by path, after adding `by` to those that it names."""
+        reply = self._connection.ask({"op": "counters", "by": dict(by)}, deadline_s)
+        values = self._transfer.parse(_COUNTERS, reply, "values")
+        self._connection.rest()
+        return values
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""
