@@ -8,7 +8,7 @@ import contextlib
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,7 +81,9 @@ def checked(
     def call(entry: Callable[..., Any], *arguments: Any) -> Any:
         runs.clear()
         result = entry(*arguments)
-        raise_faults(runs)
+        wrong = next((run for run in runs if not run.ok), None)
+        if wrong is not None:
+            raise FaultError(blame(wrong.kernel, wrong))
         return result
 
     return called_by(call, symbol, candidate, outputs)
@@ -101,17 +103,6 @@ def called_by(
     if candidate.style == "module":
         return make
     return returning(functools.wraps(symbol)(functools.partial(call, symbol)), candidate, outputs)
-
-
-def raise_faults(runs: Iterable[Execution]) -> None:
-    """Raise the first fault that was found in some launches.
-
-    Raises:
-        FaultError: there is one.
-    """
-    wrong = next((run for run in runs if not run.ok), None)
-    if wrong is not None:
-        raise FaultError(blame(wrong.kernel, wrong))
 
 
 class Executed:
