@@ -56,7 +56,7 @@ def mirror(x: cute.Tensor, out: cute.Tensor, n: cutlass.Int32):
 
 @cute.jit
 def launch(x: cute.Tensor, out: cute.Tensor, rows: cutlass.Int32, n: cutlass.Int32):
-    mirror(x, out, n).launch(grid=(rows, 1, 1), block=(64, 1, 1))
+    mirror(x, out, n).launch(grid=(rows, 1, 1), block=(1024, 1, 1))
 
 COMPILED = {}
 
