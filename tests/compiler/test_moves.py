@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from tests.compiler.test_actions import BY_NAME, graph_of
-from tests.compiler.test_products import built
+from tests.compiler.test_products import built, differences
 from tests.compiler.test_reading import problem_of
 
 from kernelwright.compiler._layouts import laid_out, lowering, space_of
@@ -148,6 +148,27 @@ def test_tiles_use_lines_whole_where_a_matrix_is_read_across():
     assert "tile" in beam(plain.graph)[0].state.text
     narrow = lower(after.graph, laid_out(after.decisions, {"tile": 16}))
     assert "i1_block * 16" in cpp.source(narrow)
+
+
+def test_a_tile_turns_in_registers_what_its_lanes_cross():
+    cases = {
+        "whole": (lambda x, y: x.t() * 2 + y, (64, 96), (96, 64)),
+        "parts": (lambda x, y: x.t() - y, (70, 45), (45, 70)),
+        "batch": (lambda x, y: (x.transpose(1, 2) + y).relu(), (3, 40, 33), (3, 33, 40)),
+    }
+    programs = {}
+    for name, (function, *shapes) in cases.items():
+        plain = start_of(function, *shapes)
+        after = taken(plain, BY_NAME["tile"], list(BY_NAME["tile"].sites(plain))[-1])
+        programs[name] = after.graph, dataclasses.replace(after.program, name=name)
+        text = cpp.source(programs[name][1])
+        assert text.count("kw::turn(x0 + ") == text.count("kw::turn(") == 1 and "kw::each(" not in text, name
+    for name, difference in differences(programs, built(programs)):
+        assert difference < 1e-6, name
+    padded = start_of(lambda x, y: torch.nn.functional.pad(x.t(), (1, 1)) + y, (64, 96), (96, 66))
+    assert "kw::turn(" not in cpp.source(first(padded, "tile").program), (
+        "what a condition hides may not be there"
+    )
 
 
 def test_loops_are_exchanged_only_where_nothing_stands_between_them():

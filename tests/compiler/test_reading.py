@@ -3,9 +3,21 @@
 import pytest
 import torch
 from benchmarks.triton_coverage import run_printed
+from tests.compiler.test_actions import graph_of
+from torch.nn import functional as F
 
 from kernelwright.compiler.actions import ACTIONS, State, taken
-from kernelwright.compiler.graph import Graph, NotSchedulable, Size, fit, from_captured, read, text_of
+from kernelwright.compiler.graph import (
+    Graph,
+    NotSchedulable,
+    Point,
+    Size,
+    fit,
+    from_captured,
+    interpret,
+    read,
+    text_of,
+)
 from kernelwright.compiler.lower import lower
 from kernelwright.compiler.printers import Unprintable, cpp, opencl, triton
 from kernelwright.compiler.tile import run_program
@@ -291,3 +303,20 @@ def test_a_deep_network_keeps_its_sizes_as_rules(tmp_path):
     )
     graph = read(problem)
     assert len(graph.symbols) == 3
+
+
+def test_mish_in_parts_is_read_as_one_function():
+    def ops(function):
+        return [node.op for node in graph_of(function, (6,)).nodes if isinstance(node, Point)]
+
+    assert ops(F.mish) == ["mish"]
+    assert ops(lambda x: x * torch.tanh(F.softplus(x))) == ["mish"]
+    for other in (
+        lambda x: x * torch.tanh(F.softplus(x + 1)),
+        lambda x: x * torch.tanh(F.softplus(x, threshold=30)),
+        lambda x: (x + 1) * torch.tanh(F.softplus(x)),
+    ):
+        assert "mish" not in ops(other) and "log1p" in ops(other)
+    x = torch.tensor([0.5, -100.0, 25.0, torch.inf, -torch.inf, torch.nan])
+    (found,) = interpret(graph_of(F.mish, (6,)), [x])
+    assert torch.allclose(found, F.mish(x.double()), equal_nan=True)

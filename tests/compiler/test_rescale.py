@@ -99,6 +99,14 @@ def test_the_elements_of_a_block_are_for_the_tuner():
     assert "* 2048" in other and "* 1024" not in other
 
 
+def test_the_last_pass_over_a_block_asks_for_the_next():
+    after = rescaled(start_of(softmax, (4, LENGTH)))
+    for size in (1024, 2048):
+        text = cpp.source(lower(after.graph, laid_out(after.decisions, {"rescaled": size})))
+        asked = f"kw::prefetch(x0 + ((i0 * {LENGTH}) + softmax_sum5_1) + kw::near({size}));"
+        assert text.count(asked) == text.count("kw::prefetch(") == 1
+
+
 def test_python_runs_the_blocks_as_the_passes():
     x = hostile()[3:4, :-1020]
     state = start_of(softmax, tuple(x.shape))

@@ -2,7 +2,7 @@
 
 from ....tasks.capture import Node as Captured
 from ....tasks.capture import Ref
-from .._nodes import MOST_TABLE, Constant, Node, Number, Ramp
+from .._nodes import MOST_TABLE, Constant, Node, Number, Point, Ramp
 from .._pointwise import POINTWISE
 from .._reader import NotRead, Reader, ints, number, rule
 
@@ -34,7 +34,23 @@ def _point(b: Reader, op: Captured) -> Node:
             :2
         ]
         args = [args[0], low, high]  # type: ignore[list-item]  # clamp's limits, numbers or none
+    if name == "mul" and _is_mish(*args):
+        return b.point("mish", args[0], dtype=op.dtype)
     return b.point(name, *args, dtype=op.dtype, **options)
+
+
+def _is_mish(x: Node | Number | None, of: Node | Number | None) -> bool:
+    """Whether a product is mish in parts, `x * tanh(log(1 + e^x))`: as one function it takes one exponential."""
+    match of:
+        case Point(op="tanh", args=(Point(op="where", args=(Point(op="gt", args=(a, 20)), b, log)),)):
+            pass
+        case _:
+            return False
+    match log:
+        case Point(op="log1p", args=(Point(op="exp", args=(c,)),)):
+            return a is x and b is x and c is x
+        case _:
+            return False
 
 
 @rule("_to_copy", "convert_element_type", "to")

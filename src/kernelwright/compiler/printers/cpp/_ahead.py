@@ -1,7 +1,8 @@
 """Body of a kernel → software prefetches of its loops.
 
 A kernel that reads a row several times waits for memory in the first pass only; the later ones compute on what
-is in a cache while memory is idle: the last of them prefetches the next row's lines, one for each of its own.
+is in a cache while memory is idle: the last of them prefetches the next row's lines, one for each of its own. Where
+passes run over a row by blocks, the last of a block prefetches the next block's.
 A kernel that reads large data once, from end to end, prefetches what it reads a little later, and one that folds the
 columns of large data a row further down: hardware prefetching ends at every page.
 """
@@ -15,9 +16,11 @@ import torch
 from ...graph import same
 from ...tile import (
     SIZES,
+    Arith,
     Buffer,
     Expression,
     Guard,
+    Literal,
     Load,
     Loop,
     Position,
@@ -44,7 +47,7 @@ class Ahead:
     place: Expression
     """The element that is read, as an offset in the buffer or in its row."""
     further: Expression | None = None
-    """Elements from there to the next row; None for a pass over the whole buffer."""
+    """Elements from there to the next row or block; None for a pass over the whole buffer."""
 
 
 def is_large(buffer: Buffer) -> bool:
@@ -66,9 +69,12 @@ def asked_ahead(program: Program, body: Sequence[Statement]) -> Mapping[str, tup
         if rows is None or len(passes) == 1:
             walks = (p for p in passes if p.vector and p.begin == number(0))
             found |= {p.axis: tuple(_walked(program, rows, p)) for p in walks}
-        elif passes and all(p.vector and _bounds(p) == (number(0), passes[0].end) for p in passes):
-            axis = passes[-1].axis
-            found[axis] = tuple(dict.fromkeys(_next(program, rows.axis, passes[0], axis)))
+        elif passes and all(p.vector and _bounds(p) == _bounds(passes[0]) for p in passes):
+            axis, size = passes[-1].axis, _block_size(passes[0].begin)
+            if passes[0].begin == number(0):
+                found[axis] = tuple(dict.fromkeys(_next(program, rows.axis, passes[0], axis)))
+            elif size is not None:
+                found[axis] = tuple(dict.fromkeys(_next_block(program, passes[0], axis, size)))
     for columns in (s for s in statements(tuple(body)) if isinstance(s, Loop) and s.vector):
         down = next((s for s in columns.body if isinstance(s, Loop)), None)
         if down and down.begin == number(0):
@@ -89,14 +95,38 @@ def _bounds(loop: Loop) -> tuple[Expression, Expression]:
 
 def _next(program: Program, row: str, first: Loop, axis: str) -> Iterator[Ahead]:
     """Yield what a pass reads side by side, of every row another part."""
-    for load in _loads(first, walk):
-        place = _place(program, load)
-        if place is None or program.buffer(load.buffer).role != "argument":
-            continue
+    for name, place in _side_by_side(program, first):
         further = stride(place, row)
-        if stride(place, first.axis) == number(1) and further is not None and further != number(0):
-            here = substitute(place, lambda e: Position(axis) if e == Position(first.axis) else None)
-            yield Ahead(load.buffer, here, further)
+        if further is not None and further != number(0):
+            yield Ahead(name, _in_axis(place, first.axis, axis), further)
+
+
+def _next_block(program: Program, first: Loop, axis: str, size: Expression) -> Iterator[Ahead]:
+    """Yield what a pass over a block of a row reads side by side; after the last block follows the next row."""
+    for name, place in _side_by_side(program, first):
+        yield Ahead(name, _in_axis(place, first.axis, axis), size)
+
+
+def _block_size(begin: Expression) -> Expression | None:
+    """Return how many elements a block has, if a pass begins where one does."""
+    match begin:
+        case Arith("*", Position(), Literal() as size):
+            return size
+        case _:
+            return None
+
+
+def _side_by_side(program: Program, loop: Loop) -> Iterator[tuple[str, Expression]]:
+    """Yield the arguments that a pass reads side by side in lanes, and where."""
+    for load in _loads(loop, walk):
+        place = _place(program, load)
+        given = program.buffer(load.buffer).role == "argument"
+        if given and place is not None and stride(place, loop.axis) == number(1):
+            yield load.buffer, place
+
+
+def _in_axis(place: Expression, old: str, new: str) -> Expression:
+    return substitute(place, lambda e: Position(new) if e == Position(old) else None)
 
 
 def _walked(program: Program, rows: Loop | None, only: Loop) -> Iterator[Ahead]:
@@ -116,7 +146,7 @@ def _folded(program: Program, columns: str, down: Loop) -> Iterator[Ahead]:
 
 def _once(program: Program, loop: Loop, lanes: str) -> Iterator[tuple[str, Expression]]:
     """Yield the large buffers that a loop reads at one place, side by side in lanes."""
-    loads = set(_loads(loop, _always))
+    loads = set(_loads(loop, always))
     times = Counter(load.buffer for load in loads)
     for load in sorted(loads, key=lambda e: e.buffer):
         place = _place(program, load)
@@ -135,12 +165,12 @@ def _loads(loop: Loop, within: Callable[[Expression], Iterator[Expression]]) -> 
     return (e for s in loop.body for x in expressions(s) for e in within(x) if isinstance(e, Load))
 
 
-def _always(e: Expression) -> Iterator[Expression]:
+def always(e: Expression) -> Iterator[Expression]:
     """Yield an expression and all within it that is read whatever the conditions."""
     yield e
     if not isinstance(e, Guard):
         for part in parts_of(e):
-            yield from _always(part)
+            yield from always(part)
 
 
 def _place(program: Program, load: Load) -> Expression | None:

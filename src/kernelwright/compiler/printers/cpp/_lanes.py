@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from ....kernels._core import Term, print_pointwise
-from ....kernels._core import Unprintable as NoVector
+from ....languages.vectors import Term, print_pointwise
+from ....languages.vectors import Unprintable as NoVector
 from ...graph import Size
 from ...tile import (
     Arith,
@@ -74,7 +74,7 @@ class Lanes:
             case Arith(sign, left, right):
                 return self._arith(sign, left, right)
             case Load():
-                return self._load(e)
+                return self.scope.turned.get(e) or self._load(e)
             case Guard():
                 return self._guard(e)
             case Call():

@@ -79,6 +79,8 @@ class Scope:
     """Limits of named values that follow from positions."""
     local: Mapping[str, str] = field(default_factory=dict)
     """Buffers that are read through another name."""
+    turned: dict[Expression, str] = field(default_factory=dict)
+    """Loads that read a tile's copy, as vectors."""
 
 
 @dataclass

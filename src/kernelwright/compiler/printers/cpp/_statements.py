@@ -34,6 +34,7 @@ from ._jam import jammed, vector_offset, vectors
 from ._lanes import Lanes
 from ._loops import factor, is_scan, shown_size, unparallel
 from ._scalar import STORED, TYPES, Scalar, bare, literal, size_text
+from ._turned import copies
 
 BLOCK = 4096
 """Elements that a thread takes at a time from a loop that is both over threads and over lanes."""
@@ -194,7 +195,9 @@ class Body(Accumulators):
         if s.unroll > 1 and self.vector and not self._in_lanes:
             return self._rows(s, depth) or self._serial(replace(s, unroll=1), depth)
         asked = self.ahead.get(s.axis, ()) if self._in_lanes else ()
-        lines = [pad + self._head(s), *(f"{pad}  {self._asked_down(a, s)}" for a in asked)]
+        turned = copies(self.scope, s) if self.vector and not self._in_lanes else []
+        lines = [*(pad + line for line in turned), pad + self._head(s)]
+        lines += [f"{pad}  {self._asked_down(a, s)}" for a in asked]
         return [*lines, *self.print(s.body, depth + 1), pad + "}"]
 
     def _rows(self, s: Loop, depth: int) -> list[str]:

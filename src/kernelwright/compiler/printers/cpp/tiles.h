@@ -157,6 +157,24 @@ template <class Lanes> KW_INLINE F load_at(const float* p, M at, Lanes lanes) {
   for (int k = 0; k < lanes.count; ++k) r[k] = p[at[k]];
   return r;
 }
+// to[column * wide + row] = from[row * apart + column]: squares of vectors in registers, the rest one by one. Asks for
+// as many rows further down, where the next tile of a walk down lies: every row is in a page of its own.
+inline void turn(const float* from, int64_t apart, int64_t rows, int64_t columns, float* to, int64_t wide) {
+  const int64_t whole_rows = rows / W * W, whole_columns = columns / W * W;
+  for (int64_t row = 0; row < whole_rows; row += W)
+    for (int64_t column = 0; column < whole_columns; column += W) {
+      F square[W];
+      for (int i = 0; i < W; ++i) {
+        square[i] = load(from + (row + i) * apart + column, Full{});
+        prefetch(from + (row + i + rows) * apart + column);
+      }
+      transpose_lanes(square);
+      for (int i = 0; i < W; ++i) store(to + (column + i) * wide + row, square[i], Full{});
+    }
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = row < whole_rows ? whole_columns : 0; column < columns; ++column)
+      to[column * wide + row] = from[row * apart + column];
+}
 // Lanes in another order: lane i gets lane i ^ step.
 template <class V> KW_INLINE V turned(V v, int step) {
 #if defined(__GNUC__) && !defined(__clang__)
