@@ -71,7 +71,9 @@ QUICK = {
     "tests": [[*SIDE_BY_SIDE, "-m", "not alone and not slow and not long", *QUICK_TESTS]],
 }
 """What `--quick` runs."""
-OTHERS = ("benchmarks", "cli", "deploy", "executor", "languages", "sandbox", "search", "store", "verify")
+OTHERS = (
+    "benchmarks", "cli", "deploy", "executor", "languages", "models", "sandbox", "search", "store", "verify",
+)  # fmt: skip
 """Folders whose long tests have no battery of their own."""
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],
