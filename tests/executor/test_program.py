@@ -239,3 +239,27 @@ def test_a_host_makes_tensor_maps_and_launches_clusters(tmp_path):
     program = load_program(TILES, include=[tmp_path])
     assert program.call("run", x, np.uint64(28)) == 0
     assert np.array_equal(x, 3 * before)
+
+
+FFI = r"""
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void run(tvm::ffi::TensorView x, tvm::ffi::TensorView y, int64_t n) {
+  twice<<<(n + 63) / 64, 64>>>(static_cast<const float*>(x.data_ptr()), static_cast<float*>(y.data_ptr()), n);
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, run);
+"""
+
+
+@pytest.mark.long
+def test_a_function_that_tvm_ffi_exports_is_called_with_tensors():
+    program = load_program(FFI)
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    program.call("twice", x, Uninitialised(y), 100)
+    assert np.array_equal(y, 2 * x)
+    with pytest.raises(FaultError, match="out-of-bounds"):
+        program.call("twice", x, y, 128)

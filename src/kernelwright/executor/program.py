@@ -13,7 +13,7 @@ are refused by name and line when it is built.
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,28 +42,33 @@ class Program:
     """A loaded library whose launches are executed."""
 
     def __init__(self, library: Path, held: Device) -> None:
+        self._path = library
         self._library = ctypes.CDLL(str(library))
         self.device = held
         """Where it runs."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call an `extern "C"` function that returns an int, or nothing.
+        """Call an `extern "C"` function that returns an int, or nothing; or what TVM FFI exports under the name.
 
         Args:
             name: Its name.
             arguments: Arrays and tensors of the CPU, given as pointers; `Uninitialised` outputs; numpy scalars by their
-                own type, other integers as `int`, other floats as `double`.
+                own type, other integers as `int`, other floats as `double`. TVM FFI's functions get them as they are;
+                their tensors say that they lie on the CPU.
 
         Raises:
             FaultError: a launch was found at fault.
             InputError: no such function.
         """
-        function = getattr(self._library, name, None)
+        packed = hasattr(self._library, f"__tvm_ffi_{name}")
+        function = _exported(self._path, name) if packed else getattr(self._library, name, None)
         if function is None:
-            raise InputError(f'the program exports no {name!r}; declare it `extern "C"`')
+            raise InputError(
+                f'the program exports no {name!r}; declare it `extern "C"`, or TVM_FFI_DLL_EXPORT_TYPED_FUNC'
+            )
         spans = [self.device.span(a, f"argument {n}") for n, a in enumerate(arguments)]
         with self.device.lending([s for s in spans if s is not None]):
-            return self.device.call(function, *(_passed(a) for a in arguments))
+            return self.device.call(function, *(_held(a) if packed else _passed(a) for a in arguments))
 
 
 def load_program(
@@ -83,7 +88,7 @@ def load_program(
     """
     nvcc = find_nvcc()
     target = target or target_for(source)
-    words = [nvcc, *flags_for(target), *standard(flags), *flags]
+    words = [nvcc, *flags_for(target), *standard(flags), *_ffi_words(source), *flags]
     made_of = [nvcc_version(nvcc), *words, contents(include), source]
     name = _native.key(b"program", *(part.encode() for part in made_of))
 
@@ -150,8 +155,27 @@ def _place_of(name: str, sources: Mapping[str, str]) -> str:
     return ""
 
 
+def _exported(library: Path, name: str) -> Callable[..., Any]:
+    from ..languages._destination import load_entry
+
+    return load_entry(library, name)
+
+
+def _ffi_words(source: str) -> Sequence[str]:
+    """Return the words by which nvcc finds TVM FFI's headers, where a source includes some."""
+    if "tvm/ffi" not in source:
+        return ()
+    from ..languages.cpp import ffi_includes
+
+    return ffi_includes()
+
+
+def _held(value: Any) -> Any:
+    return value.array if isinstance(value, Uninitialised) else value
+
+
 def _passed(value: Any) -> Any:
-    value = value.array if isinstance(value, Uninitialised) else value
+    value = _held(value)
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data)
     if hasattr(value, "data_ptr"):
