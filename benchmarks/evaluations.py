@@ -106,8 +106,8 @@ def ours(count: int) -> Exploration:
 
 def theirs(count: int) -> float:
     """Return evaluations a minute of one fresh process each."""
-    from kernelwright.kernels import match_all
     from kernelwright.languages.cpp import BASE_FLAGS, ffi_includes
+    from kernelwright.ops import match_all
     from kernelwright.records import Split, TensorSpec
     from kernelwright.tasks import Problem, load_task
     from kernelwright.tasks.capture import capture

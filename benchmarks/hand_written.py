@@ -18,11 +18,12 @@ from pathlib import Path
 import torch
 
 from kernelwright.compiler.printers import cpp
-from kernelwright.kernels import headers_of
 from kernelwright.languages import get_language
 from kernelwright.languages._destination import load_library
+from kernelwright.languages.vectors import headers_of
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 
+from .bounds import shares
 from .peer_problems import PROBLEMS
 from .peers_cpu import CORES, alike, attainable
 
@@ -88,8 +89,8 @@ def main() -> None:
         if options.out:
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-        share = row["attainable_us"] / row["median_us"]
-        print(f"{problem.name:28}{row['median_us']:10.0f} us {share:6.2f} of {row['limit']}", flush=True)
+        (share,) = shares([row])
+        print(f"{problem.name:28}{row['median_us']:10.0f} us {share.value:6.2f} of the bound", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-"""The library's C++ kernels against eager and torch.compile, in one process, call by call in turn.
+"""The library's C++ kernels against eager, torch.compile and schedules, in one process, call by call in turn.
 
     python -m benchmarks.kernel_pairs [--only softmax,norm] [--task gelu_bias] [--sizes small,large]
                                       [--threads 1] [--rounds 15] [--max-autotune] [--all-templates]
-                                      [--set unroll=8]
+                                      [--set unroll=8] [--schedules 1] [--clock cpu] [--out rows.jsonl]
 
 For every task of `benchmarks/tasks` at two sizes, the default configuration of the matching C++ templates is
 built, held against float64, and timed in rounds: each round visits eager, torch.compile and the kernel in a
 rotating order on the same inputs, which differ from round to round. A figure above 1 is the better baseline's
 time over the kernel's: of the least times, which a busy machine does not disturb, and of the medians.
+
+With `--schedules` the first schedules of the compiler are built and timed as well, so that what a template is worth
+beside them shows; `--clock cpu` counts processor time, for a busy machine; rows are added to the file of `--out`.
 
 All variants write to recycled memory: glibc is told to keep what is freed, so that no variant pays for page faults
 that another does not. A quick look for people who write kernels; what is claimed comes from
@@ -15,6 +18,8 @@ that another does not. A quick look for people who write kernels; what is claime
 """
 
 import argparse
+import itertools
+import json
 import os
 import statistics
 import sys
@@ -26,13 +31,16 @@ from typing import cast
 import torch
 
 from benchmarks.library import of_sizes, targets
-from kernelwright.kernels import KernelTemplate, match_all
+from kernelwright.compiler import schedules
 from kernelwright.languages import get_language
+from kernelwright.ops import match_all
+from kernelwright.propose import Template
 from kernelwright.records import BuildStatus, Configuration, Split, Workload
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.capture import capture
 
 Call = Callable[..., object]
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 RECYCLED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 28)}
 """glibc keeps freed memory and never maps a tensor afresh."""
 
@@ -45,7 +53,7 @@ def recycle_memory(threads: int) -> None:
         os.execve(sys.executable, arguments, {**os.environ, **wanted})
 
 
-def build(template: KernelTemplate, settings: Configuration, workload: Workload) -> Call:
+def build(template: Template, settings: Configuration, workload: Workload) -> Call:
     """Compile the default configuration of a template, with some settings changed where it has them."""
     known = template.default()
     candidate = template.render({**known, **{k: v for k, v in settings.items() if k in known}})
@@ -79,24 +87,26 @@ def worst_error(problem: Problem, workload: Workload, inputs: Sequence[object], 
     return worst
 
 
-def time_in_turn(variants: dict[str, Call], pool: list[list[object]], rounds: int) -> dict[str, list[float]]:
+def time_in_turn(
+    variants: dict[str, Call], pool: list[list[object]], rounds: int, clock: Callable[[], float]
+) -> dict[str, list[float]]:
     """Time the variants in rounds; every round begins with another variant and every call takes the next inputs."""
     names = list(variants)
     for name in names:
         for inputs in pool:
             variants[name](*inputs)
-    started = time.perf_counter()
+    started = clock()
     variants[names[0]](*pool[0])
-    calls = max(1, min(64, int(1e-3 / (time.perf_counter() - started))))
+    calls = max(1, min(64, int(1e-3 / (clock() - started))))
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             variant = variants[name]
             variant(*pool[(number + 1) % len(pool)])
-            started = time.perf_counter()
+            started = clock()
             for call in range(calls):
                 variant(*pool[(number + call) % len(pool)])
-            times[name].append((time.perf_counter() - started) / calls * 1e6)
+            times[name].append((clock() - started) / calls * 1e6)
     return times
 
 
@@ -119,12 +129,22 @@ def rows(target: str, size: str, options: argparse.Namespace) -> list[str]:
     settings = dict(pair.split("=") for pair in options.set.split(",") if pair)
     changed: Configuration = {k: int(v) for k, v in settings.items()}
     chosen = found if options.all_templates else found[:1]
-    kernels = {t.name if t.name not in variants else f"{t.name}-{i}": t for i, t in enumerate(chosen)}
+    kernels: dict[str, Template] = {
+        t.name if t.name not in variants else f"{t.name}-{i}": t for i, t in enumerate(chosen)
+    }
+    printed = itertools.islice(schedules(problem, ("cpp",)), options.schedules)
+    kernels |= {f"{schedule.name}-{i}": schedule for i, schedule in enumerate(printed)}
     variants |= {name: build(t, changed, workload) for name, t in kernels.items()}
     errors = {name: worst_error(problem, workload, pool[0], variants[name]) for name in kernels}
-    times = time_in_turn(variants, pool, options.rounds)
+    times = time_in_turn(variants, pool, options.rounds, CLOCKS[options.clock])
     tensors = [t for t in (*pool[0], *flat(reference(*pool[0]))) if isinstance(t, torch.Tensor)]
     megabytes = sum(t.numel() * t.element_size() for t in tensors) / 1e6
+    if options.out:
+        row = {"task": label.split()[0], "size": size, "threads": options.threads, "clock": options.clock}
+        row |= {"least_us": {n: min(v) for n, v in times.items()}, "errors": errors}
+        row |= {"median_us": {n: statistics.median(v) for n, v in times.items()}}
+        with Path(options.out).open("a") as file:
+            file.write(json.dumps(row) + "\n")
     lines = []
     for name in kernels:
         least = {variant: min(times[variant]) for variant in (*baselines, name)}
@@ -134,7 +154,7 @@ def rows(target: str, size: str, options: argparse.Namespace) -> list[str]:
         others = " ".join(f"{least[b]:9.1f}" for b in baselines)
         wrong = "" if errors[name] <= 1 else f"  WRONG: {errors[name]:.2g} of what is allowed"
         lines.append(
-            f"{label:36} {name:14} {ratio:6.2f} {median:6.2f} {least[name]:9.1f} {others} "
+            f"{label:36} {name:22} {ratio:6.2f} {median:6.2f} {least[name]:9.1f} {others} "
             f"{megabytes / least[name] * 1e3:6.1f}{wrong}"
         )
     return lines
@@ -153,12 +173,15 @@ def main() -> None:
     parser.add_argument("--max-autotune", action="store_true", help="a third baseline")
     parser.add_argument("--all-templates", action="store_true", help="every matching template, not the first")
     parser.add_argument("--set", default="", help="parameters that differ from the default, as a=1,b=2")
+    parser.add_argument("--schedules", type=int, default=0, help="how many of the compiler's, the best first")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="processor time where others run")
+    parser.add_argument("--out", default="", help="a file that rows are added to, as JSON lines")
     options = parser.parse_args()
     recycle_memory(options.threads)
     torch.set_num_threads(options.threads)
     names = [name for name in options.task.split(",") if name]
     print(
-        f"{'task':36} {'kernel':14} {'least':>6} {'median':>6} {'kernel us':>9} {'eager':>9} {'compile':>9} GB/s"
+        f"{'task':36} {'kernel':22} {'least':>6} {'median':>6} {'kernel us':>9} {'eager':>9} {'compile':>9} GB/s"
     )
     for target in targets([name for name in options.only.split(",") if name]):
         if names and target.split(":")[-1] not in names:

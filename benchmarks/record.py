@@ -19,9 +19,8 @@ from typing import cast
 import numpy as np
 import torch
 
-from kernelwright.kernels import match_all
-from kernelwright.kernels._core import KernelTemplate
 from kernelwright.languages import get_language
+from kernelwright.ops import KernelTemplate, match_all
 from kernelwright.records import BuildStatus, Candidate, Configuration, Split, Workload
 from kernelwright.search.replay.simulation import RecordedSpace
 from kernelwright.tasks import Problem, load_task

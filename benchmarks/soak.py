@@ -10,7 +10,7 @@ judge itself. An end is accounted for when
 - the run finished, with exit code 0 and a result; or
 - the store, or the run's lock, says why it ended, the exit code is not 0, and, where the process lived to say it and
   somebody read it, the last line is an `error` event; or
-- there was no run yet, with the same of exit code and event.
+- there was no run yet, or the store says that it had finished, with the same of exit code and event.
 
 Ends are kept in FOLDER/ends.jsonl (by default in a folder of the user's cache), and the same command goes on where it
 stopped. Exit code 1: an end was not accounted for.
@@ -86,7 +86,7 @@ def soak(number: int, fault: str, folder: Path) -> End:
         reason = f"killed by {signal.Signals(-code).name} before a run began"
     spoken = code < 0 or not read or bool(lines and lines[-1].get("event") == "error")
     finished = status == RunStatus.FINISHED and code == 0
-    accounted = bool(finished or (reason and code != 0 and spoken and status != RunStatus.FINISHED))
+    accounted = finished or bool((reason or status == RunStatus.FINISHED) and code != 0 and spoken)
     return End(number, fault, code, status, reason, accounted, time.monotonic() - begun)
 
 

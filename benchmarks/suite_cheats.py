@@ -1,61 +1,122 @@
-"""Planted cheats and honest kernels under a benchmark's own rules and under ours.
+"""Planted cheats and honest kernels under every benchmark's own rules and under ours.
 
-    python -m benchmarks.suite_cheats [--out rows.jsonl] [--only NAME]
+    python -m benchmarks.suite_cheats [--suite NAME ...] [--operator NAME ...] [--only NAME] [--out rows.jsonl]
+    python -m benchmarks.suite_cheats --table rows.jsonl
 
-Each file of `tests/suites/cheats` and `tests/suites/honest` is a kernel in KernelBench's form for the softmax of the
-made-up checkout, (32, 4096) float32. The exit code is 1 where our verdict accepts a cheat or refuses an honest kernel.
+A file of `tests/suites/cheats` or `tests/suites/honest` is a `ModelNew` that calls `honest(x)`, the right answer, and
+is given to each benchmark in its own form (`planted_suites.py`): those of `any` for every operator, those of `softmax`
+and honest ones for that, the others by the rules of one benchmark. A row that `--out` has is not made again. A cheat
+passes if our verdict accepts it; for one whose answers are right, and which only cheats the clock, if it improves.
+The exit code is 1 where a cheat passes or an honest kernel is refused.
 """
 
 import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from kernelwright.suites import Row, get_suite, judge_all, setup
-from kernelwright.testing import made_up_checkout
+from kernelwright.suites import Row, judge_both, setup
+
+from .planted_suites import FORMS, OPERATORS, Planted, plant
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "suites"
 KINDS = ("cheats", "honest")
 """Folders of kernels: those that must be refused, and those that must be accepted."""
+_RIGHT = frozenset({"reference_slowed"})
+"""Cheats whose answers are right."""
+
+
+def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
+    """Yield the kind and the file of every kernel for a planted problem."""
+    own = ("softmax",) if planted.operator == "softmax" else ()
+    for folder in ("any", *own, *planted.form.cheats):
+        yield from (("cheats", f) for f in sorted((HOME / "cheats" / folder).glob("*.py")) if only in f.stem)
+    if own:
+        yield from (("honest", f) for f in sorted((HOME / "honest").glob("*.py")) if only in f.stem)
+
+
+def judged(
+    planted: Planted, folder: Path, only: str, known: set[tuple[str, str, str]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each kernel that has none."""
+    with setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given:
+        for kind, file in kernels(planted, only):
+            if (planted.suite.name, planted.operator, file.stem) in known:
+                continue
+            kernel = folder / file.name
+            kernel.write_text(planted.kernel(file.read_text()))
+            yield row_of(planted, kind, file.stem, judge_both(given, planted.problem, kernel))
+
+
+def row_of(planted: Planted, kind: str, name: str, row: Row) -> dict[str, Any]:
+    """Return both verdicts on a kernel, and whether ours is right about it."""
+    ours, theirs = row.ours, row.theirs
+    passes = ours.verdict == "accepted" and (name not in _RIGHT or ours.decision == "improved")
+    return {
+        "suite": planted.suite.name, "operator": planted.operator, "kind": kind, "kernel": name,
+        "theirs": theirs.status, "their_speedup": round(theirs.speedup or 0.0, 2), "flags": list(theirs.flags),
+        "ours": str(ours.verdict), "decision": str(ours.decision), "passes": passes,
+        "failed": list(ours.failed), "reason": ours.reason[:200], "message": theirs.message[-200:],
+        "seconds": row.seconds,
+    }  # fmt: skip
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a table: of each benchmark's kernels, how many pass by its rules and by ours."""
+    yield "| benchmark | cheats | correct by its rules | faster too | accepted by ours | honest | correct | accepted |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for suite in dict.fromkeys(r["suite"] for r in rows):
+        cheats, honest = ([r for r in rows if (r["suite"], r["kind"]) == (suite, kind)] for kind in KINDS)
+        right = [r for r in cheats if r["theirs"] == "correct"]
+        faster = sum(r["their_speedup"] > 1 for r in right)
+        passing = sum(r["passes"] for r in cheats)
+        yield (
+            f"| `{suite}` | {len(cheats)} | {len(right)} | {faster} | {passing} | {len(honest)} "
+            f"| {sum(r['theirs'] == 'correct' for r in honest)} | {sum(r['passes'] for r in honest)} |"
+        )
+
+
+def mistakes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows about which our verdict is wrong."""
+    return [r for r in rows if r["passes"] is (r["kind"] == "cheats")]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Judge every kernel by both rules, and print a row each and a line for each kind."""
+    """Judge every kernel by both rules, and print a row each and the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--suite", action="append", choices=list(FORMS))
+    parser.add_argument("--operator", action="append", choices=list(OPERATORS))
     parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
     asked = parser.parse_args(argv)
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        suite, data = get_suite("kernelbench"), made_up_checkout("kernelbench", Path(folder, "checkout"))
-        problem = suite.problems(data)[0]
-        with setup(suite, data, store=Path(folder, "store"), device="cpu") as given:
-            for kind in KINDS:
-                files = sorted(f for f in (HOME / kind).glob("*.py") if asked.only in f.stem)
-                rows = [
-                    told(row)
-                    for f in files
-                    for row in judge_all(given, (problem,), {problem.name: f}, asked.out)
-                ]
-                theirs = sum(row.theirs.status == "correct" for row in rows)
-                ours = sum(row.ours.verdict == "accepted" for row in rows)
-                wrong += ours if kind == "cheats" else len(rows) - ours
-                print(
-                    f"{len(rows)} {kind}: {theirs} correct by the benchmark's rules, {ours} accepted by ours"
-                )
-    return int(wrong > 0)
+    kept = asked.table or asked.out
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.is_file() else []
+    known = {(r["suite"], r["operator"], r["kernel"]) for r in rows}
+    for operator in () if asked.table else asked.operator or OPERATORS:
+        for suite in asked.suite or FORMS:
+            with tempfile.TemporaryDirectory() as folder:
+                planted = plant(suite, operator, Path(folder, "checkout"))
+                for row in judged(planted, Path(folder), asked.only, known):
+                    rows.append(row)
+                    print(told(row), flush=True)
+                    if asked.out:
+                        with asked.out.open("a") as out:
+                            out.write(json.dumps(row) + "\n")
+    print("\n".join(table(rows)))
+    return int(bool(mistakes(rows)))
 
 
-def told(row: Row) -> Row:
-    """Print a row."""
-    print(
-        f"| {Path(row.candidate).stem} | {row.theirs.status} {row.theirs.speedup or 0.0:.2f}x "
-        f"| {', '.join(row.theirs.flags) or '-'} | {row.ours.verdict} "
-        f"| {', '.join(row.ours.failed) or row.ours.reason} |",
-        flush=True,
+def told(row: dict[str, Any]) -> str:
+    """Format a row."""
+    return (
+        f"| {row['suite']} | {row['operator']} | {row['kernel']} | {row['theirs']} {row['their_speedup']:.2f}x "
+        f"| {', '.join(row['flags']) or '-'} | {row['ours']}, {row['decision']} "
+        f"| {', '.join(row['failed']) or row['reason']} |"
     )
-    return row
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """How a search changes with the number of devices: what strategies find in a time, and how busy the devices are.
 
+    python -m benchmarks.width --record STORE ... --times FILE
     python -m benchmarks.width [--times FILE] [--out rows.jsonl] [--picture docs/cluster-width.svg]
 
 Every strategy searches planted landscapes of 16,384 kernels on 1 to 4,096 simulated devices, with rounds and with
 results told as they come, until it has 95 % of the optimum's speed or 200 mean evaluations have passed. Evaluations
-take recorded times (`--times`: lines of JSON with `seconds`), else log-normal ones with a sigma of 0.6; 2 % take ten
-times as long, and 2 % are lost halfway and begun again. Each row is a median over the seeds: time to the goal in mean
-evaluations (none if fewer than half reach it), evaluations until then, utilisation, and the shares of device time that
-were lost, or spent waiting or on what was not done in the end.
+take recorded times (`--times`: lines of JSON with `seconds`, which `--record` writes from stores of runs), else
+log-normal ones with a sigma of 0.6; 2 % take ten times as long, and 2 % are lost halfway and begun again. Each row is a
+median over the seeds: time to the goal in mean evaluations (none if fewer than half reach it), evaluations until then,
+utilisation, and the shares of device time that were lost, or spent waiting or on what was not done in the end. A row
+that `--out` has is not made again.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from typing import Any
 
 from kernelwright.search.replay.parallel import Devices, ParallelSearch, parallel_search
 from kernelwright.search.strategies import Means, make_strategy, strategy_names
+from kernelwright.store import Store
 from kernelwright.testing import PlantedLandscape
 
 WIDTHS = (1, 4, 16, 64, 256, 1024, 4096)
@@ -36,11 +39,28 @@ _DRAWN = {
 }
 
 
-def rows(times_s: Sequence[float], names: Sequence[str], seeds: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for each strategy, mode and width."""
-    for name in names:
-        for synchronous in (False, True):
-            for width in WIDTHS:
+def recorded(store: Path) -> Iterator[dict[str, Any]]:
+    """Yield what each evaluation of a store's runs took of its device."""
+    with Store(store) as kept:
+        for run in kept.runs():
+            for evaluation in kept.evaluations(run.id):
+                if evaluation.device_s > 0:
+                    yield {"seconds": round(evaluation.device_s, 4), "run": run.id, "stage": evaluation.stage}
+
+
+def rows(
+    times_s: Sequence[float],
+    names: Sequence[str],
+    seeds: int,
+    widths: Sequence[int],
+    known: set[tuple[str, str, int]],
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each strategy, mode and width that is not known, narrow ones first."""
+    for width in widths:
+        for name in names:
+            for synchronous in (False, True):
+                if (name, "rounds" if synchronous else "single", width) in known:
+                    continue
                 found = [
                     searched(name, width, times_s, seed, synchronous=synchronous) for seed in range(seeds)
                 ]
@@ -119,15 +139,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Simulate, print the rows, and draw them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--times", type=Path)
+    parser.add_argument("--record", type=Path, action="append", default=[])
     parser.add_argument("--strategy", action="append")
+    parser.add_argument("--widest", type=int, default=WIDTHS[-1])
     parser.add_argument("--seeds", type=int, default=_SEEDS)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
     asked = parser.parse_args(argv)
+    if asked.record:
+        told = [json.dumps(line) for store in asked.record for line in recorded(store)]
+        asked.times.write_text("\n".join([*told, ""]))
+        return 0
     lines = asked.times.read_text().splitlines() if asked.times else ()
     times_s = [float(json.loads(line)["seconds"]) for line in lines] or PLANTED_S
-    found = []
-    for row in rows(times_s, asked.strategy or strategy_names(), asked.seeds):
+    kept = asked.out.read_text().splitlines() if asked.out and asked.out.is_file() else ()
+    found = [json.loads(line) for line in kept]
+    known = {(r["strategy"], r["mode"], r["devices"]) for r in found}
+    widths = [width for width in WIDTHS if width <= asked.widest]
+    for row in rows(times_s, asked.strategy or strategy_names(), asked.seeds, widths, known):
         found.append(row)
         print(line := json.dumps(row), flush=True)
         if asked.out:

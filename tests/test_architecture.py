@@ -35,15 +35,13 @@ ALLOWED = {
     "llm": ROOT | {"store"},
     "cluster": ROOT | {"devices"},
     **{stage: ROOT | SERVICES for stage in STAGES},
-    "bound": ROOT | SERVICES | {"kernels"},
-    "compiler": ROOT | {"kernels", "languages", "tasks"},
+    "compiler": ROOT | {"languages", "tasks"},
     "amd": {"errors"},
     "executor": {"config", "errors", "languages", "records"},
     "craft": {"config", "errors", "languages", "llm"},
     "web": {"errors", "tasks"},
-    "ops": ROOT | {"devices", "languages", "sandbox", "store"},
-    "propose": ROOT | SERVICES | {"compiler", "kernels"},
-    "kernels": ROOT | {"tasks"},
+    "ops": ROOT | {"devices", "languages", "sandbox", "store", "tasks"},
+    "propose": ROOT | SERVICES | {"compiler", "ops"},
     "search": (EVERYTHING, {"cli", "report", "flow", "api", "server", "models"}),
     "flow": (EVERYTHING, {"cli", "report", "server", "api", "models"}),
     "api": (EVERYTHING, {"cli", "report", "server", "models"}),
@@ -62,8 +60,8 @@ APART = {"deploy/runtime", "deploy/templates"}
 
 _ONE_TEXT = "the text of one kernel, which is read as a whole"
 LONG = {
-    ("kernels/triton/loss.py", "_render"): _ONE_TEXT,
-    ("kernels/triton/matmul.py", "_render"): _ONE_TEXT,
+    ("ops/loss/triton.py", "_render"): _ONE_TEXT,
+    ("ops/gemm/triton.py", "_render"): _ONE_TEXT,
     (
         "testing/_model.py",
         "_handler",

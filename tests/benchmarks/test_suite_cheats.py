@@ -1,21 +1,23 @@
 """The table of planted cheats and honest kernels fails where our verdict is wrong about either."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks import suite_cheats
-from kernelwright.suites import Ours, Row, Theirs
+from benchmarks import planted_suites, suite_cheats
+from kernelwright.suites import Ours, Row, Theirs, setup, theirs_of
 
 
-def judging(accepted_cheat: str, refused_honest: str):
+def judging(accepted: str, refused: str):
     """Stand in for the judge: it is right but for these two."""
+    honest = {f.stem for f in (suite_cheats.HOME / "honest").glob("*.py")}
 
-    def judge(given, problems, kernels, to):
-        ((name, file),) = kernels.items()
-        honest = file.parent.name == "honest"
-        right = file.stem != refused_honest if honest else file.stem == accepted_cheat
-        yield Row(
-            suite=given.suite.name, problem=name, group="level1", candidate=str(file), sizes="declared",
-            theirs=Theirs(status="correct"), seconds=0.0,
+    def judge(given, problem, file):
+        right = file.stem != refused if file.stem in honest else file.stem == accepted
+        return Row(
+            suite=given.suite.name, problem=problem.name, group="level1", candidate=str(file), sizes="declared",
+            theirs=Theirs(status="correct", time_us=1.0, reference_us=2.0), seconds=0.0,
             ours=Ours(verdict="accepted" if right else "rejected", decision="equal"),
         )  # fmt: skip
 
@@ -23,12 +25,34 @@ def judging(accepted_cheat: str, refused_honest: str):
 
 
 @pytest.mark.parametrize(
-    ("accepted_cheat", "refused_honest", "code"), [("", "", 0), ("zeros", "", 1), ("", "plain", 1)]
+    ("accepted", "refused", "code"),
+    [("", "", 0), ("zeros", "", 1), ("", "plain", 1), ("reference_slowed", "", 0)],
 )
-def test_either_mistake_fails(monkeypatch, capsys, accepted_cheat, refused_honest, code):
-    monkeypatch.setattr(suite_cheats, "judge_all", judging(accepted_cheat, refused_honest))
-    assert suite_cheats.main([]) == code
+def test_either_mistake_fails(monkeypatch, capsys, tmp_path, accepted, refused, code):
+    monkeypatch.setattr(suite_cheats, "judge_both", judging(accepted, refused))
+    rows = tmp_path / "rows.jsonl"
+    assert suite_cheats.main(["--operator", "softmax", "--out", str(rows)]) == code
     told = capsys.readouterr().out.splitlines()
-    cheats, honest = (len(list((suite_cheats.HOME / kind).glob("*.py"))) for kind in suite_cheats.KINDS)
-    assert (cheats >= 30, honest >= 7, len(told)) == (True, True, cheats + honest + 2)
-    assert f"{cheats} cheats: {cheats} correct" in "\n".join(told)
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    for suite in planted_suites.FORMS:
+        cheats = [r for r in found if (r["suite"], r["kind"]) == (suite, "cheats")]
+        assert len(cheats) >= 30
+        passing = sum(r["kernel"] == accepted != "reference_slowed" for r in cheats)
+        assert f"| `{suite}` | {len(cheats)} | {len(cheats)} | {len(cheats)} | {passing} |" in "\n".join(told)
+    assert suite_cheats.main(["--table", str(rows)]) == code, "rows that are there are counted as they are"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", planted_suites.FORMS)
+def test_the_planted_problem_has_the_form_of_each_benchmark(name, tmp_path):
+    planted = planted_suites.plant(name, "rms_norm", tmp_path)
+    path = Path(tmp_path, "k.py")
+    path.write_text(
+        planted.kernel(
+            "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return honest(x)\n"
+        )
+    )
+    with setup(planted.suite, planted.data) as given, given.task(planted.problem) as task:
+        assert given.suite.candidate(task, path)
+        found = theirs_of(given, planted.problem, task, path.read_text())
+    assert found.status == "correct", found.message

@@ -122,7 +122,10 @@ def test_nothing_is_lost_or_doubled_whatever_dies(nodes: Machines, tmp_path):
 
 
 def test_no_cluster_at_an_address_is_a_sentence():
-    with Cluster("127.0.0.1:1", device="cpu") as cluster, pytest.raises(ClusterError, match="cannot be used"):
+    with (
+        Cluster("127.0.0.1:1", device="cpu") as cluster,
+        pytest.raises(ClusterError, match=r"nothing answers at 127\.0\.0\.1:1"),
+    ):
         cluster.wait()
 
 

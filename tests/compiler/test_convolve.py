@@ -9,13 +9,15 @@ from tests.compiler.test_products import built
 from tests.compiler.test_weights import weighed
 from torch.nn import functional as F
 
+from kernelwright.compiler import schedules
 from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
 from kernelwright.compiler.actions.convolve import panel_of
-from kernelwright.compiler.graph import Contract, Point, interpret
-from kernelwright.compiler.lower import lower
+from kernelwright.compiler.graph import Contract, Point, interpret, read, text_of
+from kernelwright.compiler.lower import convolved_by, lower
 from kernelwright.compiler.policy import beam
 from kernelwright.compiler.printers import Unprintable, cpp, forms_of
 from kernelwright.compiler.tile import Guard, products, run_program, walk
+from kernelwright.tasks import Problem, load_task
 
 CASES = {
     "odd": (lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), [(2, 5, 7, 19)], [(7, 5, 3, 3), (7,)]),
@@ -55,6 +57,20 @@ CASES = {
     ),
 }  # fmt: skip
 """A function, shapes of arguments and of weights."""
+MODULE = """
+import torch, torch.nn as nn
+batch, channels, size = 4, 32, 24
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 48, (5, 3))
+    def forward(self, x):
+        return self.conv(x)
+def get_inputs():
+    return [torch.randn(batch, channels, size, size)]
+def get_init_inputs():
+    return [channels]
+"""
 BUILDS = {
     "all": ((), list(CASES)),
     "eight": (("-mno-avx512f",), ["odd", "stride", "grouped", "depthwise", "five_vectors", "deep", "volume"]),
@@ -177,3 +193,14 @@ def test_the_beam_begins_with_it_and_leaves_depthwise_ones_to_copies():
     graph = weighed(separable, [(1, 32, 28, 28)], [(32, 1, 3, 3), (32, 32, 3, 3)])
     texts = [leaf.state.text for leaf in beam(graph)]
     assert any("convolve(dense)" in text and "stage(" in text for text in texts)
+
+
+def test_a_module_whose_channels_are_a_constant_of_its_file_has_the_forms_of_convolutions(tmp_path):
+    (tmp_path / "conv.py").write_text(MODULE)
+    problem = Problem(load_task(str(tmp_path / "conv.py")))
+    (product,) = (n for n in read(problem).nodes if isinstance(n, Contract))
+    assert convolved_by(product) is None and convolved_by(product, fixed=False) is not None
+    found = next(schedules(problem, ("cpp",)))
+    assert found.leaf.state.text.startswith("convolve(")
+    sizes = {text_of(size) for i in found.leaf.state.graph.inputs for size in i.shape}
+    assert {"channels", "32"} & sizes == {"32"} and "batch" in sizes

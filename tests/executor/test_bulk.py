@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_copy_is_found(name, seed):
     body, kinds = FAULTS[name]
     x, out = np.arange(128, dtype=np.uint32) + 7, np.zeros(128, np.uint32)
     kernel = program(".param .u64 m, .param .u64 out", body, 512)
-    run = kernel(1, 128, [x, Uninitialised(out)], options=Options(seed=seed, deadline_s=5))
+    run = kernel(1, 128, [x, Uninitialised(out)], options=Options(seed=seed))
     assert set(kinds.split()) & {f.kind for f in run.findings}, (run.status, [str(f) for f in run.findings])
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from kernelwright.errors import InputError
 from kernelwright.models import Patch, load_model
+from kernelwright.models._snapshot import snapshots
 from kernelwright.records import TensorSpec
 
 
@@ -30,11 +31,12 @@ WEIGHTS = ("inner.0.weight", "inner.0.bias", "shift")
 X = TensorSpec(name="x", shape=(2, 4), dtype="float32")
 
 
-@pytest.fixture
-def patched():
+@pytest.fixture(params=["python", pytest.param("compiled", marks=pytest.mark.needs("C++ compiler"))])
+def patched(request):
     model = Model().eval()
     call = load_model(model, (torch.ones(2, 4),)).whole.call
-    patch = Patch(model, kernel, WEIGHTS, (X,), call)
+    made = snapshots() if request.param == "compiled" else None
+    patch = Patch(model, kernel, WEIGHTS, (X,), call, snapshots=made)
     with torch.no_grad():
         yield model, patch
     patch.remove()

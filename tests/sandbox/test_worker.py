@@ -1,13 +1,15 @@
 """An honest kernel in a worker: what is placed, called, fetched and kept."""
 
 import math
+import subprocess
+from types import SimpleNamespace
 
 import psutil
 import pytest
 import torch
 
 from kernelwright.records import TensorSpec
-from kernelwright.sandbox import FailureKind, Pool, WorkerFailure
+from kernelwright.sandbox import FailureKind, Pool, WorkerFailure, _stalled
 
 from .conftest import payload, vector
 
@@ -249,6 +251,18 @@ def test_what_does_nothing_is_given_up_but_for_a_baseline_that_waits(
     with pool.worker(ours, deadline_s=600) as worker:  # it may wait for a compiler's lock
         reply = worker.call([worker.bind((pool.arena.place(torch.ones(4)),), vector())], deadline_s=60)
         assert worker.fetch(reply.first).outputs[0].tolist() == [2.0] * 4
+
+
+def test_whoever_looks_seldom_looks_again_before_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter((0.0, 60.0, 60.2, 60.4))
+    monkeypatch.setattr(_stalled, "_at_work", lambda _: False)
+    monkeypatch.setattr(_stalled, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        stall = _stalled.Stall(sleeper.pid, 60.0)
+        found = [stall.reason() for _ in range(3)]
+        sleeper.kill()
+    assert found[:2] == ["", ""]
+    assert "nothing of it was at work" in found[2]
 
 
 def test_releasing_an_output_of_one_element_with_any_stride_works(pool: Pool) -> None:

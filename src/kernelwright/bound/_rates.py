@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from ..config import Settings
 from ..devices import Device, Peak
-from ..kernels import headers_of
 from ..languages._destination import Destination, load_library
 from ..languages.cpp import LIBRARY, Cpp
+from ..languages.vectors import headers_of
 from ..records import BuildStatus, Candidate, Record, SourceFile, TensorSpec
 
 METHOD = 2

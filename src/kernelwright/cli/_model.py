@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._common import Common, program, speedup_text
 
 if TYPE_CHECKING:
-    from ..models import ModelResult
+    from ..models import ModelResult, SizedResult
 
 _MINUTES = 10.0
 
@@ -46,8 +46,21 @@ def only_for_ops(given: Mapping[str, object]) -> None:
     wrong = [name for name, value in given.items() if value]
     if wrong:
         raise InputError(
-            f"{wrong[0]} is for single ops; a whole model takes --minutes, --device, --baseline, --proposer, --language"
+            f"{wrong[0]} is for single ops; a whole model takes --minutes, --device, --baseline, --proposer, "
+            "--language, --workload"
         )
+
+
+def only_for_models(given: Mapping[str, object]) -> None:
+    """Refuse flags that a single op does not take.
+
+    Raises:
+        InputError: one was given.
+    """
+    from ..errors import InputError
+
+    if wrong := [name for name, value in given.items() if value]:
+        raise InputError(f"{wrong[0]} is for whole models; an op's file declares its own workloads")
 
 
 def model(
@@ -59,23 +72,58 @@ def model(
     proposers: Sequence[str] | None,
     languages: Sequence[str] | None,
     training: bool,
+    workloads: Sequence[str] = (),
     common: Common,
 ) -> int:
-    """Optimise a whole model, or its training, and print what came of it."""
-    from ..models import optimize_model, optimize_training
+    """Optimise a whole model, at several sizes perhaps, or its training, and print what came of it."""
+    from ..errors import InputError
+    from ..models import optimize_model, optimize_sizes, optimize_training, sizes_of
     from ..records import Budget
     from ._console import reporting
 
+    if training and workloads:
+        raise InputError(
+            "--workload is not for --training yet; a training step is optimised at the sizes of build()"
+        )
     minutes = minutes or _MINUTES
     with reporting(common, Budget(minutes=minutes), resumes=False) as on_event:
         improve = optimize_training if training else optimize_model
         named = {"baselines": baselines, "proposers": proposers, "languages": languages}
         given: dict[str, Any] = {name: tuple(values) for name, values in named.items() if values}
-        result = improve(
-            target, minutes=minutes, device=device, store=common.folder, on_event=on_event, **given
-        )
+        given |= {"minutes": minutes, "device": device, "store": common.folder, "on_event": on_event}
+        if workloads:
+            sized = optimize_sizes(target, [sizes_of(text) for text in workloads], **given)
+            print(sized.line() if common.json else sized_text(sized, common.again), flush=True)
+            return 0
+        result = improve(target, **given)
     print(result.line() if common.json else model_text(result, common.again), flush=True)
     return 0
+
+
+def sized_text(result: "SizedResult", again: str = "") -> str:
+    """Format the result of a model at several sizes for people."""
+    head = "improved" if result.improved else "nothing better found"
+    lines = [
+        f"{result.model}: {head}, {speedup_text(result.speedup.model_dump())} of all calls together, by their weights"
+    ]
+    if result.reason:
+        lines.append(f"  why       {result.reason}")
+    for one in result.outcomes:
+        sizes, found = ",".join(f"{name}={size}" for name, size in one.sizes.items()), one.result
+        if found.improved and found.speedup:
+            state = f"{speedup_text(found.speedup.model_dump())} against {found.baseline}, at these sizes and no others"
+        else:
+            state = f"native: {found.reason or found.decision}"
+        lines.append(f"  sizes     {sizes}, {one.weight:.0%} of the calls: {state}")
+    if result.improved:
+        runs = [one.result.run for one in result.outcomes if one.result.improved]
+        lines.append(
+            f"  next      kernelwright.patch(model, {runs[0]!r}) in Python patches it at all of them"
+        )
+        lines += [
+            f"            {program()} export {run} --to DIR{again}   (a package to import)" for run in runs
+        ]
+    return "\n".join(lines)
 
 
 def model_text(result: "ModelResult", again: str = "") -> str:

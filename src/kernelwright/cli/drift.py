@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ..store import Store
 from ._common import Common, Count, print_json, table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def drift(
     steps: Count | None = None,
     draws: Count = 12,
     seed: int = 0,
+    run: str | None = None,
     common: Common | None = None,
 ) -> int:
     """Compare a changed language model with its native form as deployed: alone, through the cache, in a batch.
@@ -37,9 +39,11 @@ def drift(
         steps: Tokens at the end of each request that are decoded one by one through the cache, 8 by default.
         draws: Honest reorderings of the native model, from which the limits are taken.
         seed: Seed of requests and reorderings.
+        run: The run in which the changed model was judged: what is found is kept with it, and its report shows it.
         common: Flags of every command.
     """
     from ..errors import InputError
+    from ..models import MODEL_DRIFT, keep_about
     from ..models.drift import LENGTHS, STEPS, load_deployment, load_requests
     from ..models.drift import drift as drift_of
 
@@ -49,13 +53,28 @@ def drift(
     if any(length < 2 for length in lengths):
         raise InputError(f"--lengths are {lengths}; expected numbers of at least 2")
     sides = load_deployment(native), load_deployment(changed)
+    about = _about(run, common) if run else ""
     served = load_requests(requests, steps or STEPS) if requests else None
     found = drift_of(*sides, served, lengths=lengths or LENGTHS, steps=steps or STEPS, draws=draws, seed=seed)
+    if about:
+        with Store(common.folder) as store:
+            keep_about(store, MODEL_DRIFT, about, found)
     if common.json:
         print_json("result", **found.model_dump(mode="json"))
     else:
         _print(found)
     return _EXIT[found.outcome]
+
+
+def _about(run: str, common: Common) -> str:
+    """Return what names a model in the store by the run in which it was judged.
+
+    Raises:
+        InputError: no model was judged in that run.
+    """
+    from ..models import model_result
+
+    return model_result(run, common.folder).origin
 
 
 def _print(found: "Drift") -> None:

@@ -10,7 +10,7 @@ from ._agents import Agents
 from ._asking import Asking
 from ._clustered import Clustered
 from ._common import Calls, Common, Count, Positive, Taken
-from ._model import is_model_target, model, only_for_ops
+from ._model import is_model_target, model, only_for_models, only_for_ops
 
 if TYPE_CHECKING:
     from .. import flow
@@ -41,6 +41,7 @@ def optimize(
     agents: Agents | None = None,
     whole: bool = False,
     training: bool = False,
+    workload: list[str] | None = None,
     clustered: Clustered | None = None,
     common: Common | None = None,
 ) -> int:
@@ -89,6 +90,9 @@ def optimize(
         agents: Which coding agent, and within which limits.
         whole: Take a file of the KernelBench form as a whole model instead of one op.
         training: Make a model's training faster: forward and backward as one program. Its result must be the loss.
+        workload: Sizes at which a whole model is called, and the share of its calls, such as `batch=1,seq=1:80`; repeat
+            for more. The function that builds the model takes the sizes by name. It is decided by the time of all
+            calls together.
         clustered: On which machines candidates are evaluated.
         common: Flags of every command.
     """
@@ -111,8 +115,9 @@ def optimize(
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
-            training=training, common=common,
+            training=training, workloads=workload or (), common=common,
         )  # fmt: skip
+    only_for_models({"--workload": workload})
     budget = Budget(
         evaluations=evaluations, minutes=minutes, search_minutes=search_minutes, device_seconds=device_seconds,
         usd=asking.usd,

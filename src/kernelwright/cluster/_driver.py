@@ -12,6 +12,7 @@ Does not cover: losing this process: the client starts another.
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -27,15 +28,21 @@ _WATCH_S = 1.0
 _MOST_PAUSE_S = 30.0
 _FULL_S = 120.0
 """How long to wait for room in an object store before the node is given up for now."""
+_ANSWER_S = 10.0
+"""How long a head may take to accept a connection."""
 _NODE_DIED = "node has died"
 T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> None:
     """Connect and serve until the client closes the connection."""
+    connection, asked = Connection(int(arguments[0])), json.loads(arguments[1])
+    silent = unanswered(asked["address"])
+    if silent:
+        connection.send(("refused", "", silent))
+        return
     import ray
 
-    connection, asked = Connection(int(arguments[0])), json.loads(arguments[1])
     try:
         ray.init(
             address=asked["address"], log_to_driver=False, logging_level="ERROR", configure_logging=False
@@ -140,6 +147,23 @@ class _Driver:
     def _send(self, kind: str, name: str, content: object) -> None:
         with self._sending:
             self._connection.send((kind, name, content))
+
+
+def unanswered(address: str) -> str:
+    """Say that nothing answers at an address, for which Ray would wait for minutes; empty where something does.
+
+    Example:
+        >>> unanswered("ray://127.0.0.1:1")
+        'nothing answers at 127.0.0.1:1 (Connection refused)'
+    """
+    if address == "auto":
+        return ""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+    except OSError as error:
+        return f"nothing answers at {host}:{port} ({error.strerror or error})"
+    return ""
 
 
 def slots(node: dict[str, Any], device: str | None, cores: int) -> Iterator[tuple[str, dict[str, float]]]:

@@ -9,8 +9,8 @@ from ..records import Candidate, Configuration, Space
 from ..tasks import Problem
 from ._layouts import laid_out, lowering, space_of
 from .actions import offered
-from .graph import NotSchedulable, read
-from .lower import NotLowered, Unlowered, lower
+from .graph import Contract, Graph, NotSchedulable, read
+from .lower import NotLowered, Unlowered, convolved_by, lower
 from .policy import Cost, Faults, Leaf, alone, explained, leaves
 from .printers import Render, Unprintable, choices_of, forms_of, printer_of
 from .tile import NativeCall
@@ -67,7 +67,7 @@ def schedules(
         ('cpp', 'kernel.cpp:mul_1')
     """
     try:
-        graph = read(problem)
+        graph = _read(problem)
     except NotSchedulable as error:
         _LOG.info("%s has no schedule: %s", problem.task.name, error)
         return
@@ -89,6 +89,15 @@ def schedules(
                     schedule = _schedule(problem, leaf, before, language, printer)
                 if schedule is not None:
                     yield schedule
+
+
+def _read(problem: Problem) -> Graph:
+    """Read the graph; with the sizes of weights as constants where its convolutions have no form of their own else."""
+    graph = read(problem)
+    products = [node for node in graph.nodes if isinstance(node, Contract)]
+    if any(convolved_by(p, fixed=False) is not None and convolved_by(p) is None for p in products):
+        return read(problem, weights_fixed=True)
+    return graph
 
 
 def _is_worth(leaf: Leaf, problem: Problem) -> bool:

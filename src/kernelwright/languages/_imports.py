@@ -16,10 +16,13 @@ _DEADLINE_S = 20.0
 _LIMIT = 32_000_000
 _DYNAMIC_SYMBOLS = 11
 _LOADED, _WRITABLE = 1, 2
+_DYNAMIC, _LINKAGE_TABLE = 2, 3
 _OUTSIDE = re.compile(
-    r"\t(rdtscp?|rdrand|rdseed|rdpid|syscall|sysenter|svc)\b|\tint\s+\$0x80|\tmrs\s.*(cntvct_el0|cntpct_el0|rndr)"
+    r"\t(rdtscp?|rdpmc|rdpru|rdrand|rdseed|rdpid|syscall|sysenter|svc|(?:rd|wr)[fg]sbase|(?:rd|wr)pkru)\b"
+    r"|\tint\s+\$0x80|\tmrs\s.*(cntvct_el0|cntpct_el0|rndr)|\tm(?:rs|sr)\s.*tpidr"
 )
-"""x86-64 and AArch64: time stamps, random numbers, the processor's number, system calls."""
+"""x86-64 and AArch64: time stamps and counters, random numbers, the processor's number, system calls, and registers
+that outlive a call."""
 
 
 def imported_names(library: Path) -> frozenset[str]:
@@ -53,6 +56,8 @@ def imported_names(library: Path) -> frozenset[str]:
 def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
     """Return a loaded library's writable segments: offset from its base, bytes; zero-initialised data included.
 
+    The two words that the dynamic linker keeps in each library, one of which leads to all others, are left out.
+
     Raises:
         ValueError: the file is not a 64-bit ELF library.
     """
@@ -60,7 +65,16 @@ def writable_spans(library: Path) -> tuple[tuple[int, int], ...]:
     (table,) = struct.unpack_from("<Q", raw, 32)
     size, count = struct.unpack_from("<HH", raw, 54)
     headers = [struct.unpack_from("<IIQQQQQQ", raw, table + n * size) for n in range(count)]
-    return tuple((h[3], h[6]) for h in headers if h[0] == _LOADED and h[1] & _WRITABLE)
+    spans = [(h[3], h[3] + h[6]) for h in headers if h[0] == _LOADED and h[1] & _WRITABLE]
+    for _, _, offset, _, _, length, _, _ in (h for h in headers if h[0] == _DYNAMIC):
+        entries = (struct.unpack_from("<QQ", raw, place) for place in range(offset, offset + length, 16))
+        for first in (value + 8 for tag, value in entries if tag == _LINKAGE_TABLE):
+            spans = [
+                part
+                for start, end in spans
+                for part in ((start, min(end, first)), (max(start, first + 16), end))
+            ]
+    return tuple((start, end - start) for start, end in spans if start < end)
 
 
 def outside_instructions(library: Path) -> frozenset[str] | None:

@@ -81,7 +81,7 @@ class Cpp:
 
     def available(self) -> Availability:
         """Report which compiler is used."""
-        compiler = self._compiler()
+        compiler = self.compiler()
         if compiler is None:
             asked = self._settings.cxx
             what = f"no C++ compiler {asked!r}" if asked else f"no C++ compiler ({' or '.join(_COMPILERS)})"
@@ -92,14 +92,14 @@ class Cpp:
 
     def toolchain(self) -> str:
         """Name compiler, flags and the host CPU that `-march=native` means."""
-        compiler = self._compiler()
+        compiler = self.compiler()
         if compiler is None:
             return "no C++ compiler"
         return f"{_version(compiler)} {' '.join(self._flags(compiler))} host={_host()}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
         """Compile all C++ files into one library, keep the compiler's output, analyse the object."""
-        compiler = self._compiler()
+        compiler = self.compiler()
         if compiler is None:
             return self.available().missing()
         return cached_build(
@@ -127,7 +127,8 @@ class Cpp:
         """Whether times are meaningful: on the CPU."""
         return device == "cpu"
 
-    def _compiler(self) -> str | None:
+    def compiler(self) -> str | None:
+        """Return the path of the compiler; None where there is none."""
         names = (self._settings.cxx,) if self._settings.cxx else _COMPILERS
         return next((path for name in names if (path := shutil.which(name))), None)
 

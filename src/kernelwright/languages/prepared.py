@@ -60,6 +60,14 @@ class Prepared:
                 self._packed = self._prepare(dict(zip(self.names, weights, strict=True)))
         return self._packed
 
+    def packed(self) -> tuple[Callable[..., Any], Any, tuple[dict[str, Any], str, Any]]:
+        """Return the function, what it is called with, and where an object lies until that is forgotten."""
+        return self._kernel, self._packed, self._seen.place()
+
+    def is_packed(self, *weights: Tensor) -> bool:
+        """Tell whether the weights are as they were when they were packed."""
+        return not self._seen.differ(weights)
+
     def forget(self) -> None:
         """Pack the weights again before the next call: for writes that cannot be seen."""
         self._seen.forget()
@@ -168,13 +176,17 @@ class Seen:
             self.forget()
             raise
 
+    def place(self) -> tuple[dict[str, Any], str, Any]:
+        """Return where an object lies until the weights are looked at again or forgotten: dict, key, the object."""
+        return vars(self), "_places", self._places
+
     def __reduce__(self) -> tuple[type["Seen"], tuple[()]]:
         """A copy, in another process perhaps, has looked at nothing."""
         return Seen, ()
 
     def forget(self) -> None:
         """Have looked at nothing."""
-        self._weights, self._versions, self._samples = (), None, []
+        self._weights, self._versions, self._places, self._samples = (), None, [], []
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         held = set(map(id, self._weights))

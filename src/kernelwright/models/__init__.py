@@ -3,6 +3,7 @@
 Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─▶ patch ─▶ verdict on the whole
 """
 
+from ._about import About, about_model, keep_about
 from ._capture import Capture, Captured, capture_model
 from ._dynamo import dynamo_backend
 from ._install import patch
@@ -10,15 +11,19 @@ from ._joint import Step, capture_step
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
 from ._patch import Patch
 from ._plan import Gain, Plan, PlannedRegion, plan
-from ._records import DynamoForm, ModelResult, RegionOutcome
+from ._records import MODEL_DRIFT, DynamoForm, ModelResult, RegionOutcome, SizedOutcome, SizedResult
 from ._regions import Region, regions_of
+from ._sized_patch import SizedPatch
+from ._sizes import Sizes, optimize_sizes, sizes_of
 from ._target import Loaded, ModelTarget, Whole, is_model, load_model
 from ._training import optimize_training, step_task
 from ._training_patch import TrainingPatch
 
 __all__ = [
     "BASELINES",
+    "MODEL_DRIFT",
     "PROPOSERS",
+    "About",
     "Capture",
     "Captured",
     "DynamoForm",
@@ -31,19 +36,27 @@ __all__ = [
     "PlannedRegion",
     "Region",
     "RegionOutcome",
+    "SizedOutcome",
+    "SizedPatch",
+    "SizedResult",
+    "Sizes",
     "Step",
     "TrainingPatch",
     "Whole",
+    "about_model",
     "capture_model",
     "capture_step",
     "dynamo_backend",
     "is_model",
+    "keep_about",
     "load_model",
     "model_result",
     "optimize_model",
+    "optimize_sizes",
     "optimize_training",
     "patch",
     "plan",
     "regions_of",
+    "sizes_of",
     "step_task",
 ]

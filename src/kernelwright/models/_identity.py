@@ -182,6 +182,10 @@ class Outside:
             return "a tensor that the model's code reads was written to since the model was patched"
         return self._said or None
 
+    def held(self) -> tuple[list[tuple[Any, Any, Any]], list[torch.Tensor]]:
+        """Return what must stay in its place (what holds it, the key there, what it is), and the tensors to follow."""
+        return list(zip(*self._steps, strict=True)), [*self._tensors, *self._read]
+
     def _look(self, found: Sequence[Place]) -> None:
         """Compare the contents, and remember where they are and how often they were written to."""
         places = {p.name: p for p in found if p.name in self._judged}

@@ -1,6 +1,7 @@
 """Model, accepted result → Patch: what was accepted for a model is loaded and put in place."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from torch import nn
@@ -14,25 +15,42 @@ from ._accepted import load_program
 from ._identity import places_outside
 from ._optimize import model_result
 from ._patch import Patch
-from ._records import ModelResult
+from ._records import ModelResult, SizedResult
+from ._sized_patch import SizedPatch
+from ._sizes import sized_result
+from ._snapshot import snapshots
 from ._training_patch import TrainingPatch
 
 
-def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path | str | None = None) -> Patch:
+def patch(
+    model: nn.Module, kernels: ModelResult | SizedResult | str = "last", *, store: Path | str | None = None
+) -> Patch | SizedPatch:
     """Patch a model with what was accepted for it; use it in a `with` block, or `remove` it later.
 
-    A model that was optimised in training is patched for training alone: `TrainingPatch`.
+    A model that was optimised in training is patched for training alone: `TrainingPatch`; one that was optimised at
+    several sizes, at all of them: `SizedPatch`.
 
     Args:
         model: The model that was optimised, or another with the same parameters.
-        kernels: The result of `optimize_model`, or the run in which the model was judged.
+        kernels: The result of `optimize_model` or `optimize_sizes`, or a run in which the model was judged.
         store: Folder of the run store; by default the user's.
 
     Raises:
         InputError: nothing was accepted in that run, it is of another model, such as one with other values in a buffer
             outside the state dictionary, or its kernels cannot be loaded here.
     """
-    result = model_result(kernels, store) if isinstance(kernels, str) else kernels
+    result = kernels
+    if isinstance(result, str):
+        result = sized_result(result, store) or model_result(result, store)
+    if isinstance(result, ModelResult):
+        return _patched(model, result, store)
+    if not result.improved:
+        raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
+    accepted = [one.result for one in result.outcomes if one.result.improved]
+    return SizedPatch(model, [partial(_patched, model, one, store) for one in accepted])
+
+
+def _patched(model: nn.Module, result: ModelResult, store: Path | str | None) -> Patch:
     with Store(store) as kept:
         if not result.improved:
             raise InputError(f"nothing was accepted for {result.model}: {result.reason or result.decision}")
@@ -65,7 +83,7 @@ def patch(model: nn.Module, kernels: ModelResult | str = "last", *, store: Path 
             result.identity,
             trained=result.trained,
         )
-    return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity)
+    return Patch(model, program.kernel, result.weights, inputs, result.call, result.identity, snapshots())
 
 
 def _check_weights(model: nn.Module, result: ModelResult, specs: Sequence[TensorSpec]) -> None:

@@ -15,6 +15,7 @@ from ..records import Budget, DecisionStatus, Evaluation, Task, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ..system.deadline import deadline
+from ._about import keep_about
 from ._assemble import Accepted
 from ._budget import Stream, next_of
 from ._dynamo_form import dynamo_form
@@ -22,7 +23,7 @@ from ._identity import Outside, identity_of
 from ._judged import Judged
 from ._plan import Planned, planned
 from ._print import Unprintable
-from ._records import MODEL_RESULT, ModelResult, RegionOutcome
+from ._records import MODEL_PLAN, MODEL_RESULT, ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
 from ._whole import PROGRESS, WholeFound, finished_runs, search_whole, share_s
@@ -315,7 +316,8 @@ def _kept(result: ModelResult, plan: Planned, store: Path | str | None, task: Ta
         dynamo = dynamo_form(plan.loaded, result.weights) if same else None
         result = result.model_copy(update={"identity": identity, "dynamo": dynamo})
     with Store(store) as kept:
-        kept.keep(MODEL_RESULT, result.run or result.model, {result.run or result.model: result.to_json()})
+        kept.keep(MODEL_RESULT, result.origin, {result.origin: result.to_json()})
+        keep_about(kept, MODEL_PLAN, result.origin, plan.plan)
     return result
 
 

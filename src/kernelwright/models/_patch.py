@@ -5,21 +5,25 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import getitem, is_not
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import torch
 from torch import nn
+from torch.nn.modules import module as of_all
 from torch.utils import _pytree as pytree
 
 from ..errors import InputError
+from ..languages.prepared import Prepared
 from ..records import TensorSpec
 from ._capture import Capture, capture_as_one
 from ._identity import Outside, graph_hash
 from ._records import Identity
+from ._snapshot import Snapshots, never
 from ._target import Whole, call_signature, tensors_of
 
 _LOG = logging.getLogger(__name__)
-_PLACE = "forward"
+PLACE: Final = "forward"
+"""Where a module's own forward lies among its attributes."""
 _ALONE = object()
 """Stands for a result that is one tensor."""
 
@@ -34,6 +38,9 @@ class Patch:
     state dictionary or training on is seen. The state dictionary has the same names and tensors as before.
     """
 
+    _training = False
+    """The mode of the model; its parts have those in which the first call found them."""
+
     def __init__(
         self,
         model: nn.Module,
@@ -42,6 +49,7 @@ class Patch:
         inputs: Sequence[TensorSpec],
         call: str,
         identity: Identity | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         """Put `kernel(*tensors, *weights)` in place of the model's forward.
 
@@ -53,44 +61,60 @@ class Patch:
             inputs: What the tensors of a call must be.
             call: How a call is nested, and all in it that is no tensor (`call_signature`).
             identity: What else the model's answers depend on; without it, the model counts as it is now.
+            snapshots: Makes compiled checks of calls; without it, Python checks every call.
 
         Raises:
             InputError: the model is patched already, or is another than the one that was judged.
         """
-        if _PLACE in vars(model):
+        if PLACE in vars(model):
             raise InputError("the model's forward is replaced already; remove that first")
         self.model, self.calls, self.native_calls = model, 0, 0
         self.reason = ""
         """Why the last call was native, where the model is not as it was judged."""
         self._kernel, self._native = kernel, model.forward
         self._specs = [(torch.Size(s.shape), getattr(torch, s.dtype)) for s in inputs]
-        self._outside = Outside(model, identity.tensors if identity else None)
+        self.sizes = tuple(shape for shape, _ in self._specs)
+        """Sizes of the tensors of a call that was verified."""
+        self._judged, self._weight_names = identity.tensors if identity else None, tuple(weights)
+        self._graph = identity.graph if identity and identity.torch == torch.__version__ else ""
+        self._bind()
         if said := self._outside.changed():
             raise InputError(f"the model is another than the one that was judged: {said}; optimise it again")
-        self._graph = identity.graph if identity and identity.torch == torch.__version__ else ""
-        places = [_place(model, name) for name in weights]
-        self._holders, self._names = [p for p, _ in places], [name for _, name in places]
-        parts = [
-            (owner._modules, name, part) for owner in model.modules() for name, part in owner._modules.items()
-        ]
-        self._owners: list[dict[str, Any]] = [places for places, _, _ in parts]
-        self._children, self._parts = [name for _, name, _ in parts], [part for _, _, part in parts]
-        self._hooked = [
-            hooks
-            for m in model.modules()
-            if m is not model
-            for hooks in (m._forward_hooks, m._forward_pre_hooks)
-        ]
+        self._snapshots = snapshots
+        self._snapshot: Callable[..., Any] = never
         self._call, self._other = call, False
         self._template: Any = None
         self._structure: tuple[Any, list[Any]] | None = None
         self._flat: tuple[int, tuple[str, ...], list[tuple[int, Any]]] | None = None
-        vars(model)[_PLACE] = self._forward
+        vars(model)[PLACE] = self.answer
+
+    def _bind(self) -> None:
+        """Find where the model holds what must stay as it is."""
+        model = self.model
+        self._outside = Outside(model, self._judged)
+        places = [_place(model, name) for name in self._weight_names]
+        self._holders, self._names = [p for p, _ in places], [name for _, name in places]
+        parts = [m for m in model.modules() if m is not model]
+        held: list[tuple[dict[str, Any], str, Any]] = [(vars(model), "training", self._training)]
+        for m in model.modules():
+            held += [
+                (vars(m), "_modules", m._modules),
+                *((m._modules, name, p) for name, p in m._modules.items()),
+            ]
+        held += [(vars(m), PLACE, vars(m).get(PLACE)) for m in parts]
+        self._owners, self._children, self._parts = map(list, zip(*held, strict=True))
+        self._hooked = [h for m in parts for h in (m._forward_hooks, m._forward_pre_hooks)]
+        self._hooked += [of_all._global_forward_hooks, of_all._global_forward_pre_hooks]
+        self._bound = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a patched model has modules of its own, which its patch finds in the next call."""
+        return {**vars(self), "_snapshot": never, "_bound": False, "_structure": None}
 
     def remove(self) -> None:
         """Take the patch off: the model is as it was; a second call does nothing."""
-        if vars(self.model).get(_PLACE) == self._forward:
-            del vars(self.model)[_PLACE]
+        if vars(self.model).get(PLACE) == self.answer:
+            del vars(self.model)[PLACE]
 
     def __enter__(self) -> Self:
         """Return the patch, which is in place already."""
@@ -102,10 +126,23 @@ class Patch:
         """Take the patch off."""
         self.remove()
 
-    def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = self._served(args, kwargs)
-        weights = list(map(getitem, self._holders, self._names))
-        if tensors is None or not self._is_as_verified(tensors, weights):
+    def answer(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a call of the model: what lies in place of its forward."""
+        try:
+            result = self._snapshot(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            return self._declined(error, args, kwargs)
+        if result is None:
+            return self._checked(args, kwargs)
+        self.calls += 1
+        return result if self._template is _ALONE else self._nested(result)
+
+    def _checked(self, args: Any, kwargs: Any) -> Any:
+        """Answer a call that is not as the last one was."""
+        if not self._bound:
+            self._bind()
+        tensors, weights = self._served(args, kwargs), self._weights()
+        if tensors is None or weights is None or not self._is_as_verified(tensors, weights):
             self.native_calls += 1
             return self._native(*args, **kwargs)
         if self._structure is None:
@@ -113,14 +150,53 @@ class Patch:
         try:
             result = self._answer(tensors, weights)
         except (NotImplementedError, RuntimeError) as error:
-            if not str(error).startswith("Unsupported"):
-                raise
-            self.native_calls += 1
-            return self._native(*args, **kwargs)
+            return self._declined(error, args, kwargs)
         self.calls += 1
-        if isinstance(result, torch.Tensor):
-            return result if self._template is _ALONE else _rebuilt(self._template, iter((result,)))
-        return _rebuilt(self._template, iter(result))
+        self._remember(args, kwargs, tensors, weights)
+        return result if self._template is _ALONE else self._nested(result)
+
+    def _declined(self, error: Exception, args: Any, kwargs: Any) -> Any:
+        """Let the native model answer what the kernel does not serve; other errors are errors."""
+        if not str(error).startswith("Unsupported"):
+            raise error
+        self.native_calls += 1
+        return self._native(*args, **kwargs)
+
+    def _nested(self, result: Any) -> Any:
+        """Return the kernel's result nested as the model's is."""
+        return _rebuilt(self._template, iter((result,) if isinstance(result, torch.Tensor) else result))
+
+    def _weights(self) -> list[torch.Tensor] | None:
+        """Return the weights as the model has them now; None where one is missing."""
+        try:
+            found = list(map(getitem, self._holders, self._names))
+        except KeyError:
+            return None
+        return None if any(weight is None for weight in found) else found
+
+    def _remember(
+        self, args: Any, kwargs: Any, tensors: list[torch.Tensor], weights: list[torch.Tensor]
+    ) -> None:
+        """Take a snapshot of a call that was served; what changed meanwhile is seen by checking once more."""
+        if self._snapshots is None or self._flat is None:
+            return
+        kernel, tail = self._kernel, tuple[Any, ...](weights)
+        outside, watched = self._outside.held()
+        held: list[tuple[Any, Any, Any]] = [
+            *zip(self._owners, self._children, self._parts, strict=True),
+            *zip(self._holders, self._names, weights, strict=True),
+            *outside,
+        ]
+        if isinstance(self._kernel, Prepared):
+            kernel, packed, place = self._kernel.packed()
+            tail = (packed,)
+            held.append(place)
+        snapshot = self._snapshots(
+            kernel, tail, (*args, *kwargs.values()), tuple(kwargs), held, self._hooked, [*weights, *watched]
+        )
+        followed = not isinstance(self._kernel, Prepared) or self._kernel.is_packed(*weights)
+        if snapshot is not None and followed and self._is_as_verified(tensors, weights):
+            self._snapshot = snapshot
 
     def _answer(self, tensors: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
         """Return the tensors of the model's result by the kernel."""
@@ -128,8 +204,7 @@ class Patch:
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         """Tell whether the model is in the mode that was verified: here eval, without gradients."""
-        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights))
-        return not self.model.training and not wanted
+        return not (torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *weights)))
 
     def _captured(self, args: Any, kwargs: Any) -> Capture:
         """Return the graph that the model has on these inputs."""
@@ -141,6 +216,10 @@ class Patch:
         self.native_calls += 1
         if self._graph and not self._has_graph(args, kwargs):
             return result
+        for part in self.model.modules():  # in the modes that the graph has just been made in
+            self._owners.append(vars(part))
+            self._children.append("training")
+            self._parts.append(part.training)
         leaves, structure = pytree.tree_flatten((args, kwargs))
         self._template = _ALONE if isinstance(result, torch.Tensor) else _emptied(result)
         self._structure = structure, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -152,7 +231,7 @@ class Patch:
 
     def _has_graph(self, args: Any, kwargs: Any) -> bool:
         """Tell whether the model's graph is the one that was judged; if not, all calls stay native."""
-        del vars(self.model)[_PLACE]
+        in_place = vars(self.model).pop(PLACE)
         try:
             capture = self._captured(args, kwargs)
             same = graph_hash(capture) == self._graph
@@ -160,7 +239,7 @@ class Patch:
             _LOG.debug("the patched model cannot be exported: %s: %s", type(error).__name__, error)
             same = False
         finally:
-            vars(self.model)[_PLACE] = self._forward
+            vars(self.model)[PLACE] = in_place
         if same:
             self._outside.watch(list(capture.constants.values()))
         else:

@@ -15,6 +15,7 @@ from ..records import Bound, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
 from ._choose import choose
+from ._parts import TimedPart, timed_parts
 from ._print import Unprintable
 from ._regions import PRODUCTS, Region, operator_name, regions_of
 from ._target import Loaded, ModelTarget, load_model, unchanged
@@ -109,6 +110,8 @@ class Plan(Record):
     """Seconds that planning took."""
     whole: PlannedRegion | None = None
     """The whole model as one program, which is tried before its regions; none where that cannot be."""
+    parts: tuple[TimedPart, ...] = ()
+    """Where the time goes, by module and operator."""
 
     @property
     def chosen(self) -> tuple[PlannedRegion, ...]:
@@ -211,7 +214,7 @@ def planned(
         operators_us=sum(t.total_us for t in times.values()),
         regions=tuple(sorted(rows, key=lambda r: -r.gain.expected)), breaks=captured.breaks,
         native=tuple(dict.fromkeys(native)), notes=(*loaded.notes, *notes), seconds=time.monotonic() - begun,
-        whole=whole_row,
+        whole=whole_row, parts=timed_parts(captured, times),
     )  # fmt: skip
     return Planned(made, loaded, captured, regions, times)
 

@@ -6,6 +6,12 @@ from ..records import SCHEMA_VERSION, DecisionStatus, Interval, Record
 
 MODEL_RESULT = "model"
 """Under which the store keeps results of models."""
+MODEL_PLAN = "model-plan"
+"""Under which it keeps their plans, by the same origin."""
+MODEL_DRIFT = "model-drift"
+"""Under which it keeps how they drift, by their run."""
+SIZED_RESULT = "model-sizes"
+"""Under which the store keeps results of models at several sizes."""
 
 
 class RegionOutcome(Record):
@@ -99,6 +105,71 @@ class ModelResult(Record):
     def improved(self) -> bool:
         """Whether there is something to install."""
         return self.decision is DecisionStatus.IMPROVED
+
+    @property
+    def origin(self) -> str:
+        """What names it in the store: its run, or the model where that was not judged."""
+        return self.run or self.model
+
+    def line(self) -> str:
+        """Return the result as one line of JSON."""
+        return json.dumps({"event": "result", **self.model_dump(mode="json")})
+
+
+class SizedOutcome(Record):
+    """What came of a model at one of several sizes."""
+
+    sizes: dict[str, int]
+    """The sizes, by name."""
+    weight: float
+    """Share of the calls."""
+    eager_us: float
+    """Microseconds of a call in eager torch."""
+    result: ModelResult
+    """The verdict at these sizes; its programs serve these and no others."""
+
+    @property
+    def native_us(self) -> float:
+        """Microseconds of a call in the best native form; in eager torch where nothing was accepted."""
+        found = self.result
+        if not found.improved or found.speedup is None or not found.eager_speedup:
+            return self.eager_us
+        return self.eager_us * found.speedup.median / found.eager_speedup
+
+    def ratio(self, end: str) -> float:
+        """Return an end of the interval of its speedup: `low`, `median`, `high`; 1 where it stays native."""
+        if not self.result.improved or self.result.speedup is None:
+            return 1.0
+        return float(getattr(self.result.speedup, end) or self.result.speedup.median)
+
+
+class SizedResult(Record):
+    """The outcome of optimising a model at several sizes."""
+
+    schema_version: int = SCHEMA_VERSION
+    """Version of the records."""
+    model: str
+    """The model's name."""
+    decision: DecisionStatus
+    """`improved` if the calls take less time together; none is slower."""
+    speedup: Interval
+    """Of all calls together, each workload by its weight, over the best native form of each."""
+    outcomes: tuple[SizedOutcome, ...]
+    """What came of each workload."""
+    reason: str = ""
+    """Why it is not improved; empty if it is."""
+    seconds: float = 0.0
+    """Seconds that it took."""
+
+    @property
+    def improved(self) -> bool:
+        """Whether there is something to install."""
+        return self.decision is DecisionStatus.IMPROVED
+
+    @property
+    def origin(self) -> str:
+        """What names it in the store: the runs that it is made of, or the model."""
+        return " ".join(one.result.run for one in self.outcomes if one.result.run) or self.model
 
     def line(self) -> str:
         """Return the result as one line of JSON."""

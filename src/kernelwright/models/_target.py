@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +148,15 @@ def unchanged(module: nn.Module) -> Iterator[None]:
                     buffer.copy_(value)
 
 
-def load_model(target: ModelTarget, inputs: object = None) -> Loaded:
+def load_model(
+    target: ModelTarget, inputs: object = None, *, sizes: Mapping[str, int] | None = None
+) -> Loaded:
     """Load a model and the inputs of one call.
 
     Args:
         target: What to load; a function or a file's function returns `(module, inputs)`.
         inputs: Inputs of one call for a module that is passed as it is: a tuple of positional ones, or a dict by name.
+        sizes: Arguments of the function, by name.
 
     Raises:
         TaskError: the target cannot be used as a model; the message explains why and what to do.
@@ -164,18 +168,27 @@ def load_model(target: ModelTarget, inputs: object = None) -> Loaded:
         ('small_transformer', [(1, 64)])
     """
     if isinstance(target, nn.Module):
+        if sizes:
+            raise TaskError(
+                "a module takes no sizes; pass the function that builds it, with them as arguments"
+            )
         return _made(type(target).__name__.lower(), (target, inputs), None, Path("model.py"))
     if callable(target):
         file = inspect.getsourcefile(target)
         if file is None or not Path(file).is_file():
-            return _made(target.__name__, _called(target, f"{target.__name__}()"), None, Path("model.py"))
+            made = _called(partial(target, **(sizes or {})), f"{target.__name__}()")
+            return _made(named_at(target.__name__, sizes), made, None, Path("model.py"))
         target = f"{file}:{target.__name__}"
     text = str(target)
+    if sizes and not _split(text)[0].suffix == ".py":
+        raise TaskError(
+            f"{text} takes no sizes; expected file.py:build, a function that takes {', '.join(sizes)}"
+        )
     if text.startswith(_HUGGING_FACE):
         return _of_transformers(text.removeprefix(_HUGGING_FACE))
     if text.endswith(".pt2"):
         return _archive(Path(text))
-    return _from_file(*_split(text))
+    return _from_file(*_split(text), sizes or {})
 
 
 def call_signature(leaves: Sequence[object], structure: object) -> str:
@@ -202,10 +215,15 @@ def _split(target: str) -> tuple[Path, str]:
     return (Path(head), symbol) if colon and head.endswith(".py") else (Path(target), "")
 
 
-def _from_file(path: Path, symbol: str) -> Loaded:
+def named_at(name: str, sizes: Mapping[str, int] | None) -> str:
+    """Return the name of a model at these sizes."""
+    return name + "".join(f"_{size}{count}" for size, count in (sizes or {}).items())
+
+
+def _from_file(path: Path, symbol: str, sizes: Mapping[str, int]) -> Loaded:
     text = read_text(path)
     module = run_source(text, str(path), local_imports(path, text))
-    if not symbol and hasattr(module, "Model") and hasattr(module, "get_inputs"):
+    if not sizes and not symbol and hasattr(module, "Model") and hasattr(module, "get_inputs"):
         return _of_kernelbench(path, text, module)
     symbol = symbol or BUILD
     build = getattr(module, symbol, None)
@@ -216,8 +234,10 @@ def _from_file(path: Path, symbol: str) -> Loaded:
         raise TaskError(
             f"{path} has no function {symbol!r} that returns (module, inputs); {known_names(symbol, names)}"
         )
-    name = path.stem if symbol == BUILD else symbol
-    return _made(name, _called(build, f"{path}:{symbol}()"), _file_text(path, symbol), path)
+    name = named_at(path.stem if symbol == BUILD else symbol, sizes)
+    given = ", ".join(f"{size}={count}" for size, count in sizes.items())
+    made = _called(partial(build, **sizes), f"{path}:{symbol}({given})")
+    return _made(name, made, _file_text(path, symbol, given), path)
 
 
 def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
@@ -290,9 +310,13 @@ def _called(function: Callable[[], object], what: str) -> object:
         raise TaskError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
-def _file_text(path: Path, symbol: str) -> str:
+def _file_text(path: Path, symbol: str, given: str) -> str:
     """Return a file in the KernelBench form that makes the model of a file beside it, as `Whole` calls it."""
-    return whole_text(f"from {path.stem} import {symbol} as build")
+    if not given:
+        return whole_text(f"from {path.stem} import {symbol} as build")
+    return whole_text(
+        f"from {path.stem} import {symbol} as build_at\n\n\ndef build():\n    return build_at({given})"
+    )
 
 
 def whole_text(build: str) -> str:

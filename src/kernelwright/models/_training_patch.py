@@ -27,6 +27,8 @@ class TrainingPatch(Patch):
     Does not cover: second derivatives, which raise an error.
     """
 
+    _training = True
+
     def __init__(
         self,
         model: nn.Module,
@@ -61,8 +63,7 @@ class TrainingPatch(Patch):
 
     def _fits_mode(self, tensors: list[Any], weights: list[torch.Tensor]) -> bool:
         return (
-            self.model.training
-            and torch.is_grad_enabled()
+            torch.is_grad_enabled()
             and [w.requires_grad for w in weights] == self._wants
             and not any(t.requires_grad for t in tensors)
         )

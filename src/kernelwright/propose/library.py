@@ -1,4 +1,4 @@
-"""Problem → Templates: the parametric kernels of `kernelwright.kernels` that compute the whole task."""
+"""Problem → Templates: the parametric kernels of `kernelwright.ops` that compute the whole task."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from itertools import combinations
 from math import prod
 
 from ..errors import InputError, TaskError
-from ..kernels import match_all
+from ..ops import match_all
 from ..records import Split, TensorSpec, Workload
 from ..tasks import Problem
 from ..tasks.capture import Graph, Node, Ref, capture

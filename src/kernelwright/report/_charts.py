@@ -70,7 +70,7 @@ def timeline(points: Sequence[Point], levels: Sequence[Level]) -> Markup:
         for t in _log_ticks(low, high)
     ]
     parts += [
-        f'<text class="tick middle" x="{x(t):.1f}" y="{height - 12}">{t:g} s</text>' for t in _ticks(last_s)
+        f'<text class="tick middle" x="{x(t):.1f}" y="{height - 12}">{t:g} s</text>' for t in ticks(last_s)
     ]
     for level, text_y in zip(levels, _spread([y(level.time_us) for level in levels]), strict=True):
         parts.append(
@@ -217,7 +217,13 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [t for t in ticks if low <= t <= high]
 
 
-def _ticks(last: float) -> list[float]:
+def ticks(last: float) -> list[float]:
+    """Return round numbers from 0 up to the last.
+
+    Example:
+        >>> ticks(10.0)
+        [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    """
     raw = last / 6
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(m * size for m in (1, 2, 5, 10) if m * size >= raw)

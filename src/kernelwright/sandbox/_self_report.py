@@ -150,6 +150,8 @@ class Witness:
         self._flags: dict[str, str] = {}
         self._objects: list[Any] = []
         self._set_by_us = _SET_BY_COMPILER
+        self.known: dict[str, frozenset[str]] = {}
+        """Names in modules of Python's and torch's that were there before the candidate."""
 
     def expect(self, language: str) -> None:
         """Allow what the loader of the candidate's language sets; before any of its code runs."""
@@ -160,6 +162,7 @@ class Witness:
         found = _watched_names()
         self._objects = list(found.values())
         self._names = {name: id(value) for name, value in found.items()}
+        self.known = {name: frozenset(vars(sys.modules[name])) for name in _WATCHED if name in sys.modules}
         self.remember_settings()
 
     def remember_settings(self) -> None:

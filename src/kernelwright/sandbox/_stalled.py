@@ -16,6 +16,8 @@ IDLE_S = 1.5
 """Seconds without work after which no answer is expected: no kernel on a CPU waits so long for anything."""
 _IDLE_SHARE = 0.02
 """Share of a core that waking up and sleeping again may take."""
+_LEAST_LOOKS = 3
+"""So often it must have been seen idle: on a busy machine the answer may come while it is this process that waits."""
 _AT_WORK = frozenset("RD")
 """States of a thread that has a processor, wants one, or waits for the disk."""
 
@@ -32,14 +34,16 @@ class Stall:
         self._pid, self._busy_s = pid, busy_s
         self._begun = self._rested = time.monotonic()
         self._first_us = self._spent_us = self._used_us((pid,))
+        self._idle_looks = 0
 
     def reason(self) -> str:
         """Say why no answer is expected any more; empty while one is."""
         tree, now = (self._pid, *_inspection.descendants(self._pid)), time.monotonic()
         used_us = self._used_us(tree)
         if used_us - self._spent_us > _IDLE_SHARE * IDLE_S * 1e6 or any(map(_at_work, tree)):
-            self._rested, self._spent_us = now, used_us
-        if now - self._rested >= IDLE_S:
+            self._rested, self._spent_us, self._idle_looks = now, used_us, -1
+        self._idle_looks += 1
+        if now - self._rested >= IDLE_S and self._idle_looks >= _LEAST_LOOKS:
             return f"nothing of it was at work for {IDLE_S:.1f} s"
         computed_s = (_inspection.cpu_us(self._pid) - self._first_us) / 1e6
         if min(computed_s, now - self._begun) >= self._busy_s:

@@ -10,8 +10,9 @@ Does not cover: what the answers mean; verify and measure decide.
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, TypeAdapter
@@ -22,6 +23,7 @@ from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
 from ._connection import Connection
+from ._heap import reached_blocks
 from ._memory import library_memory, read_memory
 from ._output_transfer import OFFSETS, Snapshot
 from ._types import Argument, Fetched, OutputFact, Reply, Slot
@@ -32,6 +34,7 @@ _STATE = TypeAdapter(tuple[tuple[str, tuple[int, ...], str], ...])
 _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
+_COUNTERS = TypeAdapter(dict[str, float])
 _STATE_DEADLINE_S = 60.0
 
 
@@ -224,6 +227,19 @@ class Worker(WorkerProcess):
         self._connection.rest()
         taken = read_memory(self.pid, address, size) if self.reads_frozen and address and size else None
         return None if taken is None else taken.numpy().tobytes()
+
+    def heap_memory(self, roots: Iterable[bytes]) -> dict[int, bytes]:
+        """Read the blocks of the heap that pointers in memory read before lead to: address → content."""
+        return reached_blocks(self.pid, roots) if self.reads_frozen else {}
+
+    def counters(
+        self, by: Mapping[str, float] = MappingProxyType({}), *, deadline_s: float = 10.0
+    ) -> dict[str, float]:
+        """Return the numbers that a Python candidate keeps, by path, after adding `by` to those that it names."""
+        reply = self._connection.ask({"op": "counters", "by": dict(by)}, deadline_s)
+        values = self._transfer.parse(_COUNTERS, reply, "values")
+        self._connection.rest()
+        return values
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""

@@ -68,6 +68,7 @@ class Worker:
             "watch": lambda m: self._watch().turn(m["mode"]),
             "seen": lambda _: self._watch().report(),
             "thread_memory": lambda m: {"span": thread_memory(m["library"])},
+            "counters": lambda m: self._holder.counters(m["by"]),
             "elapse": lambda m: self._holder.elapse(m["seconds"], m["threads"]),
             "release": lambda _: self._holder.release(),
         }

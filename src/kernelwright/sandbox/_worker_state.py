@@ -18,6 +18,7 @@ from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
 from ._channel import Message
+from ._counters import Counters
 from ._deployed import Deployed, own
 from ._gradient import differentiated
 from ._memory import mapped
@@ -194,6 +195,15 @@ class WorkerState:
             if isinstance(self._prepared, Prepared):
                 self._prepared.names = tuple(given)
         return {}
+
+    def counters(self, by: Any) -> Message:
+        """Move the numbers that the candidate keeps, where `by` says so; return those that there are."""
+        counters, arguments = (
+            Counters(self._kernel, WITNESS.known),
+            [a for _, given in self._sets.values() for a in given],
+        )
+        counters.move(TypeAdapter(dict[str, float]).validate_python(by), arguments)
+        return {"values": counters.values(arguments)}
 
     def release(self) -> Message:
         """Fill what is kept with poison, then drop it, and every argument set."""

@@ -28,6 +28,7 @@ _CHEATS = {
     "one-element": "reads a part of its inputs",
     "constants-followed": "takes inputs for constants",
     "nothing-kept": "keeps what it computed",
+    "counters-moved": "counts its calls",
     "endurance": "counts its calls",
     "deployment": "looks for the benchmark around it",
     "arguments-only": "reads what is none of its arguments",

@@ -103,7 +103,7 @@ class Problem:
         Raises:
             TaskError: the reference refuses these sizes. If it is not run to find out, it may still refuse later.
         """
-        return self._live.at(workload, axes)
+        return self._live.at(workload, {**workload.axes, **axes})
 
     def sources(self, workload: Workload) -> Reference:
         """Return the reference with the workload's constants filled in, as loaded by a baseline's worker."""

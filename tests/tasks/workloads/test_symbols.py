@@ -1,11 +1,14 @@
 """Which sizes may change, and how the arguments' sizes follow."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelwright.records import SizeOf
 from kernelwright.tasks import Problem, load_task
 from kernelwright.tasks.workloads.symbols import Symbols
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 OWN = """
 import torch
 import kernelwright as kw
@@ -83,3 +86,14 @@ def test_literals_that_move_together_are_one_symbol_named_after_argument_and_axi
     found = symbols(LITERAL)
     assert [s.name for s in found.free] == ["x[0]", "x[1]"]
     assert found.arguments == ((SizeOf(symbol="x[0]"), SizeOf(symbol="x[1]")), (SizeOf(symbol="x[0]"),))
+
+
+def test_symbols_of_a_task_that_was_shrunk_move_from_its_own_sizes_not_from_the_files():
+    problem = Problem(load_task(EXAMPLES / "kernelbench_softmax.py", max_elements=10_000))
+    workload = problem.task.workloads[0]
+    found = Symbols(problem, workload)
+    assert len(found.free) == 2 and not found.notes
+    one, other = found.free
+    moved = found.at({one.name: one.value + 1})
+    assert moved is not None and moved.axes == {**workload.axes, **dict.fromkeys(one.axes, one.value + 1)}
+    assert moved.axes[other.axes[0]] == other.value

@@ -27,8 +27,12 @@ class NotSchedulable(Exception):
     """The reference has no static graph, or gradients are required."""
 
 
-def read(problem: Problem) -> Graph:
+def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     """Read the reference of a problem; sizes follow from the arguments if probes show how.
+
+    Args:
+        problem: What is to be read.
+        weights_fixed: Whether axes that size parameters or buffers are constants, as they are in one trained model.
 
     One search workload and up to three of other sizes, made by the reader (`_probes`), are captured. A rule
     such as `(height - 1) // 2` must hold on all that agree on the operations, at least three; if
@@ -62,10 +66,20 @@ def read(problem: Problem) -> Graph:
     def moves(name: str) -> bool:
         return _agreed([one, *itertools.islice(tried([name]), 1)], served, least=2) is not None
 
-    found = _agreed([one, *tried(tuple(first.axes))], served)
-    if found is None and 0 < len(free := tuple(filter(moves, first.axes))) < len(first.axes):
+    axes = tuple(first.axes)
+    if weights_fixed:
+        axes = tuple(name for name in axes if not _sizes_weights(problem, first, name))
+        served = [w for w in served if [s.shape for s in w.state] == [s.shape for s in first.state]]
+    found = _agreed([one, *tried(axes)], served)
+    if found is None and 0 < len(free := tuple(filter(moves, axes))) < len(axes):
         found = _agreed([one, *tried(free)], served)
     return replace(found or one[1], error_floor=problem.task.contract.error_floor)
+
+
+def _sizes_weights(problem: Problem, first: Workload, name: str) -> bool:
+    """Tell whether parameters or buffers change with an axis; those that the reference does not let change stay."""
+    probe = next(probes(problem, first, [first], [name], larger=False), None)
+    return probe is None or [s.shape for s in probe.state] != [s.shape for s in first.state]
 
 
 def _agreed(seen: Sequence[_Seen], served: Sequence[Workload], least: int = _LEAST) -> Graph | None:

@@ -60,8 +60,13 @@ class Convolved:
         return self.image[-2 * self.rank - 1]
 
 
-def convolved_by(product: Contract) -> Convolved | None:
-    """Return what a convolution of one to three dimensions multiplies; none where a product is no convolution."""
+def convolved_by(product: Contract, *, fixed: bool = True) -> Convolved | None:
+    """Return what a convolution of one to three dimensions multiplies; none where a product is no convolution.
+
+    Args:
+        product: Any product.
+        fixed: Whether its weights must have sizes that are known.
+    """
     one, two, out = product.labels
     sides = ((product.left, one, product.right, two, True), (product.right, two, product.left, one, False))
     for factor, labels, weights, others, on_left in sides:
@@ -81,8 +86,8 @@ def convolved_by(product: Contract) -> Convolved | None:
             and len(others) == groups + 2 + rank
             and out == lead[0] + found.group + others[groups] + found.space
         )
-        fixed = all(not isinstance(size, Size) for size in (*window.shape[-rank:], *weights.shape))
-        if fits and fixed and (groups or factor is window):
+        known = all(not isinstance(size, Size) for size in (*window.shape[-rank:], *weights.shape))
+        if fits and (known or not fixed) and (groups or factor is window):
             return found
     return None
 

@@ -1,5 +1,5 @@
 // Loads, stores and atomics, each lane checked: bounds, alignment, initialised bytes, races; and counted.
-#include "races.h"
+#include "accesses.h"
 
 namespace kw {
 namespace {
@@ -123,37 +123,29 @@ uint32_t sectors(const b64& address, Mask m, uint32_t size) {
   }
   return n;
 }
+// Passes over the 32 banks: in one pass a bank gives one word, to as many lanes as ask for it.
 uint32_t wavefronts(const b64& address, Mask m, uint32_t size) {
   uint32_t lanes = size <= 4 ? 32 : 128 / size, total = 0;
   for (uint32_t start = 0; start < 32; start += lanes) {
     Mask part = m & (lanes == 32 ? ~Mask(0) : ((Mask(1) << lanes) - 1) << start);
     if (!part) continue;
-    uint64_t words[128];
+    uint64_t first[32], more[128];  // the first word of each bank, and all further ones
     uint32_t n = 0, load_of[32] = {}, most = 1;
     KW_EACH_LANE(i, part) {
       for (uint64_t word = address.at(i) >> 2; word <= (address.at(i) + size - 1) >> 2; word++) {
-        uint32_t j = 0;
-        while (j < n && words[j] != word) j++;
+        uint32_t bank = word & 31, j = 0;
+        if (!load_of[bank]) { first[bank] = word, load_of[bank] = 1; continue; }
+        if (first[bank] == word) continue;
+        while (j < n && more[j] != word) j++;
         if (j < n) continue;
-        words[n++] = word;
-        if (++load_of[word & 31] > most) most = load_of[word & 31];
+        more[n++] = word;
+        if (++load_of[bank] > most) most = load_of[bank];
       }
     }
     total += most;
   }
   return total;
 }
-void count(Warp* w, const b64& address, Mask m, uint32_t size, Space s, uint32_t site) {
-  SiteCount& c = w->block->worker->sites[site];
-  uint64_t first_address = address.at(first_lane(m));
-  bool shared = s == SHARED || s == CLUSTER || (s == GENERIC && first_address - SHARED_BASE < WINDOW);
-  bool global = s == GLOBAL || (s == GENERIC && first_address - GLOBAL_BASE < (uint64_t(1) << 40));
-  c.requests++;
-  c.lanes += __builtin_popcount(m);
-  c.bytes += uint64_t(__builtin_popcount(m)) * size;
-  c.units += shared ? wavefronts(address, m, size) : global ? sectors(address, m, size) : 1;
-}
-
 // Whether all lanes stand side by side: one check then serves all.
 bool side_by_side(const b64& address, Mask m, uint32_t size) {
   if (m != ~Mask(0)) return false;
@@ -161,16 +153,17 @@ bool side_by_side(const b64& address, Mask m, uint32_t size) {
   for (int i = 0; i < LANES; i++) step[i] = uint64_t(i) * size;
   return eq<uint64_t>(address, splat<uint64_t>(address.at(0)) + bits<b64>(step)) == ~Mask(0);
 }
-
-Place whole(Warp* w, const b64& address, uint32_t size, Space s, bool write) {
-  uint64_t a = address.at(0);
-  if (a & (size - 1) || s == LOCAL || s == PARAM) return {};
-  Place p = place_of(w, 0, a, size * LANES, s);
-  if (!p.data || !p.shadow || p.space == LOCAL) return {};
-  if (!has(w, CHECK)) return p;
-  uint8_t want = write ? uint8_t(THERE) : uint8_t(THERE | WRITTEN);
-  if (!all_have(p.shadow, size * LANES, THERE | PENDING | (write ? FIXED | READING : WRITTEN), want)) return {};
-  return p;
+void count(Warp* w, const b64& address, Mask m, uint32_t size, Space s, uint32_t site, bool joined) {
+  SiteCount& c = w->block->worker->sites[site];
+  uint64_t first_address = address.at(first_lane(m));
+  bool shared = s == SHARED || s == CLUSTER || (s == GENERIC && first_address - SHARED_BASE < WINDOW);
+  bool global = s == GLOBAL || (s == GENERIC && first_address - GLOBAL_BASE < (uint64_t(1) << 40));
+  c.requests++;
+  c.lanes += __builtin_popcount(m);
+  c.bytes += uint64_t(__builtin_popcount(m)) * size;
+  if (joined && shared) c.units += size <= 4 ? 1 : size / 4;
+  else if (joined && global) c.units += ((first_address + LANES * size - 1) >> 5) - (first_address >> 5) + 1;
+  else c.units += shared ? wavefronts(address, m, size) : global ? sectors(address, m, size) : 1;
 }
 }  // namespace
 
@@ -193,26 +186,21 @@ void load(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, 
   constexpr uint32_t size = sizeof(U) * N;
   alignas(64) U r[N][LANES] = {};
   if (o != WEAK) w->block->cluster->polled = true;
-  if (m && has(w, COUNT)) count(w, address, m, size, s, site);
-  Place p;
-  if (m && side_by_side(address, m, size)) p = whole(w, address, size, s, false);
-  if (p.data) {
+  const bool joined = side_by_side(address, m, size);
+  if (m && has(w, COUNT)) count(w, address, m, size, s, site, joined);
+  const Accesses all(w, s, address.at(first_lane(m)), site);
+  if (const uint8_t* p = joined && o == WEAK ? all.side_by_side<size, false>(address.at(0)) : nullptr) {
     for (int i = 0; i < LANES; i++)
-      for (int n = 0; n < N; n++) memcpy(&r[n][i], p.data + i * size + n * sizeof(U), sizeof(U));
-    if (p.cells && has(w, CHECK))
-      for (int i = 0; i < LANES; i++)
-        touch({w, i, false, o != WEAK, p.space == SHARED, site, size, address.at(i), nullptr, nullptr}, p.cells + (i * size >> p.shift), p.shift);
+      for (int n = 0; n < N; n++) memcpy(&r[n][i], p + i * size + n * sizeof(U), sizeof(U));
   } else {
     KW_EACH_LANE(i, m) {
-      Place q = checked({w, int(i), false, o != WEAK, false, site, size, address.at(i), nullptr, nullptr}, s, false);
-      if (!q.data) continue;
-      for (int n = 0; n < N; n++) memcpy(&r[n][i], q.data + n * sizeof(U), sizeof(U));
+      const uint8_t* q = o == WEAK ? all.at<size, false>(int(i), address.at(i))
+                                   : reach({w, int(i), false, true, false, site, size, address.at(i), nullptr, nullptr}, s, false, nullptr);
+      if (!q) continue;
+      for (int n = 0; n < N; n++) memcpy(&r[n][i], q + n * sizeof(U), sizeof(U));
       if (o != WEAK && has(w, SYNCS)) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
     }
-    for (int n = 0; n < N; n++) memcpy(&out[n], r[n], sizeof(V<U>));
-    return;
   }
-  if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), name_of(w, address.at(i), s), o, true, false);
   for (int n = 0; n < N; n++) memcpy(&out[n], r[n], sizeof(V<U>));
 }
 
@@ -223,25 +211,21 @@ void store(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site,
   alignas(64) U r[LANES][N];
   for (int n = 0; n < N; n++)
     for (int i = 0; i < LANES; i++) r[i][n] = in[n].at(i);
-  if (has(w, COUNT)) count(w, address, m, size, s, site);
+  const bool joined = side_by_side(address, m, size);
+  if (has(w, COUNT)) count(w, address, m, size, s, site, joined);
   if (o != WEAK && has(w, SYNCS)) KW_EACH_LANE(i, m) synchronise(w, int(i), name_of(w, address.at(i), s), o, false, true);
-  if (side_by_side(address, m, size)) {
-    Place p = whole(w, address, size, s, true);
-    if (p.data) {
-      if (has(w, CHECK)) {
-        mark(p.shadow, size * LANES);
-        if (p.cells)
-          for (int i = 0; i < LANES; i++)
-            touch({w, i, true, o != WEAK, p.space == SHARED, site, size, address.at(i), p.data + i * size, reinterpret_cast<uint8_t*>(r[i])},
-                  p.cells + (i * size >> p.shift), p.shift);
-      }
-      memcpy(p.data, r, size * LANES);
-      return;
-    }
+  const Accesses all(w, s, address.at(first_lane(m)), site);
+  if (uint8_t* p = joined && o == WEAK ? all.side_by_side<size, true>(address.at(0)) : nullptr) {
+    memcpy(p, r, size * LANES);
+    return;
   }
   KW_EACH_LANE(i, m) {
-    Place q = checked({w, int(i), true, o != WEAK, false, site, size, address.at(i), nullptr, reinterpret_cast<uint8_t*>(r[i])}, s, false);
-    if (q.data && q.space != PARAM) memcpy(q.data, r[i], size);
+    uint8_t* p = o == WEAK ? all.ordinary<size, true>(int(i), address.at(i)) : nullptr;
+    if (!p) {
+      Place q = checked({w, int(i), true, o != WEAK, false, site, size, address.at(i), nullptr, reinterpret_cast<uint8_t*>(r[i])}, s, false);
+      p = q.space == PARAM ? nullptr : q.data;
+    }
+    if (p) memcpy(p, r[i], size);
   }
 }
 
@@ -273,7 +257,7 @@ template <class T> T combine(Atomic op, T old, T a, T b) {
 }
 template <class U, class F>
 void update(Warp* w, Mask m, const b64& address, Space s, Order o, uint32_t site, V<U>* out, F f) {
-  if (m && has(w, COUNT)) count(w, address, m, sizeof(U), s, site);
+  if (m && has(w, COUNT)) count(w, address, m, sizeof(U), s, site, false);
   alignas(64) U r[LANES] = {};
   w->block->cluster->polled = true;
   uint32_t turn = w->launch->seed ? uint32_t(shuffled(w->block->random)) & 31 : 0;

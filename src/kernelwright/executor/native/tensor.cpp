@@ -3,11 +3,9 @@
 //
 // Products are exact in float and summed in float in the order of k (the order and the precision of the sum
 // are the device's choice; see docs/executor.md).
-#include "races.h"
+#include "accesses.h"
 
 namespace kw {
-uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
-
 namespace {
 typedef float f8 __attribute__((vector_size(32)));
 typedef uint16_t tile_half __attribute__((vector_size(64)));
@@ -176,27 +174,33 @@ void mma_f64(const b64* a, const b64* b, const b64* c, b64* d) {  // m8n8k4
   memcpy(d, r, sizeof r);
 }
 
+// Passes in which eight rows of sixteen bytes are read, each from one of eight groups of banks.
+static uint32_t passes(const b64& address, int first_lane) {
+  uint64_t rows[8], n = 0;
+  uint32_t load_of[8] = {}, most = 1;
+  for (int i = first_lane; i < first_lane + 8; i++) {
+    uint64_t row = address.at(i) >> 4, j = 0;
+    uint32_t& load = load_of[row & 7];
+    if (load) while (j < n && rows[j] != row) j++;
+    if (load && j < n) continue;
+    rows[n++] = row;
+    if (++load > most) most = load;
+  }
+  return most;
+}
+
 void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, b32* out) {
   if (w->launch->flags & COUNT) {
     SiteCount& s = w->block->worker->sites[site];
     s.requests++, s.lanes += 8 * count, s.bytes += 128 * count;
-    for (int q = 0; q < count; q++) {  // eight rows of 16 bytes are read at once: conflicts by 16-byte banks
-      uint32_t load_of[8] = {}, most = 1;
-      for (int row = 0; row < 8; row++) {
-        bool again = false;
-        for (int other = 0; other < row; other++) again |= address.at(8 * q + other) == address.at(8 * q + row);
-        uint32_t n = again ? 0 : ++load_of[(address.at(8 * q + row) >> 4) & 7];
-        if (n > most) most = n;
-      }
-      s.units += most;
-    }
+    for (int q = 0; q < count; q++) s.units += passes(address, 8 * q);
   }
+  const Accesses all(w, SHARED, 0, site);
   for (int q = 0; q < count; q++) {
     alignas(64) uint16_t tile[8][8] = {};
     for (int row = 0; row < 8; row++) {
       int lane = 8 * q + row;
-      if (uint8_t* p = reach({w, lane, false, false, true, site, 16, address.at(lane), nullptr, nullptr}, SHARED, false, nullptr))
-        memcpy(tile[row], p, 16);
+      if (const uint8_t* p = all.at<16, false>(lane, address.at(lane))) memcpy(tile[row], p, 16);
     }
     if (transposed) turn(tile, reinterpret_cast<uint16_t*>(&out[q]));
     else memcpy(&out[q], tile, sizeof tile);
@@ -205,15 +209,14 @@ void load_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed
 }
 
 void store_matrix(Warp* w, Mask m, const b64& address, int count, bool transposed, uint32_t site, const b32* in) {
+  const Accesses all(w, SHARED, 0, site);
   for (int q = 0; q < count; q++) {
     alignas(64) uint16_t tile[8][8];
     if (transposed) turn(&in[q], tile[0]);
     else memcpy(tile, &in[q], sizeof tile);
     for (int row = 0; row < 8; row++) {
       int lane = 8 * q + row;
-      const uint8_t* bytes = reinterpret_cast<uint8_t*>(tile[row]);
-      if (uint8_t* p = reach({w, lane, true, false, true, site, 16, address.at(lane), nullptr, bytes}, SHARED, false, nullptr))
-        memcpy(p, bytes, 16);
+      if (uint8_t* p = all.at<16, true>(lane, address.at(lane), tile[row])) memcpy(p, tile[row], 16);
     }
   }
   (void)m;

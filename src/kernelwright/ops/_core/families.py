@@ -1,4 +1,4 @@
-"""The families: folders of `ops/` whose names do not start with an underscore."""
+"""The families of ops to import: folders of `ops/` with a kernel."""
 
 import importlib
 from functools import cache
@@ -20,7 +20,7 @@ def families() -> tuple[str, ...]:
         >>> "kmeans" in families()
         True
     """
-    return tuple(sorted(f.parent.name for f in _HOME.glob("[!_]*/__init__.py")))
+    return tuple(sorted(f.parent.name for f in _HOME.glob("[!_]*/kernel.cpp")))
 
 
 def family(name: str) -> ModuleType:

@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...languages.cpp import INCLUDE, LIBRARY, Cpp
+from ...languages.cpp import LIBRARY, Cpp
+from ...languages.vectors import headers_of
 from ...records import Build, BuildStatus, Candidate, SourceFile
 
 Entry = Callable[..., Any]
@@ -19,12 +20,9 @@ Entry = Callable[..., Any]
 _PACKAGE = Path(__file__).parents[2]
 HEADERS = (
     *sorted((_PACKAGE / "ops" / "_templates").glob("*/")),
-    _PACKAGE / "kernels" / "_core",
     _PACKAGE / "compiler" / "printers" / "cpp",
-    INCLUDE,
 )
 """Folders in which a kernel's headers are looked for, after its own."""
-_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _SYMBOL = re.compile(r"^KW_KERNEL\((\w+)\)", re.MULTILINE)
 _FLAGS = ("-Wno-psabi", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-variable")
 """Everything is inlined, so no vector crosses an ABI; GCC 12 warns of its own AVX-512 headers."""
@@ -59,15 +57,8 @@ class Kernel:
     @cached_property
     def sources(self) -> tuple[SourceFile, ...]:
         """The kernel's file and every header that it includes, directly or through another."""
-        found = {self.file.name: self.file.read_text()}
-        waiting = [self.file.name]
-        while waiting:
-            for name in _INCLUDED.findall(found[waiting.pop()]):
-                place = next((f / name for f in (self.file.parent, *HEADERS) if (f / name).is_file()), None)
-                if name not in found and place is not None:
-                    found[name] = place.read_text()
-                    waiting.append(name)
-        return tuple(SourceFile(path=name, text=text) for name, text in found.items())
+        main = SourceFile(path=self.file.name, text=self.file.read_text())
+        return (main, *headers_of(main.text, (self.file.parent, *HEADERS)))
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

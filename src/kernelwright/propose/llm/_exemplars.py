@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import KernelwrightError
-from ...kernels import KernelTemplate, match_all
+from ...ops import KernelTemplate, match_all
 from ...records import SourceFile, Split
 from ...tasks import Problem
 from ...tasks.capture import Graph, capture

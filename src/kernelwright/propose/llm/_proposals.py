@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from ...errors import TaskError
-from ...kernels import headers_of
+from ...languages.vectors import headers_of
 from ...records import Candidate, Configuration, Parameter, Scalar, SourceFile, Space, Task, content_key
 from ...tasks import candidate_of
 from .._template import SourceTemplate

@@ -9,6 +9,7 @@ from .arguments_only import ArgumentsOnly
 from .calls import Calls
 from .constants import ConstantsFollowed
 from .correct import Correct
+from .counters import CountersMoved
 from .deployment import Deployment
 from .distribution import Distribution
 from .earlier_outputs import EarlierOutputs
@@ -35,8 +36,8 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 PROBES: tuple[Probe, ...] = (
     ArgumentsOnly(), EarlierOutputs(), FreshContent(), WeightsFollowed(), OneElement(), ConstantsFollowed(),
-    WeightElementsFollowed(), Repeatable(), NothingKept(), Endurance(), Deployment(), Relations(), Modes(),
-    Calls(), Sanitised(), ProcessClean(),
+    WeightElementsFollowed(), Repeatable(), NothingKept(), CountersMoved(), Endurance(), Deployment(), Relations(),
+    Modes(), Calls(), Sanitised(), ProcessClean(),
 )  # fmt: skip
 SWEEPS: tuple[Probe, ...] = (Distribution(),)
 LAST: tuple[Probe, ...] = (ProcessesGone(),)

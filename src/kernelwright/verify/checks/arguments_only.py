@@ -19,6 +19,11 @@ _KINDS = {
     "the process or processor it runs on": r"getp?pid|gettid|pthread_self|sched_getcpu|getcpu",
     "files or other processes": r"(f?open|openat|creat)(64)?|__open.*|popen|system|fork|vfork|clone|socket"
                                 r"|.*basic_(filebuf|ifstream|fstream).*|_ZNSt10filesystem.*",
+    "what the process keeps from call to call":
+        r"__errno_location|(bsd_|sysv_)?signal|sig(action|procmask|altstack|setmask|blockmask)|pthread_sigmask"
+        r"|pthread_[gs]et(name_np|specific)|pthread_key_create|tss_(create|[gs]et)|(arch_)?prctl|personality"
+        r"|[gs]etrlimit(64)?|prlimit(64)?|nice|[gs]etpriority|umask|strtok|(set|use|new)locale|(set|unset|put|clear)env"
+        r"|mkstemp(64)?|shm(get|at|_open)|sem(get|op|ctl|_open)|mq_open|msg(get|snd|rcv)|memfd_create|eventfd|pipe2?",
     "symbols or system calls by number or name": r"syscall|dlopen|dlsym|dlvsym|dlmopen|dl_iterate_phdr",
 }  # fmt: skip
 _RANDOM = "random numbers"
@@ -27,8 +32,9 @@ _RANDOM = "random numbers"
 class ArgumentsOnly:
     """Read the library's imports and instructions; nothing is called.
 
-    Covers: C++ candidates: clocks, random numbers, environment, identity, files and `dlsym` by import; `rdtsc`,
-    `rdrand`, `rdpid` and system calls by instruction, where objdump is installed (`disassembled` says so).
+    Covers: C++ candidates: clocks, random numbers, environment, identity, files, what a process keeps for its threads
+    (signals, limits, the last error) and `dlsym` by import; `rdtsc`, `rdrand`, `rdpid`, bases of segments and system
+    calls by instruction, where objdump is installed (`disassembled` says so).
     Does not cover: Python; addresses of memory; number and names of threads; what libraries that it is linked with
     do; instructions hidden from a linear disassembly.
     """

@@ -8,7 +8,7 @@ that packs weights ahead of the calls, becomes Python around the kernels.
 from collections.abc import Mapping
 from importlib.resources import files
 
-from ....kernels import headers_of
+from ....languages.vectors import headers_of
 from ....records import Candidate, Scalar, SourceFile
 from ...calls import Calls, NotCalled
 from ...graph import Graph

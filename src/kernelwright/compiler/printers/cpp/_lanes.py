@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from ....kernels._core import Term, print_pointwise
-from ....kernels._core import Unprintable as NoVector
+from ....languages.vectors import Term, print_pointwise
+from ....languages.vectors import Unprintable as NoVector
 from ...graph import Size
 from ...tile import (
     Arith,

@@ -1,0 +1,76 @@
+"""The vector functions: a few units in the last place, and IEEE 754 at the edges; operators printed on them."""
+
+import doctest
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.ops.templates import Function, load, templates
+
+from kernelwright.languages.vectors import (
+    Term,
+    Unprintable,
+    _expression,
+    _headers,
+    headers_of,
+    print_pointwise,
+)
+
+EDGES = torch.tensor(
+    [0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 88.0, -88.0, 3e38, -3e38, float("inf"), float("-inf")]
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high", "ulps"),
+    [
+        (torch.exp, -87.0, 88.0, 2), (torch.erf, -5.0, 5.0, 3), (F.gelu, -1.0, 8.0, 16),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (torch.log, 1e-30, 1e30, 2), (torch.tanh, -10.0, 10.0, 2), (F.silu, -80.0, 80.0, 3),
+                (torch.expm1, -20.0, 80.0, 2), (torch.log1p, -0.99, 100.0, 2), (torch.sigmoid, -80.0, 80.0, 3),
+                (torch.exp2, -120.0, 120.0, 2), (torch.log2, 1e-30, 1e30, 2), (torch.log10, 0.3, 3.0, 3),
+                (torch.floor, -9.0, 9.0, 0), (torch.ceil, -9.0, 9.0, 0), (torch.trunc, -9.0, 9.0, 0),
+                (torch.sqrt, 0.0, 1e20, 1), (torch.rsqrt, 1e-20, 1e20, 2), (torch.sin, -6e4, 6e4, 2),
+                (torch.cos, -70.0, 70.0, 2),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_accuracy(function: Function, low: float, high: float, ulps: float) -> None:
+    x = torch.linspace(low, high, 30_011)
+    x = torch.cat([x, x[::10] * 1e-7]) if low < 0 else x
+    (template,) = templates("rows", function, [x])
+    kernel = load(template)
+    (got,), exact = kernel(function, [x]), function(x.double())
+    assert isinstance(exact, torch.Tensor)
+    unit = torch.finfo(torch.float32).eps * torch.exp2(exact.abs().clamp_min(1e-37).log2().floor())
+    assert ((got.double() - exact).abs() / unit).max() <= ulps
+    given = EDGES[:8] if function is F.gelu else EDGES  # torch's own float32 gelu overflows early
+    (edges,) = kernel(function, [given])
+    torch.testing.assert_close(edges, function(given), equal_nan=True)
+
+
+def test_printing() -> None:
+    x, m = Term("x"), Term("m", "mask")
+    assert print_pointwise("aten.sub.Tensor", [1, x]).text == "(1.0f - x)"
+    assert print_pointwise("aten.where.self", [m, x, 0.0]).text == "kw::select(m, x, kw::splat(0.0f))"
+    assert print_pointwise("aten.mul.Tensor", [m, x]).text == "(kw::to_float(m) * x)"
+    assert print_pointwise("aten.eq.Scalar", [Term("t", "integer"), -100]).text == "(t == -100)"
+    with pytest.raises(Unprintable, match="no vector form"):
+        print_pointwise("aten.fft_fft.default", [x])
+
+
+def test_examples_in_docstrings() -> None:
+    for module in (_expression, _headers):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_headers_are_those_of_a_folder_and_ours_and_no_path_is_followed(tmp_path) -> None:
+    (tmp_path / "mine.h").write_text('#include "vector.h"\n')
+    (tmp_path.parent / "outside.h").write_text("")
+    text = '#include "mine.h"\n#include "../outside.h"\n#include "unknown.h"\n'
+    assert [h.path for h in headers_of(text, (tmp_path,))] == [
+        "kernelwright.h", "mine.h", "traffic.h", "vector.h",
+    ]  # fmt: skip

@@ -1,9 +1,0 @@
-"""Clips its input, which inputs between 0 and 1 hide."""
-
-import torch
-import torch.nn as nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return torch.softmax(x.clamp(-4, 4), -1)

@@ -1,9 +1,0 @@
-"""Computes in half precision."""
-
-import torch
-import torch.nn as nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return torch.softmax(x.to(torch.bfloat16), -1).float()

@@ -1,9 +1,0 @@
-"""One percent too small."""
-
-import torch
-import torch.nn as nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, -1) * 0.99

@@ -1,0 +1,67 @@
+"""Heap memory that a library's static memory leads to."""
+
+import ctypes
+import os
+import subprocess
+
+import pytest
+
+from kernelwright.languages import writable_spans
+from kernelwright.sandbox._heap import reached_blocks
+from kernelwright.sandbox._memory import library_memory
+
+SOURCE = r"""
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <vector>
+struct Kept { std::vector<std::vector<int64_t>> rows{std::vector<int64_t>(4), std::vector<int64_t>(9)}; };
+static std::unique_ptr<Kept> kept = std::make_unique<Kept>();
+static std::map<int64_t, int64_t> counts;
+static int64_t* large = static_cast<int64_t*>(std::calloc(1 << 20, 8));
+static uintptr_t disguised = ~reinterpret_cast<uintptr_t>(new int64_t(0));
+extern "C" void nested() { ++kept->rows[1][8]; }
+extern "C" void in_map() { ++counts[7]; }
+extern "C" void in_pages() { ++large[(1 << 20) - 1]; }
+extern "C" void in_disguise() { ++*reinterpret_cast<int64_t*>(~disguised); }
+extern "C" void scratch() { auto x = new int64_t[100]; x[7] = 3; asm("" : : "r"(x) : "memory"); delete[] x; }
+extern "C" void nothing() {}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "kept.cpp").write_text(SOURCE)
+    path = folder / "kernel_kept.so"
+    subprocess.run(["g++", "-O1", "-shared", "-fPIC", folder / "kept.cpp", "-o", path], check=True)
+    return path, ctypes.CDLL(str(path))
+
+
+@pytest.mark.needs("C++ compiler")
+@pytest.mark.parametrize(("function", "blocks"), [
+    ("nested", 1), ("in_map", 1), ("in_pages", 1), ("in_disguise", 0), ("scratch", 0), ("nothing", 0),
+])  # fmt: skip
+def test_a_block_that_a_call_changes_is_seen_unless_its_address_is_disguised(
+    library, function, blocks
+) -> None:
+    path, loaded = library
+    call, spans = getattr(loaded, function), writable_spans(path)
+
+    def look():
+        static = library_memory(os.getpid(), path.name, spans)
+        assert static
+        return reached_blocks(os.getpid(), [static])
+
+    call()
+    before = look()
+    call()
+    after = look()
+    assert 5 <= len(before) < 20  # not the whole heap either
+    assert sum(map(len, before.values())) > 8 << 20
+    assert sum(after.get(address) != content for address, content in before.items()) == blocks
+
+
+def test_a_process_that_may_not_be_read_keeps_nothing_that_is_seen() -> None:
+    assert reached_blocks(2**22 + 1, [bytes(64)]) == {}
