@@ -215,7 +215,7 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
     """Yield a row for each variant of one problem, or why it is left out."""
     right = flat(example.model(*example.inputs))
     calls, notes, schedule = dict[str, Call](), dict[str, str](), ""
-    for name in options.peers.split(","):
+    for name in (p for p in PEERS if p in (options.peers or ",".join(PEERS)).split(",")):
         try:
             call = peer(name, example, options.threads)
             if not alike(as_tensors(call()), right):
@@ -308,7 +308,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--tries", type=int, default=4)
-    parser.add_argument("--peers", default=",".join(PEERS), help="which to time, separated by commas")
+    parser.add_argument("--peers", default="", help="which to time, separated by commas; by default all")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--out", type=Path)

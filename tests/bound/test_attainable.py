@@ -35,7 +35,7 @@ def rate(value, unit="elements"):
         (lambda x: x**1.7, {"pow": N}),
         (lambda x: x / 3.0, {"simple": N}),
         (lambda x: x / (x + 1), {"simple": N, "div": N}),
-        (F.mish, {"simple": 3 * N, "mish": N}),
+        (F.mish, {"simple": 2 * N, "mish": N}),
         (lambda x: torch.tanh(torch.log1p(torch.exp(x))), {"exp": N, "log1p": N, "tanh": N}),
     ],
 )
