@@ -20,6 +20,10 @@ import kernelwright as kw
 def soft(x):
     return torch.softmax(x, -1)
 
+@kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 33}])
+def scaled(x, factor: float = 2.0):
+    return torch.softmax(x * factor, -1)
+
 @kw.task(x="float32[rows, dim]", workloads=[{"rows": 8, "dim": 33}, {"rows": 16, "dim": 33}])
 def by_rows(x):
     return x.exp() / x.shape[0]
@@ -69,6 +73,12 @@ def test_templates_that_cover_the_task(proposals):
     assert found[0].name == "softmax"
     assert all(t.language == "cpp" for t in found)
     assert found[0].space.allows(found[0].default())
+
+
+def test_a_form_that_takes_tensors_alone_is_not_for_a_task_with_a_number(proposals):
+    languages = ("cpp", "triton", "opencl")
+    assert [t.name for t in proposals("soft", languages)] == ["softmax", "triton/rows", "opencl/rows"]
+    assert [t.name for t in proposals("scaled", languages)] == ["softmax", "triton/rows"]
 
 
 def test_nothing_where_nothing_matches(proposals):

@@ -10,6 +10,8 @@ from kernelwright import ops
 from kernelwright.errors import InputError
 from kernelwright.ops import image
 from kernelwright.ops.image import reference
+from kernelwright.records import TensorSpec, Workload
+from kernelwright.tasks.capture import record_function
 
 WAYS = [("nearest", False), ("bilinear", False), ("bilinear", True), ("bicubic", False), ("bicubic", True)]
 
@@ -103,6 +105,26 @@ def test_boxes_are_those_that_one_by_one_are_kept(n, kinds, threshold):
 
 def _suppress(*arguments):
     return torch.ops.kernelwright.image_suppress(*arguments)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_boxes_in_blocks_are_kept_as_all_at_once(rows, monkeypatch):
+    low = torch.randint(0, 30, (40, 2))
+    boxes, classes = (
+        torch.cat([low, low + torch.randint(1, 20, (40, 2))], 1).double(),
+        torch.randint(2, (40,)),
+    )
+    whole = reference.suppress(boxes, 0.25, classes)
+    assert not whole.all()
+    monkeypatch.setattr(reference, "ROWS", rows)
+    assert torch.equal(reference.suppress(boxes, 0.25, classes), whole)
+
+
+def test_the_reference_of_boxes_has_few_operations_for_each():
+    """A baseline is torch.compile of it, which takes minutes for thousands."""
+    boxes = TensorSpec(name="boxes", shape=(64, 4), dtype="float32")
+    graph = record_function(reference.suppress, Workload(name="w", arguments=(boxes,)), [torch.rand(64, 4)])
+    assert len(graph.ops) < 64 * 5
 
 
 def test_a_box_that_is_dropped_drops_none():

@@ -9,6 +9,8 @@ from kernelwright import ops
 from kernelwright.errors import InputError
 from kernelwright.ops import scan
 from kernelwright.ops.scan import _ops, reference
+from kernelwright.records import TensorSpec, Workload
+from kernelwright.tasks.capture import record_function
 
 BOUNDS = {torch.float32: 2e-5, torch.bfloat16: 2.0**-6}
 
@@ -240,3 +242,17 @@ def test_any_call_runs_or_is_refused_in_a_sentence(name, tensors):
         assert "expected" in str(error)
     else:
         assert out.shape == tensors[2 if count < 5 else 0].shape
+
+
+def test_the_references_have_few_operations_for_each_step():
+    """A baseline is torch.compile of them, which takes minutes for thousands."""
+    (q, k, v), (decay, state) = heads(1, 2, 50, 4, 3)
+    for form, tensors, most in (
+        (reference.linear, (q, k, v, decay, state), 10),
+        (reference.delta, (q, k, v, torch.rand_like(decay), decay, state), 15),
+    ):
+        specs = [
+            TensorSpec(name=f"a{i}", shape=tuple(x.shape), dtype="float32") for i, x in enumerate(tensors)
+        ]
+        graph = record_function(form, Workload(name="w", arguments=tuple(specs)), tensors)
+        assert 50 * 4 < len(graph.ops) < 50 * most

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.records import Budget, DecisionStatus, Parameter, Space
+from kernelwright.records import Budget, CheckStatus, DecisionStatus, Finding, Parameter, Space
 from kernelwright.search.evaluation._evaluation import Evaluator
 from kernelwright.search.proposals._builder import Builder
 from kernelwright.search.proposals._scheduler import Scheduler, Trial
@@ -337,6 +337,24 @@ def test_no_acceptance_begins_that_would_take_longer_than_what_is_left(store, mo
     rig.go()
     assert len(rig.judge.accepted) == 1
     assert "no budget left" in next(data["message"] for event, data in rig.events if event == "budget")
+
+
+def test_the_first_that_a_degenerate_task_keeps_from_acceptance_is_the_last(store):
+    class Degenerate(PlantedJudge):
+        def accept(self, candidate, build, **limits):
+            final = super().accept(candidate, build, **limits)
+            fault = Finding(
+                check="admission", status=CheckStatus.UNKNOWN, message="the task is degenerate: zeros"
+            )
+            verdict = final.verdict.model_copy(update={"findings": (*final.verdict.findings, fault)})
+            decision = final.decision.model_copy(update={"status": DecisionStatus.UNKNOWN})
+            return final.model_copy(update={"verdict": verdict, "decision": decision})
+
+    rig = Rig(store, [planted_candidate(50.0), planted_candidate(60.0)], judge=Degenerate())
+    rig.go()
+    assert len(rig.judge.accepted) == 1 and not rig.outcome.accepted
+    (said,) = [data["message"] for event, data in rig.events if event == "budget"]
+    assert said.startswith("the task is degenerate: zeros: none of its kernels can be accepted")
 
 
 def test_meter_counts_a_candidate_once_whatever_its_stages():

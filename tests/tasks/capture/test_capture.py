@@ -1,3 +1,4 @@
+import operator
 import subprocess
 import sys
 import warnings
@@ -196,6 +197,27 @@ def test_control_flow_on_values_is_recorded(capsys: pytest.CaptureFixture[str]) 
     assert "_softmax.default" in ops(graph)
     assert "select_scatter.default" in ops(graph), "the change in place must be in the dataflow"
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "op"),
+    [
+        (operator.iand, "bitwise_and"),
+        (operator.ior, "bitwise_or"),
+        (operator.ixor, "bitwise_xor"),
+        (operator.ilshift, "bitwise_left_shift"),
+        (operator.irshift, "bitwise_right_shift"),
+    ],
+)
+def test_an_operator_in_place_on_a_slice_is_recorded(change: Callable[..., object], op: str) -> None:
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        kept = torch.ones(4, dtype=torch.int32)
+        kept[1:] = change(kept[1:], (x[1:] > 0).int())
+        return kept if x.sum() > -1e9 else kept + 1
+
+    graph = graph_of(reference, tensor("x", 4))
+    assert graph.how == "dispatch"
+    assert {f"{op}.Tensor", "slice_scatter.default"} <= set(ops(graph))
 
 
 def test_recording_knows_state_and_mutations() -> None:

@@ -62,6 +62,8 @@ def opencl_printer(graph: Graph, special: Callable[[Printer, Node], str | None])
 
 def parameters(graph: Graph) -> str:
     """Declare the call's tensors, inputs and state as x0, x1 ..., outputs as out0, out1 ..."""
+    if None in graph.inputs:
+        raise Unprintable("an argument that is no tensor")
     texts = []
     for name, place in sorted(slots(graph).items(), key=lambda item: item[1]):
         dtype = graph.node(name).dtype

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 
 NEAREST, BILINEAR, BICUBIC = range(3)
+ROWS = 512
+"""Boxes that are held against all at once."""
 
 
 def taps(size: int, out: int, mode: int, antialias: bool, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -49,17 +51,23 @@ def resize(x: Tensor, height: int, width: int, mode: int = 1, antialias: bool = 
     return wide.to(x.dtype)
 
 
+def overlaps(some: Tensor, boxes: Tensor, threshold: float) -> Tensor:
+    """Return which of some boxes share more than the threshold with which of all, (some, boxes) bool."""
+    low = torch.maximum(some[:, None, :2], boxes[:, :2])
+    shared = (torch.minimum(some[:, None, 2:], boxes[:, 2:]) - low).clamp(min=0).prod(2)
+    sizes = [(x[:, 2:] - x[:, :2]).prod(1) for x in (some, boxes)]
+    return shared > threshold * (sizes[0][:, None] + sizes[1] - shared)
+
+
 def suppress(boxes: Tensor, threshold: float = 0.5, classes: Tensor | None = None) -> Tensor:
     """Return which boxes are kept: those that overlap no earlier one that is kept, (boxes,) bool."""
     boxes = boxes.to(torch.promote_types(boxes.dtype, torch.float32))
-    size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     kept = torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device)
-    for i in range(boxes.shape[0] - 1):
-        later = boxes[i + 1 :]
-        low, high = torch.maximum(boxes[i, :2], later[:, :2]), torch.minimum(boxes[i, 2:], later[:, 2:])
-        shared = (high - low).clamp(min=0).prod(1)
-        over = shared > threshold * (size[i] + size[i + 1 :] - shared)
+    for begin in range(0, boxes.shape[0], ROWS):
+        over = overlaps(boxes[begin : begin + ROWS], boxes, threshold)
         if classes is not None:
-            over = over & (classes[i] == classes[i + 1 :])
-        kept = torch.cat([kept[: i + 1], kept[i + 1 :] & ~(over & kept[i])])
+            over = over & (classes[begin : begin + ROWS, None] == classes)
+        clear = ~over.triu(begin + 1)
+        for i in range(len(clear)):
+            kept = torch.where(kept[begin + i], kept & clear[i], kept)
     return kept

@@ -44,18 +44,21 @@ def delta(
 
 
 def _linear(q: T, k: T, v: T, beta: T | None, decay: T | None, state: T | None, scale: float) -> tuple[T, T]:
-    qs, ks, vs = shared(q, v.shape[1]), shared(k, v.shape[1]), wide(v)
-    s = vs.new_zeros(*v.shape[:2], q.shape[3], v.shape[3]) if state is None else state + 0
+    heads, length = v.shape[1:3]
+    s = wide(v).new_zeros(*v.shape[:2], q.shape[3], v.shape[3]) if state is None else state + 0
+    qs, ks = ((shared(x, heads) * by)[..., None] for x, by in ((q, scale), (k, 1.0)))
+    vs, gates = wide(v)[..., None, :], (None if decay is None else decay.exp(), beta)
+    fades, betas = (None if x is None else x[..., None, None] for x in gates)
     rows = []
-    for t in range(v.shape[2]):
-        if decay is not None:
-            s = decay[:, :, t, None, None].exp() * s
-        u = vs[:, :, t]
-        if beta is not None:
-            u = beta[:, :, t, None] * (u - (ks[:, :, t, :, None] * s).sum(-2))
-        s = s + ks[:, :, t, :, None] * u[:, :, None]
-        rows.append((qs[:, :, t, :, None] * s).sum(-2) * scale)
-    return (torch.stack(rows, 2) if rows else torch.zeros_like(vs)).to(v.dtype), s
+    for t in range(length):
+        key, u = ks[:, :, t], vs[:, :, t]
+        if fades is not None:
+            s = fades[:, :, t] * s
+        if betas is not None:
+            u = betas[:, :, t] * (u - (key * s).sum(-2, keepdim=True))
+        s = s + key * u
+        rows.append((qs[:, :, t] * s).sum(-2))
+    return (torch.stack(rows, 2) if rows else torch.zeros_like(wide(v))).to(v.dtype), s
 
 
 def _gradients(

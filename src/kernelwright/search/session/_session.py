@@ -7,7 +7,8 @@ from math import exp, log
 
 from pydantic import JsonValue
 
-from ...records import DecisionStatus, Evaluation, RunStatus
+from ...records import CheckStatus, DecisionStatus, Evaluation, RunStatus
+from ...verify import ADMISSION
 from ..evaluation._assignment import Finalist, Finals, is_accepted, overall, serving
 from ..evaluation._evaluation import Evaluator, costs_us, failure_kind
 from ..proposals._builder import Builder
@@ -196,6 +197,12 @@ class Session:
                 message = f"time was up before {final.candidate.key} was confirmed"
                 self._say("budget", message=message)
                 return
+            if fault := _fault_of_the_task(final):
+                self._say(
+                    "budget",
+                    message=f"{fault}: none of its kernels can be accepted; see `kernelwright admit`",
+                )
+                return
             finals.settle(finalist, final)
 
     def _accept(self, finalist: Finalist, rank: int, of: int) -> Evaluation:
@@ -232,6 +239,12 @@ class Session:
             "failures": dict(sorted(Counter(self._failing.values()).items())),
             "eta_s": self._meter.eta_s(),
         }
+
+
+def _fault_of_the_task(final: Evaluation) -> str:
+    """Return why no candidate can be accepted, where wrong answers would pass the checks; empty where none would."""
+    findings = final.verdict.findings if final.verdict else ()
+    return next((f.message for f in findings if f.check == ADMISSION and f.status is CheckStatus.UNKNOWN), "")
 
 
 def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ...system.dispatch_mode import DispatchMode
@@ -14,6 +15,11 @@ _aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
 CONSTANT_ELEMENTS = 4096
 """Constants up to this size keep their values in the graph."""
+_IN_PLACE = {
+    "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
+}  # fmt: skip
+"""Python's operators whose ATen forms functionalization takes for custom ones, and what does the same."""
 
 
 def record(
@@ -40,10 +46,19 @@ def record(
     for (name, op, _), value in zip(tensors, values, strict=True):
         recorder.know(value, name, op)
     functional = torch.func.functionalize(function, remove="mutations")
-    with torch.no_grad(), recorder:
+    with torch.no_grad(), _InPlace(), recorder:
         results = functional(*values)
     leaves = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
     return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], list(recorder.mutations.items())
+
+
+class _InPlace(TorchFunctionMode):
+    """Calls `&=` and its like on tensors by names that can be made functional."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # torch does not annotate it
+        """Exchange the operator for the method."""
+        known = _IN_PLACE.get(getattr(func, "__name__", ""))
+        return (getattr(torch.Tensor, known) if known else func)(*args, **(kwargs or {}))
 
 
 class _Recorder(DispatchMode):
