@@ -35,6 +35,16 @@ NAMES = (
 """Problems with a kernel, whose symbol has the same name."""
 
 
+def symbol_of(problem: str) -> str:
+    """Name the kernel of a problem.
+
+    Example:
+        >>> symbol_of("attention, one query")
+        'attention_one_query'
+    """
+    return "_".join(problem.replace(",", "").split())
+
+
 def built() -> Path:
     """Compile all kernels into one library."""
     text = SOURCE.read_text()
@@ -70,7 +80,7 @@ def main() -> None:
             example = problem.example(path)
             right = example.model(*example.inputs)
             out = torch.empty_like(right)
-            kernel = library.get_function("_".join(problem.name.replace(",", "").split()))
+            kernel = library.get_function(symbol_of(problem.name))
             given = [*example.inputs, *example.model.state_dict().values(), out]
             kernel(*given)
             if not alike([out], [right]):

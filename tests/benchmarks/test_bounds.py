@@ -1,6 +1,10 @@
 """The shares of the bound: page faults are not of memory that is kept, and what lies outside has a reason or none."""
 
-from benchmarks import bounds
+import re
+
+from benchmarks.peer_problems import PROBLEMS
+
+from benchmarks import bounds, hand_written
 
 
 def row(problem, variant, median_us, terms, **more):
@@ -39,3 +43,9 @@ def test_problems_are_classed_and_those_outside_say_why():
 
 def test_no_rows_are_said_to_be_none():
     assert "no rows" in bounds.table([])
+
+
+def test_every_kernel_by_hand_is_of_a_problem():
+    kernels = set(re.findall(r"KW_KERNEL\((\w+)\)", hand_written.SOURCE.read_text()))
+    assert kernels == set(map(hand_written.symbol_of, hand_written.NAMES))
+    assert set(hand_written.NAMES) <= {problem.name for problem in PROBLEMS}

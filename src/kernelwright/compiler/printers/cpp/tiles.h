@@ -149,18 +149,9 @@ KW_INLINE M max_integers(M a, M b) { return a > b ? a : b; }
 template <class Lanes> KW_INLINE F load_at(const float* p, M at, Lanes lanes) {
   const int32_t first = at[0], span = at[lanes.count - 1] - first;
   const M from = at - first;
-  if (static_cast<uint32_t>(span) < static_cast<uint32_t>(W)) {
-#if defined(__AVX512F__)  // as registers of masks: two instructions instead of eight
-    const auto active = static_cast<__mmask16>((1u << lanes.count) - 1);
-    if (!_mm512_mask_cmpgt_epu32_mask(active, (__m512i)from, _mm512_set1_epi32(span)))
-      return (F)_mm512_permutexvar_ps(
-          (__m512i)from, _mm512_maskz_loadu_ps(static_cast<__mmask16>((2u << span) - 1), p + first));
-#else
-    if (all((from >= 0) & (from <= span), lanes)) {
-      const F near = load_where(p + first, iota() <= span, Full{});
-      return shuffle(near, near, from);
-    }
-#endif
+  if (static_cast<uint32_t>(span) < static_cast<uint32_t>(W) && all((from >= 0) & (from <= span), lanes)) {
+    const F near = load_where(p + first, iota() <= span, Full{});
+    return shuffle(near, near, from);
   }
   F r{};
   for (int k = 0; k < lanes.count; ++k) r[k] = p[at[k]];
