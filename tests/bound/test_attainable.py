@@ -49,7 +49,9 @@ def test_a_division_by_something_smaller_is_a_product():
 
 
 def test_float64_and_integers_have_no_rates():
-    assert functions(graph_of(torch.exp, tensor("x", N, dtype="float64"))) == {}
+    for reference in (torch.exp, F.mish):
+        assert functions(graph_of(reference, tensor("x", N, dtype="float64"))) == {}
+    assert functions(graph_of(F.mish, tensor("x", N, dtype="bfloat16")))["mish"] == N
 
 
 def test_products_are_counted_in_full():

@@ -25,6 +25,7 @@ _ONE = frozenset({
     "argmax", "argmin", "cumsum", "cumprod", "prod", "where", "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 _ROOT, _SQUARE = 0.5, 2.0
+_NARROW = ("float32", "float16", "bfloat16")
 
 
 def functions(graph: Graph) -> dict[str, float]:
@@ -38,7 +39,7 @@ def functions(graph: Graph) -> dict[str, float]:
     counts: dict[str, float] = {}
     for node in graph.ops:
         elements, dtype = _most(graph, node)
-        if dtype not in ("float32", "float16", "bfloat16"):
+        if dtype not in _NARROW:
             continue
         for name, each in _parts(graph, node).items():
             counts[name] = counts.get(name, 0.0) + each * elements
@@ -52,7 +53,7 @@ def functions(graph: Graph) -> dict[str, float]:
 def _mishes(graph: Graph) -> Iterator[int]:
     """Yield the elements of every `tanh(log(1 + e^x))`: as one function it takes one exponential."""
     for node in graph.ops:
-        if _stem(node) == "tanh":
+        if _stem(node) == "tanh" and node.dtype in _NARROW:
             chosen = _of(graph, node, 0)
             log = _of(graph, chosen, 2) if chosen is not None and _stem(chosen) == "where" else None
             power = _of(graph, log, 0) if log is not None and _stem(log) == "log1p" else None
