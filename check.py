@@ -71,7 +71,7 @@ QUICK = {
     "tests": [[*SIDE_BY_SIDE, "-m", "not alone and not slow and not long", *QUICK_TESTS]],
 }
 """What `--quick` runs."""
-OTHERS = ("benchmarks", "cli", "deploy", "languages", "sandbox", "search", "store", "verify")
+OTHERS = ("benchmarks", "cli", "deploy", "languages", "models", "sandbox", "search", "store", "verify")
 """Folders whose long tests have no battery of their own."""
 LONG = {
     "naive": ["pytest", "tests/adversarial", "-m", "long"],

@@ -12,13 +12,17 @@ The exit code is 1 where a cheat passes or an honest kernel is refused.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelwright.suites import Row, judge_both, setup
+from kernelwright.api.judge import judging
+from kernelwright.suites import Ours, Theirs, ours_of, setup, theirs_of
 
 from .planted_suites import FORMS, OPERATORS, Planted, plant
 
@@ -38,29 +42,49 @@ def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
         yield from (("honest", f) for f in sorted((HOME / "honest").glob("*.py")) if only in f.stem)
 
 
+@contextmanager
+def both_verdicts(planted: Planted, folder: Path) -> Iterator[Callable[[Path], tuple[Theirs, Ours]]]:
+    """Open both verdicts on kernels for a planted problem, all in one process and one run."""
+    with (
+        setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given,
+        given.task(planted.problem) as task,
+        judging(task, device="cpu", store=folder / "store") as ask,
+    ):
+
+        def judge(kernel: Path) -> tuple[Theirs, Ours]:
+            theirs = theirs_of(given, planted.problem, task, kernel.read_text())
+            return theirs, ours_of(ask(given.suite.candidate(task, kernel), False))
+
+        yield judge
+
+
 def judged(
     planted: Planted, folder: Path, only: str, known: set[tuple[str, str, str]]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each kernel that has none."""
-    with setup(planted.suite, planted.data, store=folder / "store", device="cpu") as given:
-        for kind, file in kernels(planted, only):
-            if (planted.suite.name, planted.operator, file.stem) in known:
-                continue
-            kernel = folder / file.name
+    left = [
+        (kind, file)
+        for kind, file in kernels(planted, only)
+        if (planted.suite.name, planted.operator, file.stem) not in known
+    ]
+    if not left:
+        return
+    with both_verdicts(planted, folder) as judge:
+        for kind, file in left:
+            begun, kernel = time.monotonic(), folder / file.name
             kernel.write_text(planted.kernel(file.read_text()))
-            yield row_of(planted, kind, file.stem, judge_both(given, planted.problem, kernel))
+            row = row_of(planted, kind, file.stem, *judge(kernel))
+            yield row | {"seconds": round(time.monotonic() - begun, 2), "load": round(os.getloadavg()[0], 1)}
 
 
-def row_of(planted: Planted, kind: str, name: str, row: Row) -> dict[str, Any]:
-    """Return both verdicts on a kernel, and whether ours is right about it."""
-    ours, theirs = row.ours, row.theirs
+def row_of(planted: Planted, kind: str, name: str, theirs: Theirs, ours: Ours) -> dict[str, Any]:
+    """Return both verdicts on a kernel, and whether it passes by ours."""
     passes = ours.verdict == "accepted" and (name not in _RIGHT or ours.decision == "improved")
     return {
         "suite": planted.suite.name, "operator": planted.operator, "kind": kind, "kernel": name,
         "theirs": theirs.status, "their_speedup": round(theirs.speedup or 0.0, 2), "flags": list(theirs.flags),
         "ours": str(ours.verdict), "decision": str(ours.decision), "passes": passes,
         "failed": list(ours.failed), "reason": ours.reason[:200], "message": theirs.message[-200:],
-        "seconds": row.seconds,
     }  # fmt: skip
 
 

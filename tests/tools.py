@@ -158,6 +158,11 @@ TOOLS = {
     "perf events": Tool(_perf_events, "perf_event_open is not allowed", "counters of the processor and the system"),
     "nvcc": Tool(_language("cuda"), "no nvcc", "the compilation of CUDA kernels"),
     "HIP": Tool(_language("hip"), "no clang for AMD GPUs with Triton's wheel", "the compilation of HIP kernels"),
+    "helion": Tool(_language("helion"), "no helion package", "Helion kernels, executed"),
+    "tilelang": Tool(_language("tilelang"), "no tilelang package with nvcc", "TileLang kernels, executed"),
+    "cute": Tool(
+        _language("cute"), "no nvidia-cutlass-dsl package with nvcc", "kernels of CuTe DSL, executed"
+    ),
     "pallas": Tool(_language("pallas"), "no jax package", "Pallas kernels, interpreted"),
     "GPU": Tool(_gpu, "no GPU that torch can use", "everything on a GPU: the device path, GPU exploits"),
     "no GPU": Tool(lambda: not _gpu(), "there is a GPU here", "what is done where there is no GPU"),
@@ -191,5 +196,8 @@ TOOL_OF = {
     "pallas": "pallas",
     "triton": "triton",
     "gluon": "triton",
+    "helion": "helion",
+    "tilelang": "tilelang",
+    "cute": "cute",
 }
 """What each language needs; `torch` needs nothing more."""

@@ -2,7 +2,8 @@
 
     python -m benchmarks.ops.embedding [--only bag] [--threads 1] [--rounds 15] [--out rows.jsonl]
 
-Backward is timed through autograd for all, from the same kind of graph; gradients are dense.
+Backward is timed through autograd for all, from the same kind of graph; gradients are dense. Bags are not compiled:
+torch.compile calls the same kernel for them.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ import torch.nn.functional as F
 from benchmarks.ops._turns import Case, backward, compiled, main
 from kernelwright.ops import embedding
 
-SIZES = ((1000, 64, 512), (32_000, 64, 2048), (32_000, 512, 4096), (50_257, 768, 4096), (200_000, 64, 40_000))
+SIZES = (
+    (1000, 64, 512), (32_000, 64, 2048), (32_000, 512, 4096), (50_257, 768, 4096), (200_000, 64, 40_000),
+    (1000, 16, 10_000), (10_000, 128, 8192), (100_000, 256, 20_000),
+)  # fmt: skip
 """Rows of the table, columns, ids."""
 BAG = 20
 """Ids of a bag."""

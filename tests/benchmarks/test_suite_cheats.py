@@ -1,27 +1,25 @@
 """The table of planted cheats and honest kernels fails where our verdict is wrong about either."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from benchmarks import planted_suites, suite_cheats
-from kernelwright.suites import Ours, Row, Theirs, setup, theirs_of
+from kernelwright.suites import Ours, Theirs, setup, theirs_of
 
 
 def judging(accepted: str, refused: str):
-    """Stand in for the judge: it is right but for these two."""
+    """Stand in for both verdicts: ours is right but for these two."""
     honest = {f.stem for f in (suite_cheats.HOME / "honest").glob("*.py")}
 
-    def judge(given, problem, file):
+    def judge(file):
         right = file.stem != refused if file.stem in honest else file.stem == accepted
-        return Row(
-            suite=given.suite.name, problem=problem.name, group="level1", candidate=str(file), sizes="declared",
-            theirs=Theirs(status="correct", time_us=1.0, reference_us=2.0), seconds=0.0,
-            ours=Ours(verdict="accepted" if right else "rejected", decision="equal"),
-        )  # fmt: skip
+        ours = Ours(verdict="accepted" if right else "rejected", decision="equal")
+        return Theirs(status="correct", time_us=1.0, reference_us=2.0), ours
 
-    return judge
+    return lambda *_: nullcontext(judge)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,7 @@ def judging(accepted: str, refused: str):
     [("", "", 0), ("zeros", "", 1), ("", "plain", 1), ("reference_slowed", "", 0)],
 )
 def test_either_mistake_fails(monkeypatch, capsys, tmp_path, accepted, refused, code):
-    monkeypatch.setattr(suite_cheats, "judge_both", judging(accepted, refused))
+    monkeypatch.setattr(suite_cheats, "both_verdicts", judging(accepted, refused))
     rows = tmp_path / "rows.jsonl"
     assert suite_cheats.main(["--operator", "softmax", "--out", str(rows)]) == code
     told = capsys.readouterr().out.splitlines()

@@ -11,7 +11,7 @@ from kernelwright.languages import get_language
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 from kernelwright.tasks import load_candidate, load_task
 
-from .test_candidates import TASK
+from .judging import TASK
 
 pytestmark = [pytest.mark.needs("no GPU"), pytest.mark.needs("nvcc")]
 

@@ -4,6 +4,10 @@ import textwrap
 
 import pytest
 
+from kernelwright.devices import detect
+from kernelwright.models import _plan as planning
+from kernelwright.models._regions import Found, regions_of
+
 SMALL = """
 import torch
 from torch import nn
@@ -47,3 +51,20 @@ def written(folder, name, text):
     path = folder / name
     path.write_text(textwrap.dedent(text))
     return path
+
+
+def two_regions(capture):
+    """Find the regions of the norms and the layers alone: each that is looked at takes a test's time."""
+    found = regions_of(capture)
+    kept = tuple(r for r in found.regions if r.label in {"norms.0", "layers.0"})
+    return Found(kept, found.native)
+
+
+@pytest.fixture(scope="session")
+def small_plan(tmp_path_factory):
+    """The plan of the small model, made once."""
+    path = written(tmp_path_factory.mktemp("small"), "small.py", SMALL)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(planning, "_LEAST_SHARE", 0.0)
+        patched.setattr(planning, "regions_of", two_regions)
+        return planning.planned(path, device=detect("cpu"))

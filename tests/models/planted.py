@@ -48,6 +48,17 @@ def accept(store, task, text=PROGRAM, environment=None):
     """Keep a finished run of a task in which a program was accepted, and return its id."""
     device = detect("cpu")
     candidate = Candidate(sources=(SourceFile(path="k.py", text=text),), language="torch", entry="k.py:run")
+    run = store.create_run(task, device=device.fingerprint, budget=Budget(), seed=0)
+    about = {**environment_here(device, ()), **(environment or {})}
+    store.append_event(run.id, {"event": "run", "environment": about})
+    key = EvaluationKey(candidate.key, task.key, device.fingerprint, "t", run.id)
+    store.save_evaluation(run.id, key, planted_evaluation(candidate, task), elapsed_s=1.0)
+    store.finish_run(run.id, RunStatus.FINISHED, {"decision": "improved", "speedup": {"median": 2.0}})
+    return run.id
+
+
+def planted_evaluation(candidate, task):
+    """Return an evaluation in which a candidate was accepted."""
     name = task.workloads[0].name
     row = WorkloadDecision(
         workload=name, speedup=Interval(median=2.0, low=1.9, high=2.1), baseline="compile", time_us=1.0,
@@ -58,14 +69,7 @@ def accept(store, task, text=PROGRAM, environment=None):
         speedup=row.speedup, baseline="compile", confirmed=True,
     )  # fmt: skip
     build = Build(status=BuildStatus.OK, toolchain=get_language("torch").toolchain())
-    run = store.create_run(task, device=device.fingerprint, budget=Budget(), seed=0)
-    about = {**environment_here(device, ()), **(environment or {})}
-    store.append_event(run.id, {"event": "run", "environment": about})
-    key = EvaluationKey(candidate.key, task.key, device.fingerprint, "t", run.id)
-    found = Evaluation(candidate=candidate, build=build, decision=decision, stage="full")
-    store.save_evaluation(run.id, key, found, elapsed_s=1.0)
-    store.finish_run(run.id, RunStatus.FINISHED, {"decision": "improved", "speedup": {"median": 2.0}})
-    return run.id
+    return Evaluation(candidate=candidate, build=build, decision=decision, stage="full")
 
 
 def accept_small(folder, environment=None, model=SMALL, program=PROGRAM):

@@ -2,11 +2,11 @@
 
 import time
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.models.conftest import SMALL, written
+from tests.models.conftest import written
+from tests.models.world import World, tasks_of
 
 from kernelwright.api.judge import judge
 from kernelwright.devices import detect
@@ -22,85 +22,9 @@ from kernelwright.models import (
     patch,
 )
 from kernelwright.models import _plan as planning
-from kernelwright.models._regions import Found, regions_of
-from kernelwright.records import Budget, Candidate, DecisionStatus, Interval, RunStatus, SourceFile
+from kernelwright.records import Candidate, DecisionStatus, SourceFile
 from kernelwright.search import accepted_of, package_accepted
 from kernelwright.store import Store
-
-KERNEL = "def run(*values):\n    return values[0]\n"
-
-
-class World:
-    """Plants what a search of each region finds, and how fast the model is with each set of kernels."""
-
-    def __init__(self, folder):
-        self.folder, self.store = folder, folder / "store"
-        self.found, self.effects, self.searched, self.asked, self.events = {}, {}, [], [], []
-        self.final = DecisionStatus.IMPROVED
-
-    def search(self, task, *, budget, **options):
-        assert budget.minutes > 0 and options["store"] == self.store
-        self.searched.append(task.name)
-        speedup = self.found.get(task.name, 1.0)
-        if isinstance(speedup, Exception):
-            raise speedup
-        with Store(self.store) as store:
-            run = store.create_run(task, device="cpu", budget=Budget(), seed=0)
-            store.finish_run(run.id, RunStatus.FINISHED, {})
-        return SimpleNamespace(run=run.id)
-
-    def accepted_of(self, store, run):
-        speedup = self.found.get(run.task_name, 1.0)
-        if isinstance(speedup, Exception) or speedup <= 1.0:
-            return ()
-        candidate = Candidate(
-            sources=(SourceFile(path="k.py", text=KERNEL),),
-            language="torch",
-            entry="k.py:run",
-            reason=run.task_name,
-        )
-        decision = SimpleNamespace(
-            speedup=Interval(median=speedup), status=DecisionStatus.IMPROVED, baseline="compile"
-        )
-        return (SimpleNamespace(candidate=candidate, decision=decision, timing=None),)
-
-    @contextmanager
-    def judging(self, task, **options):
-        self.task = task
-
-        def ask(candidate, screen):
-            names = [n for n in self.effects if n in candidate.reason]
-            self.asked.append((screen, candidate.reason))
-            speedup = 1.0 + sum(self.effects[n] for n in names)
-            return SimpleNamespace(
-                speedup=Interval(median=speedup), baseline="compile", reason="planted", run="r1",
-                candidate=candidate.key, decision=DecisionStatus.INCONCLUSIVE if screen else self.final,
-            )  # fmt: skip
-
-        yield ask
-
-    def optimize(self, target, proposers=("library",), **options):
-        return optimize_model(
-            target, device="cpu", store=self.store, search=self.search, on_event=self.events.append,
-            proposers=proposers, **options,
-        )  # fmt: skip
-
-
-def two_regions(capture):
-    """Find the regions of the norms and the layers alone: each that is looked at takes a test's time."""
-    found = regions_of(capture)
-    kept = tuple(r for r in found.regions if r.label in {"norms.0", "layers.0"})
-    return Found(kept, found.native)
-
-
-@pytest.fixture(scope="module")
-def small_plan(tmp_path_factory):
-    """The plan of the small model, made once."""
-    path = written(tmp_path_factory.mktemp("small"), "small.py", SMALL)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(planning, "_LEAST_SHARE", 0.0)
-        patched.setattr(planning, "regions_of", two_regions)
-        return planning.planned(path, device=detect("cpu"))
 
 
 @pytest.fixture
@@ -114,11 +38,6 @@ def world(monkeypatch, tmp_path, small_plan):
     monkeypatch.setattr(_optimize, "_LEAST_SHARE", 0.0)
     monkeypatch.setattr(_budget, "_FADES", 0.0)  # each region is searched once
     return world
-
-
-def tasks_of(planned):
-    """Return the task's name of each region by its label."""
-    return {r.label: f"region_{r.region}" for r in planned.plan.regions}
 
 
 def test_a_plan_tells_shares_bounds_and_gains(small_plan):
@@ -163,14 +82,17 @@ def test_the_failure_of_a_region_never_ends_the_run(world, small_plan):
     assert any("ValueError: a bug" in r.reason for r in result.regions)
 
 
-def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan):
+@pytest.mark.parametrize("at", ["in the next search", "right after its end"])
+def test_a_run_that_was_cut_off_takes_over_what_was_finished(world, small_plan, at):
     names = tasks_of(small_plan)
     world.found = {names["norms.0"]: 2.0}
     search = world.search
 
     def interrupted(task, **options):
         if task.name == names["norms.0"]:
-            return search(task, **options)
+            found = search(task, **options)
+            if at == "in the next search":
+                return found
         raise KeyboardInterrupt
 
     world.search = interrupted
@@ -222,6 +144,8 @@ def test_one_program_for_the_whole_model_comes_first_and_ends_the_search(world, 
     assert model_result("last", world.store) == result
     again = world.optimize(small_plan.loaded, proposers=("library", "schedule"))
     assert again.run == result.run and world.searched == ["small_whole"]  # taken over
+    world.optimize(small_plan.loaded, proposers=("library", "schedule"), baselines=("eager",))
+    assert world.searched == ["small_whole"] * 2, "a search against other native forms is another"
 
 
 def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world, small_plan):

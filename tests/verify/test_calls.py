@@ -34,6 +34,7 @@ def test_a_custom_only_answer_needs_a_launch_and_no_library():
     assert "no kernel of its own" in said("custom-only", launches=0)
     assert "libopenblas" in said("custom-only", libraries=("libopenblas.so.0",))
     assert said("custom-only", libraries=("libgomp.so.1", "libstdc++.so.6")) == ""
+    assert said("custom-only", libraries=("libtilelang.so", "libtvm_runtime.so", "libz3.so")) == ""
     assert said("library-allowed", libraries=("libopenblas.so.0",)) == ""
     assert "/tmp/libgomp.so.1" in said("custom-only", libraries=("/tmp/libgomp.so.1",))
 

@@ -1,6 +1,5 @@
 """Model, minutes → ModelResult: plan, search the regions, judge the patched model as a whole."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,8 @@ from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, ModelResult, RegionOutcome
 from ._target import Loaded, ModelTarget
 from ._task import region_task
-from ._whole import PROGRESS, WholeFound, finished_runs, search_whole, share_s
 from ._whole import PROPOSERS as WHOLE_PROPOSERS
+from ._whole import WholeFound, finished_runs, note_search, search_whole, share_s
 
 BASELINES = ("eager", "compile", "compile-max-autotune-freezing")
 """Native forms of a model; the fastest counts."""
@@ -147,7 +146,7 @@ class _Run:
         tried = (alone.outcome(plan),) if alone.run or alone.reason else ()
         reserve_s = min(_VERDICT_SHARE * self._left_s(), _MOST_VERDICT_S)
         regions = _Regions(plan, self.options["store"], self.say)
-        regions.take_over()
+        regions.take_over(self.options)
         while (stream := regions.next(self._left_s() - reserve_s)) is not None:
             left_s = min(max(stream.cost_s, 2 * _SHORTEST_S), self._left_s() - reserve_s)
             regions.search(stream, search, Budget(minutes=left_s / 60), self.options)
@@ -193,10 +192,10 @@ class _Regions:
         self._chosen = {row.region for row in plan.plan.chosen}
         self._key = _key(plan)
 
-    def take_over(self) -> None:
-        """Take over the finished runs of an earlier, interrupted attempt on the same model and device."""
+    def take_over(self, options: dict[str, Any]) -> None:
+        """Take over the finished runs of an earlier, interrupted attempt that asked for the same."""
         with Store(self._store) as store:
-            known = finished_runs(self._key, store)
+            known = finished_runs(store, self._key, self._plan.plan.device, options)
             for key, run in ((k, run) for k in self._streams for run in known.get(k, ())):
                 self._note(self._streams[key], run, store)
                 self._say("region", message=f"{self._rows[key].label}: run {run} taken over")
@@ -221,6 +220,8 @@ class _Regions:
         )
         try:
             task = region_task(capture, region, self._plan.timed[capture.name])
+            with Store(self._store) as store:
+                note_search(store, self._key, stream.key, task)
             found = search(task, budget=budget, **options)
         except (KernelwrightError, Unprintable) as error:
             stream.failed = str(error)
@@ -229,8 +230,6 @@ class _Regions:
         else:
             with Store(self._store) as store:
                 self._note(stream, found.run, store)
-                note = {"model": self._key, "region": stream.key, "run": found.run}
-                store.keep(PROGRESS, found.run, {stream.key: json.dumps(note)})
         if stream.failed:
             self._say("region", message=f"{row.label}: stays native: {stream.failed}")
 

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from operator import getitem, is_not
 from types import TracebackType
 from typing import Any, Final, Self
@@ -95,14 +96,11 @@ class Patch:
         places = [_place(model, name) for name in self._weight_names]
         self._holders, self._names = [p for p, _ in places], [name for _, name in places]
         parts = [m for m in model.modules() if m is not model]
-        held: list[tuple[dict[str, Any], str, Any]] = [(vars(model), "training", self._training)]
-        for m in model.modules():
-            held += [
-                (vars(m), "_modules", m._modules),
-                *((m._modules, name, p) for name, p in m._modules.items()),
-            ]
-        held += [(vars(m), PLACE, vars(m).get(PLACE)) for m in parts]
+        held: list[tuple[Any, str, Any]] = [(vars(model), "training", self._training)]
+        held += [(m._modules, name, part) for m in model.modules() for name, part in m._modules.items()]
         self._owners, self._children, self._parts = map(list, zip(*held, strict=True))
+        self._attributes = [vars(m) for m in parts]
+        self._forwards = [attributes.get(PLACE) for attributes in self._attributes]
         self._hooked = [h for m in parts for h in (m._forward_hooks, m._forward_pre_hooks)]
         self._hooked += [of_all._global_forward_hooks, of_all._global_forward_pre_hooks]
         self._bound = True
@@ -192,8 +190,9 @@ class Patch:
             tail = (packed,)
             held.append(place)
         snapshot = self._snapshots(
-            kernel, tail, (*args, *kwargs.values()), tuple(kwargs), held, self._hooked, [*weights, *watched]
-        )
+            kernel, tail, (*args, *kwargs.values()), tuple(kwargs), held, self._attributes, self._hooked,
+            [*weights, *watched],
+        )  # fmt: skip
         followed = not isinstance(self._kernel, Prepared) or self._kernel.is_packed(*weights)
         if snapshot is not None and followed and self._is_as_verified(tensors, weights):
             self._snapshot = snapshot
@@ -279,6 +278,8 @@ class Patch:
             self.reason = said
             return False
         if any(map(is_not, map(_part, self._owners, self._children), self._parts)):
+            return False
+        if any(map(is_not, map(_part, self._attributes, repeat(PLACE)), self._forwards)):
             return False
         return (
             self._fits_mode(tensors, weights)

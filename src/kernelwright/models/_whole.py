@@ -80,7 +80,9 @@ def search_whole(
     except (KernelwrightError, Unprintable) as error:
         return WholeFound(reason=f"the model cannot be judged as a whole: {error}")
     place = options["store"]
-    run = _earlier(key, place)
+    with Store(place) as store:
+        note_search(store, key, WHOLE, whole.task)
+        run = next(iter(finished_runs(store, key, plan.plan.device, options).get(WHOLE, ())), "")
     if run:
         say("whole", message=f"the whole model: run {run} taken over")
     else:
@@ -91,27 +93,38 @@ def search_whole(
             return WholeFound(reason=str(error))
         except Exception as error:  # noqa: BLE001  the regions are searched all the same
             return WholeFound(reason=fault_of(error))
-        with Store(place) as store:
-            store.keep(PROGRESS, run, {WHOLE: json.dumps({"model": key, "region": WHOLE, "run": run})})
     return _found(run, whole, place)
 
 
-PROGRESS = "model-region"
-"""Under which the store keeps the runs of a model."""
+_TASKS = "model-task"
+"""Under which the store keeps the tasks of a model's regions."""
+_OPTIONS = ("baselines", "proposers")
+"""What a search is asked for that decides what it finds."""
 
 
-def finished_runs(key: str, store: Store) -> dict[str, list[str]]:
-    """Return the finished runs of a model in the store, by region."""
+def note_search(store: Store, key: str, region: str, task: Task) -> None:
+    """Keep which task a region is searched as, before it is: a finished search is found whenever this one is killed."""
+    origin = f"{key} {region}"
+    store.keep(_TASKS, origin, {origin: json.dumps({"model": key, "region": region, "task": task.key})})
+
+
+def finished_runs(store: Store, key: str, device: str, options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the finished runs of a model in the store, by region, the oldest first.
+
+    Args:
+        store: The store.
+        key: Names the model and the device in the store.
+        device: Fingerprint of the device.
+        options: What the search is asked for; runs that were asked for something else do not count.
+    """
+    notes = [note for note in map(json.loads, store.kept(_TASKS)) if note["model"] == key]
+    regions = {note["task"]: note["region"] for note in notes}
     found: dict[str, list[str]] = {}
-    for note in map(json.loads, store.kept(PROGRESS)):
-        if note["model"] == key and store.run(note["run"]).status is RunStatus.FINISHED:
-            found.setdefault(note["region"], []).append(note["run"])
+    for run in reversed(store.runs()):
+        asked = all(run.options.get(n, options[n]) == options[n] for n in _OPTIONS if n in options)
+        if run.task in regions and run.device == device and run.status is RunStatus.FINISHED and asked:
+            found.setdefault(regions[run.task], []).append(run.id)
     return found
-
-
-def _earlier(key: str, place: Path | str | None) -> str:
-    with Store(place) as store:
-        return next(iter(finished_runs(key, store).get(WHOLE, ())), "")
 
 
 def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:

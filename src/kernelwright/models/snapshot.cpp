@@ -1,11 +1,11 @@
 // A served call of a patched model, remembered, so that the next one is compared with it in one step.
 //
-// `Snapshot(kernel, tail, arguments, names, held, empty, tensors)` takes the state of this moment; it is None where a
+// `Snapshot(kernel, tail, arguments, names, held, sized, empty, tensors)` takes the state of this moment; it is None where a
 // tensor cannot be followed. Called like the model, it returns `kernel(*tensors of the call, *tail)` if everything is as
 // it was then, and None otherwise. It decides nothing: Python decided that such a call is to be served.
 //
 // Compared: the kind, dtype and sizes of each argument, or its value; what lies in containers, by identity; that
-// dictionaries are empty; of each tensor the version counter, memory, sizes, strides and up to 32 bytes in its middle;
+// dictionaries have as many entries as they had, or none; of each tensor the version counter, memory, sizes, strides and up to 32 bytes in its middle;
 // dispatch keys of the thread (autocast, transforms, dispatch modes, inference mode) and whether gradients are wanted.
 #include <Python.h>
 
@@ -149,6 +149,7 @@ struct State {
   Ref kernel;
   std::vector<Argument> arguments;
   std::vector<Ref> tail, names, empty;
+  std::vector<std::pair<Ref, Py_ssize_t>> sized;
   std::vector<Held> held;
   std::vector<Tensor> tensors;
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
@@ -178,7 +179,9 @@ struct State {
 
   bool same_model() const {
     for (const auto& one : empty)
-      if (PyObject_IsTrue(one.get()) != 0) return false;
+      if (PyDict_GET_SIZE(one.get()) != 0) return false;
+    for (const auto& [one, size] : sized)
+      if (PyDict_GET_SIZE(one.get()) != size) return false;
     for (const auto& one : held)
       if (!one.same()) return false;
     for (const auto& one : tensors)
@@ -214,14 +217,23 @@ PyObject* guarded(Body body) {
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject *kernel, *tail, *arguments, *names, *held, *empty, *tensors;
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &kernel, &tail, &arguments, &names, &held, &empty, &tensors)) return nullptr;
+    PyObject *kernel, *tail, *arguments, *names, *held, *sized, *empty, *tensors;
+    if (!PyArg_ParseTuple(args, "OOOOOOOO", &kernel, &tail, &arguments, &names, &held, &sized, &empty, &tensors))
+      return nullptr;
     auto state = std::make_unique<State>();
     state->kernel = Ref(kernel);
     each(tail, "tail", [&](PyObject* one) { state->tail.emplace_back(one); });
     each(arguments, "arguments", [&](PyObject* one) { state->arguments.emplace_back(one); });
     each(names, "names", [&](PyObject* one) { state->names.emplace_back(one); });
-    each(empty, "empty", [&](PyObject* one) { state->empty.emplace_back(one); });
+    const auto dictionary = [](PyObject* one) {
+      if (PyDict_Check(one)) return one;
+      PyErr_SetString(PyExc_TypeError, "expected dictionaries");
+      throw Refused();
+    };
+    each(empty, "empty", [&](PyObject* one) { state->empty.emplace_back(dictionary(one)); });
+    each(sized, "sized", [&](PyObject* one) {
+      state->sized.emplace_back(Ref(dictionary(one)), PyDict_GET_SIZE(one));
+    });
     each(held, "held", [&](PyObject* one) {
       PyObject *holder, *key, *value;
       if (!PyArg_ParseTuple(one, "OOO", &holder, &key, &value)) throw Refused();
@@ -265,6 +277,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   for (const auto& one : state->tail) Py_VISIT(one.get());
   for (const auto& one : state->arguments) Py_VISIT(one.value.get());
   for (const auto& one : state->empty) Py_VISIT(one.get());
+  for (const auto& one : state->sized) Py_VISIT(one.first.get());
   for (const auto& one : state->held) {
     Py_VISIT(one.holder.get());
     Py_VISIT(one.value.get());

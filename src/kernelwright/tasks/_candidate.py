@@ -32,6 +32,9 @@ _OPENCL_KERNEL = re.compile(r"\b(?:__kernel|kernel)\s+void\s+(?:__attribute__\s*
 _WGSL_KERNEL = re.compile(r"@compute\b[^{]*?\bfn\s+(\w+)\s*\(")
 _BY_IMPORT = {
     "triton.experimental.gluon": "gluon",
+    "helion": "helion",
+    "tilelang": "tilelang",
+    "cutlass": "cute",
     "jax.experimental.pallas": "pallas",
 }
 """The package that a Python file of a language imports, looked for in this order."""

@@ -36,7 +36,8 @@ from ._case import Case, Oracle, Seeds
 _CALL_LIMIT_S = 20.0
 """Seconds that one request may take at most."""
 _EXECUTED_LIMIT_S = 120.0
-"""The same where kernels are executed by a sanitiser, whose translation to C++ is compiled in the first call."""
+"""The same where kernels are executed by a sanitiser, whose translation to C++ is compiled in the first call; and for
+loading them, as their languages are large packages."""
 _LOAD_LIMIT_S = 60.0
 """Seconds that loading may take at most."""
 _FIRST_BUSY_S = 5.0
@@ -178,8 +179,9 @@ class Trial:
                 deployed=self._deployed,
                 executed=self._executed,
             )
+            limit_s = _EXECUTED_LIMIT_S if self._translates else _LOAD_LIMIT_S
             self._workers[key] = self._pool.worker(
-                payload, deadline_s=min(_LOAD_LIMIT_S, max(1.0, self.remaining_s))
+                payload, deadline_s=min(limit_s, max(1.0, self.remaining_s))
             )
             self._audits[key] = self._workers[key].audit()
         return self._workers[key]

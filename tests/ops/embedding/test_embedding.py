@@ -127,6 +127,21 @@ def test_gradients_do_not_depend_on_threads(mode):
     near(found[0][2][:50], with_gradients(lambda w: F.embedding(ids, w), weight.double())[1][:50])
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_threads_share_bags_of_very_different_sizes(mode):
+    weight, ids = torch.randn(100, 64), torch.randint(100, (20_000,))
+    offsets, before = torch.tensor([0, *range(19_000, 20_000, 10)]), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(own.embedding_bag(ids, weight, offsets, mode=mode))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+    near(found[0][1:], F.embedding_bag(ids, weight.double(), offsets, mode=mode)[1:])
+
+
 @pytest.mark.filterwarnings("ignore:.*runs its reference:RuntimeWarning")
 def test_gradients_of_gradients_are_right():
     weight, scale = torch.randn(6, 3, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
@@ -236,7 +251,7 @@ def test_every_op_is_registered_as_torch_asks():
     ends, g = torch.tensor([0, 2, 3]), torch.randn(2, 3)
     calls = {
         "embedding": (W, I, -1), "embedding_backward": (torch.randn(3, 3), I, 5, 0),
-        "embedding_bag": (W, I, ends, None, 2, -1), "embedding_scale_backward": (g, W, I, ends, -1),
+        "embedding_bag": (W, I, ends, None, 2, -1, True), "embedding_scale_backward": (g, W, I, ends, -1),
         "embedding_bag_backward": (g, I, ends, None, chosen, 5, 2, -1),
     }  # fmt: skip
     assert set(calls) == {op.name for op in ops.ops_of(own)} == set(own.KERNEL.symbols)

@@ -5,12 +5,12 @@ from tests.ops.mutants import verdicts
 
 ONE = {
     "the row after": (
-        "weight + ids[i] * columns, static_cast",
-        "weight + (ids[i] + 1) % rows * columns, static_cast",
+        "weight + ids.data[i] * columns, static_cast",
+        "weight + (ids.data[i] + 1) % rows * columns, static_cast",
     )
 }
 GRADIENT = {
-    "padding has a gradient": ("if (ids[e] == padding) ids[e] = -1;", "if (ids[e] == padding) continue;"),
+    "padding has a gradient": ("std::replace(ids.begin(), ids.end(), padding, int64_t{-1});", ""),
     "the last entry of a row left out": (
         "summed(at, columns, offsets[r], offsets[r + 1], last, row, factor)",
         "summed(at, columns, offsets[r], offsets[r + 1] - 1, last, row, factor)",
@@ -19,19 +19,24 @@ GRADIENT = {
 BAG = {
     "a mean over padding too": ("count += ids[e] != padding", "count += 1"),
     "an entry of the next bag": (
-        "summed(to, columns, at[b], at[b + 1], at[last]",
-        "summed(to, columns, at[b], std::min(at[b + 1] + 1, n), at[last]",
+        "summed(to, columns, at[b], at[b + 1], at[last], row, [share]",
+        "summed(to, columns, at[b], std::min(at[b + 1] + 1, ids.count), at[last], row, [share]",
     ),
 }
-SCALED = {"factors of the bag's first": ("(scale ? scale[e] : share)", "(scale ? scale[0] : share)")}
-LARGEST = {"the last of equal rows": ("chosen[k] < 0 || x > best[k]", "chosen[k] < 0 || x >= best[k]")}
-FACTORS = {"padding has a factor": ("if (ids[e] == padding) continue;\n          if (e + kw", "if (e + kw")}
+SCALED = {"factors of the bag's first": ("return from[e];", "return from[0];")}
+UNENDED = {
+    "the last bag left out": ("if (!ended) at.push_back(entries);", "if (!ended) at.push_back(at.back());")
+}
+LARGEST = {"the last of equal rows": ("(x > best[v]) |", "(x >= best[v]) |")}
+FACTORS = {
+    "padding has a factor": ("if (ids.data[e] == padding) continue;\n          if (e + next", "if (e + next")
+}
 TABLE = {
     "factors left out": (": scale.data[e];\n      }", ": 1.0f;\n      }"),
     "of the first bag": ("bag[e] = b, factors", "bag[e] = 0, factors"),
     "the largest of one row": (
-        "if (row >= 0 && row < rows) sums[row *",
-        "if (row > 0 && row < rows) sums[row *",
+        "return chosen[i] >= 0 && chosen[i] < rows;",
+        "return chosen[i] > 0 && chosen[i] < rows;",
     ),
 }
 
@@ -45,6 +50,7 @@ TABLE = {
         ("embedding_bag", 0, BAG),
         ("embedding_bag", 1, SCALED),
         ("embedding_bag", 2, LARGEST),
+        ("embedding_bag", 3, UNENDED),
         ("embedding_scale_backward", 0, FACTORS),
         ("embedding_bag_backward", 0, TABLE),
     ],

@@ -102,15 +102,16 @@ def embedding_bag(
             refuse(op, "offsets", "given", f"none, for ids of shape {tuple(ids.shape)}")
         if per_sample_weights is not None and per_sample_weights.shape != ids.shape:
             refuse(op, "per_sample_weights", told(per_sample_weights), f"of shape {tuple(ids.shape)}, as ids")
-        ends = torch.arange(ids.shape[0] + 1, device=ids.device, dtype=ids.dtype) * ids.shape[1]
+        offsets = torch.arange(ids.shape[0] + 1, device=ids.device, dtype=ids.dtype) * ids.shape[1]
+        include_last_offset = True
         ids, scale = ids.reshape(-1), None if per_sample_weights is None else per_sample_weights.reshape(-1)
     else:
         if offsets is None:
             refuse(op, "offsets", "None", "where each bag begins, or ids of shape (bags, size)")
         _ops.check_ids(op, "offsets", offsets)
-        last = offsets.new_tensor([ids.numel()])
-        ends = offsets if include_last_offset else torch.cat([offsets.reshape(-1), last])
         scale = per_sample_weights
     scale = scale if scale is None else _flat(scale)
-    out: _Tensor = _ops.bag(_flat(weight), _flat(ids), _flat(ends), scale, _MODES[mode], padding)[0]
+    offsets = _flat(offsets)
+    found = _ops.bag(_flat(weight), _flat(ids), offsets, scale, _MODES[mode], padding, include_last_offset)
+    out: _Tensor = found[0]
     return out

@@ -42,12 +42,14 @@ def _check_one_gradient(g: _Tensor, ids: _Tensor, rows: int, padding: int) -> No
     _check_padding(op, padding, rows)
 
 
-def _check_bags(op: str, ids: _Tensor, offsets: _Tensor, scale: _Maybe, dtype: torch.dtype) -> None:
+def _check_bags(
+    op: str, ids: _Tensor, offsets: _Tensor, scale: _Maybe, dtype: torch.dtype, ended: bool = True
+) -> None:
     for name, x in (("ids", ids), ("offsets", offsets)):
         check_ids(op, name, x)
         if x.dim() != 1:
             refuse(op, name, f"of shape {tuple(x.shape)}", "a vector")
-    if not len(offsets):
+    if ended and not len(offsets):
         refuse(op, "offsets", "empty", "one number more than bags")
     if scale is not None:
         floats(op, "per_sample_weights", scale)
@@ -63,11 +65,11 @@ def _check_mode(op: str, mode: int, scale: _Maybe) -> None:
 
 
 def _check_bag(
-    weight: _Tensor, ids: _Tensor, offsets: _Tensor, scale: _Maybe, mode: int, padding: int
+    weight: _Tensor, ids: _Tensor, offsets: _Tensor, scale: _Maybe, mode: int, padding: int, ended: bool
 ) -> None:
     op = "embedding.embedding_bag"
     matrix(op, "weight", weight)
-    _check_bags(op, ids, offsets, scale, weight.dtype)
+    _check_bags(op, ids, offsets, scale, weight.dtype, ended)
     _check_mode(op, mode, scale)
     if scale is not None and mode == MAX:
         refuse(op, "per_sample_weights", "given", "none, or mode sum")
@@ -112,13 +114,20 @@ def _one_reference(weight: _Tensor, ids: _Tensor, padding: int) -> _Tensor:
     return reference.embedding(weight, ids, padding)
 
 
-def _bag_reference(weight: _Tensor, ids: _Tensor, offsets: _Tensor, *rest: Any) -> Any:
+def _bag_reference(
+    weight: _Tensor, ids: _Tensor, offsets: _Tensor, scale: _Maybe, mode: int, padding: int, ended: bool
+) -> Any:
     """Run the reference, once offsets ascend too."""
     _look(weight, ids)
+    offsets = reference.ends(ids, offsets, ended)
     if (offsets[1:] < offsets[:-1]).any() or offsets[0] < 0 or offsets[-1] > len(ids):
         said = "expected them to ascend from 0 to the number of ids"
         raise ValueError(f"embedding: offsets is no row of offsets; {said}")
-    return reference.embedding_bag(weight, ids, offsets, *rest)
+    return reference.embedding_bag(weight, ids, offsets, scale, mode, padding)
+
+
+def _bags(offsets: _Tensor, ended: bool) -> int:
+    return offsets.shape[0] - 1 if ended else offsets.shape[0]
 
 
 def _serves(*arguments: Any) -> str | None:
@@ -169,9 +178,9 @@ def _one_gradient(ctx: Any, g: _Tensor) -> tuple[Any, ...]:
 
 
 def _keep_bag(ctx: Any, inputs: tuple[Any, ...], output: tuple[_Tensor, _Tensor]) -> None:
-    weight, ids, offsets, scale, ctx.mode, ctx.padding = inputs
+    weight, ids, offsets, scale, ctx.mode, ctx.padding, ended = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(weight, ids, offsets, scale, output[1])
+    ctx.save_for_backward(weight, ids, reference.ends(ids, offsets, ended), scale, output[1])
 
 
 def _bag_gradient(ctx: Any, g: _Tensor, _: Any) -> tuple[Any, ...]:
@@ -183,7 +192,7 @@ def _bag_gradient(ctx: Any, g: _Tensor, _: Any) -> tuple[Any, ...]:
         )
     if scale is not None and ctx.needs_input_grad[3]:
         of_scale = _backward(scale_backward, g, weight, ids, offsets, ctx.padding)
-    return of_weight, None, None, of_scale, None, None
+    return of_weight, None, None, of_scale, None, None, None
 
 
 one = Op(
@@ -193,12 +202,12 @@ one = Op(
     gradient=(_keep_one, _one_gradient),
 )  # fmt: skip
 bag = Op(
-    "embedding_bag(Tensor weight, Tensor ids, Tensor offsets, Tensor? scale, int mode, int padding)"
-    " -> (Tensor, Tensor)",
+    "embedding_bag(Tensor weight, Tensor ids, Tensor offsets, Tensor? scale, int mode, int padding,"
+    " bool ended) -> (Tensor, Tensor)",
     reference=_bag_reference, kernel=KERNEL, check=_check_bag, serves=_serves,
-    outputs=lambda weight, ids, offsets, scale, mode, padding: (  # noqa: ARG005
-        weight.new_empty(offsets.shape[0] - 1, weight.shape[1]),
-        weight.new_empty((offsets.shape[0] - 1, weight.shape[1]) if mode == MAX else 0, dtype=torch.int64),
+    outputs=lambda weight, ids, offsets, scale, mode, padding, ended: (  # noqa: ARG005
+        weight.new_empty(_bags(offsets, ended), weight.shape[1]),
+        ids.new_empty((_bags(offsets, ended), weight.shape[1]) if mode == MAX else 0, dtype=torch.int64),
     ),
     gradient=(_keep_bag, _bag_gradient),
 )  # fmt: skip

@@ -80,6 +80,13 @@ CASES = (
         [{**size, "mode": 2} for size in _each()],
     ),
     Cases(
+        "embedding_bag",
+        "embedding_bag",
+        {"weight": _TABLE, "ids": _IDS, "offsets": "index[bags] sorted(0, n + 1)"},
+        [{**size, "ended": False} for size in _MEANS],
+        [{**size, "ended": False} for size in _each((0, 1))],
+    ),
+    Cases(
         "embedding_scale_backward",
         "embedding_scale_backward",
         {"g": "dtype[bags, columns] normal", "weight": _TABLE, **_BAGS},

@@ -25,6 +25,11 @@ def embedding_backward(g: T, ids: T, rows: int, padding: int = -1) -> T:
     return total.to(g.dtype)
 
 
+def ends(ids: T, offsets: T, ended: bool) -> T:
+    """Return where bags begin, and where the last ends."""
+    return offsets if ended else torch.cat([offsets, offsets.new_full((1,), ids.shape[0])])
+
+
 def bags(ids: T, offsets: T, padding: int) -> tuple[T, T]:
     """Return the bag of each entry, one past the last for those in none, and how many entries each bag has."""
     count = len(offsets) - 1
@@ -45,13 +50,20 @@ def scales(ids: T, offsets: T, scale: T | None, mode: int, padding: int, like: T
 
 
 def embedding_bag(
-    weight: T, ids: T, offsets: T, scale: T | None = None, mode: int = 0, padding: int = -1
+    weight: T,
+    ids: T,
+    offsets: T,
+    scale: T | None = None,
+    mode: int = 0,
+    padding: int = -1,
+    ended: bool = True,
 ) -> tuple[T, T]:
     """Return the sum (mode 0), mean (1) or largest (2) of each bag's rows, and of the largest which row it came from.
 
-    Bag i has the entries offsets[i] to offsets[i + 1]. A bag without entries is zero, of row -1.
+    Bag i has the entries offsets[i] to offsets[i + 1]; the last, if it is not `ended`, all that follow. A bag without
+    entries is zero, of row -1.
     """
-    named, columns = ids.long(), weight.shape[1]
+    named, columns, offsets = ids.long(), weight.shape[1], ends(ids, offsets, ended)
     bag, sizes = bags(ids, offsets, padding)
     rows = wide(weight[named])
     if mode < 2:
