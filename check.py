@@ -89,6 +89,7 @@ LONG = {
     "printers": ["benchmarks.random_printers", "--count", "2000"],
     "instructions": ["benchmarks.executor", "--fuzz", "2000"],
     "executor": ["benchmarks.executor_battery"],
+    "executed": ["pytest", "tests/executor", "-m", "long"],
     "cluster": ["pytest", "tests/cluster", "-m", "long"],
     "cheats": ["benchmarks.suite_cheats"],
     "soak": ["benchmarks.soak"],

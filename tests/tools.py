@@ -190,5 +190,6 @@ TOOL_OF = {
     "wgsl": "WebGPU adapter",
     "pallas": "pallas",
     "triton": "triton",
+    "gluon": "triton",
 }
 """What each language needs; `torch` needs nothing more."""

@@ -87,7 +87,15 @@ def test_what_was_not_built_or_only_ran_shows_nothing(tmp_path: Path) -> None:
 def test_a_gpu_that_timed_is_the_target_and_cuda_was_not_executed_by_us(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         kept(store, "cuda", "sm_90", checks=("runs",), timed=True)
-        assert states(store) == {("cuda", "sm_90", "timed")}
+        kept(store, "gluon", "sm_90", checks=("runs",), timed=True)
+        assert states(store) == {("cuda", "sm_90", "timed"), ("gluon", "sm_90", "timed")}
+
+
+@pytest.mark.needs("no GPU", "C++ compiler")
+def test_a_language_that_only_the_executor_runs_is_executed_where_its_calls_answered(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        kept(store, "gluon", checks=("runs",))
+        assert states(store) == {("gluon", "sm_90", "executed")}
 
 
 def test_the_newest_machine_is_shown_and_evidence_of_others_is_added(

@@ -5,26 +5,10 @@ import pytest
 from kernelwright.config import Settings
 from kernelwright.languages import get_language
 from kernelwright.records import Candidate, CheckStatus, SourceFile, VerdictStatus
-from kernelwright.sandbox import Pool
-from kernelwright.tasks import Problem, load_task
-from kernelwright.verify import verify
+
+from .judging import judging
 
 pytestmark = pytest.mark.needs("no GPU")
-
-TASK = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return 2 * x.flip(-1)
-
-def get_inputs():
-    return [torch.randn(6, 64)]
-
-def get_init_inputs():
-    return []
-"""
 
 CUDA = """
 #include "kernelwright.h"
@@ -85,21 +69,8 @@ def settings(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def judged(settings, tmp_path_factory):
-    path = tmp_path_factory.mktemp("task") / "mirror.py"
-    path.write_text(TASK)
-    problem = Problem(load_task(str(path)))
-
-    def judge(text, language, depth="screen"):
-        style, name = ("destination", "k.cu") if language == "cuda" else ("function", "k.py")
-        candidate = Candidate(
-            sources=(SourceFile(path=name, text=text),), language=language, entry=f"{name}:run", style=style
-        )
-        build = get_language(language).build(candidate)
-        assert build.artefact, build.diagnostics
-        return verify(problem, candidate, build, pool=pool, depth=depth, deadline_s=600)
-
-    with Pool(settings, arena_bytes=16 << 20) as pool:
+def judged(tmp_path_factory):
+    with judging(tmp_path_factory.mktemp("task")) as judge:
         yield judge
 
 

@@ -18,7 +18,7 @@ def test_every_registered_language_is_a_language():
 
 
 def test_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(NotFoundError, match=r"'fortran'.*cpp, cuda, hip, opencl, pallas, torch, triton"):
+    with pytest.raises(NotFoundError, match=r"'fortran'.*cpp, cuda,.* hip, opencl, pallas,.* torch, triton"):
         get_language("fortran")
 
 

@@ -51,6 +51,12 @@ def _put(folder: Path, name: str, text: str) -> Path:
             "from jax.experimental import pallas as pl\ndef run(x): ...",
             ("pallas", "a.py:run", "function"),
         ),
+        (
+            "a.py",
+            "import triton\nfrom triton.experimental import gluon\n@triton.jit\ndef k(p): ...\ndef run(x): ...",
+            ("gluon", "a.py:run", "function"),
+        ),
+        ("a.py", "import helionic\ndef run(x): ...", ("torch", "a.py:run", "function")),
         ("a.py", "import jax.experimental.sparse\ndef run(x): ...", ("torch", "a.py:run", "function")),
         ("a.cl", "__kernel void fast(__global float* x) {}", ("opencl", "a.cl:fast", "destination")),
     ],

@@ -114,11 +114,11 @@ def _states(evaluation: Evaluation, target: str) -> Iterator[tuple[State, str]]:
     for compiled in sorted({name.partition(".")[0] for name in build.evidence if "." in name}):
         yield "compiled", compiled
     passed = {f.check for f in verdict.findings if f.status == "pass"} if verdict else set()
-    if target == "cpu" and evaluation.candidate.language == "cuda" and "runs" in passed:
-        yield "executed", _EXECUTED
     language = evaluation.candidate.language
-    if "runs" in passed and language in language_names():
+    if target == "cpu" and "runs" in passed and language in language_names():
         yield from (("executed", on) for on in executed_on(get_language(language)))
+        if language == "cuda":
+            yield "executed", _EXECUTED
     if "sanitised" in passed:
         yield "executed", _EXECUTED
         yield "sanitised", _EXECUTED

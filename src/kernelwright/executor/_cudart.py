@@ -14,8 +14,8 @@ from . import _native
 
 HOST: Final = Path(__file__).parent / "host"
 _BUILD_S: Final = 300.0
-_MAGIC: Final = 0xBA55ED50
-_PTX: Final = 1
+MAGIC: Final = 0xBA55ED50
+PTX: Final = 1
 _DEFINED: Final = re.compile(r"^(?:API|DRIVER|extern \"C\" .*?)\s*\b(_*cu[A-Z]?\w+)\(", re.MULTILINE)
 
 _FOLDER: Final = re.compile(r'(^\s*\.file\s+\d+\s+")[^"]*/(?=[^"/]+")', re.MULTILINE)
@@ -90,7 +90,7 @@ def ptx_at(address: int) -> str:
 def ptx_of(library: Path) -> list[str]:
     """Return the PTX of each fat binary in a library's file."""
     raw = library.read_bytes()
-    starts = [m.start() for m in re.finditer(re.escape(struct.pack("<I", _MAGIC)), raw)]
+    starts = [m.start() for m in re.finditer(re.escape(struct.pack("<I", MAGIC)), raw)]
     found = []
     for start in starts:
         at = start
@@ -106,12 +106,12 @@ def ptx_in(read: Callable[[int, int], bytes]) -> str:
         read: Returns bytes by their offset and number.
     """
     magic, _, header, size = struct.unpack("<IHHQ", read(0, 16))
-    if magic != _MAGIC:
+    if magic != MAGIC:
         return ""
     at, end, found = header, header + size, ""
     while at < end:
         kind, _, own, held = struct.unpack("<HHIQ", read(at, 16))
-        if kind == _PTX:
+        if kind == PTX:
             found = read(at + own, held).split(b"\0")[0].decode(errors="replace")
             found = _FOLDER.sub(r"\1", found)
         at += own + held

@@ -1,9 +1,10 @@
-"""Candidates of `cuda` and `triton`: run by a GPU where there is one, else executed from their PTX, never timed.
+"""Candidates of GPU languages: run by a GPU where there is one, else executed from their PTX, never timed.
 
 | language | on a machine without a GPU |
 |---|---|
 | `cuda` | every call is executed under the sanitiser; a finding ends it with an error |
 | `triton` | interpreted; one more call is executed under the sanitiser (the check `sanitised`) |
+| `gluon` | every call is executed under the sanitiser |
 
 The build translates every kernel and leaves the libraries in the artefact, so that workers compile nothing of `cuda`.
 
@@ -12,44 +13,40 @@ Does not cover: times; candidates that find the executor in their process and ch
 ever by the judge.
 """
 
-import contextlib
 import functools
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from ..errors import MissingToolError
 from ..languages import Kernel
 from ..languages import cuda as real_cuda
+from ..languages import gluon as real_gluon
 from ..languages import triton as real_triton
 from ..languages._destination import Destination, load_entry
 from ..languages._entry import source_of, split_entry
 from ..languages.cpp import LIBRARY
-from ..languages.torch import check_python, load_symbol, returning
-from ..records import Build, BuildStatus, Candidate, TensorSpec, content_key
+from ..languages.torch import check_python, load_symbol
+from ..records import Build, BuildStatus, Candidate, TensorSpec
 from . import _cudart, _native, inline
-from ._errors import FaultError, NotExecutedError
-from .device import blame, device
-from .module import Module, Options
+from ._errors import NotExecutedError
+from ._loading import (
+    FOLDER,
+    OTHER_SEED,
+    TARGET,
+    Executed,
+    OnlyExecuted,
+    by_triton,
+    executes,
+    options,
+    version,
+)
+from .device import device
+from .module import Module
 from .program import flags_for, unknown_calls
-from .triton import executing
 
-_TARGET: Final = "sm_90"
-_FOLDER: Final = "executor"
 _RUNTIME: Final = "cudart.so"
-_DEADLINE_S: Final = 15.0
-_OTHER_SEED: Final = 1
-_FOR_GOOD: Final = contextlib.ExitStack()
-"""Holds what stays on until the worker ends."""
-
-
-def executes() -> bool:
-    """Tell whether kernels are executed here: no GPU runs them, and there is a C++ compiler to translate for."""
-    return not torch.cuda.is_available() and any(shutil.which(name) for name in ("g++", "clang++"))
 
 
 class Cuda(real_cuda.Cuda):
@@ -57,7 +54,7 @@ class Cuda(real_cuda.Cuda):
 
     def toolchain(self) -> str:
         """Name nvcc, flags, targets, and that the PTX is executed."""
-        return super().toolchain() + (f", executed as {_TARGET} by {_version()}" if executes() else "")
+        return super().toolchain() + (f", executed as {TARGET} by {version()}" if executes() else "")
 
     def compile(self, nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile for the targets, and without a GPU for the executor too."""
@@ -65,7 +62,7 @@ class Cuda(real_cuda.Cuda):
             return _python(nvcc, candidate, folder, deadline_s)
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
-        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, flags_for(_TARGET))
+        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, flags_for(TARGET))
         return built if built.status is not BuildStatus.OK else _prepared(nvcc, candidate, folder, built)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
@@ -77,9 +74,9 @@ class Cuda(real_cuda.Cuda):
             )
         _start(artefact)
         if candidate.style != "destination":
-            device().options = _options()
+            device().options = options()
             return _on_device(candidate, artefact)
-        device().options = _options()
+        device().options = options()
         entry = load_entry(artefact / LIBRARY, split_entry(candidate.entry)[1])
         device().prepare()
         given = functools.partial(device().call, entry, outputs=len(outputs))
@@ -92,65 +89,20 @@ class Cuda(real_cuda.Cuda):
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that blocks, warps and lanes come in another order than in `load`."""
         kernel = self.load(candidate, artefact, outputs)
-        device().options = _options(_OTHER_SEED)
+        device().options = options(OTHER_SEED)
         return kernel
 
 
-class Triton(real_triton.Triton):
+class Triton(Executed, real_triton.Triton):
     """Triton; interpreted where there is no GPU, and executed where that is asked for."""
-
-    def toolchain(self) -> str:
-        """Name Triton, torch, targets, and what executes."""
-        return super().toolchain() + (f", executed by {_version()}" if executes() else "")
-
-    def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
-        """Compile for the targets, and leave the engine beside it where that executes."""
-        built = super().compile(candidate, folder, deadline_s)
-        if built.status is BuildStatus.OK and executes():
-            _native.leave_in(folder / _FOLDER, [_native.engine_library()])
-        return built
-
-    def executes(self) -> bool:
-        """Tell whether kernels are executed here."""
-        return executes()
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that Triton's compiler makes PTX of every launch, which is executed."""
-        import triton
-
-        _native.adopt(artefact / _FOLDER)
-        triton.knobs.cache.dir = tempfile.mkdtemp(prefix="kernelwright-triton-")
-        runs = _FOR_GOOD.enter_context(executing(target=90, options=_options()))
-        symbol = load_symbol(candidate, artefact)
-
-        def checked(call: Callable[..., Any], *arguments: Any) -> Any:
-            runs.clear()
-            result = call(*arguments)
-            wrong = next((run for run in runs if not run.ok), None)
-            if wrong is not None:
-                raise FaultError(blame(wrong.kernel, wrong))
-            return result
-
-        @functools.wraps(symbol, updated=())
-        def make(*init: Any, **keywords: Any) -> Any:
-            module = symbol(*init, **keywords)
-            module.forward = functools.partial(checked, module.forward)
-            return module
-
-        if candidate.style == "module":
-            return make
-        return returning(functools.wraps(symbol)(functools.partial(checked, symbol)), candidate, outputs)
+        return by_triton(candidate, artefact, outputs)
 
 
-@functools.lru_cache
-def _version() -> str:
-    """Name the executor by its own files: what it builds changes with them."""
-    files = sorted(p for p in Path(__file__).parent.rglob("*") if p.suffix in {".py", ".h", ".cpp"})
-    return content_key(*(part for p in files for part in (p.name, p.read_text())))
-
-
-def _options(seed: int = 0) -> Options:
-    return Options(seed=seed, count=False, deadline_s=_DEADLINE_S, threads=torch.get_num_threads())
+class Gluon(OnlyExecuted, real_gluon.Gluon):
+    """Gluon; executed where there is no GPU."""
 
 
 def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Build:
@@ -159,7 +111,7 @@ def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Bu
     unknown = unknown_calls(library, {s.path: s.text for s in candidate.sources})
     if unknown:
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=unknown)
-    place, findings, libraries = folder / _FOLDER, list(built.findings), []
+    place, findings, libraries = folder / FOLDER, list(built.findings), []
     for ptx in filter(None, _cudart.ptx_of(library)):
         made, refused = Module.load(ptx).build()
         libraries += made
@@ -175,7 +127,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     if checked.status is not BuildStatus.OK or not executes():
         return checked
     text, _ = source_of(candidate)
-    place, libraries, refused = folder / _FOLDER, [_native.engine_library()], []
+    place, libraries, refused = folder / FOLDER, [_native.engine_library()], []
     try:
         calls = inline.calls_in(text)
     except NotExecutedError as error:
@@ -196,7 +148,7 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
 
 def _on_device(candidate: Candidate, artefact: Path) -> Kernel:
     """Return the entry of a Python file whose extension is executed on tensors of the CPU."""
-    inline.install(artefact / _FOLDER)
+    inline.install(artefact / FOLDER)
     with inline.OnDevice():
         symbol = load_symbol(candidate, artefact)
 
@@ -219,7 +171,7 @@ def _on_device(candidate: Candidate, artefact: Path) -> Kernel:
 
 def _start(artefact: Path) -> None:
     """Let this process find the libraries of the build, and CUDA's runtime."""
-    place = artefact / _FOLDER
+    place = artefact / FOLDER
     if not (place / _RUNTIME).is_file():
         raise MissingToolError(f"{str(artefact)!r} was built where there is a GPU; build the candidate here")
     _native.adopt(place)

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import InputError, MissingToolError
+from ..languages._triton_compile import source_class
 from ._memory import Uninitialised
 from ._tensormap import TensorMap
 from .module import Module, Options
@@ -192,7 +193,8 @@ def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -
         return f"*{_dtype(str(value.dtype))}", None, value.__array_interface__["data"][0] % 16 == 0
     if _is_map(value):
         kind = _dtype(str(value.base.dtype).removeprefix("torch."))
-        return f"tensordesc<{kind}{list(value.block_shape)}>", None, False
+        layout = f",{value.layout!r}" if hasattr(value, "layout") else ""
+        return f"tensordesc<{kind}{list(value.block_shape)}{layout}>", None, False
     if hasattr(value, "data_ptr"):
         return f"*{_dtype(str(value.dtype).removeprefix('torch.'))}", None, value.data_ptr() % 16 == 0
     raise InputError(f"{name} is {value!r}; expected a tensor, a number or None")
@@ -221,9 +223,8 @@ def _compile(function: Any, signature: tuple[tuple[str, str, bool], ...], consta
              target: int, settings: tuple[tuple[str, Any], ...]) -> Compiled:  # fmt: skip
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
-    source = ASTSource(
+    source = source_class(function)(
         function,
         {name: kind for name, kind, _ in signature},
         constexprs=dict(constants),

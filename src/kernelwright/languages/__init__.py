@@ -5,6 +5,7 @@
 | `torch` | function, module, destination | nothing (byte-compiled) | whatever torch runs on |
 | `cpp` | destination | g++ or clang++ | the CPU |
 | `triton` | function, module, destination | Triton, which needs no GPU | a GPU; else interpreted, sanitised, untimed |
+| `gluon` | function, module, destination | Triton, which needs no GPU | a GPU; else executed, untimed |
 | `opencl` | destination | the OpenCL driver | PoCL on the CPU, or any device |
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
@@ -23,6 +24,7 @@ __all__ = [
     "Availability",
     "Kernel",
     "Language",
+    "compiles_when_called",
     "executed_on",
     "executes",
     "get_language",
@@ -65,6 +67,16 @@ def executed_on(language: Language) -> tuple[str, ...]:
         ()
     """
     return tuple(getattr(language, "executed", ()))
+
+
+def compiles_when_called(name: str) -> bool:
+    """Tell whether the language's runtime compiles when a kernel is called: it has `compiles_when_called`.
+
+    Example:
+        >>> compiles_when_called("triton"), compiles_when_called("cpp")
+        (True, False)
+    """
+    return bool(getattr(get_language(name), "compiles_when_called", False))
 
 
 def not_run(language: Language) -> str:

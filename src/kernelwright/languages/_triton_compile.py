@@ -5,7 +5,7 @@ functions' source (see `jitted_source`), their specialisations and the targets; 
 line, so a process that is killed at its deadline leaves its results so far.
 
 Covers: no module-level statement of the candidate runs; in jitted functions, names that lead out of
-`triton.language` are rejected, since Triton calls any Python function that a kernel names at compile time.
+`triton.language` and Gluon's are rejected, since Triton calls any Python function that a kernel names at compile time.
 Does not cover: a kernel crafted to break the compiler itself.
 """
 
@@ -28,6 +28,9 @@ _MIX = {
     "global_loads": re.compile(r"\bLDG\b"),
     "spill_instructions": re.compile(r"\b(?:STL|LDL)\b"),
 }
+_CONSTANT = frozenset({"tl.constexpr", "triton.language.constexpr", "gl.constexpr", "ttgl.constexpr"})
+_OPEN = ("triton.language.", "triton.experimental.gluon.language.")
+"""Modules beneath which a kernel may name anything but other modules."""
 _SASS = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+\S", re.MULTILINE)
 
 
@@ -70,11 +73,8 @@ def _is_kept(node: ast.stmt) -> bool:
 
 
 def _is_literal(value: ast.expr | None) -> bool:
-    """Tell whether an expression is a constant, a signed one, or one wrapped in `tl.constexpr`."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in {
-        "tl.constexpr",
-        "triton.language.constexpr",
-    }:
+    """Tell whether an expression is a constant, a signed one, or one wrapped in `constexpr`."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in _CONSTANT:
         return len(value.args) == 1 and not value.keywords and _is_literal(value.args[0])
     if isinstance(value, ast.UnaryOp):
         return isinstance(value.operand, ast.Constant)
@@ -88,7 +88,7 @@ def _is_name(annotation: ast.expr | None) -> bool:
 
 
 def _is_jit(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator) in {"triton.jit", "jit", "triton.jit()"}
+    return ast.unparse(decorator) in {"triton.jit", "jit", "triton.jit()", "gluon.jit", "gluon.jit()"}
 
 
 def _refuse_escapes(function: ast.FunctionDef) -> None:
@@ -130,9 +130,10 @@ def _refuse_foreign(node: ast.expr, module: ModuleType) -> None:
         found = _resolve(node, module)
     except AttributeError:
         return
-    allowed = ("triton", "triton.language")
-    if isinstance(found, ModuleType) and not (
-        found.__name__ in allowed or found.__name__.startswith("triton.language.")
+    if (
+        isinstance(found, ModuleType)
+        and found.__name__ not in {"triton", "triton.experimental.gluon"}
+        and not f"{found.__name__}.".startswith(_OPEN)
     ):
         raise RefusedError(f"a kernel names the module {ast.unparse(node)!r}, which no kernel needs")
 
@@ -143,6 +144,16 @@ def _resolve(node: ast.expr, module: ModuleType) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(_resolve(node.value, module), node.attr)
     raise AttributeError
+
+
+def is_for(target: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Tell whether a specialisation is to be compiled for a target.
+
+    Example:
+        >>> is_for({"name": "sm_90"}, {"targets": ["sm_90"]}), is_for({"name": "sm_80"}, {"targets": ["sm_90"]})
+        (True, False)
+    """
+    return target["name"] in wanted.get("targets", [target["name"]])
 
 
 def main(request_path: str, results_path: str) -> None:
@@ -157,7 +168,7 @@ def main(request_path: str, results_path: str) -> None:
     _refuse_foreign_modules(request["source"], module)
     with Path(results_path).open("a") as results:
         for target in request["targets"]:
-            for wanted in request["specialisations"]:
+            for wanted in (one for one in request["specialisations"] if is_for(target, one)):
                 line = {"target": target["name"], "kernel": wanted["kernel"]}
                 started = time.monotonic()
                 try:
@@ -175,7 +186,6 @@ def _compile(
 ) -> dict[str, int]:
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     function = getattr(module, wanted["kernel"])
     names = function.arg_names
@@ -187,7 +197,7 @@ def _compile(
         for i, n in enumerate(names)
         if signature[n].startswith("*") or n in divisible
     }
-    source = ASTSource(function, signature=signature, constexprs=constexprs, attrs=attrs)
+    source = source_class(function)(function, signature=signature, constexprs=constexprs, attrs=attrs)
     names_of_options = ("num_warps", "num_stages", *(("maxnreg",) if target["backend"] == "cuda" else ()))
     options = {key: wanted[key] for key in names_of_options if key in wanted}
     arch = target["arch"]
@@ -197,6 +207,17 @@ def _compile(
     shared = int(compiled.metadata.shared)
     facts = amd_facts(assembly, arch, shared) if assembly else _nvidia_facts(compiled, folder)
     return {**facts, "shared_bytes": shared}
+
+
+def source_class(function: Any) -> Any:
+    """Return what Triton's compiler takes a jitted function as: Gluon's are another dialect of its."""
+    if function.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
 
 
 def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:

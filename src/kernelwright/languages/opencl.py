@@ -65,6 +65,7 @@ class OpenCL:
     """OpenCL candidates."""
 
     name = "opencl"
+    compiles_when_called = True
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()

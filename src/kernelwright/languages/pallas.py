@@ -39,7 +39,6 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,7 @@ from ..config import Settings
 from ..errors import MissingToolError
 from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build
+from ._package import imported
 from ._pallas_grid import check_grid
 from ._protocol import Availability, Kernel
 from .torch import check_python, load_symbol
@@ -91,7 +91,7 @@ class Pallas:
         """Load the entry so that `pallas_call` interprets, and checks what it is given."""
         if _version() is None:
             raise MissingToolError("no jax; pip install 'kernelwright[pallas]'")
-        _import_jax().config.update("jax_platforms", "cpu")
+        imported("jax").config.update("jax_platforms", "cpu")
         interpreting = _Interpreting()
         return _Entry(load_symbol(candidate, artefact), interpreting, tuple(spec.dtype for spec in outputs))
 
@@ -186,15 +186,6 @@ class _Entry:
         finally:
             self._interpreting.lowering = False
             jax.clear_caches()
-
-
-def _import_jax() -> Any:
-    """Import JAX without the environment variable that it leaves behind, which would be held against the kernel."""
-    before = set(os.environ)
-    jax = importlib.import_module("jax")
-    for name in set(os.environ) - before:
-        del os.environ[name]
-    return jax
 
 
 def _to_jax(tensor: torch.Tensor) -> Any:

@@ -30,8 +30,9 @@ A candidate is Python, as for `torch`, with `@triton.jit` functions in it:
 
 `TRITON_EVIDENCE` is a literal list; each entry is one specialisation to compile for GPUs that need not be
 here: `kernel`, `signature` (pointer types such as `*fp32`, `*bf16`; scalars `i32`, `fp32`), `constexprs`,
-and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only) and `divisible`, the integers that are
-multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are. For each of the targets
+and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only), `targets` where it is not for all of them, and
+`divisible`, the integers that are multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are.
+For each of the targets
 (`sm_80`, `sm_90`, `sm_100`, `gfx942`) the build then holds, as its worst over the kernels,
 `sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`; for AMD's
@@ -60,7 +61,7 @@ from ._cache import cached_build
 from ._entry import source_of
 from ._process import Finished, run_tool
 from ._protocol import Availability, Kernel
-from ._triton_compile import RefusedError, jitted_source
+from ._triton_compile import RefusedError, is_for, jitted_source
 from .torch import check_python, load_symbol, returning
 
 TARGETS: Final = (
@@ -75,15 +76,24 @@ _SUMMED = (
     "instructions", "tensor_instructions", "async_copies", "global_loads", "shared_accesses", "spill_instructions",
     "kernels",
 )  # fmt: skip
-_KEYS = {"kernel", "signature", "constexprs", "divisible", "num_warps", "num_stages", "maxnreg"}
+_KEYS = {"kernel", "signature", "constexprs", "divisible", "num_warps", "num_stages", "maxnreg", "targets"}
 
 
 class Triton:
     """Triton candidates."""
 
     name = "triton"
-    targets = tuple(str(target["name"]) for target in TARGETS)
-    """What every build compiles for, whatever GPU is here."""
+    gpus: tuple[dict[str, Any], ...] = TARGETS
+    """The GPUs that every build compiles for, as Triton's compiler is told of them."""
+    evidence = "TRITON_EVIDENCE"
+    """The name of the list of specialisations to compile."""
+    compiles_when_called = by_triton = True
+    """Whether kernels are compiled when they are called, and launched by `kernel[grid](...)`."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What every build compiles for, whatever GPU is here."""
+        return tuple(str(gpu["name"]) for gpu in self.gpus)
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()
@@ -99,8 +109,7 @@ class Triton:
 
     def toolchain(self) -> str:
         """Name Triton's and torch's versions and the targets."""
-        targets = ",".join(str(target["name"]) for target in TARGETS)
-        return f"triton {_version()}, torch {torch.__version__}, targets {targets}"
+        return f"triton {_version()}, torch {torch.__version__}, targets {','.join(self.targets)}"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
         """Parse the file, then compile its declared specialisations for every target."""
@@ -116,7 +125,7 @@ class Triton:
 
     def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile the declared specialisations; the sources lie in the folder."""
-        return _build(candidate, folder, deadline_s)
+        return _build(candidate, folder, deadline_s, self.evidence, self.gpus)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Return the entry; without a GPU, under the interpreter and refusing bfloat16."""
@@ -133,43 +142,45 @@ class Triton:
         return device.startswith("cuda")
 
 
-def specialisations(text: str) -> list[dict[str, Any]]:
-    """Read the literal `TRITON_EVIDENCE` from a file's text; empty if it declares none.
+def specialisations(text: str, name: str = Triton.evidence) -> list[dict[str, Any]]:
+    """Read a literal list, `TRITON_EVIDENCE`, from a file's text; empty if it declares none.
 
     Raises:
         RefusedError: it is not a literal list of entries of the documented form.
     """
     for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and any(ast.unparse(t) == "TRITON_EVIDENCE" for t in node.targets):
+        if isinstance(node, ast.Assign) and any(ast.unparse(t) == name for t in node.targets):
             try:
                 entries = ast.literal_eval(node.value)
             except ValueError as error:
-                raise RefusedError("TRITON_EVIDENCE must be a literal list of dictionaries") from error
+                raise RefusedError(f"{name} must be a literal list of dictionaries") from error
             for entry in entries:
                 if not isinstance(entry, dict) or not {"kernel", "signature"} <= entry.keys() <= _KEYS:
                     raise RefusedError(
-                        f"TRITON_EVIDENCE entry {entry!r} is not right; expected 'kernel' and 'signature', "
+                        f"{name} entry {entry!r} is not right; expected 'kernel' and 'signature', "
                         f"and of {sorted(_KEYS)} what is wanted"
                     )
             return list(entries)
     return []
 
 
-def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+def _build(
+    candidate: Candidate, folder: Path, deadline_s: float, name: str, gpus: tuple[dict[str, Any], ...]
+) -> Build:
     checked = check_python(candidate, flags=())
     if checked.status is not BuildStatus.OK:
         return checked
     text, _ = source_of(candidate)
     try:
-        wanted, source = specialisations(text), jitted_source(text)
+        wanted, source = specialisations(text, name), jitted_source(text)
     except RefusedError as error:
         return Build(status=BuildStatus.OK, findings=(f"not cross-compiled: {error}",))
     if not wanted:
-        return Build(status=BuildStatus.OK, findings=("not cross-compiled: no TRITON_EVIDENCE is declared",))
+        return Build(status=BuildStatus.OK, findings=(f"not cross-compiled: no {name} is declared",))
     work = folder / ".cross"
     work.mkdir()
     request, results = work / "request.json", work / "results.jsonl"
-    request.write_text(json.dumps({"source": source, "specialisations": wanted, "targets": TARGETS}))
+    request.write_text(json.dumps({"source": source, "specialisations": wanted, "targets": gpus}))
     done = run_tool(
         [sys.executable, "-P", "-m", "kernelwright.languages._triton_compile", request, results],
         deadline_s=deadline_s,
@@ -179,7 +190,8 @@ def _build(candidate: Candidate, folder: Path, deadline_s: float) -> Build:
     )
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     shutil.rmtree(work, ignore_errors=True)
-    return _result(lines, len(wanted) * len(TARGETS), done, deadline_s)
+    expected = sum(is_for(gpu, one) for gpu in gpus for one in wanted)
+    return _result(lines, expected, done, deadline_s)
 
 
 def _result(lines: list[dict[str, Any]], expected: int, done: Finished, deadline_s: float) -> Build:

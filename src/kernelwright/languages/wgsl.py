@@ -70,6 +70,7 @@ class WGSL:
     """WGSL candidates."""
 
     name = "wgsl"
+    compiles_when_called = True
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()

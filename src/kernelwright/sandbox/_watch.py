@@ -3,7 +3,8 @@
 Installed by the worker before any of the candidate is loaded, in workers that are never timed.
 
 Covers: operators dispatched on any Python thread, with the elements that they touch; launches through TVM FFI
-(C++, CUDA), OpenCL and Triton; what launches write can be spoilt, and launches can be refused.
+(C++, CUDA), OpenCL and Triton, and of languages that say how (`watch_launches`); what launches write can be spoilt,
+and launches can be refused.
 Does not cover: native code reached in another way (`ctypes`, numpy), which counts as no kernel of its own; a
 candidate that looks for the watch and takes it off; `_operator_isolation` covers that case.
 """
@@ -41,14 +42,16 @@ class Watch:
         """Say what was seen: the most elements that each operator touched, and how many launches there were."""
         return {"operators": self._operators, "launches": self._launches}
 
-    def install(self, language: str) -> None:
+    def install(self, language: object) -> None:
         """Wrap what launches go through, and make new threads log too."""
         import tvm_ffi
 
         load_module = tvm_ffi.load_module
         setattr(tvm_ffi, "load_module", lambda *a, **k: _Library(load_module(*a, **k), self))  # noqa: B010
-        if language == "triton":
+        if getattr(language, "by_triton", False):
             self._wrap_triton()
+        elif watch := getattr(language, "watch_launches", None):
+            watch(self.watched)
         begin = threading.Thread.run
 
         def run(thread: threading.Thread) -> None:
@@ -86,6 +89,7 @@ class Watch:
                 before = [t.clone() for t in tensors]
                 result = entry(*arguments, **named)
                 written = [t for t, b in zip(tensors, before, strict=True) if not torch.equal(t, b)]
+                written += [t for t in tree_leaves(result) if isinstance(t, Tensor) and t.numel()]
                 for tensor in written or tensors[-1:]:
                     spoil(tensor)
             return result

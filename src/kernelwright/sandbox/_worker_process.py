@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from ..languages import compiles_when_called
 from . import _cuda, _inspection
 from ._channel import Message
 from ._connection import Connection
@@ -18,8 +19,6 @@ from ._namespaces import BUILD_FOLDER
 from ._output_transfer import OutputTransfer
 from ._types import DRIVERS, Audit, Loaded, Payload, Seen, WatchMode
 
-_COMPILING = frozenset({"triton", "opencl", "wgsl"})
-"""Languages whose runtimes compile in the worker, and load what they wrote."""
 _COUNT = TypeAdapter(int)
 _COUNTS = TypeAdapter(dict[str, int])
 _NAMES = TypeAdapter(tuple[str, ...])
@@ -73,7 +72,7 @@ class WorkerProcess:
         start = time.perf_counter_ns()
         if payload.watched:
             self._libraries = _inspection.libraries(self.pid)
-            self._compiles = payload.candidate.language in _COMPILING
+            self._compiles = compiles_when_called(payload.candidate.language)
         on_cpu = not _cuda.is_gpu(payload.device) and payload.candidate.language not in DRIVERS
         # Our own baselines may wait: one that compiles for another that holds the compiler's lock.
         self._connection.watches_stalls = on_cpu and not payload.trusted

@@ -13,7 +13,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from ..languages import Language, get_language
+from ..languages import Language, executed_on, get_language
 from ..languages.prepared import Prepared, PreparedModule, prepared
 from ..records import Candidate, TensorSpec
 from . import _cuda
@@ -38,6 +38,11 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 def language(name: str) -> Language:
     """Return a language, looked up once in this process; zygotes look up the common ones."""
     return get_language(name)
+
+
+def _starts_compilers(spoken: Any) -> bool:
+    """Tell whether compilers are started when a kernel is called: they would end by a clock that is stopped."""
+    return bool(getattr(spoken, "compiles_when_called", False) and executed_on(spoken))
 
 
 class WorkerState:
@@ -70,12 +75,13 @@ class WorkerState:
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
-            self.watch.install(candidate.language)
+            self.watch.install(language(candidate.language))
         silence = self._silenced(request["alone"])
         spoken: Any = language(candidate.language)
         load = spoken.load_executed if request["executed"] else spoken.load
         if request["deployed"]:
-            self._deployed = Deployed(clock=self._device == "cpu" and candidate.language not in DRIVERS)
+            stoppable = candidate.language not in DRIVERS and not _starts_compilers(spoken)
+            self._deployed = Deployed(clock=self._device == "cpu" and stoppable)
             kernel = self._deployed.run(load, candidate, build, outputs)
         else:
             kernel = load(candidate, build, outputs)

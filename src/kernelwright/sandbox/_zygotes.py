@@ -26,7 +26,7 @@ Key = tuple[bool, tuple[str, ...]]
 """Whether its workers are trusted, and the modules that it imports beyond what all do."""
 
 STAGING = "kernelwright-pool-"
-PRELOADED = {"triton": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
+PRELOADED = {"triton": ("triton",), "gluon": ("triton",), "opencl": ("pyopencl",), "wgsl": ("wgpu",)}
 """Modules that a language's own zygote imports beyond what all do."""
 _LEFT_AFTER_S = 60.0
 _KINDS: tuple[Isolation, ...] = ("bubblewrap", "landlock", "none")

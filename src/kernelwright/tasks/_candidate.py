@@ -30,6 +30,11 @@ _EXPORTED = (
 )
 _OPENCL_KERNEL = re.compile(r"\b(?:__kernel|kernel)\s+void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?(\w+)\s*\(")
 _WGSL_KERNEL = re.compile(r"@compute\b[^{]*?\bfn\s+(\w+)\s*\(")
+_BY_IMPORT = {
+    "triton.experimental.gluon": "gluon",
+    "jax.experimental.pallas": "pallas",
+}
+"""The package that a Python file of a language imports, looked for in this order."""
 _LANGUAGES = {
     "python": "torch",
     "pytorch": "torch",
@@ -148,11 +153,7 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
     if style == "module" and task.reference.style == "function":
         raise TaskError(f"{origin}: {entry!r} is a class and the task's reference a function; "
                         "expected a function that takes the task's arguments")  # fmt: skip
-    language = "triton" if "triton" in text and _uses_triton(tree) else "torch"
-    if language == "torch" and "jax.experimental" in text and _uses_pallas(tree):
-        language = "pallas"
-    if language == "torch" and _builds_cuda(tree):
-        language = "cuda"
+    language = _python_language(tree)
     source = SourceFile(path=name, text=text)
     return Candidate(sources=(source,), language=language, entry=f"{name}:{entry}", style=style)
 
@@ -167,15 +168,20 @@ def _builds_cuda(tree: ast.Module) -> bool:
     )
 
 
-def _uses_pallas(tree: ast.Module) -> bool:
-    """Whether the file imports `jax.experimental.pallas`."""
-    return any(
-        (isinstance(n, ast.ImportFrom) and f"{n.module}.{alias.name}".startswith("jax.experimental.pallas"))
-        or (isinstance(n, ast.Import) and alias.name.startswith("jax.experimental.pallas"))
+def _python_language(tree: ast.Module) -> str:
+    """Name the kernel language of a Python file by what it imports; `torch` where it is none."""
+    imported = [
+        f"{n.module}.{alias.name}." if isinstance(n, ast.ImportFrom) else f"{alias.name}."
         for n in ast.walk(tree)
         if isinstance(n, ast.Import | ast.ImportFrom)
         for alias in n.names
-    )
+    ]
+    for package, language in _BY_IMPORT.items():
+        if any(name.startswith(f"{package}.") for name in imported):
+            return language
+    if _uses_triton(tree):
+        return "triton"
+    return "cuda" if _builds_cuda(tree) else "torch"
 
 
 def _uses_triton(tree: ast.Module) -> bool:

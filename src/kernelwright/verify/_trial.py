@@ -4,6 +4,7 @@ Covers: one worker for each set of constructor arguments, deadlines on every req
 Does not cover: judging; it only hands back what was seen.
 """
 
+import functools
 import math
 import re
 import time
@@ -14,7 +15,7 @@ from typing import cast
 
 import torch
 
-from ..languages import executes
+from ..languages import compiles_when_called, executed_on, executes, get_language
 from ..records import Build, Candidate, Workload
 from ..sandbox import (
     Arena,
@@ -128,7 +129,12 @@ class Trial:
 
     def limit_s(self) -> float:
         """Return the seconds that the next request may take."""
-        return min(_EXECUTED_LIMIT_S if self._executed else _CALL_LIMIT_S, self.remaining_s)
+        return min(_EXECUTED_LIMIT_S if self._translates else _CALL_LIMIT_S, self.remaining_s)
+
+    @functools.cached_property
+    def _translates(self) -> bool:
+        """Whether calls are executed, not run, so that what is called first is translated and compiled in the call."""
+        return self._executed or (self.executes and bool(executed_on(get_language(self.candidate.language))))
 
     def ran_out(self, failure: WorkerFailure) -> bool:
         """Tell whether a request failed because the whole verification's time was up: nobody is to blame, then."""
@@ -237,8 +243,10 @@ class Trial:
 
 def _may_compile(candidate: Candidate) -> bool:
     """Tell whether a first call may take long for the sake of a compiler; it only ever gives more time."""
-    return candidate.language in ("cuda", "triton", "opencl", "wgsl") or any(
-        _COMPILING.search(file.text) for file in candidate.sources
+    return (
+        candidate.language == "cuda"
+        or compiles_when_called(candidate.language)
+        or any(_COMPILING.search(file.text) for file in candidate.sources)
     )
 
 

@@ -7,8 +7,9 @@ from kernelwright.search.editing._canonical import canonical_key
 
 
 def like(text, language="cpp"):
-    source = SourceFile(path="kernel", text=text)
-    return canonical_key(Candidate(sources=(source,), language=language, entry="kernel:run"))
+    name = "kernel.py" if language in {"torch", "triton"} else "kernel.cu"
+    source = SourceFile(path=name, text=text)
+    return canonical_key(Candidate(sources=(source,), language=language, entry=f"{name}:run"))
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,6 @@ _C = re.compile(
     re.DOTALL,
 )
 """String literals and comments, whichever starts first: what looks like a comment inside a string is not one."""
-_WRITTEN = {name: _PYTHON for name in ("triton", "torch", "pallas", "numpy")}
-"""Languages without C-style comments."""
 
 
 def canonical_key(candidate: Candidate) -> str:
@@ -37,9 +35,9 @@ def canonical_key(candidate: Candidate) -> str:
         >>> canonical_key(plain) == canonical_key(said), canonical_key(plain) == canonical_key(other)
         (True, False)
     """
-    comments = _WRITTEN.get(candidate.language, _C)
     parts = [candidate.language, candidate.entry, candidate.style, *candidate.flags, "--"]
     for source in sorted(candidate.sources, key=lambda s: s.path):
+        comments = _PYTHON if source.path.endswith(".py") else _C
         text = comments.sub(_without_comment, source.text)
         parts += [source.path, "\n".join(line.rstrip() for line in text.splitlines() if line.strip())]
     return content_key(*parts)
