@@ -66,5 +66,5 @@ def test_a_batch_is_left_to_others() -> None:
     one, many = ([torch.randn(n, 5, 8), torch.randn(n, 8, 9)] for n in (1, 3))
     assert not templates("gemm", torch.matmul, many)
     kernel = load(templates("gemm", torch.matmul, one)[0])
-    with pytest.raises((NotImplementedError, RuntimeError), match="^Unsupported: a batch"):
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"^Unsupported: a batch"):
         kernel(torch.matmul, many)
