@@ -1,7 +1,7 @@
 """The engine's kernels against torch, torch.compile, OpenVINO and ONNX Runtime, in one process and unverified.
 
     python -m benchmarks.peers_cpu [--only attention] [--group conv] [--dtype bfloat16] [--threads 1] [--clock cpu]
-                                   [--tries 4] [--seconds 2] [--out rows.jsonl]
+                                   [--tries 4] [--peers eager,onnxruntime] [--seconds 2] [--out rows.jsonl]
     python -m benchmarks.peers_cpu --table rows.jsonl
 
 A row is one problem on one variant: least and median time of interleaved calls, in an order that changes every round.
@@ -215,7 +215,7 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
     """Yield a row for each variant of one problem, or why it is left out."""
     right = flat(example.model(*example.inputs))
     calls, notes, schedule = dict[str, Call](), dict[str, str](), ""
-    for name in PEERS:
+    for name in (p for p in PEERS if p in (options.peers or ",".join(PEERS)).split(",")):
         try:
             call = peer(name, example, options.threads)
             if not alike(as_tensors(call()), right):
@@ -256,7 +256,8 @@ def measured(example: Example, path: Path, options: argparse.Namespace) -> Itera
 def attainable(path: Path) -> dict[str, object]:
     """Return what the bound says of a problem with all cores: in microseconds, what limits it, each term's time."""
     problem, device = Problem(load_task(path)), detect("cpu")
-    found = bound(problem, problem.task.split(Split.SEARCH)[0], device, peaks_of(device), rates_of(device))
+    workload = problem.task.split(Split.SEARCH)[0]
+    found = bound(problem, workload, device, peaks_of(device), rates_of(device), fresh=True)
     terms = {f"{t.kind} {t.name}": round(t.time_us, 2) for t in found.terms}
     return {"attainable_us": found.attainable_us, "limit": found.limit, "terms_us": terms}
 
@@ -307,6 +308,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--tries", type=int, default=4)
+    parser.add_argument("--peers", default="", help="which to time, separated by commas; by default all")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--out", type=Path)

@@ -35,6 +35,8 @@ def rate(value, unit="elements"):
         (lambda x: x**1.7, {"pow": N}),
         (lambda x: x / 3.0, {"simple": N}),
         (lambda x: x / (x + 1), {"simple": N, "div": N}),
+        (F.mish, {"simple": 2 * N, "mish": N}),
+        (lambda x: torch.tanh(torch.log1p(torch.exp(x))), {"exp": N, "log1p": N, "tanh": N}),
     ],
 )
 def test_functions_are_counted_by_what_they_are_made_of(reference, counted):
@@ -47,7 +49,9 @@ def test_a_division_by_something_smaller_is_a_product():
 
 
 def test_float64_and_integers_have_no_rates():
-    assert functions(graph_of(torch.exp, tensor("x", N, dtype="float64"))) == {}
+    for reference in (torch.exp, F.mish):
+        assert functions(graph_of(reference, tensor("x", N, dtype="float64"))) == {}
+    assert functions(graph_of(F.mish, tensor("x", N, dtype="bfloat16")))["mish"] == N
 
 
 def test_products_are_counted_in_full():
@@ -87,10 +91,26 @@ def test_outputs_that_are_mapped_afresh_cost_page_faults_after_all_else():
     rates = Rates(device="d", values={"fresh": rate(1e9, "bytes")})
     terms = {}
     for x in (small, large):
-        found = bound(FakeProblem(torch.neg, Contract()), workload_of(x), DEVICE, PEAKS, rates)
+        found = bound(FakeProblem(torch.neg, Contract()), workload_of(x), DEVICE, PEAKS, rates, fresh=True)
         terms[x.shape] = {term.name: term for term in found.terms}
+        kept = bound(FakeProblem(torch.neg, Contract()), workload_of(x), DEVICE, PEAKS, rates)
+        assert "page-faults" not in {term.name for term in kept.terms}, "a worker's memory stays with it"
     assert "page-faults" not in terms[small.shape]
     assert terms[large.shape]["page-faults"].time_us == pytest.approx((32 << 20) / 1e9 * 1e6)
+
+
+def test_fresh_memory_comes_no_faster_than_memory_is_written():
+    rates, given = Rates(device="d", values={"fresh": rate(9e9, "bytes")}), workload_of(tensor("x", 32 << 18))
+    found = bound(FakeProblem(torch.neg, Contract()), given, DEVICE, PEAKS, rates, fresh=True)
+    (pages,) = (term for term in found.terms if term.name == "page-faults")
+    assert pages.peak == PEAKS.values["dram.write"].value
+
+
+def test_a_call_comes_on_top_of_what_it_computes():
+    found = attainable(torch.neg, tensor("x", N), call=1e6)
+    without = attainable(torch.neg, tensor("x", N))
+    assert found.attainable_us == pytest.approx(without.attainable_us + 1)
+    assert (found.binding, found.time_us) == (without.binding, without.time_us)
 
 
 @pytest.mark.needs("C++ compiler")
@@ -98,7 +118,7 @@ def test_rates_are_measured_once_and_lie_near_what_a_kernel_reaches(tmp_path):
     settings = Settings.from_environment({"KERNELWRIGHT_CACHE": str(tmp_path)})
     device = detect("cpu")
     rates = rates_of(device, settings)
-    assert {"exp", "erf", "div", "fresh"} <= rates.values.keys()
+    assert {"exp", "erf", "div", "fresh", "call"} <= rates.values.keys()
     assert all(math.isfinite(r.value) and r.value > 0 for r in rates.values.values())
     assert rates.values["pow"].value < rates.values["erf"].value < rates.values["exp"].value
     begun = time.monotonic()

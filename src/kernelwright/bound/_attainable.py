@@ -7,7 +7,7 @@ from ..devices import Peak, Peaks
 from ..records import BoundTerm
 from ..tasks.capture import Graph
 from ._functions import SIMPLE, functions
-from ._rates import FRESH, Rates
+from ._rates import CALL, FRESH, Rates
 from ._work import products
 
 _FMA_FLOP = 2
@@ -16,8 +16,8 @@ _FRESH_FROM_BYTES = 32 << 20
 mallopt(3)): an output that large costs a page fault for each of its pages at every call."""
 
 
-def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates) -> Iterator[BoundTerm]:
-    """Yield what the vector units take for functions and products, then fresh memory and a parallel region."""
+def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates, *, fresh: bool) -> Iterator[BoundTerm]:
+    """Yield what the vector units take for functions and products, then fresh memory, the call, a parallel region."""
     vector = peaks.get("float32")
     for name, elements in sorted(functions(graph).items()):
         peak = rates.values.get(name)
@@ -30,11 +30,15 @@ def attainable_terms(graph: Graph, peaks: Peaks, rates: Rates) -> Iterator[Bound
         peak = peaks.get(unit) or peaks.best("tensor-")
         if peak is not None and flop:
             yield _term(unit, flop, "flop", peak, "ports")
-    fresh = rates.values.get(FRESH)
+    pages, write = rates.values.get(FRESH), peaks.get("dram.write")
     sizes = (graph.node(name).size_bytes for name in dict.fromkeys(graph.outputs))
     mapped = sum(size for size in sizes if size >= _FRESH_FROM_BYTES)
-    if fresh is not None and mapped:
-        yield _term("page-faults", mapped, "bytes", fresh, "after")
+    if fresh and pages is not None and mapped:
+        slower = min((pages, write or pages), key=lambda peak: peak.value)  # pages are cleared by writing
+        yield _term("page-faults", mapped, "bytes", slower, "after")
+    call = rates.values.get(CALL)
+    if call is not None:
+        yield _term("call", 1.0, "launches", call, "after")
     region = peaks.get("fork_join")
     if region is not None:
         yield _term("parallel-region", 1.0, "launches", region, "after")

@@ -1,5 +1,7 @@
 """Graph → elements by function: what the vector units must compute, fused into one pass."""
 
+from collections.abc import Iterator
+
 from ..tasks.capture import Graph, Node, Ref
 
 SIMPLE = "simple"
@@ -23,27 +25,53 @@ _ONE = frozenset({
     "argmax", "argmin", "cumsum", "cumprod", "prod", "where", "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 _ROOT, _SQUARE = 0.5, 2.0
+_NARROW = ("float32", "float16", "bfloat16")
 
 
 def functions(graph: Graph) -> dict[str, float]:
     """Count elements by function, over all elementwise operations, reductions and norms of narrow floats.
 
-    Covers: what is written out of simpler ones (`rsqrt` is a root and a division); a division by a number or by what
-    is smaller than the result, which a kernel turns into products; roots and squares that are written as powers.
+    Covers: what is written out of simpler ones (`rsqrt` is a root and a division), or simpler as a whole (mish); a
+    division by a number or by what is smaller than the result, which a kernel turns into products; roots and squares
+    that are written as powers.
     Does not cover: float64 and integers; operations that a kernel saves by algebra.
     """
     counts: dict[str, float] = {}
     for node in graph.ops:
         elements, dtype = _most(graph, node)
-        if dtype not in ("float32", "float16", "bfloat16"):
+        if dtype not in _NARROW:
             continue
         for name, each in _parts(graph, node).items():
             counts[name] = counts.get(name, 0.0) + each * elements
-    return counts
+    for elements in _mishes(graph):
+        counts["mish"] = counts.get("mish", 0.0) + elements
+        for part in ("exp", "log1p", "tanh"):
+            counts[part] -= elements
+    return {name: count for name, count in counts.items() if count}
+
+
+def _mishes(graph: Graph) -> Iterator[int]:
+    """Yield the elements of every `tanh(log(1 + e^x))`: as one function it takes one exponential."""
+    for node in graph.ops:
+        if _stem(node) == "tanh" and node.dtype in _NARROW:
+            chosen = _of(graph, node, 0)
+            log = _of(graph, chosen, 2) if chosen is not None and _stem(chosen) == "where" else None
+            power = _of(graph, log, 0) if log is not None and _stem(log) == "log1p" else None
+            if power is not None and _stem(power) == "exp":
+                yield node.elements
+
+
+def _of(graph: Graph, node: Node, position: int) -> Node | None:
+    by = node.args[position]
+    return graph.node(by.name) if isinstance(by, Ref) else None
+
+
+def _stem(node: Node) -> str:
+    return node.op.removeprefix("aten.").split(".")[0]
 
 
 def _parts(graph: Graph, node: Node) -> dict[str, float]:
-    stem = node.op.removeprefix("aten.").split(".")[0]
+    stem = _stem(node)
     if stem in _AS_THEY_ARE:
         return {stem: 1.0}
     if stem == "gelu":

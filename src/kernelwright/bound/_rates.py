@@ -1,4 +1,4 @@
-"""How fast a CPU computes functions, and gets fresh memory: measured once, cached by fingerprint."""
+"""How fast a CPU computes functions, gets fresh memory and is called: measured once, cached by fingerprint."""
 
 import time
 from collections.abc import Callable
@@ -8,34 +8,36 @@ from pydantic import ValidationError
 
 from ..config import Settings
 from ..devices import Device, Peak
-from ..languages._destination import load_library
+from ..languages._destination import Destination, load_library
 from ..languages.cpp import LIBRARY, Cpp
 from ..languages.vectors import headers_of
-from ..records import BuildStatus, Candidate, Record, SourceFile
+from ..records import BuildStatus, Candidate, Record, SourceFile, TensorSpec
 
-METHOD = 1
+METHOD = 2
 """Version of the measurement: rates of another version are measured again."""
 FRESH = "fresh"
 """Name of the rate of fresh memory, in bytes a second."""
+CALL = "call"
+"""Name of the rate of calls that do nothing, from Python, with a result of their own."""
 _SOURCE = Path(__file__).with_name("rates.cpp")
 _NAMES = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh",
     "softplus", "mish", "div", "sqrt", "pow", "sin", "cos",
 )  # fmt: skip
 _ELEMENTS = 1 << 19
-_FRESH_BYTES = 64 << 20
+_FRESH_BYTES, _CALLS = 64 << 20, 2000
 _REPEATS = 9
 
 
 class Rates(Record):
-    """Elements a second of each function in float32, of all cores together, and bytes a second of fresh memory."""
+    """Elements a second of each function in float32, bytes a second of fresh memory, of all cores; calls a second."""
 
     method: int = METHOD
     """Version of the measurement."""
     device: str
     """Fingerprint of the device."""
     values: dict[str, Peak] = {}
-    """By name of a function, and `fresh`; empty where there is no compiler."""
+    """By name of a function, `fresh` and `call`; empty where there is no compiler."""
 
 
 def rates_of(device: Device, settings: Settings | None = None) -> Rates:
@@ -44,7 +46,7 @@ def rates_of(device: Device, settings: Settings | None = None) -> Rates:
     Example:
         >>> from kernelwright.devices import detect
         >>> rates_of(detect("cpu")).method
-        1
+        2
     """
     if device.kind != "cpu":
         return Rates(device=device.fingerprint)
@@ -63,7 +65,7 @@ def rates_of(device: Device, settings: Settings | None = None) -> Rates:
 
 
 def _measured(device: Device, settings: Settings) -> dict[str, Peak]:
-    """Measure functions on one core by its CPU time, which other work leaves alone; fresh memory in all threads."""
+    """Measure on one core by the thread's CPU time, which other work leaves alone."""
     text = _SOURCE.read_text()
     candidate = Candidate(
         sources=(SourceFile(path=_SOURCE.name, text=text), *headers_of(text)), language="cpp",
@@ -73,21 +75,36 @@ def _measured(device: Device, settings: Settings) -> dict[str, Peak]:
     if build.status is not BuildStatus.OK or build.artefact is None:
         return {}
     library = load_library(Path(build.artefact) / LIBRARY)
+    source = f"measured: bound/rates.cpp, {device.cores} times one core"
     values = {}
     for name in _NAMES:
-        seconds = _least_seconds(library.get_function(f"{name}_rate"), _ELEMENTS, time.thread_time)
-        source = f"measured: bound/rates.cpp, {device.cores} times one core"
+        seconds = _least_seconds(library.get_function(f"{name}_rate"), _ELEMENTS)
         values[name] = Peak(value=device.cores * _ELEMENTS / seconds, unit="elements", source=source)
-    seconds = _least_seconds(library.get_function("fresh_memory"), _FRESH_BYTES, time.perf_counter)
-    source = "measured: bound/rates.cpp, all cores together"
-    return values | {FRESH: Peak(value=_FRESH_BYTES / seconds, unit="bytes", source=source)}
+    seconds = _least_seconds(library.get_function("fresh_memory"), _FRESH_BYTES)
+    values[FRESH] = Peak(value=device.cores * _FRESH_BYTES / seconds, unit="bytes", source=source)
+    return values | {CALL: _call_rate(library.get_function("nothing"))}
 
 
-def _least_seconds(call: Callable[[int], object], argument: int, clock: Callable[[], float]) -> float:
+def _call_rate(nothing: Callable[..., object]) -> Peak:
+    """Measure calls of a kernel that does nothing, as its loader makes them: with a fresh result."""
+    import torch
+
+    given = torch.zeros(1)
+    call = Destination(nothing, (TensorSpec(name="out", shape=(1,), dtype="float32"),))
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            call(given)
+
+    seconds = _least_seconds(calls, _CALLS)
+    return Peak(value=_CALLS / seconds, unit="launches", source="measured: bound/rates.cpp, from Python")
+
+
+def _least_seconds(call: Callable[[int], object], argument: int) -> float:
     """Return the second least of some durations: a disturbance only ever makes a call longer."""
     durations = []
     for _ in range(_REPEATS):
-        began = clock()
+        began = time.thread_time()
         call(argument)
-        durations.append(clock() - began)
+        durations.append(time.thread_time() - began)
     return sorted(durations)[1]

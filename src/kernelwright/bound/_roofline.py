@@ -21,13 +21,14 @@ _READ_SHARE = {"read": 1.0, "copy": 1 / 2, "add": 2 / 3, "write": 0.0}
 
 
 def bound(
-    problem: "Problem", workload: Workload, device: Device, peaks: Peaks, rates: Rates | None = None
-) -> Bound:
+    problem: "Problem", workload: Workload, device: Device, peaks: Peaks, rates: Rates | None = None,
+    *, fresh: bool = False,
+) -> Bound:  # fmt: skip
     """Find the least time in which the device can do the workload, and what the best code known could attain.
 
     Covers: bytes that must be read and written at the level where they stay between calls (the
     contract's cache mode), floating-point operations by unit, one launch; with `rates` functions, products as the
-    usual algorithms do them, and the page faults of large outputs.
+    usual algorithms do them, and the call; with `fresh`, the page faults of large outputs.
     Does not cover: latency, conflicts, the granularity of cache lines, load imbalance.
 
     Args:
@@ -35,7 +36,8 @@ def bound(
         workload: Sizes, dtypes and distributions.
         device: The device whose caches hold the call's bytes.
         peaks: Its measured peaks; a resource without a peak has no term.
-        rates: Its measured rates of functions and fresh memory; none if only the floor is wanted.
+        rates: Its measured rates of functions, calls and fresh memory; none if only the floor is wanted.
+        fresh: Whether large outputs are in fresh memory at each call, as `malloc` has it; a worker keeps its own.
     """
     graph, contract = recorded(problem, workload), problem.task.contract
     moved = traffic(graph, workload, contract)
@@ -43,7 +45,7 @@ def bound(
         *_memory_terms(moved, device, peaks, contract),
         *_work_terms(work(graph, workload), peaks),
         *_launch_terms(peaks),
-        *(attainable_terms(graph, peaks, rates) if rates is not None else ()),
+        *(attainable_terms(graph, peaks, rates, fresh=fresh) if rates is not None else ()),
     ]
     return Bound(
         workload=workload.name, device=device.fingerprint, terms=tuple(terms), slack=slack_of(device)

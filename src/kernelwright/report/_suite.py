@@ -166,7 +166,7 @@ def _at(rows: Sequence[Row], p: float) -> tuple[float, float]:
 
 def _curves(told: SuiteReport) -> Markup:
     series = [
-        ("by the benchmark's rules", "baseline", curve(told.rows, ours=False)),
+        ("by its rules", "baseline", curve(told.rows, ours=False)),
         ("by ours", "kernel", curve(told.rows, ours=True)),
     ]
     if told.earlier:

@@ -1,4 +1,4 @@
-// out[b, m, n] = finish(sum over k of A[b, m, k] * B[b, k, n]); sizes at run time, layouts by strides.
+// out[m, n] = finish(sum over k of A[m, k] * B[k, n]); sizes at run time, layouts by strides.
 // Three ways, by size: dot products where one side has few rows and both run along k; tiles of ROWS by
 // 2 vectors in registers over B as it lies where A has few rows; the same tiles over packed panels else.
 using namespace kw;
@@ -25,8 +25,8 @@ struct Finish {
     STATEMENTS
   }
   template <class Lanes>
-  inline __attribute__((always_inline)) void put(F acc, int64_t m, int64_t n, int64_t base, Lanes lanes) const {
-    const int64_t flat = base + m * columns + n;
+  inline __attribute__((always_inline)) void put(F acc, int64_t m, int64_t n, Lanes lanes) const {
+    const int64_t flat = m * columns + n;
     F v = value(acc, m, n, flat, lanes);
     if (TRIANGLE) {
       const M distance = iota() + int32_t(n - m);
@@ -125,7 +125,7 @@ static void dot_rows(const float* big, int64_t big_step, int64_t first, int64_t 
 template <int R, int N>
 static void tile(const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, int64_t depth,
                  float* carry, int64_t carry_row, bool begins, bool ends, const Finish& finish, int64_t m, int64_t n,
-                 int64_t base, int64_t width) {
+                 int64_t width) {
   F acc[R][N];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -153,8 +153,8 @@ static void tile(const float* a, int64_t a_row, int64_t a_column, const float* b
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < N; ++v) {
       const int64_t left = width - v * W;
-      if (left >= W) finish.put(acc[r][v], m + r, n + v * W, base, Full{});
-      else if (left > 0) finish.put(acc[r][v], m + r, n + v * W, base, Part{int(left)});
+      if (left >= W) finish.put(acc[r][v], m + r, n + v * W, Full{});
+      else if (left > 0) finish.put(acc[r][v], m + r, n + v * W, Part{int(left)});
     }
 }
 
@@ -189,12 +189,12 @@ static void pack(const Matrix& b, int64_t k, int64_t depth, int64_t n, int64_t w
 }
 
 struct Size {
-  int64_t batch, m, n, k;
+  int64_t m, n, k;
 };
 
-// Rows [m0, m1) and columns [n0, n1) of one product of the batch.
+// Rows [m0, m1) and columns [n0, n1) of the product.
 static void product(const Matrix& a, const Matrix& b, const Size& s, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
-                    const Finish& finish, int64_t base) {
+                    const Finish& finish) {
   const bool as_it_lies = b.column == 1 && m1 - m0 <= 2 * kRows;
   const int64_t rounds = max(1, (s.k + kDepth - 1) / kDepth), panels = (n1 - n0 + kColumns - 1) / kColumns;
   std::vector<float> packed((as_it_lies ? 1 : panels) * min(kDepth, s.k) * kColumns + W);
@@ -224,7 +224,7 @@ static void product(const Matrix& a, const Matrix& b, const Size& s, int64_t m0,
 #define KW_TILE(R)                                                                                                \
   {                                                                                                               \
     (width <= W ? tile<R, 1> : tile<R, 2>)(rows, a.row, a.column, panel, panel_row, d, held, panels * kColumns,   \
-                                           round == 0, round + 1 == rounds, finish, m, n, base, width);           \
+                                           round == 0, round + 1 == rounds, finish, m, n, width);                 \
     m += R;                                                                                                       \
     continue;                                                                                                     \
   }
@@ -238,26 +238,21 @@ static void product(const Matrix& a, const Matrix& b, const Size& s, int64_t m0,
   }
 }
 
-static void multiply(const Matrix& a, const Matrix& b, const Size& s, int64_t a_batch, int64_t b_batch,
-                     const Finish& finish) {
-  const int64_t work = s.batch * s.m * s.n * max(1, s.k) / 8 + s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
-  const int64_t threads = threads_for(work);
-  // A batch is shared out whole where there are enough of them.
-  const int64_t shares = s.batch >= 4 * threads ? 1 : threads;
+static void multiply(const Matrix& x, const Matrix& y, const Size& s, const Finish& finish) {
+  const int64_t work = s.m * s.n * max(1, s.k) / 8 + s.m * s.k + s.k * s.n + s.m * s.n;
+  const int64_t shares = threads_for(work);
   const auto few = [&](int64_t rows) { return rows <= kFew && (rows <= 4 || s.k >= 256); };
-  const bool few_rows = few(s.m) && s.m <= s.n && b.row == 1;
-  const bool few_columns = few(s.n) && s.n < s.m && a.column == 1;
+  const bool few_rows = few(s.m) && s.m <= s.n && y.row == 1;
+  const bool few_columns = few(s.n) && s.n < s.m && x.column == 1;
   // The few rows that are met by all others, made to run along k.
-  parallel(s.batch * shares, work, [&](int64_t first, int64_t last) {
+  parallel(shares, work, [&](int64_t first, int64_t last) {
     std::vector<float> few;
-    for (int64_t u = first; u < last; ++u) {
-      const int64_t i = u / shares, share = u % shares, base = i * s.m * s.n;
-      const Matrix x = {a.p + i * a_batch, a.row, a.column}, y = {b.p + i * b_batch, b.row, b.column};
+    for (int64_t share = first; share < last; ++share) {
       const auto from = [&](int64_t count, int64_t step, int64_t which) {
         const int64_t units = (count + step - 1) / step;
         return min(count, units * which / shares * step);
       };
-      const auto put = [&](int64_t m, int64_t n, float v) { finish.put(splat(v), m, n, base, Part{1}); };
+      const auto put = [&](int64_t m, int64_t n, float v) { finish.put(splat(v), m, n, Part{1}); };
       if (few_rows) {
         const float* rows = x.p;
         if (x.column != 1) {
@@ -280,11 +275,11 @@ static void multiply(const Matrix& a, const Matrix& b, const Size& s, int64_t a_
                  s.k, put);
       } else if (TRIANGLE) {  // bands of rows in turn, so that every thread has long and short ones
         for (int64_t m = share * BLOCK_ROWS; m < s.m; m += shares * BLOCK_ROWS)
-          product(x, y, s, m, min(s.m, m + BLOCK_ROWS), 0, s.n, finish, base);
+          product(x, y, s, m, min(s.m, m + BLOCK_ROWS), 0, s.n, finish);
       } else if (s.m >= s.n) {
-        product(x, y, s, from(s.m, kRows, share), from(s.m, kRows, share + 1), 0, s.n, finish, base);
+        product(x, y, s, from(s.m, kRows, share), from(s.m, kRows, share + 1), 0, s.n, finish);
       } else {
-        product(x, y, s, 0, s.m, from(s.n, kColumns, share), from(s.n, kColumns, share + 1), finish, base);
+        product(x, y, s, 0, s.m, from(s.n, kColumns, share), from(s.n, kColumns, share + 1), finish);
       }
     }
     fence();
@@ -292,24 +287,22 @@ static void multiply(const Matrix& a, const Matrix& b, const Size& s, int64_t a_
 }
 
 KW_KERNEL(matmul) {
-  const DLTensor *a = args.any_tensor(LEFT), *b = args.any_tensor(RIGHT);
   const auto left = args.tensor<const float>(LEFT), right = args.tensor<const float>(RIGHT);
   const auto y = args.tensor<float>(OUTPUT);
   if (y.numel() == 0) return;
-  // Sizes: the vector or matrix in the last axes, everything before is the batch or, flattened, the rows.
+  // Axes before the last two are rows.
   Size s;
   s.k = LEFT_SWAPPED ? left.shape(-2) : left.shape(-1);
-  s.n = VECTOR ? 1 : RIGHT_SWAPPED ? right.shape(-2) : right.shape(-1);
-  s.batch = BATCHED ? right.numel(0, b->ndim - 2) : 1;
-  s.m = left.numel() / max(1, s.k) / s.batch;
-  if (s.k == 0) s.m = y.numel() / s.n / s.batch;
-  const int64_t inner = VECTOR ? right.shape(-1) : RIGHT_SWAPPED ? right.shape(-1) : right.shape(-2);
-  KW_REQUIRE(inner == s.k && s.batch * s.m * s.n == y.numel(), "the sizes of the factors do not fit");
-  (void)a;
+  s.n = RIGHT_SWAPPED ? right.shape(-2) : right.shape(-1);
+  s.m = left.numel() / max(1, s.k);
+  if (s.k == 0) s.m = y.numel() / s.n;
+  const int64_t inner = RIGHT_SWAPPED ? right.shape(-1) : right.shape(-2);
+  if (right.numel() != s.k * s.n) KW_UNSUPPORTED("a batch of right factors");
+  KW_REQUIRE(inner == s.k && s.m * s.n == y.numel(), "the sizes of the factors do not fit");
   const Matrix x = LEFT_SWAPPED ? Matrix{left.data(), 1, s.m} : Matrix{left.data(), s.k, 1};
-  const Matrix z = RIGHT_SWAPPED || VECTOR ? Matrix{right.data(), 1, s.k} : Matrix{right.data(), s.n, 1};
+  const Matrix z = RIGHT_SWAPPED ? Matrix{right.data(), 1, s.k} : Matrix{right.data(), s.n, 1};
   ask_large_pages(y.data(), y.numel() * 4);
   const bool aligned = s.n % W == 0 && reinterpret_cast<uintptr_t>(y.data()) % (4 * W) == 0;
   const Finish finish = {y.data(), s.n, aligned && y.numel() * 4 > kStreamBytes, ARGUMENTS};
-  multiply(x, z, s, s.m * s.k, s.k * s.n, finish);
+  multiply(x, z, s, finish);
 }

@@ -1,4 +1,8 @@
-"""Match matrix products with pointwise epilogues and render their kernels."""
+"""Match matrix products with pointwise epilogues and render their kernel.
+
+Vectors, batches and diagonals are left to rows and schedules, which are as fast or faster
+(`python -m benchmarks.kernel_pairs --only matmul --schedules 1 --all-templates`).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +27,6 @@ class _Product:
 
     left: Operand
     right: Operand
-    batched: bool
-    vector: bool
     statements: str
     extras: tuple[int, ...]
     triangle: int
@@ -34,22 +36,11 @@ class _Product:
 
 def match(graph: Graph, workload: Workload) -> Iterator[KernelTemplate]:  # noqa: ARG001
     """Yield templates if the graph is one product of two inputs and a pointwise epilogue."""
-    yield from forms(graph, _scaled, _tiles, triton.template)
+    yield from forms(graph, template, triton.template)
 
 
-def _scaled(graph: Graph) -> KernelTemplate | None:
-    places = _diagonal(graph)
-    if places is None:
-        return None
-    space = Space(parameters=(Parameter(name="stream_mib", values=(4, 12, 32)),))
-    return KernelTemplate(
-        "matmul/diagonal", "cpp", space, {"stream_mib": 12},
-        partial(_render_diagonal, places, len(graph.inputs) + len(graph.state)),
-        "scales the rows instead of multiplying by zeros",
-    )  # fmt: skip
-
-
-def _tiles(graph: Graph) -> KernelTemplate | None:
+def template(graph: Graph) -> KernelTemplate | None:
+    """Return the form in C++."""
     found = _find(graph)
     if found is None:
         return None
@@ -78,44 +69,24 @@ def _find(graph: Graph) -> _Product | None:
         root = reach(graph, root)
     if root is None or root.dtype != "float32":
         return None
-    product = _the_product(graph)
-    if product is None:
+    products = [node for node in graph.ops if node.op in _PRODUCTS]
+    if len(products) != 1 or (products[0].op == "aten.bmm.default" and products[0].shape[0] != 1):
         return None
-    vector = product.op == "aten.sum.dim_IntList"
+    (product,) = products
     first = 1 if product.op == "aten.addmm.default" else 0
-    factors = reach(graph, product) if vector else product
-    left = operand(graph, reach(graph, factors, first))
-    right = operand(graph, reach(graph, factors, first + 1))
-    if left is None or right is None or (vector and (left.swapped or right.swapped)):
-        return None
-    batched = product.op == "aten.bmm.default" and product.shape[0] != 1
-    if batched and not (left.batched and right.batched):
+    left = operand(graph, reach(graph, product, first))
+    right = operand(graph, reach(graph, product, first + 1))
+    if left is None or right is None:
         return None
     printed = _epilogue(graph, root, product)
-    return _Product(
-        left, right, batched, vector, *printed, triangle, diagonal, len(graph.inputs) + len(graph.state)
-    )  # fmt: skip
-
-
-def _the_product(graph: Graph) -> Node | None:
-    """Return the only product: an `mm`, or the sum of a matrix times a vector over the last axis."""
-    found = [node for node in graph.ops if node.op in _PRODUCTS]
-    if not found:
-        for node in graph.ops:
-            if node.op == "aten.sum.dim_IntList" and node.args[1] in ((1,), (-1,)):
-                mul = reach(graph, node)
-                if mul.op == "aten.mul.Tensor" and len(mul.shape) == 2:
-                    shapes = [len(reach(graph, mul, i).shape) for i in (0, 1)]
-                    if shapes == [2, 1] and not node.arguments()["keepdim"]:
-                        found.append(node)
-    return found[0] if len(found) == 1 else None
+    return _Product(left, right, *printed, triangle, diagonal, len(graph.inputs) + len(graph.state))
 
 
 def _epilogue(graph: Graph, root: Node, product: Node) -> tuple[str, tuple[int, ...]]:
     """Print what happens to the accumulator; raises `Unprintable`."""
     places = slots(graph)
     extras: list[int] = []
-    columns = 1 if product.op == "aten.sum.dim_IntList" else product.shape[-1]
+    columns = product.shape[-1]
 
     def extra(node: Node) -> Term:
         if node.dtype != "float32":
@@ -151,41 +122,12 @@ def _epilogue(graph: Graph, root: Node, product: Node) -> tuple[str, tuple[int, 
     return " ".join([*tree.lines, f"return {term.as_float()};"]), tuple(extras)
 
 
-def _diagonal(graph: Graph) -> tuple[int, int] | None:
-    """Recognise `diag(a) @ b`: a `where` of two index vectors, `a` and zero, times a matrix."""
-    root = only_output(graph)
-    if root is None or root.op != "aten.mm.default":
-        return None
-    where, right = reach(graph, root), reach(graph, root, 1)
-    if where.op != "aten.where.self" or right.op not in ("input", "state"):
-        return None
-    condition, kept, other = (reach(graph, where, i) for i in range(3))
-    sides = [reach(graph, condition, i) for i in (0, 1)] if condition.op == "aten.eq.Tensor" else []
-    sides = [reach(graph, s) if s.op == "aten.unsqueeze.default" else s for s in sides]
-    ranges = bool(sides) and all(s.op == "aten.arange.start_step" and s.args[0] == 0 for s in sides)
-    zero = other.op in ("aten.scalar_tensor.default", "aten.full.default") and 0 in other.args
-    vector = reach(graph, kept) if kept.op == "aten.unsqueeze.default" else kept
-    if not (ranges and zero) or vector.op not in ("input", "state") or len(vector.shape) != 1:
-        return None
-    return slots(graph)[vector.name], slots(graph)[right.name]
-
-
 def _render(found: _Product, configuration: Configuration) -> Rendered:
     constants = {
-        "LEFT": found.left.slot, "RIGHT": found.right.slot, "OUTPUT": found.output, "BATCHED": found.batched,
-        "LEFT_SWAPPED": found.left.swapped, "RIGHT_SWAPPED": found.right.swapped, "VECTOR": found.vector,
+        "LEFT": found.left.slot, "RIGHT": found.right.slot, "OUTPUT": found.output,
+        "LEFT_SWAPPED": found.left.swapped, "RIGHT_SWAPPED": found.right.swapped,
         "TRIANGLE": found.triangle, "DIAGONAL": found.diagonal, "STATEMENTS": found.statements,
         "FIELDS": " ".join(f"const float* a{i};" for i in range(len(found.extras))),
         "ARGUMENTS": ", ".join(f"args.tensor<const float>({place}).data()" for place in found.extras),
     }  # fmt: skip
     return assemble(_TEXT, "matmul", constants | {k.upper(): v for k, v in configuration.items()})
-
-
-def _render_diagonal(places: tuple[int, int], output: int, configuration: Configuration) -> Rendered:
-    constants = {
-        "LEFT": places[0],
-        "RIGHT": places[1],
-        "OUTPUT": output,
-        "STREAM_MIB": configuration["stream_mib"],
-    }
-    return assemble(_TEXT.with_name("diagonal.cpp"), "diagonal", constants)
