@@ -21,7 +21,10 @@ _WATCHED = (
 )  # fmt: skip
 _CLASSES = (Tensor, torch.nn.Module, torch.autograd.Function)
 _SET_BY_COMPILER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"})
-_SET_BY_LANGUAGE = {"triton": frozenset({"TRITON_INTERPRET"}), "helion": frozenset({"TF_CPP_MIN_LOG_LEVEL"})}
+_SET_BY_LANGUAGE = {
+    "triton": frozenset({"TRITON_INTERPRET"}),
+    "helion": frozenset({"TF_CPP_MIN_LOG_LEVEL", "TPU_SKIP_MDS_QUERY"}),
+}
 """What the loader of a language sets in its worker; in another language the candidate did."""
 _COMPILER = str(_compile.__file__)
 _GUARD = str(Path(torch.__file__).parent / "_dynamo" / "mutation_guard.py")
