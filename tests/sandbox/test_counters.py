@@ -45,6 +45,8 @@ run = Kernel()""",
 
 @pytest.fixture
 def module(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("kernelwright_candidate_")]:
+        monkeypatch.delitem(sys.modules, name)  # of tests before this one
     made = ModuleType("kernelwright_candidate_test")
     made.__file__ = "/nowhere/candidate/kernel.py"
     monkeypatch.setitem(sys.modules, made.__name__, made)
