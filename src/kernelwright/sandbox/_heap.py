@@ -50,27 +50,20 @@ def reached_blocks(pid: int, roots: Iterable[bytes]) -> dict[int, bytes]:
 
 
 def _anonymous(pid: int) -> _Words:
-    """Return starts and ends of the process's private writable memory that belongs to no file, in order."""
+    """Return the process's private writable memory of no file, in order: start, end, whether a file lies before it."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
         lines = []
-    found, end_of_file = [], -1
-    for line in lines:
-        if (fields := _MAPPING.match(line)) is None:
-            continue
-        start, end, rights, inode, name = (
-            int(fields[1], 16),
-            int(fields[2], 16),
-            fields[3],
-            int(fields[4]),
-            fields[5],
-        )
-        if inode or start == end_of_file:  # a library's zero-initialised data follow its file
-            end_of_file = end if inode else -1
-        elif rights == "rw-p" and not name.startswith(("[stack", "[v")):
-            found.append((start, end))
-    return np.array(found, dtype=np.uint64).reshape(-1, 2)
+    found: list[tuple[int, int, bool]] = []
+    end_of_file = -1
+    for fields in filter(None, map(_MAPPING.match, lines)):
+        start, end, name = int(fields[1], 16), int(fields[2], 16), fields[5]
+        if int(fields[4]):
+            end_of_file = end
+        elif fields[3] == "rw-p" and not name.startswith(("[stack", "[v")):
+            found.append((start, end, start == end_of_file))
+    return np.array(found, dtype=np.uint64).reshape(-1, 3)
 
 
 def _pointers(content: bytes, spans: _Words) -> list[int]:
@@ -84,14 +77,15 @@ def _pointers(content: bytes, spans: _Words) -> list[int]:
 
 def _block(pid: int, address: int, spans: _Words) -> bytes | None:
     """Read the allocated block at an address; none where there is none."""
-    end = int(spans[np.searchsorted(spans[:, 0], np.uint64(address), side="right") - 1, 1])
-    head = _word(pid, address - _HEADER)
-    if head is None or head & ~_FLAGS < _LEAST:
-        return _read(pid, address, min(_PAGE, end - address)) if address % _PAGE == 0 else None
+    _, end, follows_file = map(int, spans[np.searchsorted(spans[:, 0], np.uint64(address), side="right") - 1])
+    head = _word(pid, address - _HEADER) or 0
     size = head & ~_FLAGS
-    if head & _MAPPED:
-        last = min(address - 2 * _HEADER + size, end)
-        return _read(pid, address, min(last - address, _MOST_BYTES))
+    if head & _MAPPED and size and not size % _PAGE and address % _PAGE == 2 * _HEADER:
+        return _read(pid, address, min(address - 2 * _HEADER + size, end, address + _MOST_BYTES) - address)
+    if follows_file:  # the zero-initialised data of a library, or pages that came to lie behind it
+        return None
+    if size < _LEAST:
+        return _read(pid, address, min(_PAGE, end - address)) if address % _PAGE == 0 else None
     follower = address - 2 * _HEADER + size
     after = _word(pid, follower + _HEADER) if follower + 2 * _HEADER <= end else None
     if after is None or not after & _IN_USE:
