@@ -10,7 +10,7 @@ rotating order on the same inputs, which differ from round to round. A figure ab
 time over the kernel's: of the least times, which a busy machine does not disturb, and of the medians.
 
 With `--schedules` the first schedules of the compiler are built and timed as well, so that what a template is worth
-beside them shows; `--clock cpu` counts processor time, for a busy machine; rows are added to the file of `--out`.
+next to them shows; `--clock cpu` counts processor time, for a busy machine; rows are added to the file of `--out`.
 
 All variants write to recycled memory: glibc is told to keep what is freed, so that no variant pays for page faults
 that another does not. A quick look for people who write kernels; what is claimed comes from

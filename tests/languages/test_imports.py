@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.languages import imported_names, outside_instructions, writable_spans
+from kernelwright.languages._imports import _OUTSIDE
 from kernelwright.verify.checks.arguments_only import read_besides
 
 CLEAN = (
@@ -73,3 +74,13 @@ def test_zeros_belong_to_what_may_be_written(tmp_path: Path) -> None:
     clean = size(CLEAN)
     assert 0 < clean < 100_000
     assert size('static char kept[100000];\nextern "C" char* f() { return kept; }') > 100_000
+
+
+@pytest.mark.parametrize(("line", "is_outside"), [
+    ("\tmrs\tx0, tpidr_el0", False), ("\tmsr\ttpidr_el0, x0", True), ("\tmrs\tx0, cntvct_el0", True),
+    ("\trdgsbase %rax", True), ("\twrfsbase %rax", True), ("\tvmovups (%rdi),%zmm0", False),
+])  # fmt: skip
+def test_reading_where_a_threads_own_memory_lies_is_honest_and_writing_it_is_not(
+    line: str, is_outside: bool
+) -> None:
+    assert bool(_OUTSIDE.search(line)) == is_outside

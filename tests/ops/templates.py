@@ -42,7 +42,7 @@ def state_of(function: Function) -> dict[str, Tensor]:
 
 
 def flat(result: object) -> tuple[Tensor, ...]:
-    return (result,) if isinstance(result, Tensor) else tuple(result)  # type: ignore[call-overload]
+    return (result,) if isinstance(result, Tensor) else tuple(result)  # type: ignore[call-overload]  # of any function
 
 
 def templates(
@@ -54,7 +54,7 @@ def templates(
         arguments=tuple(spec(f"x{i}", t) for i, t in enumerate(inputs)),
         state=tuple(spec(name, t) for name, t in state_of(function).items()),
     )
-    graph = capture(FakeProblem(function), workload)  # type: ignore[arg-type]
+    graph = capture(FakeProblem(function), workload)  # type: ignore[arg-type]  # it has what is asked for
     match = matchers()[family] if family else match_all
     return [t for t in match(graph, workload) if t.language == language]
 

@@ -114,8 +114,8 @@ class Executed:
         return own + (f", executed by {version()}" if executes() else "")
 
     def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
-        """Compile for the targets, and leave the engine beside it where that executes."""
-        built: Build = super().compile(candidate, folder, deadline_s)  # type: ignore[misc]
+        """Compile for the targets, and leave the engine next to it where that executes."""
+        built: Build = super().compile(candidate, folder, deadline_s)  # type: ignore[misc]  # likewise
         if built.status is BuildStatus.OK and executes():
             _native.leave_in(folder / FOLDER, self.libraries())
         return built
@@ -148,7 +148,7 @@ class OnlyExecuted(Executed):
         """Load it so that its launches are executed; where there is a GPU, as its own language does."""
         if executes():
             return self.load_in_order(candidate, artefact, outputs, 0)
-        kernel: Kernel = super().load(candidate, artefact, outputs)  # type: ignore[misc]
+        kernel: Kernel = super().load(candidate, artefact, outputs)  # type: ignore[misc]  # likewise
         return kernel
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:

@@ -32,7 +32,7 @@ Interval = tuple[float, float]
 _PTXAS_S: Final = 120.0
 _SECTOR: Final = 32
 _FREE: Final = {"mov", "cvta", "bra", "ret", "exit", "label"}
-"""Opcodes that leave no instruction, or one that is issued beside others."""
+"""Opcodes that leave no instruction, or one that is issued together with others."""
 _SPECIAL: Final = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
 _PER_BLOCK: Final = 1 << 10
 """Bytes of shared memory that the system takes of each block. Source: CUDA C++ Programming Guide, "Compute Capability

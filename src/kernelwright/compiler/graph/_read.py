@@ -30,10 +30,6 @@ class NotSchedulable(Exception):
 def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     """Read the reference of a problem; sizes follow from the arguments if probes show how.
 
-    Args:
-        problem: What is to be read.
-        weights_fixed: Whether axes that size parameters or buffers are constants, as they are in one trained model.
-
     One search workload and up to three of other sizes, made by the reader (`_probes`), are captured. A rule
     such as `(height - 1) // 2` must hold on all that agree on the operations, at least three; if
     they do not, the axes that keep the operations when changed alone are tried again. Sizes without a rule
@@ -45,6 +41,10 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     Does not cover: gradients, and values handed on from one argument to another in place (`NotSchedulable`); a
     reference whose Python code takes another path between or below the captured sizes. Hidden and confirm
     workloads are never read.
+
+    Args:
+        problem: What is to be read.
+        weights_fixed: Whether axes that size parameters or buffers are constants, as they are in one trained model.
     """
     if any(w.cotangents for w in problem.task.split(Split.SEARCH)):
         raise NotSchedulable("gradients are asked for")

@@ -9,7 +9,7 @@ from ..cpp import INCLUDE
 
 _FOLDERS = (Path(__file__).parent, INCLUDE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([\w.-]+)"', re.MULTILINE)
-"""A header beside the source: no folder in its name, which a model may have written."""
+"""A header next to the source: no folder in its name, which a model may have written."""
 
 
 def headers_of(text: str, folders: Sequence[Path] = ()) -> tuple[SourceFile, ...]:
