@@ -4,7 +4,7 @@ A candidate declares it by name: `prepare(weights)` in the file of its function,
 module. Imports torch and the standard library only, because it is copied unchanged into every exported package.
 
 A function that changes weights itself (running statistics) would have them packed again in every call. Its file
-declares their places among the weights, `PASSED_ON = (2, 3)`: `prepare` passes these on, and writes to them do not count.
+declares their places among the weights, `PASSED_ON = (2, 3)`: `prepare` passes these on; writes to them do not count.
 
 Covers: weights replaced by other tensors, other memory or strides under the same tensor (`w.data = other`), weights
 that torch's operators wrote to (`Tensor._version`), steps of optimizers, which fused ones do not count as writes. Of
