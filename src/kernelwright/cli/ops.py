@@ -16,6 +16,7 @@ def ops(
     action: Action = "list",
     *families: str,
     screen: bool = False,
+    brief: bool = False,
     to: Path | None = None,
     common: Common | None = None,
 ) -> int:
@@ -25,8 +26,9 @@ def ops(
         action: `list` every op and what runs on this machine; `build` the kernels of the named families ahead of
             their first use, of all by default; `verify` the named families by the judge, each op against its
             reference on its cases (exit code 1 if one does not hold).
-        families: Names of families.
+        families: Names of families; for `verify`, `all` is all of them.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
+        brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
         to: Folder for the claim sheets of `verify`, one file an op.
         common: Flags of every command.
     """
@@ -39,9 +41,9 @@ def ops(
         case "verify":
             if not families:
                 raise InputError(
-                    "`kernelwright ops verify` needs the name of a family; `kernelwright ops` lists them"
+                    "`kernelwright ops verify` needs the name of a family, or `all`; `kernelwright ops` lists them"
                 )
-            return _verify(families, screen, to, common)
+            return _verify(families, screen, brief, to, common)
 
 
 def _list(names: tuple[str, ...], common: Common) -> int:
@@ -79,11 +81,12 @@ def _build(names: tuple[str, ...], common: Common) -> int:
     return 1 if failed else 0
 
 
-def _verify(names: tuple[str, ...], screen: bool, to: Path | None, common: Common) -> int:
-    from ..api.ops import sheet, verify_family
+def _verify(names: tuple[str, ...], screen: bool, brief: bool, to: Path | None, common: Common) -> int:
+    from ..api.ops import line, sheet, verify_family
+    from ..ops import families
 
     found: list[Verified] = []
-    for name in names:
+    for name in families() if names == ("all",) else names:
         for one in verify_family(name, screen=screen, store=common.folder):
             found.append(one)
             if to is not None:
@@ -94,6 +97,11 @@ def _verify(names: tuple[str, ...], screen: bool, to: Path | None, common: Commo
                     "op", op=one.op, holds=one.holds, workloads=one.workloads,
                     judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
                 )  # fmt: skip
+            elif brief:
+                row = line(one)
+                if len(found) == 1:
+                    print("\t".join(row))
+                print("\t".join(row.values()), flush=True)
             else:
                 print(sheet(one))
     wrong = [one.op for one in found if not one.holds]

@@ -21,6 +21,26 @@ _TIMED: list[Sizes] = [
     {"rows": 5_000, "columns": 5_000, "entries": 250_000, "width": 256, "index": "int64"},
 ]
 _PATTERN = {"crow": "index[rows + 1] sorted(0, entries + 1)", "col": "index[entries] index(columns)"}
+_WHOLE = {"crow": "index[rows + 1] offsets(entries)", "col": "index[entries] index(columns)"}
+_LEFT = {"acrow": "index[rows + 1] offsets(columns)", "acol": "index[columns] permutation"}
+_RIGHT = {"bcrow": "index[columns + 1] offsets(most)", "bcol": "index[most] index(width)"}
+_FACTORS = {**_LEFT, "avalues": "float32[columns] normal", **_RIGHT, "bvalues": "float32[most] normal"}
+"""Each row of the second factor is multiplied once, so that there are as many products as it has entries."""
+
+
+def _products(sizes: list[Sizes]) -> list[Sizes]:
+    return [
+        {
+            "rows": s["rows"],
+            "columns": s["columns"],
+            "most": s["entries"],
+            "width": s["width"],
+            "index": s["index"],
+        }
+        for s in sizes
+    ]
+
+
 CASES = (
     Cases(
         op="sparse_spmm",
@@ -36,6 +56,19 @@ CASES = (
         timed=_TIMED,
         verified=_VERIFIED,
     ),
+    Cases(
+        op="sparse_transpose",
+        reference="transpose",
+        arguments=_WHOLE | {"values": "float32[entries] normal"},
+        timed=[{k: v for k, v in s.items() if k != "width"} for s in _TIMED],
+        verified=[{k: v for k, v in s.items() if k != "width"} for s in _VERIFIED],
+    ),
+    Cases(
+        op="sparse_spgemm",
+        reference="spgemm",
+        arguments=_FACTORS,
+        timed=[s | {"ascending": True} for s in _products(_TIMED)],
+        verified=[s | {"ascending": True} for s in _products(_VERIFIED)],
+    ),
 )
-"""The cases of this family: products of two sparse matrices are tested against dense ones, since their sizes depend on
-values."""
+"""The cases of this family; `sparse_products` counts what `sparse_spgemm` multiplies, which refuses a wrong count."""
