@@ -5,7 +5,7 @@ Family ─▶ task and candidate of each of its cases ─▶ Judgement
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +75,15 @@ def candidate_of(family: str, cases: ops.Cases) -> Candidate:
 
 
 def verify_family(
-    family: str, *, screen: bool = False, store: Path | str | None = None, on_event: OnEvent | None = None
-) -> Iterator[Verified]:
+    family: str, *, screen: bool = False, baselines: Sequence[str] = ("eager", "compile"),
+    store: Path | str | None = None, on_event: OnEvent | None = None,
+) -> Iterator[Verified]:  # fmt: skip
     """Judge the kernel of each op of a family against its reference, on its cases.
 
     Args:
         family: The family.
         screen: Only verify and time the workloads that are timed.
+        baselines: What it is timed against, the reference's native forms.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
 
@@ -94,7 +96,7 @@ def verify_family(
         name = cases.op if seen[cases.op] == 1 else f"{cases.op}-{seen[cases.op]}"
         task = task_of(family, cases)
         judgement = judge(
-            task, candidate_of(family, cases), screen=screen, device="cpu", baselines=("eager", "compile"),
+            task, candidate_of(family, cases), screen=screen, device="cpu", baselines=baselines,
             store=store, on_event=on_event,
         )  # fmt: skip
         yield Verified(name, admit(Problem(task)), judgement, len(task.workloads))

@@ -7,6 +7,8 @@ from ..errors import InputError
 from ._common import Common, print_json, table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ..api.ops import Verified
 
 Action = Literal["list", "build", "verify"]
@@ -17,6 +19,7 @@ def ops(
     *families: str,
     screen: bool = False,
     brief: bool = False,
+    baseline: list[str] | None = None,
     to: Path | None = None,
     common: Common | None = None,
 ) -> int:
@@ -29,6 +32,7 @@ def ops(
         families: Names of families; for `verify`, `all` is all of them.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
         brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
+        baseline: Of `verify`: what ops are timed against; `eager` and `compile` by default, which takes longer.
         to: Folder for the claim sheets of `verify`, one file an op.
         common: Flags of every command.
     """
@@ -43,7 +47,8 @@ def ops(
                 raise InputError(
                     "`kernelwright ops verify` needs the name of a family, or `all`; `kernelwright ops` lists them"
                 )
-            return _verify(families, screen, brief, to, common)
+            judged = _judged(families, tuple(baseline or ("eager", "compile")), screen, common)
+            return _verify(judged, brief, to, common)
 
 
 def _list(names: tuple[str, ...], common: Common) -> int:
@@ -81,30 +86,37 @@ def _build(names: tuple[str, ...], common: Common) -> int:
     return 1 if failed else 0
 
 
-def _verify(names: tuple[str, ...], screen: bool, brief: bool, to: Path | None, common: Common) -> int:
-    from ..api.ops import line, sheet, verify_family
+def _judged(
+    names: tuple[str, ...], baselines: tuple[str, ...], screen: bool, common: Common
+) -> "Iterator[Verified]":
+    from ..api.ops import verify_family
     from ..ops import families
 
-    found: list[Verified] = []
     for name in families() if names == ("all",) else names:
-        for one in verify_family(name, screen=screen, store=common.folder):
-            found.append(one)
-            if to is not None:
-                to.mkdir(parents=True, exist_ok=True)
-                (to / f"{one.op}.md").write_text(sheet(one))
-            if common.json:
-                print_json(
-                    "op", op=one.op, holds=one.holds, workloads=one.workloads,
-                    judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
-                )  # fmt: skip
-            elif brief:
-                row = line(one)
-                if len(found) == 1:
-                    print("\t".join(row))
-                print("\t".join(row.values()), flush=True)
-            else:
-                print(sheet(one))
-    wrong = [one.op for one in found if not one.holds]
+        yield from verify_family(name, screen=screen, baselines=baselines, store=common.folder)
+
+
+def _verify(judged: "Iterable[Verified]", brief: bool, to: Path | None, common: Common) -> int:
+    from ..api.ops import line, sheet
+
+    wrong: list[str] = []
+    for number, one in enumerate(judged):
+        wrong += [] if one.holds else [one.op]
+        if to is not None:
+            to.mkdir(parents=True, exist_ok=True)
+            (to / f"{one.op}.md").write_text(sheet(one))
+        if common.json:
+            print_json(
+                "op", op=one.op, holds=one.holds, workloads=one.workloads,
+                judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
+            )  # fmt: skip
+        elif brief:
+            row = line(one)
+            if not number:
+                print("\t".join(row))
+            print("\t".join(row.values()), flush=True)
+        else:
+            print(sheet(one))
     if common.json:
         print_json("result", holds=not wrong, wrong=list(wrong))
     return 1 if wrong else 0

@@ -27,7 +27,8 @@ constexpr size_t kKept = 8;
 constexpr Py_ssize_t kMost = 24;  // arguments and outputs of a call
 using Kernel = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 
-const c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView});
+const c10::DispatchKeySet kPlain(
+    {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCPU});
 
 std::optional<DLDataType> element_of(caffe2::TypeMeta type) {
   const auto of = [](int code, int bits) {

@@ -54,31 +54,7 @@ CASES = (
         _selective(((1, 100, 160, 16), (2, 60, 70, 15))),
         _selective(_SELECTIVE),
     ),
-    Cases(
-        "scan_selective_backward",
-        "selective_backward",
-        _SCAN
-        | {
-            "slope": "dtype[batch, length, channels] normal",
-            "after": "float32[batch, channels, states] normal",
-        },
-        _selective(((1, 100, 160, 16), (2, 60, 70, 15))),
-        _selective(_SELECTIVE),
-    ),
     Cases("scan_linear", "linear", {**_ROWS, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR)),
-    Cases(
-        "scan_linear_backward",
-        "linear_backward",
-        {
-            **_ROWS,
-            **_DECAY,
-            **_STATE,
-            "slope": f"dtype[{_HEADS}, columns] normal",
-            "after": "float32[batch, groups * each, inner, columns] normal",
-        },
-        [{**one, "scale": 0.5} for one in _MANY],
-        [{**one, "scale": 0.5} for one in _linear(_LINEAR)],
-    ),
     Cases("scan_delta", "delta", {**_ROWS, **_BETA, **_DECAY, **_STATE}, _MANY, _linear(_LINEAR)),
 )
 """The cases of this family."""
