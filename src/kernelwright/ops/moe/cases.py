@@ -116,7 +116,7 @@ def _grouped(i: int, sizes: tuple[int, ...]) -> dict[str, int | float | str | bo
 
 GROUPED = Cases(
     op="moe_grouped",
-    reference="grouped",
+    reference="grouped_by_entry",
     arguments={
         "x": "dtype[n, inner]",
         "panels": "dtype[groups, (columns + 31) // 32, inner, 2, 16] normal(0.2)",

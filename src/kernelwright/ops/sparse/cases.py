@@ -1,5 +1,7 @@
 """Workloads of products with sparse matrices: rows without entries, one column, tails of every tile."""
 
+from collections.abc import Sequence
+
 from .._core import Cases
 from .._core.cases import Sizes
 
@@ -22,23 +24,15 @@ _TIMED: list[Sizes] = [
 ]
 _PATTERN = {"crow": "index[rows + 1] sorted(0, entries + 1)", "col": "index[entries] index(columns)"}
 _WHOLE = {"crow": "index[rows + 1] offsets(entries)", "col": "index[entries] index(columns)"}
-_LEFT = {"acrow": "index[rows + 1] offsets(columns)", "acol": "index[columns] permutation"}
-_RIGHT = {"bcrow": "index[columns + 1] offsets(most)", "bcol": "index[most] index(width)"}
-_FACTORS = {**_LEFT, "avalues": "float32[columns] normal", **_RIGHT, "bvalues": "float32[most] normal"}
+_LEFT = {"acrow": "index[rows + 1] offsets(inner)", "acol": "index[inner] permutation"}
+_RIGHT = {"bcrow": "index[inner + 1] offsets(most)", "bcol": "index[most] index(columns)"}
+_FACTORS = {**_LEFT, "avalues": "float32[inner] normal", **_RIGHT, "bvalues": "float32[most] normal"}
 """Each row of the second factor is multiplied once, so that there are as many products as it has entries."""
 
 
-def _products(sizes: list[Sizes]) -> list[Sizes]:
-    return [
-        {
-            "rows": s["rows"],
-            "columns": s["columns"],
-            "most": s["entries"],
-            "width": s["width"],
-            "index": s["index"],
-        }
-        for s in sizes
-    ]
+def _products(sizes: Sequence[Sizes]) -> list[Sizes]:
+    kept = {"rows": "rows", "inner": "columns", "most": "entries", "columns": "width", "index": "index"}
+    return [{name: one[known] for name, known in kept.items()} | {"ascending": True} for one in sizes]
 
 
 CASES = (
@@ -67,8 +61,8 @@ CASES = (
         op="sparse_spgemm",
         reference="spgemm",
         arguments=_FACTORS,
-        timed=[s | {"ascending": True} for s in _products(_TIMED)],
-        verified=[s | {"ascending": True} for s in _products(_VERIFIED)],
+        timed=_products(_TIMED),
+        verified=_products(_VERIFIED),
     ),
 )
 """The cases of this family; `sparse_products` counts what `sparse_spgemm` multiplies, which refuses a wrong count."""
