@@ -4,6 +4,7 @@ An exchanged argument is wrong by its kind, and must be refused; or by its value
 the reference cannot compute it. A refusal is one line that names an argument, what was given and what was expected.
 """
 
+import functools
 import inspect
 import random
 import re
@@ -128,10 +129,16 @@ def exchanged(given: Any, draw: random.Random) -> Any:
     return draw.choice(OBJECTS + NUMBERS)
 
 
+@functools.cache
+def every_op() -> tuple[ops.Op, ...]:
+    """Return the ops of all families."""
+    return tuple(op for name in ops.families() for op in ops.ops_of(ops.family(name)))
+
+
 @contextmanager
 def references() -> Iterator[None]:
     """Let no kernel serve a call."""
-    kept = [(op, op.serves, op._served) for name in ops.families() for op in ops.ops_of(ops.family(name))]
+    kept = [(op, op.serves, op._served) for op in every_op()]
     for op, _, _ in kept:
         op.serves, op._served = lambda *_: "the reference is asked for", None
     try:
