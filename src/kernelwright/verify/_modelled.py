@@ -25,7 +25,8 @@ def modelled_times(
     Does not cover: work of the host by numpy or ctypes; figures that a candidate forges in its worker: they are an
     order for candidates, and no decision reads them.
     """
-    registers = build.evidence.get(_EVIDENCE, 0)
+    noted = build.evidence.get(_EVIDENCE)
+    registers = noted if isinstance(noted, int) else 0
     times: list[ModelledTime] = []
     with Trial(
         oracle, candidate, build, pool, deadline_s=deadline_s, seeds=Seeds([oracle.screen_seed]), watched=True,
@@ -33,7 +34,7 @@ def modelled_times(
     ) as trial:  # fmt: skip
         try:
             for workload in oracle.task.split(Split.SEARCH):
-                made = _on(trial, workload, int(registers))
+                made = _on(trial, workload, registers)
                 if isinstance(made, Finding):
                     return (), made
                 times.append(made)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...devices import Device
-from ...languages import executes, get_language
+from ...languages import executed_on, executes, get_language
 from ...records import (
     Build,
     Candidate,
@@ -43,9 +43,10 @@ def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 def without_device(candidate: Candidate, device: Device) -> Finding | None:
     """Return the finding on a candidate that this device does not run, but an interpreter or a model of another one."""
-    if get_language(candidate.language).timeable(device.kind):
+    language = get_language(candidate.language)
+    if language.timeable(device.kind):
         return None
-    how = "executed" if executes(candidate.language) else "interpreted"
+    how = "executed" if executes(candidate.language) or executed_on(language) else "interpreted"
     said = f"{candidate.language} is {how} on {device.kind}, so that no time of it means anything"
     return Finding(check=TIMED, status=CheckStatus.UNKNOWN, message=said)
 
