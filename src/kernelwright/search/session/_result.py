@@ -314,8 +314,8 @@ def _of_executed(best: Evaluation, evaluations: Sequence[Evaluation]) -> str:
 def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:
     """Return the result with the combined speedup and times of a package's kernels."""
     rows = [w for name, e in served.items() for w in e.decision.workloads if w.workload == name]
-    about = _times(rows) if rows else {}
-    return result.model_copy(update={"speedup": served_speedup(served, workloads), **about})
+    times = _times(rows) if rows else {}
+    return result.model_copy(update={"speedup": served_speedup(served, workloads), **times})
 
 
 def _times(rows: Sequence[WorkloadDecision]) -> dict[str, object]:
