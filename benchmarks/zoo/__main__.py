@@ -132,7 +132,12 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
         return {**row, **found}
     kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
     untold = [f"{tried['label']}: {tried['reason']}" for tried in found["regions"] if not tried["kept"]]
-    return {**row, **{key: found[key] for key in kept}, "regions_tried": len(found["regions"]), "not_kept": untold}
+    return {
+        **row,
+        **{key: found[key] for key in kept},
+        "regions_tried": len(found["regions"]),
+        "not_kept": untold,
+    }
 
 
 def _seconds(found: float | None) -> str:
