@@ -45,7 +45,7 @@ class Op:
     def __init__(
         self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
         check: Callable[..., None], serves: Callable[..., str | None],
-        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None, 
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
