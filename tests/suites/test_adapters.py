@@ -175,6 +175,33 @@ class TestFlashInferBench(SuiteConformance):
         assert trace["evaluation"]["performance"]["speedup_factor"] == found.speedup
 
 
+class TestSOLExecBench(TestFlashInferBench):
+    def suite(self):
+        return get_suite("sol-execbench")
+
+    def checkout(self, folder):
+        return made_up_checkout("sol-execbench", folder)
+
+    @pytest.mark.long
+    def test_solutions_are_found_judged_and_written(self, tmp_path):
+        super().test_solutions_are_found_judged_and_written(tmp_path)
+
+    @pytest.mark.long
+    def test_the_tolerances_of_a_workload_count(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        right = (
+            self.right("")
+            .replace("return ", "y = ")
+            .replace("* w\n", "* w\n    y[0, 0] += OFF\n    return y\n")
+        )
+        said = []
+        with setup(suite, data) as given, given.task(problem) as task:
+            for off in ("0.2", "2.0"):
+                said.append(theirs_of(given, problem, task, right.replace("OFF", off)).status)
+        assert said == ["correct", "wrong"], "a tenth may be off, by at most 0.5"
+
+
 class TestTritonBench(SuiteConformance):
     def suite(self):
         return get_suite("tritonbench")
