@@ -56,6 +56,12 @@ class TestMultiKernelBench(SuiteConformance):
     def checkout(self, folder):
         return made_up_checkout("multikernelbench", folder)
 
+    def test_of_groups_of_inputs_the_largest_that_is_not_too_large_is_the_task(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = next(p for p in self.suite().problems(data) if p.group == "npukernelbench_level0")
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            assert [tuple(s.shape) for s in task.split(Split.SEARCH)[0].arguments] == [(16, 32)]
+
 
 class TestRobustKBench(SuiteConformance):
     def suite(self):
