@@ -36,7 +36,7 @@ class FlashInferBench:
     title = "FlashInfer-Bench: operators of served language models, with the sizes that were seen"
     repository = "flashinfer-ai/flashinfer-bench"
     commit = "40e6ca7844b514eb4b1c7edba6d6a7377df57870"
-    layout = (_DEFINITIONS,)
+    layout: tuple[str, ...] = (_DEFINITIONS,)
     rules = Rules(
         correctness="on 3 draws of each workload no element may be off by more than 1e-2 both absolutely and "
         "relatively; shape, dtype and finite values",
