@@ -196,16 +196,23 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _made(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload for a definition that has none: its variable axes are small, and equal where it says so."""
+    """Return a workload for a definition that has none, with small variable axes, and numbers that are no tensors."""
     axes = {name: _MADE for name, axis in definition["axes"].items() if axis.get("type") == "var"}
     for constraint in definition.get("constraints") or ():
         if found := _ONE_MORE.fullmatch(constraint.strip()):
             axes |= {found[1]: axes.get(found[2], _MADE) + 1} if found[1] in axes else {}
-    return {
-        "uuid": "made",
-        "axes": axes,
-        "inputs": {name: {"type": "random"} for name in definition["inputs"]},
+    inputs = {
+        name: {"type": "random"}
+        if spec.get("shape") is not None
+        else {"type": "scalar", "value": _number(spec)}
+        for name, spec in definition["inputs"].items()
     }
+    return {"uuid": "made", "axes": axes, "inputs": inputs}
+
+
+def _number(spec: Mapping[str, Any]) -> float | int | bool:
+    dtype = str(spec.get("dtype"))
+    return True if dtype == "bool" else 1 if "int" in dtype else 0.125
 
 
 def size_of(workload: Mapping[str, Any]) -> int:
