@@ -28,7 +28,14 @@ def open(*path):
 
 
 def get_inputs():
-    return get_input_groups()[0]
+    try:
+        return get_input_groups()[0]
+    except (NotImplementedError, RuntimeError):
+        if torch.get_default_device().type != "meta":
+            raise
+    with torch.device("cpu"):  # what looks at values while it draws has to have some
+        drawn = get_input_groups()[0]
+    return [one.to("meta") if isinstance(one, torch.Tensor) else one for one in drawn]
 """
 """Reads one case in the place of the file that lists them."""
 
