@@ -23,6 +23,10 @@ CASES = {
     "apart": (lambda x, w: F.conv_transpose1d(x, w, stride=3), [(2, 4, 21), (4, 5, 3)]),
     "mixed": (lambda x, w: F.conv_transpose2d(x, w, stride=(1, 3), padding=(1, 0)), [(1, 2, 5, 9), (2, 3, 3, 3)]),
     "cropped": (lambda x, w: F.conv_transpose1d(x, w, stride=2, padding=3), [(2, 3, 12), (3, 4, 4)]),
+    "odd": (lambda x, w, b: torch.relu(F.conv_transpose2d(x, w, b, 2, 1)), [(2, 5, 4, 9), (5, 3, 3, 3), (3,)]),
+    "odd_volume": (
+        lambda x, w: F.avg_pool3d(F.conv_transpose3d(x, w, None, 2, 1), 2), [(1, 2, 3, 4, 9), (2, 3, 3, 3, 3)],
+    ),
     "volume": (
         lambda x, a, w: F.hardswish(F.conv_transpose3d(x, w, stride=2) + a),
         [(2, 3, 4, 3, 9), (2, 4, 8, 6, 18), (3, 4, 2, 2, 2)],
@@ -98,7 +102,6 @@ def test_weights_that_are_parameters_are_laid_out_ahead_and_the_estimate_sees_th
     ("how", "dtype"),
     [
         ({"stride": 1}, "float32"), ({"stride": 2, "dilation": 2}, "float32"), ({"stride": 2}, "bfloat16"),
-        ({"stride": 2, "padding": 1}, "float32"),
     ],
 )  # fmt: skip
 def test_other_convolutions_are_left(how, dtype):

@@ -10,13 +10,15 @@ from tests.compiler.test_products import built
 from torch.nn import functional as F
 
 from kernelwright.compiler.actions import ACTIONS, State, offered, taken, undone
-from kernelwright.compiler.graph import Weight, interpret
+from kernelwright.compiler.graph import Weight, interpret, read
 from kernelwright.compiler.lower import lower
 from kernelwright.compiler.policy import Leaf, beam, estimate, explained
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.tile import run_program
 from kernelwright.languages import get_language
 from kernelwright.languages.prepared import prepared
+from kernelwright.records import BuildStatus, Split
+from kernelwright.tasks import Problem, load_task
 
 CASES = {
     "panels": (lambda x, w, b: torch.relu(F.linear(x, w, b)), [(5, 9)], [(64, 9), (64,)], ["pack"]),
@@ -134,3 +136,44 @@ def test_what_runs_ahead_costs_nothing_in_a_call_and_is_told():
 def test_only_languages_that_hold_weights_are_offered_to_pack_them():
     assert {"pack", "ahead"} <= {a.name for a in offered(cpp.FORMS)}
     assert not {"pack", "ahead"} & {a.name for a in offered(("panels", "direct"))}
+
+
+NORM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 16)
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.inner(x)))
+
+def get_inputs():
+    return [torch.randn(16, 8)]
+"""
+
+
+def test_weights_are_packed_once_though_every_call_changes_running_statistics(tmp_path):
+    (tmp_path / "norm.py").write_text(NORM)
+    problem = Problem(load_task(str(tmp_path / "norm.py")))
+    (workload,) = problem.task.split(Split.SEARCH)
+    graph = read(problem)
+    state = taken(
+        State(graph, graph), BY_NAME["pack"], next(iter(BY_NAME["pack"].sites(State(graph, graph))))
+    )
+    candidate, language = cpp.render(state.program, state.graph), get_language("cpp")
+    build = language.build(candidate)
+    assert build.status is BuildStatus.OK, build.diagnostics
+    weights = {name: t.clone() for name, t in problem.state(workload, 0).items()}
+    kernel = prepared(language.load(candidate, Path(build.artefact), workload.outputs), tuple(weights))
+    expected, (x,) = problem.reference(workload, weights), problem.inputs(workload, 0)
+    for _ in range(2):
+        torch.testing.assert_close(kernel(x, *weights.values()), expected(x))
+        torch.testing.assert_close(weights, dict(expected.state_dict()))
+        assert kernel.is_packed(*weights.values())
+    weights["inner.weight"].mul_(2)
+    expected.load_state_dict(weights)
+    torch.testing.assert_close(kernel(x, *weights.values()), expected(x))

@@ -2,12 +2,13 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
-from kernelwright.languages.prepared import prepared
+from kernelwright.languages.prepared import PASSED_ON, Prepared, prepared
 
 packings = []
 
@@ -176,3 +177,31 @@ def test_weights_whose_packing_failed_are_packed_again(monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 kernel(x, w)
     torch.testing.assert_close(kernel(x, w), x @ w.t())
+
+
+def counting(x, packed):
+    w, count = packed
+    count.add_(1)
+    return x @ w
+
+
+def passing(weights):
+    packings.append(sorted(weights))
+    return weights["w"].t().contiguous(), weights["count"]
+
+
+def test_weights_that_the_function_changes_itself_pack_nothing_again(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], PASSED_ON, (1,), raising=False)
+    kernel, w, x = Prepared(counting, passing, ["w", "count"]), torch.randn(2, 3), torch.randn(4, 3)
+    count, other = torch.zeros(()), torch.zeros(())
+    for _ in range(3):
+        torch.testing.assert_close(kernel(x, w, count), x @ w.t())
+    assert count == 3 and len(packings) == 1
+    w.mul_(2)
+    torch.testing.assert_close(kernel(x, w, count), x @ w.t())
+    kernel(x, w, other)
+    assert (count, other) == (4, 1) and len(packings) == 3
+    again = pickle.loads(pickle.dumps(kernel))
+    again(x, w, other)
+    again(x, w, other)
+    assert len(packings) == 4

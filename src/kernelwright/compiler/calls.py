@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 
+from ..languages.prepared import PASSED_ON
 from ..tasks.capture import Node as Captured
 from ..tasks.capture import Ref
 from .graph import Graph, Node, Permute, Real, text_of
@@ -73,6 +74,8 @@ class Calls:
         self.native = {s.name: s for s in program.natives}
         self.fed = {s.fed for s in program.natives}
         """Buffers computed a panel at a time."""
+        self.changed = {name for name, _ in program.updates}
+        """Arguments that the function itself changes."""
 
     def lines(self) -> list[str]:
         """Return the function, after `prepare(weights)` if some steps run ahead of the calls.
@@ -92,7 +95,10 @@ class Calls:
         for name, (position, dim) in program.symbols.items():
             body.append(f"{name} = {arguments[position]}.shape[{dim}]")
         body += [line for b in self._given() if b.name in names for line in self._checked(b)]
-        body += [line for b in map(program.buffer, self.held) for line in _shape_checked(b)]
+        changed = [b for b in self._given() if b.name in self.held and b.name in self.changed]
+        body += [line for b in changed for line in self._checked(b)]
+        kept = (b for b in map(program.buffer, self.held) if b not in changed)
+        body += [line for b in kept for line in _shape_checked(b)]
         body += self._guards()
         called = [s for s in program.steps if s.name not in program.ahead]
         if self.together:
@@ -114,11 +120,16 @@ class Calls:
         return [*lines, "", ""] if lines else []
 
     def _prepare(self) -> list[str]:
-        """Return the function that runs the steps ahead, and find what it returns."""
+        """Return the function that runs the steps ahead, and find what it returns.
+
+        Weights that the calls change pass through it, so that their new values pack nothing again.
+        """
         program = self.program
+        passed = tuple(place for place, name in enumerate(program.weights) if name in self.changed)
         body = [f"{_several(program.weights)} = weights.values()"]
         body += [f"{name} = {weight}.shape[{d}]" for name, (weight, d) in program.weight_sizes.items()]
-        body += [line for b in self._given() if b.name in program.weights for line in self._checked(b)]
+        lasting = [b for b in self._given() if b.name in program.weights and b.name not in self.changed]
+        body += [line for b in lasting for line in self._checked(b)]
         made, used = dict[str, None](), {p for p, _ in program.symbols.values()}
         for step in program.steps:
             if step.name in program.ahead:
@@ -129,14 +140,16 @@ class Calls:
                 reads = step.reads if isinstance(step, NativeCall) else touched(step)[0]
                 used |= {program.buffer(name).position for name in reads if name in program.weights}
                 self.held += [n for n in reads if n in made and n not in self.held]
+        used |= {b.position for b in self._given() if b.name in self.changed}
         self.held += [n for n in program.weights if program.buffer(n).position in used]
-        return _function("prepare", ["weights"], [*body, f"return {_several(self.held)}"])
+        declared = [f"{PASSED_ON} = {passed}", "", ""] if passed else []
+        return [*declared, *_function("prepare", ["weights"], [*body, f"return {_several(self.held)}"])]
 
     def _given(self) -> list[Buffer]:
         return [b for b in self.program.buffers if b.role == "argument"]
 
     def _checked(self, b: Buffer) -> list[str]:
-        given = [f"{b.name}_given = {b.name}"] if b.name in dict(self.program.updates) else []
+        given = [f"{b.name}_given = {b.name}"] if b.name in self.changed else []
         return [
             *given, f"{b.name} = {b.name}.contiguous()",
             f"if {b.name}.shape != {_shape(b)} or {b.name}.dtype != torch.{b.dtype}:",

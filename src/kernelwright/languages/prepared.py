@@ -3,6 +3,9 @@
 A candidate declares it by name: `prepare(weights)` in the file of its function, or a method `prepare(self)` of its
 module. Imports torch and the standard library only, because it is copied unchanged into every exported package.
 
+A function that changes weights itself (running statistics) would have them packed again in every call. Its file
+declares their places among the weights, `PASSED_ON = (2, 3)`: `prepare` passes these on; writes to them do not count.
+
 Covers: weights replaced by other tensors, other memory or strides under the same tensor (`w.data = other`), weights
 that torch's operators wrote to (`Tensor._version`), steps of optimizers, which fused ones do not count as writes. Of
 writes that torch does not count, into `.data`, numpy or raw memory, those to the few bytes in a weight's middle that
@@ -25,6 +28,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _VERSION = operator.attrgetter("_version")
 _SAMPLE_BYTES = 32
+PASSED_ON = "PASSED_ON"
+"""Name of what a file declares."""
 
 
 class Prepared:
@@ -44,7 +49,7 @@ class Prepared:
         self._kernel, self._prepare = kernel, prepare
         self.names = tuple(names)
         """Names of the weights, which are the last arguments of a call."""
-        self._seen, self._packed = Seen(), None
+        self._seen, self._packed = Seen(getattr(prepare, "__globals__", {}).get(PASSED_ON, ())), None
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with (*arguments, *weights), after repacking the weights if they changed."""
@@ -132,7 +137,9 @@ class Seen:
         (False, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unread: Sequence[int] = ()) -> None:
+        """`unread` are the places of weights that may change: only that each is the same tensor counts."""
+        self._unread = frozenset(unread)
         self._weights: Sequence[Tensor] = ()
         self._versions: list[int] | None = None
         self._places, self._strides = list[int](), list[tuple[int, ...]]()
@@ -147,21 +154,29 @@ class Seen:
 
     def look(self, weights: Sequence[Tensor]) -> None:
         """Take the weights as they are now."""
-        self._versions = None if any(w.is_inference() for w in weights) else list(map(_VERSION, weights))
-        self._places, self._strides = list(map(Tensor.data_ptr, weights)), list(map(Tensor.stride, weights))
-        self._samples = [s for w in weights if (s := _sample(w)) is not None]
+        read = self._read(weights)
+        self._versions = None if any(w.is_inference() for w in read) else list(map(_VERSION, read))
+        self._places, self._strides = list(map(Tensor.data_ptr, read)), list(map(Tensor.stride, read))
+        self._samples = [s for w in read if (s := _sample(w)) is not None]
         self._bytes = b"".join(self._samples)
         self._weights = weights
+
+    def _read(self, weights: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the weights whose values count."""
+        if not self._unread:
+            return weights
+        return [w for place, w in enumerate(weights) if place not in self._unread]
 
     def differ(self, weights: Sequence[Tensor]) -> bool:
         """Tell whether a weight is another tensor, was written to, or cannot be tracked (one of inference mode)."""
         if self._versions is None or len(self._weights) != len(weights):
             return True
+        read = self._read(weights)
         return (
             not all(map(operator.is_, weights, self._weights))
-            or list(map(_VERSION, weights)) != self._versions
-            or list(map(Tensor.data_ptr, weights)) != self._places
-            or list(map(Tensor.stride, weights)) != self._strides
+            or list(map(_VERSION, read)) != self._versions
+            or list(map(Tensor.data_ptr, read)) != self._places
+            or list(map(Tensor.stride, read)) != self._strides
             or b"".join(self._samples) != self._bytes  # after the places: the memory is there
         )
 
@@ -180,9 +195,9 @@ class Seen:
         """Return where an object lies until the weights are looked at again or forgotten: dict, key, the object."""
         return vars(self), "_places", self._places
 
-    def __reduce__(self) -> tuple[type["Seen"], tuple[()]]:
+    def __reduce__(self) -> tuple[type["Seen"], tuple[tuple[int, ...]]]:
         """A copy, in another process perhaps, has looked at nothing."""
-        return Seen, ()
+        return Seen, (tuple(self._unread),)
 
     def forget(self) -> None:
         """Have looked at nothing."""

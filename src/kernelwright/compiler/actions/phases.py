@@ -19,9 +19,9 @@ class Phases:
     """Compute a transposed convolution as a plain one that has a channel for each phase of every result's channel.
 
     The results at `stride * i + phase` read the elements around `i`, through the weights of that phase: no zeros
-    between elements are multiplied, nor the weights that a phase lacks. Legal in float32, for strides above one that
-    divide the results' sizes, without dilation. Convolved directly (`convolve`); weights that are parameters are laid
-    out ahead.
+    between elements are multiplied, nor the weights that a phase lacks. Where a stride does not divide the results,
+    those of whole strides are computed, and their readers leave out the last. Legal in float32, for strides above one
+    without dilation. Convolved directly (`convolve`); weights that are parameters are laid out ahead.
     """
 
     name = "phases"
@@ -39,8 +39,12 @@ class Phases:
 def by_phases(state: State, found: "Transposed") -> tuple[State, Contract]:
     """Return the state in which all phases are one product, whose form is open, and that."""
     multiplied = found.multiplied(found.kernel())
-    graph = state.graph.rewritten({found.product: found.in_order(multiplied)})
-    return replace(state, graph=graph), multiplied
+    whole = found.in_order(multiplied)
+    if found.is_whole:
+        return replace(state, graph=state.graph.rewritten({found.product: whole})), multiplied
+    graph = state.graph.rewritten({found.product: found.own(whole)})
+    stored = replace(state.decisions, before=state.decisions.before | {whole.name})
+    return replace(state, graph=graph, decisions=stored), multiplied
 
 
 def transposed(state: State) -> dict[str, "Transposed"]:
@@ -66,7 +70,7 @@ def _read(graph: Graph, product: Contract, op: Captured) -> "Transposed | None":
         product, source, weights, int(str(groups)), *(_ints(v, rank) for v in (strides, pads, more))
     )
     steps = max(found.strides) > 1 and max(_ints(dilations, rank)) == 1
-    return found if steps and _same(product.shape, found.shape) and found.is_whole else None
+    return found if steps and _same(product.shape, found.shape) else None
 
 
 def _behind_views(graph: Graph, node: Node, argument: object) -> Node | None:
@@ -261,7 +265,7 @@ class Transposed:
         )  # fmt: skip
 
     def in_order(self, multiplied: Contract) -> Node:
-        """Return the results where they belong."""
+        """Return the results where they belong, as many as whole strides hold."""
         lead, counts = (self.source.shape[0], *self._grouped), self._counts
         node = self._node(
             Reshape, "apart", (*lead, *self.strides, self.weights.shape[1], *counts), multiplied
@@ -270,7 +274,13 @@ class Transposed:
         pairs = [(at + rank + 1 + d, at + d) for d in range(rank)]
         order = (*range(at), at + rank, *(d for pair in pairs for d in pair))
         node = self._node(Permute, "between", [node.shape[d] for d in order], node, order=order)
-        return self._node(Reshape, "", self.product.shape, node)
+        whole = tuple(count * stride for count, stride in zip(counts, self.strides, strict=True))
+        return self._node(Reshape, "" if self.is_whole else "whole", (*node.shape[: at + 1], *whole), node)
+
+    def own(self, whole: Node) -> Node:
+        """Return the product's results of those of whole strides."""
+        rank = len(whole.shape)
+        return self._node(Slice, "", self.product.shape, whole, starts=(0,) * rank, steps=(1,) * rank)
 
     @property
     def _results(self) -> int:

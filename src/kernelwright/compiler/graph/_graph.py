@@ -80,10 +80,11 @@ class Graph:
     def lasting(self) -> frozenset[Node]:
         """Values that depend on weights only, or on nothing but constants: the same in every call.
 
-        Empty if the reference changes a weight itself, or has none: then everything runs in every call.
+        Weights that the reference itself changes (running statistics) do not last. Empty if no weight does.
         """
-        weights = {n for n in self.inputs if isinstance(n, Weight)}
-        if not weights or any(old in weights for old, _ in self.mutations):
+        changed = {old for old, _ in self.mutations}
+        weights = {n for n in self.inputs if isinstance(n, Weight)} - changed
+        if not weights:
             return frozenset()
         known = {text_of(size) for node in weights for size in node.shape}
         found: dict[Node, bool] = {}
