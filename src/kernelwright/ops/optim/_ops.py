@@ -97,11 +97,13 @@ def check_adafactor(
         refuse(op, "beta2_decay", beta2_decay, "0 or less")
     for name, value, least in (
         ("lr", lr, 0),
-        *((name, one, 0) for name, one in eps.items() if one is not None),
         ("weight_decay", weight_decay, 0),
         ("d", d, 1e-30),
     ):
         check_number(op, name, value, least)
+    for name, one in eps.items():
+        if one is not None:
+            check_number(op, name, one, 0, 1e15)  # its square is a float32
 
 
 def _check_matrix(
