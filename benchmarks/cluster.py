@@ -114,7 +114,7 @@ def machines(count: int) -> Iterator[Machines]:
     """Run nodes on this machine that find this module."""
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     found = Machines(count)
     try:
         yield found

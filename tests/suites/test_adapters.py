@@ -181,6 +181,17 @@ class TestFlashInferBench(SuiteConformance):
         assert trace["evaluation"]["performance"]["speedup_factor"] == found.speedup
 
 
+def test_of_a_file_with_more_than_its_function_the_function_is_the_kernel(tmp_path):
+    suite, data, file = (
+        get_suite("flashinfer-bench"),
+        made_up_checkout("flashinfer-bench", tmp_path),
+        tmp_path / "k.py",
+    )
+    file.write_text("class ModelNew: ...\n\ndef run(x, w):\n    return x * w\n")
+    with setup(suite, data) as given, given.task(suite.problems(data)[0]) as task:
+        assert suite.candidate(task, file).entry == "k.py:run"
+
+
 def test_a_definition_without_workloads_gets_a_small_one(tmp_path):
     suite, data = get_suite("flashinfer-bench"), made_up_checkout("flashinfer-bench", tmp_path)
     (problem,) = suite.problems(data)
