@@ -34,10 +34,18 @@ CASES = {
     "heads": (lambda q, k: torch.softmax(q @ k.transpose(1, 2) * 0.5, -1), [(5, 6, 4), (5, 7, 4)]),
     "channels": (lambda x, w: torch.softmax(F.conv2d(x, w, padding=1), 1), [(2, 2, 2, 3), (4, 2, 3, 3)]),
     "groups": (lambda x, w: F.group_norm(F.conv2d(x, w, padding=1), 2), [(2, 2, 2, 3), (4, 2, 3, 3)]),
+    "pooled": (
+        lambda x, w, b: F.max_pool2d(F.group_norm(F.conv2d(x, w, b), 2), 2), [(3, 2, 5, 8), (4, 2, 3, 3), (4,)],
+    ),
+    "slices": (
+        lambda x, w: torch.softmax(F.conv_transpose3d(x, w, None, 2, 1), 1), [(3, 2, 2, 3, 4), (2, 4, 3, 3, 3)],
+    ),
     "attention": (F.scaled_dot_product_attention, [(2, 3, 6, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
 }  # fmt: skip
 STRIP_BYTES = 300
 """Some rows of the cases, with a rest."""
+IMAGES = {"pooled": "convolve", "groups": "convolve", "slices": "phases"}
+"""Cases whose convolutions run directly, an image at a time."""
 
 
 def tiled(graph, form="panels"):
@@ -64,7 +72,7 @@ def drawn(graph):
 
 @pytest.mark.parametrize("case", CASES)
 def test_strips_mean_what_the_whole_means_and_store_no_product(case):
-    before, state = stripped(case)
+    before, state = stripped(case, IMAGES.get(case, "panels"))
     program = in_small_strips(state)
     assert len(program.steps) == len(before.program.steps) - 1
     assert len([b for b in program.buffers if b.role == "row"]) == 1
@@ -77,9 +85,10 @@ def test_strips_mean_what_the_whole_means_and_store_no_product(case):
 
 def test_printed_strips_mean_the_same():
     cases = {
+        **IMAGES,  # first: with the headers of all
         "softmax": "panels",
         "sequence": "dots",
-        "groups": "direct",
+        "heads": "direct",
         "place": "panels",
         "attention": "panels",
     }

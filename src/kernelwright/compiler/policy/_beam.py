@@ -69,11 +69,10 @@ class CostPolicy:
     def _score(action: Action, new: Cost | None, now: Cost | None) -> float:
         if new is None:
             return float("-inf")
-        faster = now is None or new.time_us <= now.time_us * (1 - _LEAST_GAIN)
-        idle = (
-            action.name in _FOR_TIME and not faster and now is not None and new.lost_bytes >= now.lost_bytes
-        )
-        return float("-inf") if idle else -new.time_us
+        if now is None or action.name not in _FOR_TIME or new.time_us <= now.time_us * (1 - _LEAST_GAIN):
+            return -new.time_us
+        fewer = new.lost_bytes < now.lost_bytes or new.memory_bytes <= now.memory_bytes * (1 - _LEAST_GAIN)
+        return -new.time_us if fewer and new.time_us <= now.time_us else float("-inf")
 
 
 @dataclass(frozen=True)
