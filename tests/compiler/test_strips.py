@@ -40,11 +40,15 @@ CASES = {
     "slices": (
         lambda x, w: torch.softmax(F.conv_transpose3d(x, w, None, 2, 1), 1), [(3, 2, 2, 3, 4), (2, 4, 3, 3, 3)],
     ),
+    "phases": (
+        lambda x, w, b: torch.softmax(F.conv_transpose2d(x, w, b, 2, 1, 1), 1),
+        [(3, 2, 3, 4), (2, 4, 3, 3), (4,)],
+    ),
     "attention": (F.scaled_dot_product_attention, [(2, 3, 6, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
 }  # fmt: skip
 STRIP_BYTES = 300
 """Some rows of the cases, with a rest."""
-IMAGES = {"pooled": "convolve", "groups": "convolve", "slices": "phases"}
+IMAGES = {"pooled": "convolve", "groups": "convolve", "slices": "phases", "phases": "phases"}
 """Cases whose convolutions run directly, an image at a time."""
 
 

@@ -97,7 +97,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
     inner = replace(
         loop, begin=begin, end=arith("+", begin, arith("*", here, number(s.iterations))), parallel=False,
         expected_extent=most * int(s.iterations),
-        body=tuple(_shifted(t, s.buffer, arith("*", rows, number(s.row))) for t in loop.body),
+        body=tuple(_serial(_shifted(t, s.buffer, arith("*", rows, number(s.row)))) for t in loop.body),
     )  # fmt: skip
     last = arith("//", arith("+", number(units), number(most - 1)), number(most))
     counted = Let(str(count), arith("*", here, number(s.rows)))
@@ -199,6 +199,11 @@ def _shifted(s: Statement, buffer: Buffer, before: Expression) -> Statement:
         return replace(e, index=(*(number(0) for _ in e.index[1:]), place))
 
     return mapped(s, lambda e: substitute(e, by))
+
+
+def _serial(s: Statement) -> Statement:
+    """Return a statement within a strip, which is one thread's."""
+    return replace(s, parallel=False, body=tuple(map(_serial, s.body))) if isinstance(s, Loop) else s
 
 
 def _strip(s: Strips, first: Expression, count: Size) -> Contraction:
