@@ -72,7 +72,8 @@ QUICK = {
 }
 """What `--quick` runs."""
 OTHERS = (
-    "benchmarks", "cli", "deploy", "executor", "languages", "models", "sandbox", "search", "store", "verify",
+    "benchmarks", "cli", "deploy", "executor", "languages", "models", "sandbox", "search", "store", "suites",
+    "verify",
 )  # fmt: skip
 """Folders whose long tests have no battery of their own."""
 LONG = {

@@ -25,7 +25,8 @@ import numpy as np
 from kernelwright.devices.specs import specs
 from kernelwright.executor import Module, Uninitialised
 from kernelwright.executor.cuda import compile_cuda
-from kernelwright.executor.modelled import Modelled, modelled, registers_of
+from kernelwright.executor.modelled import modelled, registers_of
+from kernelwright.records import ModelledTime
 
 WIDTH, FILTER = 4096, 15
 PITCH = WIDTH + FILTER - 1
@@ -60,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(BX * BY) convolve(const float* in, 
 """
 
 
-def model_of(row: dict[str, str]) -> Modelled:
+def model_of(row: dict[str, str]) -> ModelledTime:
     """Execute one block of a configuration and model the whole grid on an A100."""
     bx, by, tx, ty = (int(row[f"{what}_size_{d}"]) for what in ("block", "tile") for d in "xy")
     names = {
@@ -106,7 +107,7 @@ def main() -> int:
         print(f"{recorded[-1]:9.1f} us recorded; {made}", flush=True)
         if words.out:
             with words.out.open("a") as out:
-                out.write(json.dumps({**row, **dataclasses.asdict(made)}) + "\n")
+                out.write(json.dumps({**row, **made.model_dump()}) + "\n")
     if len(found) > 1:
         rho = np.corrcoef(ranks(recorded), ranks([m.rank_us for m in found]))[0, 1]
         inside = sum(m.low_us <= t <= m.high_us for m, t in zip(found, recorded, strict=True))

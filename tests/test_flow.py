@@ -108,7 +108,7 @@ def test_the_result_line_is_as_documented(world):
     line = json.loads(world.optimize().line())
     assert list(line) == [
         "event", "run", "task", "decision", "speedup", "baseline", "bound_us", "time_us", "fraction_of_bound",
-        "kernel", "evaluations", "cached", "failures", "usd", "start_up", "reason", "caveat",
+        "kernel", "evaluations", "cached", "failures", "usd", "start_up", "reason", "caveat", "executed", "modelled",
     ]  # fmt: skip
     assert line["event"] == "result" and set(line["speedup"]) == {"median", "low", "high"}
 

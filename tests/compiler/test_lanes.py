@@ -38,6 +38,11 @@ CASES = {
         "kw::prefetch(x0 + ((i0 * 77) + i1) + kw::near(77));",
     ),
     "windows": (windows, (2, 9, 70), "kw::load_between("),
+    "parts": (
+        lambda x: torch.cat([x * 2, x[:, 3:40].exp(), torch.ones_like(x[:, :2]), x[:, :9].flip(-1)], -1),
+        (5, 77),
+        "kw::pick(",
+    ),
     "down": (lambda x: x.sum(1), (2, 900, 700), "kw::columns_ahead<8>("),
     "walk": (lambda x: x * 2, (3, 400_001), "kw::read_ahead(x0 + i1, 1200003);"),
 }

@@ -37,7 +37,8 @@ def judging(folder: Path) -> Iterator[Callable[..., Verdict]]:
     )
 
     def judge(text: str, language: str, depth: Depth = "screen") -> Verdict:
-        style, name = ("destination", "k.cu") if language == "cuda" else ("function", "k.py")
+        suffix = {"cuda": "cu", "ascendc": "cpp"}.get(language)
+        style, name = ("destination", f"k.{suffix}") if suffix else ("function", "k.py")
         candidate = Candidate(
             sources=(SourceFile(path=name, text=text),), language=language, entry=f"{name}:run", style=style
         )

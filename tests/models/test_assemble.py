@@ -174,3 +174,23 @@ def test_a_buffer_is_changed_as_the_model_changes_it_and_constants_are_computed_
     torch.testing.assert_close(got[0], torch.tensor([1.0, 2.0]) + torch.arange(2).float().cos())
     text = bench.candidate().sources[0].text
     assert text.index("aten.cos.default(") < text.index("def run(")
+
+
+def test_an_operator_of_another_library_is_looked_up_when_it_is_called(monkeypatch, tmp_path):
+    """A worker loads the candidate before it has the model, whose imports bring the operator."""
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+
+    @torch.library.custom_op("assembled::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+
+    class Calling(nn.Module):
+        def forward(self, x):
+            return twice(x.relu())
+
+    bench = Bench(Calling(), (torch.randn(4, 8),))
+    assert torch.equal(bench.call(), native(bench))
+    head = bench.candidate().sources[0].text.partition("def run(")[0]
+    assert "aten.relu" in head and "assembled" not in head

@@ -187,3 +187,88 @@ def test_a_kernel_is_built_from_every_header_that_it_includes_and_no_other():
     assert included - {n for n in included if "/" in n} <= set(sources)
     assert set(sources) - {"kernel.cpp"} <= included  # an edit of any other builds nothing again
     assert "kernelwright.h" in sources
+
+
+@pytest.fixture
+def silu():
+    """An op, its memory of served calls, and what it is called with."""
+    (op,) = (op for op in ops.ops_of(ops.activations) if op.name == "activation")
+    x = torch.randn(4, 7)
+    op(x, 0)
+    if op._served is None:
+        pytest.skip("no compiler, no memory")
+    return op, op._served, x
+
+
+def test_a_call_alike_goes_straight_to_the_kernel(silu, monkeypatch):
+    op, served, _ = silu
+    monkeypatch.setattr(op, "check", lambda *_: pytest.fail("it is checked again"))
+    other = torch.randn(4, 7)
+    found, direct = op(other, 0), served(other, 0)
+    assert torch.equal(found, direct)
+    assert torch.allclose(found, torch.nn.functional.silu(other))
+    assert found.shape == (4, 7) and found.dtype is torch.float32 and found.data_ptr() != other.data_ptr()
+
+
+OTHERS = {
+    "another size": lambda x: (torch.randn(4, 8), 0),
+    "another rank": lambda x: (torch.randn(28), 0),
+    "other strides": lambda x: (torch.randn(7, 4).T, 0),
+    "another dtype": lambda x: (x.bfloat16(), 0),
+    "another device": lambda x: (x.to("meta"), 0),
+    "another kind": lambda x: (torch.nn.Parameter(x), 0),
+    "a gradient": lambda x: (x.clone().requires_grad_(), 0),
+    "negated later": lambda x: (torch.complex(x, x).conj().imag, 0),
+    "another number": lambda x: (x, 1),
+    "a flag for a number": lambda x: (x, False),
+    "a real number for a whole one": lambda x: (x, 0.0),
+    "no number": lambda x: (x, None),
+    "more": lambda x: (x, 0, 0),
+    "fewer": lambda x: (x,),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_call_is_not_alike(silu, name):
+    _, served, x = silu
+    assert served(*OTHERS[name](x)) is None
+    assert served(x, 0) is not None
+
+
+def test_transforms_modes_and_inference_are_not_alike(silu):
+    _, served, x = silu
+    within: list[object] = []
+    torch.vmap(lambda row: (within.append(served(row, 0)), row)[1])(x)
+    assert within == [None]
+    with torch.inference_mode():
+        assert served(x, 0) is None
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert served(mode.from_tensor(x), 0) is None
+
+
+def test_a_memory_is_short_and_what_is_forgotten_is_checked_again(silu):
+    op, served, x = silu
+    for n in range(1, 9):
+        op(torch.randn(n), 0)
+    assert served(x, 0) is None
+    op(x, 0)
+    assert served(x, 0) is not None
+
+
+@pytest.mark.usefixtures("silu")
+def test_what_a_kernel_refuses_is_raised_as_it_is_without_a_memory():
+    weight, good, bad = torch.randn(5, 3), torch.tensor([0, 4]), torch.tensor([0, 5])
+    ops.embedding.embedding(good, weight)
+    (op,) = (op for op in ops.ops_of(ops.embedding) if op.name == "embedding")
+    assert op._served(weight, good, -1) is not None and op._served(weight, bad, -1) is None
+    for _ in range(2):
+        with pytest.raises(IndexError, match="ids is out of range"):
+            ops.embedding.embedding(bad, weight)
+    assert torch.equal(ops.embedding.embedding(good, weight), weight[good])
+
+
+def test_an_op_that_looks_at_values_remembers_nothing():
+    looking = {op.name for name in ops.families() for op in ops.ops_of(ops.family(name)) if op.by_values}
+    assert looking == {"moe_grouped"}, (
+        "others' checks are held to this by wrong calls that look like right ones"
+    )

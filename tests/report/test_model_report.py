@@ -5,7 +5,15 @@ import re
 import pytest
 
 from kernelwright.cli import main
-from kernelwright.models import MODEL_DRIFT, Gain, ModelResult, Plan, PlannedRegion, RegionOutcome, keep_about
+from kernelwright.models import (
+    MODEL_DRIFT,
+    Gain,
+    ModelResult,
+    Plan,
+    PlannedRegion,
+    RegionOutcome,
+    keep_metadata,
+)
 from kernelwright.models._parts import TimedPart
 from kernelwright.models._records import MODEL_PLAN, MODEL_RESULT
 from kernelwright.models.drift import Drift
@@ -127,15 +135,15 @@ def test_the_command_shows_a_model_with_its_plan_and_drift(tmp_path, capsys):
     )
     with Store(tmp_path / "store") as store:
         store.keep(MODEL_RESULT, NOTHING.origin, {NOTHING.origin: NOTHING.to_json()})
-        keep_about(store, MODEL_PLAN, NOTHING.origin, PLAN)
-        keep_about(store, MODEL_DRIFT, "another", drift)
+        keep_metadata(store, MODEL_PLAN, NOTHING.origin, PLAN)
+        keep_metadata(store, MODEL_DRIFT, "another", drift)
     page = tmp_path / "page.html"
     flags = ["--to", str(page), "--store", str(tmp_path / "store")]
     assert main(["report", "small", *flags]) == 0
     text = page.read_text()
     assert "Nothing better found" in text and "Eager torch" in text and "off by one" not in text
     with Store(tmp_path / "store") as store:
-        keep_about(store, MODEL_DRIFT, "small", drift)
+        keep_metadata(store, MODEL_DRIFT, "small", drift)
     assert main(["report", "small", *flags]) == 0
     assert re.search(r"As deployed: .*drifted.*the cache is off by one", page.read_text())
     assert main(["report", "nosuch", *flags]) == 2

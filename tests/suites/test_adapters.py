@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -220,10 +221,10 @@ class TestTritonBench(SuiteConformance):
         assert (found.status, "with the reference too" in found.message) == ("unknown", True)
 
 
-def test_every_shipped_adapter_is_tested_here():
-    others = {name for name in suite_names() if get_suite(name).repository}
-    tested = {c().suite().name for c in SuiteConformance.__subclasses__() if c.__module__ == __name__}
-    assert others == tested
+def test_every_shipped_adapter_is_tested():
+    texts = [file.read_text() for file in Path(__file__).parent.glob("test_*.py")]
+    others = [name for name in suite_names() if get_suite(name).repository]
+    assert [name for name in others if not any(f'made_up_checkout("{name}"' in text for text in texts)] == []
 
 
 def test_a_missing_checkout_is_told_with_the_command_that_gets_it(monkeypatch, tmp_path):

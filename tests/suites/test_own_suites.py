@@ -63,7 +63,7 @@ class TestQuant(WrittenConformance):
     def test_each_has_one_of_four_contracts(self, tmp_path):
         rows = self.suite().rows()
         assert {r.group for r in rows} == {"exact", "scaled", "stochastic", "saturated"}
-        assert all(f"Contract: {r.group}." in r.about for r in rows)
+        assert all(f"Contract: {r.group}." in r.description for r in rows)
         for group in ("scaled", "stochastic"):
             path = tmp_path / f"{group}.py"
             path.write_text(task_text(next(r for r in rows if r.group == group), 5, "quant"))

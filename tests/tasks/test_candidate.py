@@ -44,6 +44,11 @@ def _put(folder: Path, name: str, text: str) -> Path:
         ("a.cpp", "KW_KERNEL(fast) {}", ("cpp", "a.cpp:fast", "destination")),
         ("a.cc", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(fast, impl);", ("cpp", "a.cc:fast", "destination")),
         ("a.cpp", 'extern "C" int __tvm_ffi_fast(void*) {}', ("cpp", "a.cpp:fast", "destination")),
+        (
+            "a.cpp",
+            '#include "kernel_operator.h"\nKW_KERNEL(fast) {}',
+            ("ascendc", "a.cpp:fast", "destination"),
+        ),
         ("a.cu", "KW_KERNEL(fast) {}", ("cuda", "a.cu:fast", "destination")),
         ("a.hip", "KW_KERNEL(fast) {}", ("hip", "a.hip:fast", "destination")),
         (

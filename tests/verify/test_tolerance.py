@@ -292,6 +292,20 @@ def test_who_fails_by_a_little_under_one_draw_is_held_to_a_closer_look(tmp_path,
         assert not passes(kernel * 1.0001, case)
 
 
+def test_values_that_magnify_rounding_more_than_the_first_ones_are_held_to_their_own_sensitivity(tmp_path):
+    text = GROWN.replace('"rows": 2000', '"rows": 1').replace("uniform(2, 4)", "uniform(0.2, 4)")
+    (tmp_path / "grown.py").write_text(text)
+    oracle, beyond = Oracle(Problem(load_task(f"{tmp_path / 'grown.py'}:grown"))), 0
+    case = min(cases(oracle, range(10)), key=lambda c: c.outputs[0].share)
+    for seed in range(100, 140):
+        other = oracle.again(case, seed)
+        kernel = grown(*other.inputs)
+        beyond += not error_against(kernel, other.outputs[0]).ok
+        assert passes(kernel, other)
+        assert not passes(kernel * 1.0001, other)
+    assert beyond
+
+
 def test_a_closer_look_is_for_those_who_fail_by_a_little(tmp_path, monkeypatch):
     monkeypatch.setattr(_case, "_PERTURBATIONS", ())
     case = product_cases(tmp_path, 1, body="x @ w", rows=64, columns=64)[0]

@@ -147,8 +147,8 @@ def _judged(
         return judge_again(Path(one.package), **options)
     with tempfile.TemporaryDirectory(prefix="kernelwright-recheck-") as made:
         folder = Path(made) / "package"
-        about = accepted_with(store, record)
-        package_accepted(store.task(record.task), record, accepted_of(store, record), folder, about)
+        environment = accepted_with(store, record)
+        package_accepted(store.task(record.task), record, accepted_of(store, record), folder, environment)
         return judge_again(folder, **options)
 
 

@@ -121,6 +121,7 @@ def result_text(result: "Result", again: str = "") -> str:
         share = f" of {time_text(result.bound_us)}" if result.bound_us else ""
         reached = f", {result.fraction_of_bound:.0%} of the bound{share}" if result.fraction_of_bound else ""
         lines.append(f"  time    {time_text(result.time_us)}{reached}")
+    lines += [f"  model   on {made.workload}, {made}" for made in result.modelled]
     if result.start_up:
         lines.append(f"  start   first answer after {result.start_up}")
     lines.append(
@@ -132,6 +133,11 @@ def result_text(result: "Result", again: str = "") -> str:
         lines.append(f"  kernel  {result.kernel}")
         lines.append(f"  next    {program()} export {result.run} --to DIR{again}   (a package to import)")
         lines.append(f"          {program()} report {result.run}{again}            (how it was decided)")
+    elif result.executed:
+        lines.append("  kernel  none: the native op stays until a device has timed it")
+        lines.append(
+            f"  next    {program()} bundle run:{result.run} --for sm_90 --to DIR{again}   (time it there)"
+        )
     else:
         lines.append("  kernel  none: the native op stays")
         more = "more --minutes"
@@ -145,6 +151,8 @@ def _headline(result: "Result") -> str:
     against = f"{speedup_text(_limits(result))} against {result.baseline}"
     if result.kernel:
         return f"improved, {against}"
+    if result.executed:
+        return f"executed, not timed; nothing is claimed of {result.executed}, the first by a modelled time"
     if result.speedup is None:
         return f"nothing better found ({result.decision})"
     return f"nothing better found; the best candidate is {result.decision}, {against}"
@@ -190,7 +198,9 @@ def _evaluation_text(data: dict[str, Any]) -> str:
     name = data["template"] or data["candidate"]
     settings = [f"{key}={value}" for key, value in data["parameters"].items()]
     outcome = (
-        data["reason"] if data["speedup"] is None else f"{speedup_text(data['speedup'])} {data['decision']}"
+        "; ".join(data["modelled"]) or data["reason"]
+        if data["speedup"] is None
+        else f"{speedup_text(data['speedup'])} {data['decision']}"
     )
     known = ", known already" if data["cached"] else ""
     best = f"; best {speedup_text(data['best'])}" if data["best"] else ""

@@ -43,7 +43,7 @@ def drift(
         common: Flags of every command.
     """
     from ..errors import InputError
-    from ..models import MODEL_DRIFT, keep_about
+    from ..models import MODEL_DRIFT, keep_metadata
     from ..models.drift import LENGTHS, STEPS, load_deployment, load_requests
     from ..models.drift import drift as drift_of
 
@@ -53,12 +53,12 @@ def drift(
     if any(length < 2 for length in lengths):
         raise InputError(f"--lengths are {lengths}; expected numbers of at least 2")
     sides = load_deployment(native), load_deployment(changed)
-    about = _about(run, common) if run else ""
+    origin = _origin(run, common) if run else ""
     served = load_requests(requests, steps or STEPS) if requests else None
     found = drift_of(*sides, served, lengths=lengths or LENGTHS, steps=steps or STEPS, draws=draws, seed=seed)
-    if about:
+    if origin:
         with Store(common.folder) as store:
-            keep_about(store, MODEL_DRIFT, about, found)
+            keep_metadata(store, MODEL_DRIFT, origin, found)
     if common.json:
         print_json("result", **found.model_dump(mode="json"))
     else:
@@ -66,7 +66,7 @@ def drift(
     return _EXIT[found.outcome]
 
 
-def _about(run: str, common: Common) -> str:
+def _origin(run: str, common: Common) -> str:
     """Return what names a model in the store by the run in which it was judged.
 
     Raises:

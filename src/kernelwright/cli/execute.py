@@ -1,6 +1,5 @@
 """`kernelwright execute`: a kernel's PTX, executed on the CPU, sanitised and counted."""
 
-import dataclasses
 import math
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from ._smallest import Smallest, shrink
 
 if TYPE_CHECKING:
     from ..executor import Execution
-    from ..executor.modelled import Modelled
+    from ..records import ModelledTime
 
 _TENSOR = re.compile(r"(?:(out|zeros):)?(\w+)\[(\d+(?:,\d+)*)\]")
 _SHOWN = 8
@@ -81,7 +80,7 @@ def execute(
     return 1
 
 
-def _modelled(run: "Execution", ptx: str, target: str, device: str) -> "Modelled | None":
+def _modelled(run: "Execution", ptx: str, target: str, device: str) -> "ModelledTime | None":
     """Model a time for the named device, or for one of the target's, where nothing was wrong."""
     from ..devices.specs import specs
     from ..executor.modelled import modelled, registers_of
@@ -177,7 +176,7 @@ def _number(word: str) -> int | float:
     raise InputError(f"argument {word!r} is no number and no tensor such as float32[100] or out:float32[100]")
 
 
-def _print(run: "Execution", given: list[Any], model: "Modelled | None") -> None:
+def _print(run: "Execution", given: list[Any], model: "ModelledTime | None") -> None:
     for step in run.trace:
         registers = ", ".join(f"{n} = {v}" for n, v in step.registers.items())
         print(f"PTX {step.line:4} {step.source or '':20} {step.instruction:28} {registers}")
@@ -203,7 +202,7 @@ def _print(run: "Execution", given: list[Any], model: "Modelled | None") -> None
     table(rows, empty="no access to memory was counted")
 
 
-def _print_json(run: "Execution", given: list[Any], model: "Modelled | None") -> None:
+def _print_json(run: "Execution", given: list[Any], model: "ModelledTime | None") -> None:
     for step in run.trace:
         print_json(
             "step", line=step.line, source=str(step.source or ""), instruction=step.instruction,
@@ -225,5 +224,5 @@ def _print_json(run: "Execution", given: list[Any], model: "Modelled | None") ->
              "lanes": s.lanes, "bytes": s.bytes, "units": s.units}
             for s in run.counters.memory
         ],
-        modelled=dataclasses.asdict(model) if model else None,
+        modelled=model.model_dump(mode="json") if model else None,
     )  # fmt: skip

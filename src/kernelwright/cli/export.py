@@ -20,12 +20,12 @@ def export(run: str, *, to: Path, common: Common | None = None) -> int:
     common = common or Common()
     with Store(common.folder) as store:
         record = store.run(run)
-        about = environment_of(store.events(record.id))
+        environment = environment_of(store.events(record.id))
         accepted = accepted_of(store, record)
         task = store.task(record.task)
     if not accepted:
         raise NotFoundError(f"run {record.id} accepted no kernel, so there is nothing to export")
-    folder = package_accepted(task, record, accepted, to, about)
+    folder = package_accepted(task, record, accepted, to, environment)
     if common.json:
         print_json("result", run=record.id, kernel=str(folder))
     else:

@@ -7,6 +7,8 @@ from ..errors import InputError
 from ._common import Common, print_json, table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ..api.ops import Verified
 
 Action = Literal["list", "build", "verify"]
@@ -16,6 +18,8 @@ def ops(
     action: Action = "list",
     *families: str,
     screen: bool = False,
+    brief: bool = False,
+    baseline: list[str] | None = None,
     to: Path | None = None,
     common: Common | None = None,
 ) -> int:
@@ -25,8 +29,10 @@ def ops(
         action: `list` every op and what runs on this machine; `build` the kernels of the named families ahead of
             their first use, of all by default; `verify` the named families by the judge, each op against its
             reference on its cases (exit code 1 if one does not hold).
-        families: Names of families.
+        families: Names of families; for `verify`, `all` is all of them.
         screen: Of `verify`: stop where a search ranks a candidate, before hidden workloads and confirmation.
+        brief: Of `verify`: print a row of a table for each op, as it is done, instead of its claim sheet.
+        baseline: Of `verify`: what ops are timed against; `eager` and `compile` by default, which takes longer.
         to: Folder for the claim sheets of `verify`, one file an op.
         common: Flags of every command.
     """
@@ -39,9 +45,10 @@ def ops(
         case "verify":
             if not families:
                 raise InputError(
-                    "`kernelwright ops verify` needs the name of a family; `kernelwright ops` lists them"
+                    "`kernelwright ops verify` needs the name of a family, or `all`; `kernelwright ops` lists them"
                 )
-            return _verify(families, screen, to, common)
+            judged = _judged(families, tuple(baseline or ("eager", "compile")), screen, common)
+            return _verify(judged, brief, to, common)
 
 
 def _list(names: tuple[str, ...], common: Common) -> int:
@@ -79,24 +86,37 @@ def _build(names: tuple[str, ...], common: Common) -> int:
     return 1 if failed else 0
 
 
-def _verify(names: tuple[str, ...], screen: bool, to: Path | None, common: Common) -> int:
-    from ..api.ops import sheet, verify_family
+def _judged(
+    names: tuple[str, ...], baselines: tuple[str, ...], screen: bool, common: Common
+) -> "Iterator[Verified]":
+    from ..api.ops import verify_family
+    from ..ops import families
 
-    found: list[Verified] = []
-    for name in names:
-        for one in verify_family(name, screen=screen, store=common.folder):
-            found.append(one)
-            if to is not None:
-                to.mkdir(parents=True, exist_ok=True)
-                (to / f"{one.op}.md").write_text(sheet(one))
-            if common.json:
-                print_json(
-                    "op", op=one.op, holds=one.holds, workloads=one.workloads,
-                    judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
-                )  # fmt: skip
-            else:
-                print(sheet(one))
-    wrong = [one.op for one in found if not one.holds]
+    for name in families() if names == ("all",) else names:
+        yield from verify_family(name, screen=screen, baselines=baselines, store=common.folder)
+
+
+def _verify(judged: "Iterable[Verified]", brief: bool, to: Path | None, common: Common) -> int:
+    from ..api.ops import line, sheet
+
+    wrong: list[str] = []
+    for number, one in enumerate(judged):
+        wrong += [] if one.holds else [one.op]
+        if to is not None:
+            to.mkdir(parents=True, exist_ok=True)
+            (to / f"{one.op}.md").write_text(sheet(one))
+        if common.json:
+            print_json(
+                "op", op=one.op, holds=one.holds, workloads=one.workloads,
+                judgement=one.judgement.model_dump(mode="json"), admission=one.admission.model_dump(mode="json"),
+            )  # fmt: skip
+        elif brief:
+            row = line(one)
+            if not number:
+                print("\t".join(row))
+            print("\t".join(row.values()), flush=True)
+        else:
+            print(sheet(one))
     if common.json:
         print_json("result", holds=not wrong, wrong=list(wrong))
     return 1 if wrong else 0

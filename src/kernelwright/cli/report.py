@@ -40,14 +40,14 @@ def report(
 
 def _of_model(store: Store, run: str) -> tuple[str, str] | None:
     """Return the name and the HTML of a model's report; None where the run is no model's, or of its training."""
-    from ..models import about_model
+    from ..models import model_metadata
     from ..models.drift import Drift
     from ..report import ModelReport, render_model
     from ..search import environment_of
 
     if run == "last":
         run = store.run(run).id
-    found = about_model(store, run)
+    found = model_metadata(store, run)
     if found is None or found.result.trained:
         return None
     result, accuracy = found.result, list[tuple[str, str, str]]()

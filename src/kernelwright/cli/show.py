@@ -93,5 +93,6 @@ def _row(evaluation: Evaluation) -> "Mapping[str, str]":
         "decision": decision.status,
         "speedup": speedup_text(decision.speedup.model_dump()) if decision.speedup else "",
         "time": time_text(decision.time_us),
+        "modelled": "; ".join(f"{m.low_us:.3g} to {m.high_us:.3g} us" for m in evaluation.modelled),
         "reason": decision.reason,
     }

@@ -14,14 +14,16 @@ from typing import Any, Final
 
 import torch
 
-from ..errors import MissingToolError
+from ..devices.specs import specs
+from ..errors import InputError, MissingToolError
 from ..languages import Availability, Kernel
 from ..languages.torch import load_symbol, returning
-from ..records import Build, BuildStatus, Candidate, TensorSpec, content_key
+from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec, content_key
 from . import _native
 from ._errors import FaultError
 from .cuda import nvcc
-from .device import blame
+from .device import KEPT_RUNS, blame, device
+from .modelled import modelled
 from .module import Options
 from .results import Execution
 from .triton import executing
@@ -30,6 +32,8 @@ TARGET: Final = "sm_90"
 """The target whose PTX is executed."""
 FOLDER: Final = "executor"
 """Where a build keeps what executes it."""
+DEVICE: Final = "h100-sxm"
+"""The device of that target whose time is modelled."""
 OTHER_SEED: Final = 1
 _DEADLINE_S: Final = 15.0
 _FOR_GOOD: Final = contextlib.ExitStack()
@@ -48,9 +52,24 @@ def version() -> str:
     return content_key(*(part for p in files for part in (p.name, p.read_text())))
 
 
-def options(seed: int = 0) -> Options:
+def options(seed: int = 0, *, count: bool = False) -> Options:
     """Return how a worker executes; of another seed in another order of blocks, warps and lanes."""
-    return Options(seed=seed, count=False, deadline_s=_DEADLINE_S, threads=torch.get_num_threads())
+    return Options(seed=seed, count=count, deadline_s=_DEADLINE_S, threads=torch.get_num_threads())
+
+
+def modelled_launches(registers: int) -> list[ModelledTime]:
+    """Model the launches since this was last asked, in order; they must have been counted.
+
+    Args:
+        registers: Of a thread, the most over the candidate's kernels; 0 where nobody knows.
+
+    Raises:
+        InputError: what was launched has no model.
+    """
+    runs, device().runs = device().runs, []
+    if len(runs) >= KEPT_RUNS:
+        raise InputError(f"no model of a call with {KEPT_RUNS} launches or more")
+    return [modelled(run.counters, specs()[DEVICE], registers=registers) for run in runs]
 
 
 def needs_nvcc(status: Availability) -> Availability:
@@ -63,13 +82,13 @@ def needs_nvcc(status: Availability) -> Availability:
     return status
 
 
-def by_triton(candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int = 0) -> Kernel:
+def by_triton(candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options) -> Kernel:
     """Load a candidate so that Triton's compiler makes PTX of every launch, which is executed."""
     import triton
 
     _native.adopt(artefact / FOLDER)
     triton.knobs.cache.dir = tempfile.mkdtemp(prefix="kernelwright-triton-")
-    runs = _FOR_GOOD.enter_context(executing(target=90, options=options(seed)))
+    runs = _FOR_GOOD.enter_context(executing(target=90, options=how))
     return checked(load_symbol(candidate, artefact), candidate, outputs, runs)
 
 
@@ -81,6 +100,7 @@ def checked(
     def call(entry: Callable[..., Any], *arguments: Any) -> Any:
         runs.clear()
         result = entry(*arguments)
+        device().note(runs)
         wrong = next((run for run in runs if not run.ok), None)
         if wrong is not None:
             raise FaultError(blame(wrong.kernel, wrong))
@@ -128,6 +148,10 @@ class Executed:
         """Tell whether kernels are executed here."""
         return executes()
 
+    def modelled(self, registers: int) -> list[ModelledTime]:
+        """Model the launches since it was last asked of what `load_counted` loaded."""
+        return modelled_launches(registers)
+
 
 class OnlyExecuted(Executed):
     """The same for a language that has nothing else to run its kernels by: every call is executed."""
@@ -147,16 +171,20 @@ class OnlyExecuted(Executed):
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that its launches are executed; where there is a GPU, as its own language does."""
         if executes():
-            return self.load_in_order(candidate, artefact, outputs, 0)
+            return self.load_in_order(candidate, artefact, outputs, options())
         kernel: Kernel = super().load(candidate, artefact, outputs)  # type: ignore[misc]  # likewise
         return kernel
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that blocks, warps and lanes come in another order than in `load`."""
-        return self.load_in_order(candidate, artefact, outputs, OTHER_SEED)
+        return self.load_in_order(candidate, artefact, outputs, options(OTHER_SEED))
+
+    def load_counted(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load it so that what is executed is counted too, for `modelled`."""
+        return self.load_in_order(candidate, artefact, outputs, options(count=True))
 
     def load_in_order(
-        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int
+        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options
     ) -> Kernel:
-        """Load it to be executed in the order of a seed; by Triton's compiler, where the language has no other."""
-        return by_triton(candidate, artefact, outputs, seed)
+        """Load it to be executed in one way; by Triton's compiler, where the language has no other."""
+        return by_triton(candidate, artefact, outputs, how)

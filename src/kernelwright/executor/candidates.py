@@ -28,7 +28,7 @@ from ..languages._destination import Destination, load_entry
 from ..languages._entry import source_of, split_entry
 from ..languages.cpp import LIBRARY
 from ..languages.torch import check_python, load_symbol
-from ..records import Build, BuildStatus, Candidate, TensorSpec
+from ..records import Build, BuildStatus, Candidate, ModelledTime, TensorSpec
 from . import _cudart, _native, inline
 from ._errors import NotExecutedError
 from ._loading import (
@@ -39,6 +39,7 @@ from ._loading import (
     OnlyExecuted,
     by_triton,
     executes,
+    modelled_launches,
     options,
     version,
 )
@@ -92,13 +93,27 @@ class Cuda(real_cuda.Cuda):
         device().options = options(OTHER_SEED)
         return kernel
 
+    def load_counted(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load it so that what is executed is counted too, for `modelled`."""
+        kernel = self.load(candidate, artefact, outputs)
+        device().options = options(count=True)
+        return kernel
+
+    def modelled(self, registers: int) -> list[ModelledTime]:
+        """Model the launches since it was last asked of what `load_counted` loaded."""
+        return modelled_launches(registers)
+
 
 class Triton(Executed, real_triton.Triton):
     """Triton; interpreted where there is no GPU, and executed where that is asked for."""
 
     def load_executed(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Load it so that Triton's compiler makes PTX of every launch, which is executed."""
-        return by_triton(candidate, artefact, outputs)
+        return by_triton(candidate, artefact, outputs, options())
+
+    def load_counted(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
+        """Load it so that what is executed is counted too, for `modelled`."""
+        return by_triton(candidate, artefact, outputs, options(count=True))
 
 
 class Gluon(OnlyExecuted, real_gluon.Gluon):

@@ -24,9 +24,10 @@ from ..records import Candidate, TensorSpec
 from . import _cudart, _native
 from ._errors import NotExecutedError
 from ._lending import Lending
-from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc, options
+from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc
 from .cuda import nvcc
 from .device import device
+from .module import Options
 
 _BUILD_S: Final = 300.0
 _ARCHIVE: Final = "libcuda_dialect_runtime_static.a"
@@ -44,11 +45,11 @@ class Cute(OnlyExecuted, cute.Cute):
         return [*super().libraries(), _cudart.built(nvcc()), _runtime(nvcc())]
 
     def load_in_order(
-        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int
+        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options
     ) -> Kernel:
         """Load it so that what CuTe DSL compiles is linked with a runtime that executes."""
         _native.adopt(artefact / FOLDER)
-        device().options = options(seed)
+        device().options = how
         device().start(_cudart.built(nvcc()))
         _redirect(imported("cutlass"), _runtime(nvcc()), self.watched)
         return called_by(Lending().call, load_symbol(candidate, artefact), candidate, outputs)

@@ -27,7 +27,8 @@ from .results import Execution
 
 _MADE, _GONE, _WRITTEN, _COPIED, _ASKED = range(5)
 _SUCCESS, _INVALID_VALUE, _INVALID_SYMBOL, _LAUNCH_FAILURE = 0, 1, 13, 719
-_KEPT_RUNS: Final = 256
+KEPT_RUNS: Final = 256
+"""Launches that are kept at most."""
 
 
 class Device:
@@ -36,8 +37,8 @@ class Device:
     def __init__(self) -> None:
         self.options = Options()
         """How the next launches are executed."""
-        self.runs: list[tuple[str, Execution]] = []
-        """The latest launches: the kernel's name, and how it ended."""
+        self.runs: list[Execution] = []
+        """How the latest launches ended."""
         self._spans: dict[int, Span] = {}
         self._lent: list[Span] = []
         self._modules: dict[int, Module] = {}
@@ -56,6 +57,10 @@ class Device:
             _cudart.SYMBOL(self._guarded(self._symbol)), _cudart.ATTRIBUTES(self._guarded(self._attributes)),
         )  # fmt: skip
         self._runtime.kw_set_hooks(ctypes.byref(self._hooks))
+
+    def note(self, runs: Sequence[Execution]) -> None:
+        """Keep how launches ended."""
+        self.runs = [*self.runs, *runs][-KEPT_RUNS:]
 
     def prepare(self) -> None:
         """Translate the kernels of every library that was loaded, before the first launch."""
@@ -167,7 +172,7 @@ class Device:
             shared_bytes=shared, cluster=[max(cluster[n], 1) for n in range(3)], options=self.options,
             contents=self._contents.get(binary),
         )  # fmt: skip
-        self.runs = [*self.runs[1 - _KEPT_RUNS :], (kernel.name, run)]
+        self.note([run])
         if run.ok:
             return _SUCCESS
         self._failed = FaultError(blame(kernel.name, run))

@@ -8,6 +8,7 @@ from ..languages._package import imported
 from ..records import Candidate, TensorSpec
 from ._errors import NotExecutedError
 from ._loading import OnlyExecuted
+from .module import Options
 
 _COOPERATIVE: Final = "launch_cooperative_grid"
 _FOR_PTXAS: Final = "ptx_options"
@@ -17,11 +18,11 @@ class Helion(OnlyExecuted, helion.Helion):
     """Helion; executed where there is no GPU."""
 
     def load_in_order(
-        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int
+        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options
     ) -> Kernel:
         """Load it so that what Helion launches goes through Triton's `kernel[grid]`."""
         imported("helion").runtime._triton_default_launcher = _launch
-        return super().load_in_order(candidate, artefact, outputs, seed)
+        return super().load_in_order(candidate, artefact, outputs, how)
 
 
 def _launch(

@@ -25,6 +25,7 @@ from ..devices.specs import Number, Spec
 from ..errors import InputError
 from ..languages._process import run_tool
 from ..languages.cuda import ptxas_evidence
+from ..records import ModelledTime
 from .results import Counters
 
 Interval = tuple[float, float]
@@ -89,41 +90,7 @@ _DRAM_SHARE: Final = 0.7
 """The part of the published bandwidth that a plain copy gets, at worst: an assumption."""
 
 
-@dataclass(frozen=True)
-class Modelled:
-    """A modelled time. Never a measurement."""
-
-    device: str
-    low_us: float
-    high_us: float
-    term: str
-    """What most of it is: `dram`, `l2`, `l1`, `shared`, `issue`, `float32`, `float64`, `integer`, `special`, `tensor`,
-    `latency` or `start`."""
-    terms_us: dict[str, Interval]
-    """The least and the greatest time of each."""
-    occupancy: float
-    """Warps that are resident at once, as a share of those that a multiprocessor holds."""
-    limited_by: str
-    """What keeps more from being resident: `registers`, `shared memory`, `threads`, `blocks` or `the grid`."""
-    operations_per_byte: float
-    """Of floating-point and tensor operations for each byte that DRAM must move: the place on the roofline."""
-    ridge: float
-    """Where the device's roofline bends: fewer operations for a byte than these are bound by DRAM."""
-
-    @property
-    def rank_us(self) -> float:
-        """Return what to sort by: the geometric middle of the interval."""
-        return math.sqrt(self.low_us * self.high_us)
-
-    def __str__(self) -> str:
-        return (
-            f"modelled for {self.device}, not timed: {self.low_us:.3g} to {self.high_us:.3g} us, most by {self.term}; "
-            f"occupancy {self.occupancy:.0%}, limited by {self.limited_by}; "
-            f"{self.operations_per_byte:.3g} operations a byte of DRAM (the roofline bends at {self.ridge:.3g})"
-        )
-
-
-def modelled(counters: Counters, spec: Spec, *, registers: int = 0, scale: float = 1.0) -> Modelled:
+def modelled(counters: Counters, spec: Spec, *, registers: int = 0, scale: float = 1.0) -> ModelledTime:
     """Model the time that a launch would take on a device.
 
     Args:
@@ -186,13 +153,13 @@ class _Model:
         least = min(fits, key=lambda name: fits[name])
         return max(1, fits[least]), least
 
-    def result(self) -> Modelled:
+    def result(self) -> ModelledTime:
         """Put the terms together."""
         terms = {"start": _START_US, **self._memory(), **self._arithmetic(), "latency": self._latency()}
         terms = {name: (low, high) for name, (low, high) in terms.items() if high > 0}
         low, high = max(t[0] for t in terms.values()), sum(t[1] for t in terms.values())
         peak = max(n.value for n in (*self._spec.vector.values(), *self._tensor_peaks()))
-        return Modelled(
+        return ModelledTime(
             device=self._spec.name, low_us=low, high_us=high,
             term=max(terms, key=lambda name: terms[name][0] * terms[name][1]), terms_us=terms,
             occupancy=min(1.0, self._resident * self._warps / self._limits.warps), limited_by=self._limited_by,

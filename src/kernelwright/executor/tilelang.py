@@ -21,9 +21,10 @@ from ..languages.torch import load_symbol
 from ..records import Candidate, TensorSpec
 from . import _cudart, _native
 from ._lending import Lending
-from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc, options
+from ._loading import FOLDER, TARGET, OnlyExecuted, called_by, needs_nvcc
 from .cuda import nvcc
 from .device import device
+from .module import Options
 from .program import flags_for, unknown_calls
 
 _COMPILE_S: Final = 180.0
@@ -41,12 +42,12 @@ class TileLang(OnlyExecuted, tilelang.TileLang):
         return [*super().libraries(), _cudart.built(nvcc())]
 
     def load_in_order(
-        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], seed: int
+        self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...], how: Options
     ) -> Kernel:
         """Load it so that what TileLang builds is built for the executor, and executed."""
         _native.adopt(artefact / FOLDER)
         compiler = nvcc()
-        device().options = options(seed)
+        device().options = how
         device().start(_cudart.built(compiler))
         lending = Lending()
         _redirect(imported("tilelang"), compiler, lambda function: self.watched(_lending(function, lending)))

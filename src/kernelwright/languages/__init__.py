@@ -10,6 +10,7 @@
 | `wgsl` | destination | the WebGPU driver | any adapter, one in software on the CPU included |
 | `cuda` | destination; function, module | nvcc | an NVIDIA GPU; else executed, untimed |
 | `pallas` | function | nothing (byte-compiled) | nothing here: interpreted on the CPU for TPUs |
+| `ascendc` | destination | g++ or clang++ | nothing here: executed on the CPU and checked, for Ascend NPUs |
 | `hip` | destination | clang, for AMD GPUs | nothing here: compiled only |
 
 Each file's docstring shows how to write a candidate in that language.

@@ -13,18 +13,20 @@ from ..config import Settings
 from ..records import Build, BuildStatus, Candidate, SourceFile
 from ._cache import cached_build
 from ._process import run_tool
-from .cpp import LIBRARY, Cpp
+from .cpp import LIBRARY, Cpp, ffi_includes
+from .vectors import headers_of
 
 _LOG = logging.getLogger(__name__)
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _DEADLINE_S = 600.0
+_HEADERS = Path(__file__).with_name("extensions")
 
 
 def load_extension(source: Path, settings: Settings | None = None) -> ModuleType | None:
-    """Build an extension module and load it; None where it cannot be built, as without a compiler or Python's headers.
+    """Build an extension module and load it; None where it cannot be, as without a compiler or Python's headers.
 
     Args:
-        source: A C++ file, which defines `PyInit_NAME` for its own name.
+        source: A C++ file, which defines `PyInit_NAME` for its own name and offers `use` of `python_tensors.h`.
         settings: Where the cache of builds is, and which compiler is used.
     """
     settings = settings or Settings.from_environment()
@@ -35,7 +37,7 @@ def load_extension(source: Path, settings: Settings | None = None) -> ModuleType
     torch_home, name = Path(torch.__file__).parent, source.stem
     command: list[str | Path] = [
         compiler, *_FLAGS, "-isystem", sysconfig.get_path("include"), "-isystem", torch_home / "include", source.name,
-        "-o", LIBRARY, f"-L{torch_home / 'lib'}", "-lc10",
+        *ffi_includes(), "-o", LIBRARY, f"-L{torch_home / 'lib'}", "-lc10", "-ltorch_cpu", "-ltorch_python",
     ]  # fmt: skip
 
     def build(folder: Path) -> Build:
@@ -50,7 +52,8 @@ def load_extension(source: Path, settings: Settings | None = None) -> ModuleType
         return Build(status=status, diagnostics=done.output)
 
     file = SourceFile(path=source.name, text=source.read_text())
-    candidate = Candidate(sources=(file,), language="cpp", entry=f"{source.name}:PyInit_{name}", flags=_FLAGS)
+    sources = (file, *headers_of(file.text, (_HEADERS,)))
+    candidate = Candidate(sources=sources, language="cpp", entry=f"{source.name}:PyInit_{name}", flags=_FLAGS)
     toolchain = f"{language.toolchain()} torch={torch.__version__} python={sysconfig.get_config_var('SOABI')}"
     made = cached_build(settings.cache, candidate, toolchain, build)
     if made.status is not BuildStatus.OK:
@@ -61,4 +64,5 @@ def load_extension(source: Path, settings: Settings | None = None) -> ModuleType
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    return module
+    tensor, parameter = torch.ones(1), torch.nn.Parameter(torch.ones(1))
+    return module if module.use(tensor, tensor._cdata, parameter, parameter._cdata) else None

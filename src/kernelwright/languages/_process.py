@@ -8,6 +8,7 @@ Does not cover: machines without Landlock (`doctor` reports it); names of the ju
 import contextlib
 import os
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,8 @@ class Finished:
     """Whether it was killed at the deadline."""
     time_s: float
     """Wall seconds."""
+    processor_s: float = 0.0
+    """Processor seconds of the command and of those that it waited for."""
 
 
 def run_tool(
@@ -56,6 +59,7 @@ def run_tool(
     limit: int = OUTPUT_LIMIT,
     closed: bool = False,
     readable: Sequence[Path] = (),
+    stdin: Path | None = None,
 ) -> Finished:
     """Run a command to its end, or kill its whole process group after `deadline_s` seconds.
 
@@ -68,6 +72,7 @@ def run_tool(
         closed: Whether it may read only the system, Python's packages, its own installation and `folder`,
             and write only `folder` and GPUs. For tools that read untrusted sources.
         readable: More folders that it may read.
+        stdin: A file to read from; nothing by default.
 
     Example:
         >>> run_tool(["echo", "hello"], deadline_s=10).output
@@ -77,7 +82,11 @@ def run_tool(
     words = [str(word) for word in command]
     given = {**without_secrets(), **(env or {})}
     place = folder or Path.cwd()
-    process = _start_closed(words, place, given, readable) if closed else _start(words, place, given)
+    with (stdin or Path(os.devnull)).open("rb") as source:
+        if closed:
+            process = _start_closed(words, place, given, readable, source)
+        else:
+            process = _start(words, place, given, source)
     _limit_resources(process.pid)
     assert process.stdout is not None
     chunks: list[bytes] = []
@@ -85,28 +94,52 @@ def run_tool(
     reader.start()
     timed_out = False
     try:
-        process.wait(timeout=deadline_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
+        timed_out = not _ended(process, deadline_s)
+        time_s = time.monotonic() - started
     finally:
         _kill_group(process.pid)
-        process.wait()
+        spent = _reaped(process)
         reader.join(timeout=5.0)
         if not reader.is_alive():
             process.stdout.close()
     output = b"".join(chunks).decode(errors="replace")[:limit]
-    return Finished(process.returncode, output, timed_out, time.monotonic() - started)
+    return Finished(process.returncode, output, timed_out, time_s, spent)
 
 
-def _start(words: list[str], folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(words: list[str], folder: Path, env: dict[str, str], source: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        words, cwd=folder, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
 
 
+def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
+    """Wait until the process has ended, without reaping it; return False if the deadline came first."""
+    if not hasattr(os, "pidfd_open"):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=deadline_s)
+            return True
+        return False
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        return bool(waiting.poll(deadline_s * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _reaped(process: subprocess.Popen[bytes]) -> float:
+    """Reap the process and return its processor seconds; 0 where it was reaped before."""
+    if process.returncode is not None:
+        return 0.0
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
+
+
 def _start_closed(
-    words: list[str], folder: Path, env: dict[str, str], more: Sequence[Path]
+    words: list[str], folder: Path, env: dict[str, str], more: Sequence[Path], source: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     """Start it from a thread that Landlock restricts first: the rules hold for a thread and its children."""
     folder = folder.resolve()
@@ -117,7 +150,7 @@ def _start_closed(
     def start() -> subprocess.Popen[bytes]:
         if landlock_version() and not close_files(readable, writable, listed=["/"]):
             raise WorkerError("the compiler could not be closed in by Landlock")
-        return _start(words, folder, env)
+        return _start(words, folder, env, source)
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()

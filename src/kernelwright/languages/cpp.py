@@ -75,6 +75,8 @@ class Cpp:
     """C++ kernels on the CPU."""
 
     name = "cpp"
+    headers: tuple[Path, ...] = (INCLUDE,)
+    """Folders of headers of our own."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings.from_environment()
@@ -106,7 +108,7 @@ class Cpp:
             self._settings.cache,
             candidate,
             self.toolchain(),
-            lambda folder: self._compile(compiler, candidate, folder, deadline_s),
+            lambda folder: self.compile(compiler, candidate, folder, deadline_s),
         )
 
     def built(self, candidate: Candidate) -> bool:
@@ -135,7 +137,8 @@ class Cpp:
     def _flags(self, compiler: str) -> tuple[str, ...]:
         return (*BASE_FLAGS, "-fopenmp") if _openmp(compiler) else BASE_FLAGS
 
-    def _compile(self, compiler: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+    def compile(self, compiler: str, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
+        """Compile in a folder that holds the sources."""
         problem = _problem(candidate)
         if problem is not None:
             return Build(status=BuildStatus.FAILED, diagnostics=problem)
@@ -146,7 +149,7 @@ class Cpp:
         ]  # the linker wants them after the sources
         words = [
             compiler, *self._flags(compiler), *(f for f in flags if f not in libraries),
-            "-I.", f"-I{INCLUDE}", *ffi_includes(),
+            "-I.", *(f"-I{folder}" for folder in self.headers), *ffi_includes(),
         ]  # fmt: skip
         command = [*words, *sources, "-o", LIBRARY, *libraries, *_link(compiler)]
         headers = () if _is_clang(compiler) else shared_header(candidate, _SUFFIXES)

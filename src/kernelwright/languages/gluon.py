@@ -52,6 +52,7 @@ class Gluon(Triton):
 
     name = "gluon"
     gpus = tuple(target for target in TARGETS if target["backend"] == "cuda")
+    more = ()
     evidence = "GLUON_EVIDENCE"
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:

@@ -181,8 +181,10 @@ def _keep_findings() -> None:
     codecache: Any = importlib.import_module("torch._inductor.codecache")
     named = units.x86_isa_checker()
     files = [Path(shutil.which(builder.get_cpp_compiler()) or "").resolve(), Path(torch.version.__file__)]
-    about = f"{torch.__version__} {named} {[(str(f), f.stat().st_mtime_ns) for f in files]}"
-    known = Path(codecache.cache_dir()) / f"findings-{hashlib.sha256(about.encode()).hexdigest()[:16]}.json"
+    versions = f"{torch.__version__} {named} {[(str(f), f.stat().st_mtime_ns) for f in files]}"
+    known = (
+        Path(codecache.cache_dir()) / f"findings-{hashlib.sha256(versions.encode()).hexdigest()[:16]}.json"
+    )
     if known.exists():
         found = json.loads(known.read_text())
         codecache.torch_key.set(bytes.fromhex(found["torch"]))

@@ -33,7 +33,8 @@ here: `kernel`, `signature` (pointer types such as `*fp32`, `*bf16`; scalars `i3
 and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only), `targets` where it is not for all of them, and
 `divisible`, the integers that are multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are.
 For each of the targets
-(`sm_80`, `sm_90`, `sm_100`, `gfx942`) the build then holds, as its worst over the kernels,
+(`sm_80`, `sm_90`, `sm_100`, `gfx942`; `gfx950` where `targets` names it) the build then holds, as its worst over the
+kernels,
 `sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`; for AMD's
 GPUs what `hip.py` names. A spill or a target that does not compile is a finding. None of it predicts time.
@@ -71,6 +72,8 @@ TARGETS: Final = (
     {"name": "gfx942", "backend": "hip", "arch": "gfx942", "warp_size": 64},
 )
 """The GPUs that kernels are compiled for, present or not."""
+MORE: Final = ({"name": "gfx950", "backend": "hip", "arch": "gfx950", "warp_size": 64},)
+"""GPUs that a build compiles for where the `targets` of a specialisation name them."""
 
 _SUMMED = (
     "instructions", "tensor_instructions", "async_copies", "global_loads", "shared_accesses", "spill_instructions",
@@ -85,6 +88,8 @@ class Triton:
     name = "triton"
     gpus: tuple[dict[str, Any], ...] = TARGETS
     """The GPUs that every build compiles for, as Triton's compiler is told of them."""
+    more: tuple[dict[str, Any], ...] = MORE
+    """Those that a build compiles for on request."""
     evidence = "TRITON_EVIDENCE"
     """The name of the list of specialisations to compile."""
     compiles_when_called = by_triton = True
@@ -125,7 +130,7 @@ class Triton:
 
     def compile(self, candidate: Candidate, folder: Path, deadline_s: float) -> Build:
         """Compile the declared specialisations; the sources lie in the folder."""
-        return _build(candidate, folder, deadline_s, self.evidence, self.gpus)
+        return _build(candidate, folder, deadline_s, self.evidence, self.gpus, self.more)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
         """Return the entry; without a GPU, under the interpreter and refusing bfloat16."""
@@ -165,7 +170,12 @@ def specialisations(text: str, name: str = Triton.evidence) -> list[dict[str, An
 
 
 def _build(
-    candidate: Candidate, folder: Path, deadline_s: float, name: str, gpus: tuple[dict[str, Any], ...]
+    candidate: Candidate,
+    folder: Path,
+    deadline_s: float,
+    name: str,
+    gpus: tuple[dict[str, Any], ...],
+    more: tuple[dict[str, Any], ...],
 ) -> Build:
     checked = check_python(candidate, flags=())
     if checked.status is not BuildStatus.OK:
@@ -177,6 +187,7 @@ def _build(
         return Build(status=BuildStatus.OK, findings=(f"not cross-compiled: {error}",))
     if not wanted:
         return Build(status=BuildStatus.OK, findings=(f"not cross-compiled: no {name} is declared",))
+    gpus = (*gpus, *(gpu for gpu in more if any(gpu["name"] in one.get("targets", ()) for one in wanted)))
     work = folder / ".cross"
     work.mkdir()
     request, results = work / "request.json", work / "results.jsonl"

@@ -3,11 +3,11 @@
 Target ─▶ capture ─▶ regions ─▶ plan ─▶ optimize each region ─▶ patch ─▶ verdict on the whole
 """
 
-from ._about import About, about_model, keep_about
 from ._capture import Capture, Captured, capture_model
 from ._dynamo import dynamo_backend
 from ._install import patch
 from ._joint import Step, capture_step
+from ._metadata import ModelMetadata, keep_metadata, model_metadata
 from ._optimize import BASELINES, PROPOSERS, model_result, optimize_model
 from ._patch import Patch
 from ._plan import Gain, Plan, PlannedRegion, plan
@@ -23,12 +23,12 @@ __all__ = [
     "BASELINES",
     "MODEL_DRIFT",
     "PROPOSERS",
-    "About",
     "Capture",
     "Captured",
     "DynamoForm",
     "Gain",
     "Loaded",
+    "ModelMetadata",
     "ModelResult",
     "ModelTarget",
     "Patch",
@@ -43,13 +43,13 @@ __all__ = [
     "Step",
     "TrainingPatch",
     "Whole",
-    "about_model",
     "capture_model",
     "capture_step",
     "dynamo_backend",
     "is_model",
-    "keep_about",
+    "keep_metadata",
     "load_model",
+    "model_metadata",
     "model_result",
     "optimize_model",
     "optimize_sizes",

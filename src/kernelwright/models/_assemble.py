@@ -298,8 +298,11 @@ class _Body:
         return self._names[node]
 
     def _short(self, call: str) -> str:
-        """Give an operator a name of the module's, which is found faster than three attributes."""
-        match = re.match(r"torch\.ops\.([\w.]+)\(", call)
+        """Give torch's own operator a name of the module's, which is found faster than three attributes.
+
+        Another library's is looked up in the call: it is there when that library has been imported.
+        """
+        match = re.match(r"torch\.ops\.(aten\.[\w.]+)\(", call)
         if match is None:
             return call
         short = self._operators.setdefault(match[1], "_" + match[1].removeprefix("aten.").replace(".", "_"))

@@ -14,12 +14,12 @@ from ..records import Budget, DecisionStatus, Evaluation, Task, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ..system.deadline import deadline
-from ._about import keep_about
 from ._assemble import Accepted
 from ._budget import Stream, next_of
 from ._dynamo_form import dynamo_form
 from ._identity import Outside, identity_of
 from ._judged import Judged
+from ._metadata import keep_metadata
 from ._plan import Planned, planned
 from ._print import Unprintable
 from ._records import MODEL_PLAN, MODEL_RESULT, ModelResult, RegionOutcome
@@ -316,7 +316,7 @@ def _kept(result: ModelResult, plan: Planned, store: Path | str | None, task: Ta
         result = result.model_copy(update={"identity": identity, "dynamo": dynamo})
     with Store(store) as kept:
         kept.keep(MODEL_RESULT, result.origin, {result.origin: result.to_json()})
-        keep_about(kept, MODEL_PLAN, result.origin, plan.plan)
+        keep_metadata(kept, MODEL_PLAN, result.origin, plan.plan)
     return result
 
 

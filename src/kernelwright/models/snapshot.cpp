@@ -7,15 +7,12 @@
 // Compared: the kind, dtype and sizes of each argument, or its value; what lies in containers, by identity; that
 // dictionaries have as many entries as they had, or none; of each tensor the version counter, memory, sizes, strides and up to 32 bytes in its middle;
 // dispatch keys of the thread (autocast, transforms, dispatch modes, inference mode) and whether gradients are wanted.
-#include <Python.h>
+#include "python_tensors.h"
 
 #include <c10/core/AutogradState.h>
-#include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,35 +20,6 @@
 namespace {
 
 constexpr size_t kSampled = 32;
-PyTypeObject* tensor_type = nullptr;
-PyTypeObject* parameter_type = nullptr;
-size_t impl_offset = 0;  // of the pointer to the implementation in torch's Python object
-
-struct Refused : std::exception {};  // a Python error is set
-
-class Ref {
- public:
-  Ref() = default;
-  explicit Ref(PyObject* borrowed) : object_(Py_XNewRef(borrowed)) {}
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
-  PyObject* get() const { return object_; }
-
- private:
-  PyObject* object_ = nullptr;
-};
-
-c10::TensorImpl& impl_of(PyObject* tensor) {
-  c10::TensorImpl* impl;
-  std::memcpy(&impl, reinterpret_cast<const char*>(tensor) + impl_offset, sizeof(impl));
-  return *impl;
-}
-
-bool is_tensor(PyObject* value) { return Py_TYPE(value) == tensor_type; }
 
 const char* memory_of(const c10::TensorImpl& impl) {
   const auto* storage = static_cast<const char*>(impl.unsafe_storage().data());
@@ -140,7 +108,7 @@ struct Tensor {
 };
 
 bool followed(PyObject* value) {  // whether changes of a tensor can be seen from here
-  if (!is_tensor(value) && Py_TYPE(value) != parameter_type) return false;
+  if (!is_tensor(value) && !is_parameter(value)) return false;
   auto& impl = impl_of(value);
   return impl.layout() == c10::kStrided && impl.device().is_cpu() && impl.has_storage() && !impl.is_inference();
 }
@@ -194,26 +162,6 @@ struct Snapshot {
   PyObject_HEAD
   State* state;
 };
-
-template <typename Made>
-void each(PyObject* items, const char* what, Made made) {
-  PyObject* list = PySequence_Fast(items, what);
-  if (list == nullptr) throw Refused();
-  const Ref kept(list);
-  Py_DECREF(list);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i) made(PySequence_Fast_GET_ITEM(list, i));
-}
-
-template <typename Body>
-PyObject* guarded(Body body) {
-  try {
-    return body();
-  } catch (const Refused&) {
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
-}
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
@@ -297,27 +245,6 @@ void dealloc(PyObject* self) {
   clear(self);
   type->tp_free(self);
   Py_DECREF(type);
-}
-
-// Learns how torch's Python objects hold their tensors; false if not as known here.
-PyObject* use(PyObject*, PyObject* args) {
-  PyObject *tensor, *parameter;
-  unsigned long long of_tensor, of_parameter;
-  if (!PyArg_ParseTuple(args, "OKOK", &tensor, &of_tensor, &parameter, &of_parameter)) return nullptr;
-  const auto at = [](PyObject* object, size_t offset) {
-    uintptr_t word;
-    std::memcpy(&word, reinterpret_cast<const char*>(object) + offset, sizeof(word));
-    return word;
-  };
-  for (size_t offset = sizeof(PyObject); offset < sizeof(PyObject) + 4 * sizeof(void*); offset += sizeof(void*)) {
-    if (at(tensor, offset) == of_tensor && at(parameter, offset) == of_parameter) {
-      impl_offset = offset;
-      tensor_type = Py_TYPE(tensor);
-      parameter_type = Py_TYPE(parameter);
-      Py_RETURN_TRUE;
-    }
-  }
-  Py_RETURN_FALSE;
 }
 
 PyMethodDef of_module[] = {{"use", use, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};

@@ -52,7 +52,7 @@ class Shown:
     findings: tuple[str, ...]
     """Checks that failed or could not run."""
     times: tuple[str, ...]
-    """One line for each timed search workload."""
+    """One line for each search workload that was timed, or whose time was modelled."""
     evidence: tuple[str, ...]
     """Static facts and the problems they indicate."""
     counters: tuple[str, ...]
@@ -65,7 +65,8 @@ def shown(evaluation: Evaluation, task: Task, bounds: Sequence[Bound], *, releva
     """Return what a model may know about an evaluation; `relevant` counters only, or all of them."""
     candidate, build = evaluation.candidate, evaluation.build
     built = build.status is BuildStatus.OK
-    rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    failed = {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
+    rejected = evaluation.decision.status in failed and not evaluation.is_executed
     return Shown(
         key=candidate.key,
         language=candidate.language,
@@ -115,6 +116,8 @@ def _standing(evaluation: Evaluation) -> str:
         return f"wrong: the check {evaluation.verdict.failure!r} failed"
     if decision.lost and decision.speedup is None:
         return f"its gain was lost: {decision.lost}"
+    if evaluation.is_executed:
+        return "right, executed and not timed here; no claim, but an order: the less the better"
     if decision.speedup is None:
         return f"not timed ({decision.status})"
     lost = f"; its gain was lost: {decision.lost}" if decision.lost else ""
@@ -127,7 +130,7 @@ def _findings(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     search = {w.name for w in task.split(Split.SEARCH)} | {""}
     lines = []
     for found in evaluation.verdict.findings:
-        if found.status is CheckStatus.PASS:
+        if found.status is CheckStatus.PASS or evaluation.is_executed:
             continue
         if found.workload in search:
             where = f" on {found.workload}" if found.workload else ""
@@ -138,6 +141,8 @@ def _findings(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
 
 
 def _times(evaluation: Evaluation, task: Task, bounds: Sequence[Bound]) -> tuple[str, ...]:
+    if evaluation.is_executed:
+        return tuple(f"on {made.workload}, {made}" for made in evaluation.modelled)
     search = {w.name for w in task.split(Split.SEARCH)}
     bound_of = {bound.workload: bound for bound in bounds}
     lines = []

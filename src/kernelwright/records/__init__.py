@@ -5,6 +5,7 @@ from .bound import Bound, BoundTerm
 from .candidate import Build, BuildStatus, Candidate
 from .counters import Counters
 from .decision import Decision, DecisionStatus, Interval, StartUp, WorkloadDecision
+from .modelled import ModelledTime
 from .run import Budget, Evaluation, Run, RunStatus
 from .sizes import ServedSizes, SizeOf, SizeOutcome, SizeProbe, SymbolRange
 from .space import Configuration, Parameter, Space
@@ -47,6 +48,7 @@ __all__ = [
     "Evaluation",
     "Finding",
     "Interval",
+    "ModelledTime",
     "Numerics",
     "Parameter",
     "Record",

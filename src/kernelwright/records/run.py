@@ -1,13 +1,15 @@
 """Run: one budgeted search over one task. Evaluation: everything known about one candidate."""
 
 from enum import StrEnum
+from statistics import geometric_mean
 
 from pydantic import Field
 
 from ._record import SCHEMA_VERSION, Record, Scalar
 from .candidate import Build, Candidate
 from .counters import Counters
-from .decision import Decision
+from .decision import Decision, DecisionStatus
+from .modelled import ModelledTime
 from .sizes import ServedSizes
 from .timing import Timing
 from .verdict import Verdict
@@ -58,6 +60,20 @@ class Evaluation(Record):
     """Profiler counters, if it was the best so far and profiling was requested; not used in any decision."""
     sizes: tuple[ServedSizes, ...] = ()
     """Sizes that it may serve in addition to those it was accepted on, with the evidence."""
+    modelled: tuple[ModelledTime, ...] = ()
+    """One for each search workload, if it was right and executed, and nothing here can time it; an order, no claim."""
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether it is right, was executed, and has nothing but a modelled time; it may still be wrong in full."""
+        decision = self.decision
+        untimed = decision.speedup is None and decision.status is DecisionStatus.UNKNOWN
+        return bool(self.modelled) and untimed
+
+    @property
+    def executed_order(self) -> float:
+        """What to sort by where `is_executed`, the greatest first: one over the modelled microseconds; else 0."""
+        return 1 / geometric_mean(m.rank_us for m in self.modelled) if self.is_executed else 0.0
 
 
 class RunStatus(StrEnum):

@@ -21,9 +21,10 @@ class Distribution(Record):
 
     kind: Literal[
         "normal", "uniform", "integers", "bernoulli", "constant",
-        "sorted", "permutation", "probabilities", "triangular", "given",
+        "sorted", "offsets", "permutation", "probabilities", "triangular", "given",
     ] = "normal"  # fmt: skip
-    """`integers` are drawn from [low, high); `sorted` ascends along the last axis; `probabilities`
+    """`integers` are drawn from [low, high); `sorted` ascends along the last axis; `offsets` ascend
+    from 0 to `high` along it, which they reach; `probabilities`
     sum to one along the last axis; `triangular` is lower triangular in the last two axes; `given`
     means that only the task's own generator can make the values."""
     low: float = 0.0

@@ -84,6 +84,8 @@ def failure_kind(evaluation: Evaluation) -> str:
         return f"build {evaluation.build.status}"
     if evaluation.verdict is not None and evaluation.verdict.failure:
         return evaluation.verdict.failure
+    if evaluation.is_executed:
+        return ""
     if evaluation.decision.status in (DecisionStatus.REJECTED, DecisionStatus.UNKNOWN):
         return str(
             evaluation.decision.alarms[0] if evaluation.decision.alarms else evaluation.decision.status

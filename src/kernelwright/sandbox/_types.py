@@ -105,6 +105,8 @@ class Payload:
     """Whether its surroundings look like somebody's program instead of the judge's worker."""
     executed: bool = False
     """Whether its kernels' PTX is executed under the sanitiser, for languages whose `executes` says yes."""
+    counted: bool = False
+    """Whether what is executed is counted too, so that `Worker.modelled` has something to model."""
     watched: bool = False
     """Whether to look at what its calls are made of; such a worker is never timed."""
     alone: "OperatorIsolation | None" = None

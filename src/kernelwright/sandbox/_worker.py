@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, TypeAdapter
 from torch import Tensor
 
-from ..records import TensorSpec
+from ..records import ModelledTime, TensorSpec
 from . import _inspection
 from ._arena import Arena
 from ._channel import Message, encode
@@ -35,6 +35,7 @@ _NUMBERS = TypeAdapter(tuple[int, ...])
 _SPAN = TypeAdapter(tuple[NonNegativeInt, Annotated[int, Field(ge=0, le=1 << 24)]])
 _MICROSECONDS = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 _COUNTERS = TypeAdapter(dict[str, float])
+_TIMES = TypeAdapter(tuple[ModelledTime, ...])
 _STATE_DEADLINE_S = 60.0
 
 
@@ -240,6 +241,16 @@ class Worker(WorkerProcess):
         values = self._transfer.parse(_COUNTERS, reply, "values")
         self._connection.rest()
         return values
+
+    def modelled(self, registers: int, *, deadline_s: float = 60.0) -> tuple[ModelledTime, ...]:
+        """Return modelled times of the launches since this was last asked, as the worker says: an order, no evidence.
+
+        `registers` are those of a thread, 0 where nobody knows. The payload must be `counted`.
+        """
+        reply = self._connection.ask({"op": "modelled", "registers": registers}, deadline_s)
+        times = self._transfer.parse(_TIMES, reply, "times")
+        self._connection.rest()
+        return times
 
     def release(self, *, deadline_s: float = 30.0) -> None:
         """Drop every argument set and every kept output; outputs are poisoned before they are freed."""

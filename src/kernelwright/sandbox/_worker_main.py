@@ -69,6 +69,7 @@ class Worker:
             "seen": lambda _: self._watch().report(),
             "thread_memory": lambda m: {"span": thread_memory(m["library"])},
             "counters": lambda m: self._holder.counters(m["by"]),
+            "modelled": lambda m: self._holder.modelled(m["registers"]),
             "elapse": lambda m: self._holder.elapse(m["seconds"], m["threads"]),
             "release": lambda _: self._holder.release(),
         }

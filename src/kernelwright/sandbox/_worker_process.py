@@ -66,6 +66,7 @@ class WorkerProcess:
             "watched": payload.watched,
             "deployed": payload.deployed,
             "executed": payload.executed,
+            "counted": payload.counted,
             "alone": None if payload.alone is None else asdict(payload.alone),
         }
         self.reads_frozen = self.reads_frozen and not _cuda.is_gpu(payload.device)

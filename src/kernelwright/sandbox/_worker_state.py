@@ -55,6 +55,8 @@ class WorkerState:
         self.device_us = 0.0
         """Microseconds of the latest calls by a GPU's own clock; 0 on a CPU."""
         self._kernel: Callable[..., Any] | None = None
+        self._spoken: Any = None
+        """The language, in workers whose launches are counted."""
         self._prepared: Prepared | PreparedModule | None = None
         self._gradient: Gradient | None = None
         self._style = "function"
@@ -79,6 +81,8 @@ class WorkerState:
         silence = self._silenced(request["alone"])
         spoken: Any = language(candidate.language)
         load = spoken.load_executed if request["executed"] else spoken.load
+        if request["counted"]:
+            load, self._spoken = spoken.load_counted, spoken
         if request["deployed"]:
             stoppable = candidate.language not in DRIVERS and not _starts_compilers(spoken)
             self._deployed = Deployed(clock=self._device == "cpu" and stoppable)
@@ -210,6 +214,12 @@ class WorkerState:
         )
         counters.move(TypeAdapter(dict[str, float]).validate_python(by), arguments)
         return {"values": counters.values(arguments)}
+
+    def modelled(self, registers: int) -> Message:
+        """Model the launches since this was last asked."""
+        if self._spoken is None:
+            raise RuntimeError("this worker counts nothing")
+        return {"times": [made.model_dump(mode="json") for made in self._spoken.modelled(registers)]}
 
     def release(self) -> Message:
         """Fill what is kept with poison, then drop it, and every argument set."""

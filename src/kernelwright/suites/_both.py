@@ -17,6 +17,7 @@ from ..search import Judgement
 from ..system.deadline import deadline
 from ..tasks import load_task
 from ._journal import Journal
+from ._programs import ProgramForm, both_on_program
 from ._protocol import Suite
 from ._records import Ours, Row, SuiteProblem, Theirs
 from ._submission import Submission
@@ -95,11 +96,20 @@ def row_of(
     Raises:
         StoreError: the store is broken, so that no other problem could be judged either.
     """
+
+    def on_task() -> str:
+        with given.task(problem) as task:
+            work(task, sides)
+            return sizes_of(task)
+
+    return _row(given, problem, sides, on_task, minutes)
+
+
+def _row(given: Setup, problem: SuiteProblem, sides: Sides, work: Callable[[], str], minutes: float) -> Row:
     begun, sizes, reason = time.monotonic(), "declared", ""
     try:
-        with deadline(minutes * 60), given.task(problem) as task:
-            sizes = sizes_of(task)
-            work(task, sides)
+        with deadline(minutes * 60):
+            sizes = work()
     except TimeoutError:
         reason = f"it was not judged within {minutes:g} minutes"
     except StoreError:
@@ -117,7 +127,16 @@ def row_of(
 
 
 def judge_both(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
-    """Return both verdicts on one kernel."""
+    """Return both verdicts on one kernel, or on a whole program where the benchmark is one of programs."""
+    suite, sides = given.suite, Sides(str(candidate))
+    if isinstance(suite, ProgramForm):
+
+        def on_program() -> str:
+            device = detect(given.device).kind
+            sides.theirs, sides.ours = both_on_program(suite, given.data, problem, candidate, device)
+            return "declared"
+
+        return _row(given, problem, sides, on_program, given.minutes)
     text = candidate.read_text(errors="replace")
 
     def work(task: Task, sides: Sides) -> None:
@@ -125,7 +144,7 @@ def judge_both(given: Setup, problem: SuiteProblem, candidate: Path) -> Row:
         with judging(task, device=given.device, store=given.store) as ask:
             sides.ours = ours_of(ask(given.suite.candidate(task, candidate), given.screen))
 
-    return row_of(given, problem, Sides(str(candidate)), work, minutes=given.minutes)
+    return row_of(given, problem, sides, work, minutes=given.minutes)
 
 
 def theirs_of(given: Setup, problem: SuiteProblem, task: Task, kernel: str | Submission) -> Theirs:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from ..bound import traffic
+from ..devices import detect
 from ..errors import KernelwrightError
 from ..records import Record, Split
 from ..system.deadline import deadline
@@ -11,6 +12,7 @@ from ..tasks import Problem
 from ..tasks.capture import recorded
 from ..verify import admit
 from ._both import Setup, sizes_of
+from ._programs import ProgramForm, fault_of_program
 from ._records import SuiteProblem
 
 _ANSWERED_BY = {"zeros": "answered by zeros", "mean": "answered by a constant", "stale": "input-independent"}
@@ -62,6 +64,8 @@ def diagnose(given: Setup, problems: tuple[SuiteProblem, ...], *, admits: bool) 
 def _one(given: Setup, problem: SuiteProblem, *, admits: bool) -> Diagnosis:
     sizes, loads = "", False
     try:
+        if isinstance(given.suite, ProgramForm):
+            return _program(given, given.suite, problem)
         with deadline(given.minutes * 60), given.task(problem) as task:
             sizes, loads = sizes_of(task), True
             if not admits:
@@ -83,6 +87,12 @@ def _one(given: Setup, problem: SuiteProblem, *, admits: bool) -> Diagnosis:
     except Exception as error:  # noqa: BLE001  the problem's own code, which one diagnosis must survive
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return Diagnosis(problem=problem.name, loads=loads, sizes=sizes, reason=reason)
+
+
+def _program(given: Setup, suite: ProgramForm, problem: SuiteProblem) -> Diagnosis:
+    with deadline(given.minutes * 60):
+        said = fault_of_program(suite, given.data, problem, detect(given.device).kind)
+    return Diagnosis(problem=problem.name, loads=not said, reason=said, sizes="" if said else "declared")
 
 
 def moved_bytes(problem: Problem) -> int:

@@ -28,6 +28,7 @@ _EXPORTED = (
     re.compile(r"\bTVM_FFI_DLL_EXPORT_TYPED_FUNC\s*\(\s*(\w+)"),
     re.compile(r"\b__tvm_ffi_(\w+)\s*\("),
 )
+_ASCENDC = re.compile(r'^\s*#\s*include\s*[<"]kernel_operator\.h[>"]', re.MULTILINE)
 _OPENCL_KERNEL = re.compile(r"\b(?:__kernel|kernel)\s+void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?(\w+)\s*\(")
 _WGSL_KERNEL = re.compile(r"@compute\b[^{]*?\bfn\s+(\w+)\s*\(")
 _BY_IMPORT = {
@@ -80,7 +81,7 @@ def load_candidate(path: str | Path, task: Task, language: str = "") -> Candidat
         return _from_python(file.name, text, symbol, task, str(file))
     source = SourceFile(path=file.name, text=text)
     headers = headers_of(file, text) if file.suffix in _INCLUDING else ()
-    return _compiled((source, *headers), symbol or _exported(file, text), _COMPILED[file.suffix])
+    return _compiled((source, *headers), symbol or _exported(file, text), _compiled_language(file, text))
 
 
 def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
@@ -93,7 +94,7 @@ def candidate_of(sources: tuple[SourceFile, ...], task: Task) -> Candidate:
     path = Path(first.path)
     if path.suffix == ".py":
         return _from_python(first.path, first.text, "", task, first.path)
-    return _compiled(sources, _exported(path, first.text), _COMPILED[path.suffix])
+    return _compiled(sources, _exported(path, first.text), _compiled_language(path, first.text))
 
 
 def start_of(task: Task) -> Candidate | None:
@@ -159,6 +160,11 @@ def _from_python(name: str, text: str, symbol: str, task: Task, origin: str) -> 
     language = _python_language(tree)
     source = SourceFile(path=name, text=text)
     return Candidate(sources=(source,), language=language, entry=f"{name}:{entry}", style=style)
+
+
+def _compiled_language(file: Path, text: str) -> str:
+    """Name the language of a compiled file: by its suffix; Ascend C by the header that it includes."""
+    return "ascendc" if _ASCENDC.search(text) else _COMPILED[file.suffix]
 
 
 def _builds_cuda(tree: ast.Module) -> bool:

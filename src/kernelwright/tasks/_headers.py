@@ -14,6 +14,7 @@ _GUARD = re.compile(
 )
 _ELSEWHERE = (
     "kernelwright.h",
+    "kernel_operator.h",
     "tvm/",
     "dlpack/",
     "torch/",

@@ -1,7 +1,6 @@
 """Test utilities for Kernelwright and packages that extend it: fakes, recorded spaces, conformance checks."""
 
 from ..search.replay.simulation import RecordedSpace, replay
-from ._checkouts import made_up_checkout
 from ._conformance import TunerConformance
 from ._landscape import PlantedLandscape
 from ._model import Asked, Hangs, Refuses, Says, ScriptedModel, Sends
@@ -11,6 +10,7 @@ from ._recorded import recorded_space, recorded_space_names
 from ._strategies import StrategyConformance
 from ._suites import SuiteConformance
 from ._written import WrittenConformance
+from .checkouts import made_up_checkout
 
 __all__ = [
     "Asked", "Hangs", "PlantedJudge", "PlantedLandscape", "PlantedLanguage", "PlantedTemplate", "RandomProgram",

@@ -18,6 +18,7 @@ from ..records import (
     Evaluation,
     Finding,
     Interval,
+    ModelledTime,
     Reference,
     Scalar,
     SourceFile,
@@ -58,7 +59,8 @@ def planted_candidate(
 ) -> Candidate:
     """Return a candidate that takes `time_us`, or fails at `build`, `verify`, `vet` or `accept`.
 
-    Times may be given workload by workload.
+    Times may be given workload by workload. With the fault `executed` nothing times it, and the time is modelled;
+    `executed-accept` is found wrong in full.
 
     Example:
         >>> planted_candidate(50.0).sources[0].text
@@ -172,7 +174,9 @@ class PlantedJudge:
         self, candidate: Candidate, build: Build, stage: str, workloads: Sequence[str] = ()
     ) -> Evaluation:
         fault = _fault(candidate)
-        failed = fault == "verify" or (fault in {"vet", "accept"} and stage == "full")
+        failed = fault == "verify" or (fault in {"vet", "accept", "executed-accept"} and stage == "full")
+        if fault.startswith("executed") and not failed:
+            return _executed(candidate, build, stage)
         finding = Finding(check="correct", status=CheckStatus.FAIL if failed else CheckStatus.PASS)
         verdict = Verdict(
             candidate=candidate.key, findings=(finding,), failure="correct" if failed else "", seeds=(1,)
@@ -213,6 +217,23 @@ class PlantedJudge:
             bound_us=self._bound_us,
             confirmed=stage == "full",
         )
+
+
+def _executed(candidate: Candidate, build: Build, stage: str) -> Evaluation:
+    """Return the evaluation of a candidate that is right and that nothing here can time."""
+    time_us = float(candidate.sources[0].text.split()[0])
+    timed = Finding(check="timed", status=CheckStatus.UNKNOWN, message="as planted")
+    decision = Decision(
+        candidate=candidate.key, status=DecisionStatus.UNKNOWN, reason="timed could not be checked"
+    )
+    model = ModelledTime(
+        device="a planted GPU", low_us=time_us / 2, high_us=time_us * 2, term="dram", terms_us={}, occupancy=1.0,
+        limited_by="threads", operations_per_byte=1.0, ridge=1.0, workload="n=4",
+    )  # fmt: skip
+    return Evaluation(
+        candidate=candidate, build=build, verdict=Verdict(candidate=candidate.key, findings=(timed,), seeds=(1,)),
+        decision=decision, stage=stage, modelled=(model,),
+    )  # fmt: skip
 
 
 def _speedup(time_us: float) -> Interval:

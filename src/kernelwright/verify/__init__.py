@@ -10,6 +10,7 @@ Does not cover: speed; that is `measure`. Only the calls that are made are judge
 from ._admit import ADMISSION, Admission, admit
 from ._case import Case, Oracle, Seeds
 from ._error import Comparison, error_against
+from ._modelled import modelled_times
 from ._protocol import Check, Depth, Observation, Probe
 from ._tolerance import OutputTolerance, output_tolerance
 from ._triage import triage
@@ -32,6 +33,7 @@ __all__ = [
     "check_names",
     "elsewhere",
     "error_against",
+    "modelled_times",
     "output_tolerance",
     "precompute",
     "triage",

@@ -257,11 +257,7 @@ class Oracle:
             chooses=moved.chooses,
             closer=None
             if near is not None or measured
-            else functools.cache(
-                functools.partial(
-                    self.make, workload, seed, inputs, state, times=_MOST_PERTURBATIONS, measured=True
-                )
-            ),
+            else self._closer(workload, seed, inputs, state),
         )
 
     def again(self, case: Case, seed: int) -> Case:
@@ -287,7 +283,17 @@ class Oracle:
         if native.mutated or not all(_finite(o) for o in native.outputs):
             return self.make(case.workload, seed, inputs, state)
         outputs = tuple(loosened(o, r) for o, r in zip(native.outputs, case.outputs, strict=True))
-        return Case(case.workload, seed, tuple(inputs), state, outputs, {}, {}, ())
+        return Case(
+            case.workload, seed, tuple(inputs), state, outputs, {}, {}, (),
+            chooses=case.chooses, closer=self._closer(case.workload, seed, inputs, state),
+        )  # fmt: skip
+
+    def _closer(
+        self, workload: Workload, seed: int, inputs: Sequence[object], state: dict[str, torch.Tensor]
+    ) -> Callable[[], Case]:
+        """Return what makes, once, the case on given inputs and state with the best estimate of its sensitivity."""
+        make = functools.partial(self.make, workload, seed, inputs, state)
+        return functools.cache(functools.partial(make, times=_MOST_PERTURBATIONS, measured=True))
 
     def _forget(self) -> None:
         while len(self._cases) > 1 and sum(c.nbytes for c in self._cases.values()) > _KEPT_BYTES:

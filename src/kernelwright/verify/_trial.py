@@ -79,12 +79,13 @@ class Trial:
         alone: OperatorIsolation | None = None,
         deployed: bool = False,
         executed: bool = False,
+        counted: bool = False,
     ) -> None:
         self.oracle = oracle
         self.candidate = candidate
         self.seeds = seeds
         self._build, self._pool, self._watched, self._alone = build, pool, watched, alone
-        self._deployed, self._executed = deployed, executed
+        self._deployed, self._executed, self._counted = deployed, executed or counted, counted
         self._end = time.monotonic() + deadline_s
         self._workers: dict[str, Worker] = {}
         self._audits: dict[str, Audit] = {}
@@ -178,6 +179,7 @@ class Trial:
                 alone=self._alone,
                 deployed=self._deployed,
                 executed=self._executed,
+                counted=self._counted,
             )
             limit_s = _EXECUTED_LIMIT_S if self._translates else _LOAD_LIMIT_S
             self._workers[key] = self._pool.worker(

@@ -4,6 +4,7 @@ An exchanged argument is wrong by its kind, and must be refused; or by its value
 the reference cannot compute it. A refusal is one line that names an argument, what was given and what was expected.
 """
 
+import functools
 import inspect
 import random
 import re
@@ -128,17 +129,23 @@ def exchanged(given: Any, draw: random.Random) -> Any:
     return draw.choice(OBJECTS + NUMBERS)
 
 
+@functools.cache
+def every_op() -> tuple[ops.Op, ...]:
+    """Return the ops of all families."""
+    return tuple(op for name in ops.families() for op in ops.ops_of(ops.family(name)))
+
+
 @contextmanager
 def references() -> Iterator[None]:
     """Let no kernel serve a call."""
-    kept = [(op, op.serves) for name in ops.families() for op in ops.ops_of(ops.family(name))]
-    for op, _ in kept:
-        op.serves = lambda *_: "the reference is asked for"
+    kept = [(op, op.serves, op._served) for op in every_op()]
+    for op, _, _ in kept:
+        op.serves, op._served = lambda *_: "the reference is asked for", None
     try:
         yield
     finally:
-        for op, serves in kept:
-            op.serves = serves
+        for op, serves, served in kept:
+            op.serves, op._served = serves, served
 
 
 def outcome(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
@@ -225,6 +232,9 @@ def wrong_calls(family: str, seed: int) -> Iterator[Call]:
     made = LEGAL[family]()
     while True:
         for function, legal in made:
+            function(
+                **copied(legal)
+            )  # remembered, so that a wrong one that looks like it is not checked again
             arguments = dict(legal)
             for name in draw.sample(list(arguments), min(len(arguments), draw.choice((1, 1, 1, 2)))):
                 arguments[name] = exchanged(arguments[name], draw)

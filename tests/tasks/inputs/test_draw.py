@@ -46,6 +46,9 @@ def test_structures() -> None:
     assert torch.allclose(_draw("probabilities").sum(-1), torch.ones(64))
     assert bool((_draw("sorted").diff(dim=-1) >= 0).all())
     assert bool((_draw("sorted", dtype="int64", high=100).diff(dim=-1) >= 0).all())
+    for offsets in (_draw("offsets", (3, 5), "int64", high=7), _draw("offsets", (2,), "int32", high=0)):
+        assert bool((offsets.diff(dim=-1) >= 0).all())
+        assert offsets[..., 0].eq(0).all() and offsets[..., -1].eq(7 if offsets.dim() == 2 else 0).all()
     assert torch.equal(_draw("permutation", (50,), "int64").sort().values, torch.arange(50))
     assert torch.equal(_draw("permutation", (3, 50), "int64").sort().values, torch.arange(50).expand(3, 50))
     lower = _draw("triangular", (16, 16))

@@ -48,7 +48,7 @@ def test_a_part_changes_within_what_is_allowed(kind, dtype, fields, allowed, lay
     assert torch.equal(before, draw(spec, generator(3, "x"))), "the argument itself stays as it was"
 
 
-@pytest.mark.parametrize("kind", ["sorted", "permutation", "probabilities", "triangular", "given"])
+@pytest.mark.parametrize("kind", ["sorted", "offsets", "permutation", "probabilities", "triangular", "given"])
 def test_what_is_declared_of_the_whole_is_kept(kind):
     assert changed(torch.rand(3, 4), spec_of(kind), SOME) is None
 

@@ -91,8 +91,8 @@ def execute(folder: Path, *, device: str | None = None) -> tuple[Evaluation, ...
             ) as judge,
         ):
             found = [_judged(judge, folder, asked, len(bundle.candidates)) for asked in bundle.candidates]
-            about = environment_of(store.events(run.id))
-            returned = _returned(bundle, used, judge, about)
+            environment = environment_of(store.events(run.id))
+            returned = _returned(bundle, used, judge, environment)
     for evaluation in found:
         (records / EVALUATIONS / f"{evaluation.candidate.key}.json").write_text(evaluation.to_json())
     (records / DEVICE).write_text(returned.to_json())
@@ -111,11 +111,11 @@ def _judged(judge: Acceptance, folder: Path, asked: Asked, tried: int) -> Evalua
     return found.model_copy(update={"tried": tried, "build": built.model_copy(update={"artefact": None})})
 
 
-def _returned(bundle: Bundle, device: Device, judge: Acceptance, about: dict[str, str]) -> Returned:
+def _returned(bundle: Bundle, device: Device, judge: Acceptance, environment: dict[str, str]) -> Returned:
     return Returned(
         bundle=bundle.key,
         device=device,
-        environment=about,
+        environment=environment,
         bounds=judge.bounds,
         notes=judge.notes,
         absent=judge.absent,

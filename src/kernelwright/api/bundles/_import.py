@@ -207,11 +207,11 @@ def _stored(
             "bundle": bundle.key,
         },
     )  # fmt: skip
-    about: dict[str, JsonValue] = {
+    metadata: dict[str, JsonValue] = {
         "environment": {**returned.environment}, "task": task.name, "device": device.name, "target": device.target,
     }  # fmt: skip
     told: tuple[tuple[str, dict[str, JsonValue]], ...] = (
-        ("run", about),
+        ("run", metadata),
         ("bound", {"bounds": [b.model_dump(mode="json") for b in returned.bounds]}),
         ("imported", {"bundle": bundle.key, "notes": list(returned.notes)}),
     )

@@ -55,16 +55,21 @@ It needs these packages there, besides torch: see `wheels.txt`. Those in `wheels
 
 
 def candidates_of(store: Store, run: Run, most: int = _MOST) -> list[Candidate]:
-    """Return the candidates of a run that are worth a device: none that is wrong; those accepted or fastest first.
+    """Return the candidates of a run that are worth a device: none that is wrong; those accepted or fastest first,
+    or first by a modelled time.
 
     Raises:
         NotFoundError: the run evaluated no candidate that was right.
     """
-    right = [e for e in store.evaluations(run.id) if e.verdict and e.verdict.status is VerdictStatus.ACCEPTED]
+    right = [
+        e
+        for e in store.evaluations(run.id)
+        if e.is_executed or (e.verdict and e.verdict.status is VerdictStatus.ACCEPTED)
+    ]
     right.sort(
         key=lambda e: (
             e.decision.status is not DecisionStatus.IMPROVED,
-            -(e.decision.speedup.median if e.decision.speedup else 0.0),
+            -(e.decision.speedup.median if e.decision.speedup else e.executed_order),
         )
     )
     return [e.candidate for e in right[:most]] or [found_by(store, run)]

@@ -1,5 +1,6 @@
 """Kernel: C++ source, the headers it includes and compile-time parameters; built once into the cache, then loaded."""
 
+import ctypes
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 from ...languages.cpp import LIBRARY, Cpp
 from ...languages.vectors import headers_of
 from ...records import Build, BuildStatus, Candidate, SourceFile
+from .served import Served, served_calls
 
 Entry = Callable[..., Any]
 """A compiled symbol: called with arguments and outputs; returns nothing."""
@@ -49,6 +51,7 @@ class Kernel:
         self._defines = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
         self._lock = threading.Lock()
         self._library: Any = None
+        self._path = Path()
         self.ops: list[Any] = []
         """The ops whose kernels it holds, in the order of their definition."""
         self.problem = ""
@@ -80,6 +83,7 @@ class Kernel:
     def build(self) -> Build:
         """Build the library, or find it in the cache."""
         with _said(f"kernelwright: building {self.name} for this processor (once)"):
+            served_calls()
             return Cpp().build(self.candidate(), deadline_s=_DEADLINE_S)
 
     def function(self, symbol: str) -> Entry | None:
@@ -92,12 +96,21 @@ class Kernel:
         entry: Entry = self._library.get_function(symbol)
         return entry
 
+    def served(self, symbol: str, *, differentiable: bool) -> Served | None:
+        """Return what remembers calls of a compiled symbol, which was loaded; None where nothing does."""
+        made = served_calls()
+        if made is None:
+            return None
+        function = getattr(ctypes.CDLL(str(self._path)), f"__tvm_ffi_{symbol}")
+        return made(ctypes.cast(function, ctypes.c_void_p).value or 0, differentiable)
+
     def _load(self) -> None:
         import tvm_ffi
 
         build = self.build()
         if build.status is BuildStatus.OK and build.artefact:
-            self._library = tvm_ffi.load_module(str(Path(build.artefact) / LIBRARY))
+            self._path = Path(build.artefact) / LIBRARY
+            self._library = tvm_ffi.load_module(str(self._path))
             os.register_at_fork(after_in_child=_one_thread)
         else:
             lines = build.diagnostics.strip().splitlines()

@@ -11,6 +11,7 @@ from torch.compiler import is_compiling
 
 from .explain import Explanation, listeners
 from .kernel import Entry, Kernel
+from .served import Served
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
 _LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -19,7 +20,9 @@ _LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-
 class Op:
     """One op of a family.
 
-    A call checks its arguments, asks the guard, and runs the kernel, or where no kernel serves it the reference.
+    A call checks its arguments, asks the guard, and runs the kernel, or where no kernel serves it the reference. A call
+    like one of the last that the kernel served is not checked again: it goes straight to the kernel.
+
     Eager calls on plain tensors go past torch's dispatcher; `torch.compile`, autograd, fake tensors, vmap and modes go
     through it, to `torch.ops.kernelwright.NAME`.
 
@@ -31,6 +34,7 @@ class Op:
         check: Raises `ArgumentError` for wrong arguments.
         serves: The guard: None where the kernel serves these arguments, else why not.
         gradient: `(setup_context, backward)`, as for `torch.library.register_autograd`; none if it has no gradient.
+        by_values: Whether `check` or `serves` look at what is in tensors: then every call is checked.
 
     Example:
         >>> from kernelwright import ops
@@ -42,12 +46,14 @@ class Op:
     def __init__(
         self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
         check: Callable[..., None], serves: Callable[..., str | None],
-        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None, by_values: bool = False,
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
         kernel.ops.append(self)
+        self.by_values = by_values
         self._entry: Entry | None = None
+        self._served: Served | None = None
         self._said: set[str] = set()
         self._differentiable = gradient is not None
         name = f"kernelwright::{self.name}"
@@ -64,6 +70,10 @@ class Op:
         Raises:
             ArgumentError: an argument is wrong.
         """
+        if not is_compiling() and self._served is not None and not listeners:
+            outputs = self._served(*arguments)
+            if outputs is not None:
+                return outputs
         if is_compiling() or _len_torch_dispatch_stack() or _functorch.peek_interpreter_stack() is not None:
             return self._dispatched(*arguments)
         traced = self._differentiable and torch.is_grad_enabled()
@@ -74,7 +84,12 @@ class Op:
                     return self._dispatched(*arguments)
             elif isinstance(x, torch.Tensor):
                 return self._dispatched(*arguments)
-        return self.run(*arguments)
+        if listeners:
+            return self._explained(arguments)
+        outputs, why = self._run(arguments)
+        if self._served is not None and not why:
+            self._served.remember(arguments, outputs)
+        return outputs
 
     def run(self, *arguments: Any) -> Any:
         """Run the kernel if it serves these plain tensors, else the reference."""
@@ -121,6 +136,8 @@ class Op:
 
     def _load(self) -> Entry | None:
         self._entry = self.kernel.function(self.name)
+        if self._entry is not None and not self.by_values:
+            self._served = self.kernel.served(self.name, differentiable=self._differentiable)
         return self._entry
 
     def _explained(self, arguments: tuple[Any, ...]) -> Any:

@@ -7,4 +7,36 @@
 | `lowbit` | weights of 1 to 8 bits, unpacked, multiplied and scaled in registers | low-bit linear layers |
 | `segments` | keys to an order and offsets | experts |
 | `stream_reduce` | tiles of `X·Cᵀ`, folded as they are made and never stored | k-means, logits, losses |
+
+Four have a form in Triton too, `NAME.triton.py`: for GPUs, which compile it without being here.
 """
+
+from pathlib import Path
+
+from ...records import Candidate, SourceFile
+
+__all__ = ["triton_form", "triton_forms"]
+
+_HOME = Path(__file__).parent
+
+
+def triton_forms() -> tuple[str, ...]:
+    """Name the templates that have a form in Triton.
+
+    Example:
+        >>> triton_forms()
+        ('gathered_gemm', 'lowbit', 'segments', 'stream_reduce')
+    """
+    return tuple(sorted(path.parent.name for path in _HOME.glob("*/*.triton.py")))
+
+
+def triton_form(template: str) -> Candidate:
+    """Return the form in Triton of a template, as the judge and the language take it; its docstring has the contract.
+
+    Example:
+        >>> triton_form("segments").entry
+        'segments.py:run'
+    """
+    text = (_HOME / template / f"{template}.triton.py").read_text()
+    source = SourceFile(path=f"{template}.py", text=text)
+    return Candidate(sources=(source,), language="triton", entry=f"{source.path}:run", proposer="ops")

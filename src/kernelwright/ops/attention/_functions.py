@@ -94,7 +94,8 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
         refuse(
             "attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None"
         )
-    return ranges.reshape((1,) * (5 - ranges.dim()) + ranges.shape).to(q.device)
+    ranges = ranges if ranges.is_cpu and q.is_cpu else ranges.to(q.device)
+    return ranges if ranges.dim() == 5 else ranges[(None,) * (5 - ranges.dim())]
 
 
 @checked

@@ -8,14 +8,18 @@
 namespace kw {
 
 constexpr int64_t kAskedBytes = 16384;    // of rows that are asked for before they are read
+constexpr int64_t kNearBytes = 1 << 19;   // a table this small lies in a near cache: asking costs more than it saves
 constexpr int kBlock = W == 16 ? 16 : 8;  // vectors of a row whose sums are in registers
 
 KW_INLINE void ask_row(const void* p, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 3);
 }
 
-// How many rows of so many bytes to ask for ahead.
-KW_INLINE int64_t ahead(int64_t bytes) { return std::clamp<int64_t>(kAskedBytes / std::max<int64_t>(bytes, 1), 8, 32); }
+// How many rows of so many bytes to ask for ahead: more than there are of a small table.
+KW_INLINE int64_t ahead(int64_t bytes, int64_t rows) {
+  if (bytes * rows <= kNearBytes) return INT32_MAX;
+  return std::clamp<int64_t>(kAskedBytes / std::max<int64_t>(bytes, 1), 8, 32);
+}
 
 // Calls body(vectors, lanes, k) for blocks of columns from k on.
 template <int MOST, class Body> KW_INLINE void by_blocks(int64_t columns, const Body& body) {
@@ -35,29 +39,62 @@ template <int MOST, class Body> KW_INLINE void by_blocks(int64_t columns, const 
 template <class T> struct Rows {
   const T* table;
   const int64_t* ids;
-  int64_t columns, padding;
+  int64_t columns, padding, count;
   KW_INLINE bool skips(int64_t e) const { return ids[e] == padding; }
   KW_INLINE const T* operator()(int64_t e) const { return table + ids[e] * columns; }
 };
 
-// Sums of rows, by blocks of columns: to[k] = sum over e in [begin, end) of row(e)[k] * factor(e).
-template <class T, class Row, class Factor>
-KW_INLINE void summed(T* to, int64_t columns, int64_t begin, int64_t end, int64_t last, Row row, Factor factor) {
-  const int64_t next = ahead(columns * int64_t(sizeof(T)));
-  by_blocks<kBlock>(columns, [=](auto vectors, auto lanes, int64_t k) KW_INLINED {
-    constexpr int N = decltype(vectors)::value;
-    F sum[N] = {};
-    for (int64_t e = begin; e < end; ++e) {
-      if (e + next < last) ask_row(row(e + next) + k, N * W * int64_t(sizeof(T)));
-      if (row.skips(e)) continue;
-      const T* from = row(e) + k;
+struct One {};  // a factor that need not be multiplied with
+
+// One sum of rows in N vectors of columns: to[v] = sum over e in [begin, end) of row(e)[k + v] * factor(e), times the share.
+template <int N, class T, class Lanes, class Row, class Factor>
+KW_INLINE void sum_block(T* to, int64_t k, int64_t begin, int64_t end, int64_t last, int64_t next, Row row, Factor factor,
+                         float share, Lanes lanes) {
+  F sum[N] = {};
+  for (int64_t e = begin; e < end; ++e) {
+    if (e + next < last) ask_row(row(e + next) + k, N * W * int64_t(sizeof(T)));
+    if (row.skips(e)) continue;
+    const T* from = row(e) + k;
+    if constexpr (std::is_same_v<Factor, One>) {
+#pragma GCC unroll 16
+      for (int v = 0; v < N; ++v) sum[v] += load(from + v * W, lanes);
+    } else {
       const float by = factor(e);
 #pragma GCC unroll 16
       for (int v = 0; v < N; ++v) sum[v] = fma(load(from + v * W, lanes), by, sum[v]);
     }
+  }
 #pragma GCC unroll 16
-    for (int v = 0; v < N; ++v) store(to + k + v * W, sum[v], lanes);
+  for (int v = 0; v < N; ++v) store(to + k + v * W, sum[v] * share, lanes);
+}
+
+// Sums of rows, by blocks of columns: to[k] = sum over e in [begin, end) of row(e)[k] * factor(e).
+template <class T, class Row, class Factor>
+KW_INLINE void summed(T* to, int64_t columns, int64_t begin, int64_t end, int64_t last, Row row, Factor factor) {
+  const int64_t next = ahead(columns * int64_t(sizeof(T)), row.count);
+  by_blocks<kBlock>(columns, [=](auto vectors, auto lanes, int64_t k) KW_INLINED {
+    sum_block<decltype(vectors)::value>(to, k, begin, end, last, next, row, factor, 1.0f, lanes);
   });
+}
+
+// The same of bags [first, last), each times its share. Of a table in a near cache all bags of a block of columns come in
+// turn, so that the block is chosen once.
+template <class T, class Row, class Factor, class Share>
+KW_INLINE void sum_bags(T* out, int64_t columns, const std::vector<int64_t>& at, int64_t first, int64_t last, Row row,
+                        Factor factor, const Share& share) {
+  const int64_t bytes = columns * int64_t(sizeof(T)), next = ahead(bytes, row.count), end = at[last];
+  const auto bag = [&](auto vectors, auto lanes, int64_t k, int64_t b) KW_INLINED {
+    sum_block<decltype(vectors)::value>(out + b * columns, k, at[b], at[b + 1], end, next, row, factor, share(b), lanes);
+  };
+  const bool once = columns <= kBlock * W && (columns & (columns - 1)) == 0;
+  if (once || bytes * row.count <= kNearBytes) {
+    by_blocks<kBlock>(columns, [&](auto vectors, auto lanes, int64_t k) KW_INLINED {
+      for (int64_t b = first; b < last; ++b) bag(vectors, lanes, k, b);
+    });
+    return;
+  }
+  for (int64_t b = first; b < last; ++b)
+    by_blocks<kBlock>(columns, [&](auto vectors, auto lanes, int64_t k) KW_INLINED { bag(vectors, lanes, k, b); });
 }
 
 // The largest of a bag's rows in each column, the first of equal ones, and which row it is of.
@@ -69,7 +106,7 @@ template <class T> void largest(T* to, int64_t* chosen, int64_t begin, int64_t e
     std::fill_n(chosen, columns, int64_t{-1});
     return;
   }
-  const int64_t next = ahead(columns * int64_t(sizeof(T)));
+  const int64_t next = ahead(columns * int64_t(sizeof(T)), row.count);
   by_blocks<8>(columns, [=](auto vectors, auto lanes, int64_t k) KW_INLINED {
     constexpr int N = decltype(vectors)::value;
     F best[N];
@@ -116,10 +153,11 @@ template <class Body> void in_bags(const std::vector<int64_t>& at, int64_t colum
   }
 }
 
-inline int64_t kept(const int64_t* ids, int64_t begin, int64_t end, int64_t padding) {
+// One by the entries of a bag that count; zero of none.
+inline float share_of(const int64_t* ids, int64_t begin, int64_t end, int64_t padding) {
   int64_t count = 0;
   for (int64_t e = begin; e < end; ++e) count += ids[e] != padding;
-  return count;
+  return count ? 1.0f / static_cast<float>(count) : 0.0f;
 }
 
 }  // namespace kw

@@ -110,10 +110,10 @@ template <class T> struct TableGradient {
     const struct {
       const T* g;
       const int64_t *in, *source;
-      int64_t columns;
+      int64_t columns, count;
       KW_INLINE bool skips(int64_t) const { return false; }
       KW_INLINE const T* operator()(int64_t e) const { return g + (source ? source[in[e]] : in[e]) * columns; }
-    } row{g, in, source, columns};
+    } row{g, in, source, columns, entries};
     const auto factor = [in, from = factors](int64_t e) KW_INLINED { return from ? from[in[e]] : 1.0f; };
     write_rows(to, rows, columns, entries, [&](int64_t r) { return offsets[r] < offsets[r + 1]; },
                [&](int64_t r, T* at) { summed(at, columns, offsets[r], offsets[r + 1], last, row, factor); });
@@ -151,7 +151,7 @@ KW_KERNEL(embedding) {
     using T = decltype(type);
     const T* weight = kw::input<T>(args, 0);
     T* out = kw::output<T>(args, 3);
-    const int64_t bytes = columns * int64_t(sizeof(T)), next = kw::ahead(bytes);
+    const int64_t bytes = columns * int64_t(sizeof(T)), next = kw::ahead(bytes, rows);
     const bool past = kw::streams(ids.count * columns, out);
     kw::in_shares(ids.count, ids.count * columns, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
@@ -186,20 +186,21 @@ KW_KERNEL(embedding_bag) {
   if (ids.count > INT32_MAX) KW_UNSUPPORTED("more ids than 32 bits count");
   kw::typed(args, 0, [&](auto type) {
     using T = decltype(type);
-    const kw::Rows<T> row{kw::input<T>(args, 0), ids.data, columns, padding};
+    const kw::Rows<T> row{kw::input<T>(args, 0), ids.data, columns, padding, rows};
     T* out = kw::output<T>(args, 7);
     int64_t* chosen = mode == kw::kMax ? args.tensor<int64_t>(8).data() : nullptr;
     kw::in_bags(at, columns, [&](int64_t first, int64_t last) {
-      for (int64_t b = first; b < last; ++b) {
-        T* to = out + b * columns;
-        if (mode == kw::kMax) {
-          kw::largest(to, chosen + b * columns, at[b], at[b + 1], at[last], row);
-        } else if (args.is_none(3)) {
-          const float share = mode == kw::kMean ? 1.0f / static_cast<float>(kw::kept(ids.data, at[b], at[b + 1], padding)) : 1.0f;
-          kw::summed(to, columns, at[b], at[b + 1], at[last], row, [share](int64_t) KW_INLINED { return share; });
-        } else {
-          kw::summed(to, columns, at[b], at[b + 1], at[last], row, [from = scale.data](int64_t e) KW_INLINED { return from[e]; });
-        }
+      if (mode == kw::kMax) {
+        for (int64_t b = first; b < last; ++b)
+          kw::largest(out + b * columns, chosen + b * columns, at[b], at[b + 1], at[last], row);
+      } else if (!args.is_none(3)) {
+        const auto factor = [from = scale.data](int64_t e) KW_INLINED { return from[e]; };
+        kw::sum_bags(out, columns, at, first, last, row, factor, [](int64_t) KW_INLINED { return 1.0f; });
+      } else if (mode == kw::kMean) {
+        kw::sum_bags(out, columns, at, first, last, row, kw::One{},
+                     [&](int64_t b) KW_INLINED { return kw::share_of(ids.data, at[b], at[b + 1], padding); });
+      } else {
+        kw::sum_bags(out, columns, at, first, last, row, kw::One{}, [](int64_t) KW_INLINED { return 1.0f; });
       }
     });
   });
@@ -226,7 +227,7 @@ KW_KERNEL(embedding_bag_backward) {
     std::vector<int64_t> named(static_cast<size_t>(n), -1), bag(static_cast<size_t>(n), 0);
     std::vector<float> factors(static_cast<size_t>(n), 0.0f);
     for (int64_t b = 0; b < bags; ++b) {
-      const float share = mode == kw::kMean ? 1.0f / static_cast<float>(kw::kept(ids.data, at[b], at[b + 1], padding)) : 1.0f;
+      const float share = mode == kw::kMean ? kw::share_of(ids.data, at[b], at[b + 1], padding) : 1.0f;
       for (int64_t e = at[b]; e < at[b + 1]; ++e) {
         if (ids.data[e] != padding) named[e] = ids.data[e];
         bag[e] = b, factors[e] = args.is_none(3) ? share : scale.data[e];
@@ -247,7 +248,7 @@ KW_KERNEL(embedding_scale_backward) {
     using T = decltype(type);
     const T *g = kw::input<T>(args, 0), *weight = kw::input<T>(args, 1);
     T* to = kw::output<T>(args, 5);
-    const int64_t bytes = columns * int64_t(sizeof(T)), next = kw::ahead(bytes);
+    const int64_t bytes = columns * int64_t(sizeof(T)), next = kw::ahead(bytes, rows);
     std::fill_n(to, n, T(0.0f));
     kw::in_shares(bags, n * columns, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b)

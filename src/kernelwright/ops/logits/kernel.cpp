@@ -1,7 +1,9 @@
 // The largest logits of each row of a linear layer, and the log-sum-exp of all; the logits are never stored.
 //
 // A chunk of rows of X at a time. The rows that stream are the vocabulary's: W is read where it lies, once a chunk, and a
-// vector's lanes are rows of X. A logit is looked at alone only where it is above the least that its row has kept.
+// vector's lanes are rows of X; of a few rows of X, lanes are inner elements, so that all have work. A logit is looked at
+// alone only where it is above the least that its row has kept.
+#include "rows.h"
 #include "stream_reduce.h"
 
 namespace kw {
@@ -9,6 +11,8 @@ namespace {
 
 constexpr int64_t kChunk = 256;  // rows of X
 constexpr int kRows = kTileRows;
+constexpr int64_t kFew = 4;  // rows of X that are multiplied by lanes of inner elements
+constexpr int kDots = 4;     // rows of W at a time then
 
 struct Best {
   float value;
@@ -40,6 +44,16 @@ struct Seen {
   }
 };
 
+// Adds logits to sums of exponentials, each scaled to the largest so far.
+KW_INLINE void add_logits(F z, F& top, F& sum) {
+  if (any(z > top)) {
+    const F higher = select(z > top, z, top);
+    sum = select(top == higher, sum, sum * exp(top - higher));
+    top = higher;
+  }
+  sum += select(z == -kInf, F{}, exp(z - top));
+}
+
 // Folds the logits of one row of W, lanes along rows of X.
 struct Fold {
   struct State {
@@ -58,13 +72,9 @@ struct Fold {
     if (softcap > 0) z = splat(softcap) * tanh(z / splat(softcap));
     if (sums) {
       F top = load(seen->top + n, Full{}), sum = load(seen->sum + n, Full{});
-      if (any(z > top)) {
-        const F higher = select(z > top, z, top);
-        sum = select(top == higher, sum, sum * exp(top - higher));
-        store(seen->top + n, higher, Full{});
-        top = higher;
-      }
-      store(seen->sum + n, sum + select(z == -kInf, F{}, exp(z - top)), Full{});
+      add_logits(z, top, sum);
+      store(seen->top + n, top, Full{});
+      store(seen->sum + n, sum, Full{});
     }
     const M below = z <= load(seen->least + n, Full{});
     if (!any(below == 0)) return;
@@ -94,6 +104,70 @@ template <class T> struct Layer {
     }
   }
 
+  // Logits of R rows of X, which lie `apart`, with W's rows [first, last).
+  template <int R> void few(const float* rows, int64_t apart, int64_t first, int64_t last, Seen& seen) const {
+    F tops[R], sums[R] = {};
+    for (F& top : tops) top = splat(-kInf);
+    alignas(64) float z[R][W];
+    for (int64_t n = first; n < last; n += W) {
+      const int64_t here = std::min<int64_t>(W, last - n);
+      for (int64_t j = 0; j < here; j += kDots) {
+        const T* from[kDots];
+        for (int d = 0; d < kDots; ++d) from[d] = w.data + std::min(n + j + d, last - 1) * w.row;
+        F dot[kDots][R] = {};
+        const auto add = [&](int64_t k, auto lanes) KW_INLINED {
+#pragma GCC unroll 4
+          for (int d = 0; d < kDots; ++d) {
+            const F v = load(from[d] + k, lanes);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r) dot[d][r] = fma(v, load(rows + r * apart + k, lanes), dot[d][r]);
+          }
+        };
+        int64_t k = 0;
+        for (; k + W <= w.inner; k += W) add(k, Full{});
+        if (k < w.inner) add(k, Part{static_cast<int>(w.inner - k)});
+        for (int d = 0; d < kDots; ++d)
+          for (int r = 0; r < R; ++r) z[r][j + d] = fold_lanes(dot[d][r], [](F a, F b) KW_INLINED { return a + b; })[0];
+      }
+      const Part lanes{static_cast<int>(here)};
+      for (int r = 0; r < R; ++r) {
+        F v = load(z[r], Full{});
+        if (bias) v += load(bias + n, lanes);
+        if (softcap > 0) v = splat(softcap) * tanh(v / splat(softcap));
+        for (int64_t i = here; i < W; ++i) v[i] = -kInf;
+        if (lse) add_logits(v, tops[r], sums[r]);
+        const M below = v <= splat(seen.least[r]);
+        if (!any(below == 0)) continue;
+        for (int64_t i = 0; i < here; ++i)
+          if (!below[i]) seen.insert(r, v[i], static_cast<int32_t>(n + i));
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      for (int i = 0; i < W; ++i) seen.top[r] = larger(seen.top[r], tops[r][i]);
+      for (int i = 0; i < W; ++i)
+        seen.sum[r] += tops[r][i] == seen.top[r] ? sums[r][i] : sums[r][i] * std::exp(tops[r][i] - seen.top[r]);
+    }
+  }
+
+  void few_rows(Seen* seen, int64_t team) const {
+    const int64_t apart = (w.inner + W - 1) / W * W;
+    const Temporary<float> rows(x.rows * apart);
+    for (int64_t i = 0; i < x.rows; ++i) x.copy(i, rows.data + i * apart);
+#pragma omp parallel num_threads(team)
+    {
+      const Range mine = share(w.rows, omp_get_thread_num(), omp_get_num_threads(), W);
+      const auto each = [&](auto count) {
+        few<count.value>(rows.data, apart, mine.begin, mine.end, seen[omp_get_thread_num()]);
+      };
+      switch (x.rows) {
+        case 1: each(std::integral_constant<int, 1>{}); break;
+        case 2: each(std::integral_constant<int, 2>{}); break;
+        case 3: each(std::integral_constant<int, 3>{}); break;
+        default: each(std::integral_constant<int, kFew>{});
+      }
+    }
+  }
+
   void run() const {
     const int64_t team = omp_in_parallel() || w.rows * w.inner < kSerialProducts ? 1 : omp_get_max_threads();
     const Temporary<Seen> seen(team);
@@ -102,7 +176,8 @@ template <class T> struct Layer {
       Matrix<T> rows = x;
       rows.data += m * x.row, rows.rows = std::min(kChunk, x.rows - m);
       for (int64_t t = 0; t < team; ++t) seen.data[t].clear(room.data + t * kChunk * count, count);
-      if (rows.rows <= W) chunk<1>(rows, seen.data, team);
+      if (x.rows <= kFew && w.column == 1) few_rows(seen.data, team);
+      else if (rows.rows <= W) chunk<1>(rows, seen.data, team);
       else chunk<2>(rows, seen.data, team);
       for (int64_t i = 0; i < rows.rows; ++i) joined(seen.data, team, i, m + i);
     }

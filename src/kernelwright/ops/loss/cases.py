@@ -1,7 +1,4 @@
-"""Workloads of losses over large vocabularies.
-
-The judge holds the losses; the gradients are held to float64 by `tests/ops/test_loss.py`, at every size and option.
-"""
+"""Workloads of losses over large vocabularies, and of their gradients."""
 
 from .._core import Cases
 
@@ -29,5 +26,28 @@ LOSSES = Cases(
     verified=[{"rows": n, "vocabulary": v, "columns": d} for n, v, d in _ODD],
 )
 
-CASES = (LOSSES,)
+_SETTINGS: tuple[dict[str, int | float], ...] = (
+    {"ignore_index": -100, "label_smoothing": 0.0, "z_loss": 0.0, "softcap": 0.0},
+    {"ignore_index": 0, "label_smoothing": 0.1, "z_loss": 0.0, "softcap": 4.0},
+    {"ignore_index": -1, "label_smoothing": 0.2, "z_loss": 0.3, "softcap": 0.0},
+)
+GRADIENTS = Cases(
+    op="linear_cross_entropy_gradients",
+    reference="gradients",
+    arguments={
+        "x": "float32[rows, columns]",
+        "weight": "float32[vocabulary, columns]",
+        "target": "int64[rows] index(vocabulary)",
+        "bias": "float32[vocabulary]",
+        "scale": "float32[rows] uniform(0.5, 2)",
+    },
+    timed=[
+        {"rows": 300, "vocabulary": 4000, "columns": 65, **_SETTINGS[1]},
+        {"rows": 256, "vocabulary": 8000, "columns": 64, **_SETTINGS[0]},
+    ],
+    verified=[
+        {"rows": n, "vocabulary": v, "columns": d, **_SETTINGS[i % 3]} for i, (n, v, d) in enumerate(_ODD)
+    ],
+)
+CASES = (LOSSES, GRADIENTS)
 """The cases of this family."""

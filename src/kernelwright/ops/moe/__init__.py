@@ -185,7 +185,7 @@ _plan = Op(
 _grouped = Op(
     "moe_grouped(Tensor x, Tensor panels, Tensor offsets, Tensor? gather, Tensor? scatter, Tensor? weights, int rows, "
     "int columns) -> Tensor",
-    reference=reference.grouped, kernel=KERNEL, check=_check_grouped, serves=_served,
+    reference=reference.grouped, kernel=KERNEL, check=_check_grouped, serves=_served, by_values=True,
     outputs=lambda x, *rest: x.new_empty(rest[-2], rest[-1]),
 )  # fmt: skip
 _experts = Op(

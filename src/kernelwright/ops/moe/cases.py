@@ -97,5 +97,36 @@ EXPERTS = Cases(
         for i, (t, e, k, h, s) in enumerate(_LAYERS)
     ],
 )  # fmt: skip
-CASES = (GATE, LIMITED, PLAN, EXPERTS)
-"""The cases of this family; tests hold `moe_grouped`, whose offsets must fit its rows."""
+_GROUPED = (
+    (1, 1, 1, 1, 1), (2, 3, 1, 2, 3), (1, 5, 4, 7, 2), (3, 2, 9, 15, 5), (4, 4, 16, 16, 16), (5, 9, 17, 17, 31),
+    (2, 31, 33, 31, 32), (8, 7, 8, 32, 33), (3, 16, 64, 33, 17), (16, 64, 5, 47, 8), (1, 20, 100, 48, 64),
+    (6, 6, 36, 63, 65), (2, 13, 13, 64, 100), (9, 30, 90, 65, 1), (7, 3, 50, 79, 12), (64, 10, 200, 80, 20),
+    (2, 100, 31, 95, 40), (3, 40, 129, 96, 7), (5, 5, 25, 97, 33), (4, 12, 128, 127, 9), (1, 1, 300, 128, 2),
+    (10, 33, 47, 129, 30), (2, 200, 150, 144, 24), (12, 8, 64, 160, 63), (3, 17, 255, 191, 48), (20, 60, 20, 8, 96),
+    (2, 64, 256, 20, 129), (5, 2, 511, 12, 4), (32, 50, 100, 31, 31), (7, 90, 11, 257, 15), (1, 9, 13, 3, 160),
+)  # fmt: skip
+"""Groups, rows of x, entries, inner, columns."""
+
+
+def _grouped(i: int, sizes: tuple[int, ...]) -> dict[str, int | float | str | bool]:
+    names = ("groups", "n", "entries", "inner", "columns")
+    named: dict[str, int | float | str | bool] = dict(zip(names, sizes, strict=True))
+    return named | {"rows": 1 + i % 3 * sizes[2] // 2, "dtype": ("float32", "bfloat16")[i % 2]}
+
+
+GROUPED = Cases(
+    op="moe_grouped",
+    reference="grouped_by_entry",
+    arguments={
+        "x": "dtype[n, inner]",
+        "panels": "dtype[groups, (columns + 31) // 32, inner, 2, 16] normal(0.2)",
+        "offsets": "int64[groups + 1] offsets(entries)",
+        "gather": "int64[entries] index(n)",
+        "scatter": "int64[entries] index(rows)",
+        "weights": "float32[rows] uniform(0.1, 1)",
+    },
+    timed=[_grouped(2, (8, 256, 512, 128, 192)), _grouped(1, (16, 100, 700, 96, 160))],
+    verified=[_grouped(i, sizes) for i, sizes in enumerate(_GROUPED)],
+)
+CASES = (GATE, LIMITED, PLAN, GROUPED, EXPERTS)
+"""The cases of this family."""

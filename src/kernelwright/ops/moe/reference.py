@@ -76,6 +76,28 @@ def grouped(
     return out.to(x.dtype)
 
 
+def grouped_by_entry(
+    x: Tensor,
+    panels: Tensor,
+    offsets: Tensor,
+    gather: Tensor,
+    scatter: Tensor,
+    weights: Tensor,
+    rows: int,
+    columns: int,
+) -> Tensor:
+    """Return what `grouped` does by a product for each entry, for tasks: it looks at no value."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    w = weight_of(panels, columns).to(wide)
+    entry = torch.arange(len(gather), device=x.device)
+    group = torch.searchsorted(offsets, entry, right=True) - 1
+    inside = (group >= 0) & (group < len(w))
+    products = torch.bmm(w[group.clamp(0, len(w) - 1)], x[gather].to(wide)[:, :, None])[:, :, 0]
+    products = torch.where(inside[:, None], products * weights[scatter, None].to(wide), 0)
+    out = torch.zeros(rows, columns, dtype=wide, device=x.device).index_add(0, scatter, products)
+    return out.to(x.dtype)
+
+
 def experts(x: Tensor, ups: Tensor, downs: Tensor, weights: Tensor, ids: Tensor) -> Tensor:
     """Return the sum over a token's experts of weight * (silu(x @ gate.T) * (x @ up.T)) @ down.T."""
     wide = torch.promote_types(x.dtype, torch.float32)

@@ -1,5 +1,7 @@
 """Workloads of products with sparse matrices: rows without entries, one column, tails of every tile."""
 
+from collections.abc import Sequence
+
 from .._core import Cases
 from .._core.cases import Sizes
 
@@ -21,6 +23,18 @@ _TIMED: list[Sizes] = [
     {"rows": 5_000, "columns": 5_000, "entries": 250_000, "width": 256, "index": "int64"},
 ]
 _PATTERN = {"crow": "index[rows + 1] sorted(0, entries + 1)", "col": "index[entries] index(columns)"}
+_WHOLE = {"crow": "index[rows + 1] offsets(entries)", "col": "index[entries] index(columns)"}
+_LEFT = {"acrow": "index[rows + 1] offsets(inner)", "acol": "index[inner] permutation"}
+_RIGHT = {"bcrow": "index[inner + 1] offsets(most)", "bcol": "index[most] index(columns)"}
+_FACTORS = {**_LEFT, "avalues": "float32[inner] normal", **_RIGHT, "bvalues": "float32[most] normal"}
+"""Each row of the second factor is multiplied once, so that there are as many products as it has entries."""
+
+
+def _products(sizes: Sequence[Sizes]) -> list[Sizes]:
+    kept = {"rows": "rows", "inner": "columns", "most": "entries", "columns": "width", "index": "index"}
+    return [{name: one[known] for name, known in kept.items()} | {"ascending": True} for one in sizes]
+
+
 CASES = (
     Cases(
         op="sparse_spmm",
@@ -36,6 +50,19 @@ CASES = (
         timed=_TIMED,
         verified=_VERIFIED,
     ),
+    Cases(
+        op="sparse_transpose",
+        reference="transpose",
+        arguments=_WHOLE | {"values": "float32[entries] normal"},
+        timed=[{k: v for k, v in s.items() if k != "width"} for s in _TIMED],
+        verified=[{k: v for k, v in s.items() if k != "width"} for s in _VERIFIED],
+    ),
+    Cases(
+        op="sparse_spgemm",
+        reference="spgemm",
+        arguments=_FACTORS,
+        timed=_products(_TIMED),
+        verified=_products(_VERIFIED),
+    ),
 )
-"""The cases of this family: products of two sparse matrices are tested against dense ones, since their sizes depend on
-values."""
+"""The cases of this family; `sparse_products` counts what `sparse_spgemm` multiplies, which refuses a wrong count."""

@@ -380,6 +380,8 @@ template <bool ASCENDING, class I> void spgemm_in(const Args& args) {
     std::memmove(col + first[row], col + from, static_cast<size_t>(first[end] - first[row]) * sizeof(I));
     std::memmove(values + first[row], values + from, static_cast<size_t>(first[end] - first[row]) * sizeof(float));
   }
+  std::fill(col + first[f.a.rows], col + most, I{0});
+  std::fill(values + first[f.a.rows], values + most, 0.0f);
 }
 template <class I> void spgemm(const Args& args) {
   if (args.boolean(8)) spgemm_in<true, I>(args);

@@ -51,7 +51,7 @@ def proposal_of(
         made = _written(draft, task, languages, parent, first)
     if made.language not in languages:
         raise ReplyError(f"the answer is in {made.language}; expected {' or '.join(languages)}")
-    about = {
+    fields = {
         "flags": draft.flags if draft.flags is not None else made.flags,
         "parents": tuple(p.key for p in parents),
         "proposer": "llm",
@@ -59,7 +59,7 @@ def proposal_of(
         "parameters": {k: v for k, v in made.parameters.items() if k == "strided"},
         "template": None,
     }
-    made = made.model_copy(update=about)
+    made = made.model_copy(update=fields)
     return _template(made, space, first) if space.parameters else _unmarked(made)
 
 

@@ -74,10 +74,12 @@ def _next(number: int, history: Sequence[Evaluation], repaired: set[str]) -> Mov
 
 
 def _fails(evaluation: Evaluation) -> bool:
+    if evaluation.is_executed:
+        return False
     rejected = evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
     return rejected or evaluation.build.status is not BuildStatus.OK
 
 
 def _speedup(evaluation: Evaluation) -> float:
     speedup = evaluation.decision.speedup
-    return 0.0 if speedup is None else speedup.median
+    return evaluation.executed_order if speedup is None else speedup.median

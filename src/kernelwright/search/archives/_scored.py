@@ -18,7 +18,8 @@ class Scored:
     evaluation: Evaluation
     """Its build, verdict, timing and decision, as far as it went."""
     score: float | None
-    """Speedup over the fastest baseline, higher is better. None if it did not build, verify or run."""
+    """Speedup over the fastest baseline, higher is better; of what was executed and cannot be timed here, one over its
+    modelled microseconds, an order and no speedup. None if it did not build, verify or run."""
     move: Move | None = None
     """The move that made it. None for the candidates that a proposer started with."""
     spread: float = 0.0
@@ -26,7 +27,9 @@ class Scored:
 
     @classmethod
     def of(cls, evaluation: Evaluation, move: Move | None = None, workloads: Sequence[str] = ()) -> "Scored":
-        """Score an evaluation: its speedup over all search workloads if it was verified and timed."""
+        """Score an evaluation: its speedup over all search workloads if it was verified and timed, or its order."""
+        if evaluation.is_executed:
+            return cls(evaluation, evaluation.executed_order, move)
         decision, verdict = evaluation.decision, evaluation.verdict
         speedup = decision.speedup
         right = verdict is not None and verdict.status is VerdictStatus.ACCEPTED
@@ -45,6 +48,13 @@ class Scored:
     def works(self) -> bool:
         """Whether it has a score."""
         return self.score is not None
+
+    @property
+    def told(self) -> str:
+        """The score in words, or why there is none."""
+        if self.evaluation.is_executed:
+            return "; ".join(made.interval for made in self.evaluation.modelled)
+        return f"{self.score:.2f} times native" if self.score is not None else self.evaluation.decision.reason
 
     @property
     def merit(self) -> float:

@@ -46,10 +46,7 @@ class Tried:
         self._seen.setdefault(self._like(candidate), candidate.key)
         parents = found.move.parents if found.move is not None else ()
         made_of = parents[0].candidate.key if parents else ""
-        came = (
-            f"{found.score:.2f} times native" if found.score is not None else found.evaluation.decision.reason
-        )
-        self._lines[made_of][found.family] = f"{candidate.reason or candidate.key}: {came}"
+        self._lines[made_of][found.family] = f"{candidate.reason or candidate.key}: {found.told}"
 
     def failed(self, move: Move, failure: str) -> None:
         """Record that a move brought nothing."""

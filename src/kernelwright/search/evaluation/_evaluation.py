@@ -165,8 +165,10 @@ def costs_us(
     """Return the costs a tuner receives, for all search workloads together and for each. None if it did not work.
 
     For a paired measurement the cost is based on the ratio, in which machine drift cancels; `reference_us` converts
-    it into a time on the machine as first measured.
+    it into a time on the machine as first measured. Of what nothing here can time it is the modelled time.
     """
+    if evaluation.is_executed:
+        return {TOGETHER: 1 / evaluation.executed_order}
     decision = evaluation.decision
     right = evaluation.verdict is not None and evaluation.verdict.status is VerdictStatus.ACCEPTED
     if not right or decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:
@@ -178,7 +180,7 @@ def costs_us(
 
 
 def failure_kind(evaluation: Evaluation) -> str | None:
-    """Return the kind of failure to count it under, or None if the candidate works.
+    """Return the kind of failure to count it under, or None if the candidate works, as far as anything here can say.
 
     Example:
         >>> from kernelwright.records import Build, Candidate, Decision
@@ -189,6 +191,8 @@ def failure_kind(evaluation: Evaluation) -> str | None:
     """
     if evaluation.build.status is not BuildStatus.OK:
         return f"build-{evaluation.build.status}"
+    if evaluation.is_executed:
+        return None
     if evaluation.verdict is not None and evaluation.verdict.status is not VerdictStatus.ACCEPTED:
         return evaluation.verdict.failure or str(evaluation.verdict.status)
     if evaluation.decision.status in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}:

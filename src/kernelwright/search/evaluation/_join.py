@@ -3,10 +3,22 @@
 from collections.abc import Sequence
 
 from ...devices import Device
-from ...languages import get_language
-from ...records import Build, Candidate, CheckStatus, Decision, Evaluation, Finding, Timing, Verdict
+from ...languages import executed_on, executes, get_language
+from ...records import (
+    Build,
+    Candidate,
+    CheckStatus,
+    Decision,
+    Evaluation,
+    Finding,
+    ModelledTime,
+    Timing,
+    Verdict,
+)  # fmt: skip
 from ._stages import Stages
 
+TIMED = "timed"
+"""The check that is unknown of a candidate that this device does not run."""
 _TIMED = ("prescreen", "screen", "measure", "confirm", "sizes", "refuter")
 """Stages that hold the device."""
 
@@ -31,10 +43,12 @@ def joined(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 def without_device(candidate: Candidate, device: Device) -> Finding | None:
     """Return the finding on a candidate that this device does not run, but an interpreter or a model of another one."""
-    if get_language(candidate.language).timeable(device.kind):
+    language = get_language(candidate.language)
+    if language.timeable(device.kind):
         return None
-    said = f"{candidate.language} is interpreted on {device.kind}, so that no time of it means anything"
-    return Finding(check="timed", status=CheckStatus.UNKNOWN, message=said)
+    how = "executed" if executes(candidate.language) or executed_on(language) else "interpreted"
+    said = f"{candidate.language} is {how} on {device.kind}, so that no time of it means anything"
+    return Finding(check=TIMED, status=CheckStatus.UNKNOWN, message=said)
 
 
 def evaluation_of(
@@ -45,6 +59,7 @@ def evaluation_of(
     decision: Decision,
     stage: str,
     stages: Stages,
+    modelled: tuple[ModelledTime, ...] = (),
 ) -> Evaluation:
     """Return the evaluation of a candidate, with the seconds of each stage."""
     return Evaluation(
@@ -57,4 +72,5 @@ def evaluation_of(
         device_s=sum(stages.seconds.get(s, 0.0) for s in _TIMED),
         time_s=sum(stages.seconds.values()) + build.time_s,
         stages_s={"build": build.time_s, **stages.seconds},
+        modelled=modelled,
     )

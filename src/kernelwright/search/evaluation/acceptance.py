@@ -32,10 +32,11 @@ from ...sandbox import Pool, Zygotes
 from ...tasks import Problem
 from ...verify import Admission, Depth, Oracle, admit, precompute, verify
 from ._join import evaluation_of, joined, together, without_device
+from ._modelled import Model
 from ._other_sizes import Elsewhere
 from ._stages import Stages
 
-HARNESS_VERSION = 15
+HARNESS_VERSION = 16
 """Incremented when a change of the judge makes earlier evaluations incomparable."""
 BASELINES = ("eager", "compile")
 """The default baselines that a candidate must beat."""
@@ -60,7 +61,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-15:eager,compile'
+        'kernelwright-16:eager,compile'
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Acceptance:
         self._bench = Bench(problem, self._pool, device, baselines=names)
         self._oracle = Oracle(problem)
         self._elsewhere = Elsewhere(problem, self._pool, self._bench, timing)
+        self._model = Model(device, self._oracle, self._pool)
         self._admission: Admission | None = None
         self._precomputed_s = 0.0
 
@@ -151,8 +153,9 @@ class Acceptance:
                 timing, verdict = self._prescreen(candidate, build, verdict, stages)
             if timing is None:
                 timing, verdict = self._measure(candidate, build, "screen", verdict, stages)
+        times, verdict = self._model(candidate, build, verdict, stages)
         decision = decide(timing, verdict, self._bounds, self._problem.task.contract)
-        return evaluation_of(candidate, build, verdict, timing, decision, "screen", stages)
+        return evaluation_of(candidate, build, verdict, timing, decision, "screen", stages, times)
 
     def vet(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify a candidate in full, including hidden workloads, without timing."""
@@ -190,6 +193,7 @@ class Acceptance:
             timing, verdict = self._measure(candidate, build, "measure", verdict, stages, workloads, tried)
             if worth_confirming(timing, verdict, self._bounds, contract, tried=tried) and not stages.over:
                 confirmation, verdict = self._measure(candidate, build, "confirm", verdict, stages, workloads)
+        times, verdict = self._model(candidate, build, verdict, stages)
         decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
         if "faster-than-physics" in decision.alarms and self._raised_bounds():
             decision = decide(timing, verdict, self._bounds, contract, tried=tried, confirmation=confirmation)
@@ -197,7 +201,7 @@ class Acceptance:
         open_still = decision.status in {DecisionStatus.INCONCLUSIVE, DecisionStatus.UNKNOWN}
         stage = "screen" if open_still and stages.over else "full"
         both = together(timing, confirmation)
-        return evaluation_of(candidate, build, verdict, both, decision, stage, stages)
+        return evaluation_of(candidate, build, verdict, both, decision, stage, stages, times)
 
     def widen(self, accepted: Evaluation, *, deadline_s: float = math.inf) -> Evaluation:
         """Look at sizes around those that a candidate was accepted on; it is refused if it is wrong at one of them."""

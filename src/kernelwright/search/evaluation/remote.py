@@ -59,7 +59,7 @@ class RemoteJudge:
         self._setting, self._cluster, self._numbers = setting, cluster, count()
         languages = setting.names("languages")
         self.languages = toolchains_on(cluster, setting.device.fingerprint, languages)
-        self._about = {
+        self._request = {
             "run": setting.run.id, "task": task.to_json(), "baselines": list(baselines),
             "bounds": [b.to_json() for b in bounds], "languages": list(languages),
             "toolchains": {name: language.version for name, language in self.languages.items()},
@@ -135,7 +135,7 @@ class RemoteJudge:
         self, verb: str, candidate: Candidate, *, deadline_s: float, **more: JsonValue
     ) -> "Future[str]":
         text = json.dumps({
-            **self._about, "verb": verb, "candidate": candidate.to_json(), "deadline_s": deadline_s, **more,
+            **self._request, "verb": verb, "candidate": candidate.to_json(), "deadline_s": deadline_s, **more,
         })  # fmt: skip
         key = f"{self._setting.run.id} {candidate.key} {verb} {next(self._numbers)}"
         return self._cluster.submit(

@@ -63,8 +63,8 @@ def environment_of(events: Sequence[Mapping[str, JsonValue]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for event in events:
         match event:
-            case {"event": "run", "environment": {**about}}:
-                found |= {str(name): str(value) for name, value in about.items()}
+            case {"event": "run", "environment": {**environment}}:
+                found |= {str(name): str(value) for name, value in environment.items()}
             case {"event": "isolation", "layers": [*layers]}:
                 names = [str(layer) for layer in layers]
                 kept = promises(names)

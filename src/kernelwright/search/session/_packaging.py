@@ -109,15 +109,15 @@ def _package_outcome(setting: Search, outcome: Outcome) -> str | None:
         native=[name for name in outcome.workloads if name not in served],
     )
     try:
-        about = environment_of(store.events(run.id))
-        return str(package_accepted(store.task(run.task), run, accepted, folder, about))
+        environment = environment_of(store.events(run.id))
+        return str(package_accepted(store.task(run.task), run, accepted, folder, environment))
     except InputError as error:
         setting.emit("not-packaged", message=str(error))
         return None
 
 
 def package_accepted(
-    task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, about: dict[str, str]
+    task: Task, run: Run, accepted: Sequence[Evaluation], folder: Path, environment: dict[str, str]
 ) -> Path:
     """Write the package of a run's accepted kernels and return its folder."""
     names = [w.name for w in task.split(Split.SEARCH)]
@@ -137,7 +137,7 @@ def package_accepted(
         native=tuple(native),
         sizes=tuple(line for e in used for line in _told_sizes(e, specialisations)),
         contract=task.contract,
-        environment={**about, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
+        environment={**environment, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
         verified=tuple(w.name for w in task.workloads if w.name not in declined),
         not_tested=(*_NOT_TESTED, *(_FIXED.format(name=name) for name in unvaried(problem))),
     )

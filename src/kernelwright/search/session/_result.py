@@ -13,6 +13,7 @@ from ...records import (
     Evaluation,
     Finding,
     Interval,
+    ModelledTime,
     Record,
     Run,
     Scalar,
@@ -69,6 +70,10 @@ class Result(Record):
     """Why nothing better was found, and who was asked if nothing was proposed; empty if something was found."""
     caveat: str = ""
     """What its owner must know of the baseline and of the gain; empty where there is nothing."""
+    executed: str = ""
+    """Key of the first candidate by a modelled time, if nothing was accepted and the best was executed, not timed."""
+    modelled: tuple[ModelledTime, ...] = ()
+    """Its modelled time on each search workload: an order among candidates, not a claim."""
 
     def line(self) -> str:
         """Return the result as one line of JSON."""
@@ -147,6 +152,8 @@ class Judgement(Record):
     """Static facts of the build: registers, spills, vector width ..."""
     advice: tuple[str, ...]
     """Possible problems that the evidence shows."""
+    modelled: tuple[ModelledTime, ...] = ()
+    """Where its kernels are executed and not timed: a modelled time on each search workload; an order, not a claim."""
 
     def line(self, *, verbose: bool = False) -> str:
         """Return the judgement as one line of JSON: what an agent needs, or with `verbose` everything."""
@@ -190,6 +197,7 @@ def judgement_of(run: Run, evaluation: Evaluation, workloads: Sequence[str]) -> 
         diagnostics="" if build.status is BuildStatus.OK else build.diagnostics,
         evidence=build.evidence,
         advice=build.findings,
+        modelled=evaluation.modelled,
     )
 
 
@@ -267,6 +275,8 @@ def result_of(
         time_us=decision.time_us or None if decision else None,
         start_up=decision.start_up if decision else None,
         fraction_of_bound=fraction_of_bound(best) if best else None,
+        executed=best.candidate.key if best and best.is_executed else "",
+        modelled=best.modelled if best and best.is_executed else (),
         kernel=kernel,
         evaluations=meter.evaluations,
         cached=meter.cached,
@@ -282,6 +292,8 @@ def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
     """Explain why a run found nothing better; empty if it did."""
     if outcome.served:
         return ""
+    if outcome.best is not None and outcome.best.is_executed:
+        return "; ".join((_of_executed(outcome.best, outcome.evaluations), *dict.fromkeys(cut)))
     if outcome.best is not None:
         unfinished = cut if outcome.best.stage != "full" else ()
         return "; ".join((_reason(outcome.best.decision.reason), *dict.fromkeys(unfinished)))
@@ -289,11 +301,21 @@ def _why(outcome: Outcome, said: Sequence[str], cut: Sequence[str]) -> str:
     return f"nothing was evaluated: {words}"
 
 
+def _of_executed(best: Evaluation, evaluations: Sequence[Evaluation]) -> str:
+    """Say what is known of the best candidate where none was timed."""
+    right = sum(e.is_executed for e in evaluations)
+    how = "verified in full" if best.stage == "full" else "verified on the search workloads alone"
+    return (
+        f"nothing here times {best.candidate.language}: its kernels were executed on the CPU; of {right} right "
+        f"candidates {best.candidate.key}, {how}, is the first by a modelled time, which no device took"
+    )
+
+
 def _of_package(result: Result, served: Mapping[str, Evaluation], workloads: Sequence[str]) -> Result:
     """Return the result with the combined speedup and times of a package's kernels."""
     rows = [w for name, e in served.items() for w in e.decision.workloads if w.workload == name]
-    about = _times(rows) if rows else {}
-    return result.model_copy(update={"speedup": served_speedup(served, workloads), **about})
+    times = _times(rows) if rows else {}
+    return result.model_copy(update={"speedup": served_speedup(served, workloads), **times})
 
 
 def _times(rows: Sequence[WorkloadDecision]) -> dict[str, object]:

@@ -187,7 +187,7 @@ class Session:
         for rank in range(1, _MOST_FINALISTS + len(finals.workloads)):
             finalist = finals.next()
             if finalist is None:
-                return
+                break
             if self._meter.over() or self._meter.left_s() < longest_s:
                 self._say("budget", message=f"no budget left to accept {1 + len(finals.waiting)} finalists")
                 return
@@ -204,6 +204,23 @@ class Session:
                 )
                 return
             finals.settle(finalist, final)
+        self._conclude_executed()
+
+    def _conclude_executed(self) -> None:
+        """Verify in full what is executed, not timed, in the order of the model, until one stands."""
+        best = self.outcome().best
+        if best is None or not best.is_executed:
+            return
+        executed = [e for e in self._evaluator.evaluations.values() if e.is_executed]
+        for evaluation in sorted(executed, key=lambda e: -e.executed_order)[:_MOST_FINALISTS]:
+            if self._meter.over():
+                self._say("budget", message=f"no budget left to verify {evaluation.candidate.key} in full")
+                return
+            final = self._evaluator.accept(evaluation.candidate, self._builder.build(evaluation.candidate))
+            told = final.modelled[0].interval if final.is_executed else final.decision.reason
+            self._say("executed", candidate=final.candidate.key, message=f"{final.candidate.key}: {told}")
+            if final.is_executed:
+                return
 
     def _accept(self, finalist: Finalist, rank: int, of: int) -> Evaluation:
         candidate, workloads = finalist.evaluation.candidate, finalist.workloads
@@ -234,6 +251,7 @@ class Session:
             "reason": decision.reason,
             "speedup": speedup_of(evaluation),
             "time_us": decision.time_us or None,
+            "modelled": [m.interval for m in evaluation.modelled],
             "best": speedup_of(best) if best else None,
             "fraction_of_bound": fraction_of_bound(best) if best else None,
             "failures": dict(sorted(Counter(self._failing.values()).items())),
@@ -248,7 +266,7 @@ def _fault_of_the_task(final: Evaluation) -> str:
 
 
 def best_of(evaluations: tuple[Evaluation, ...], workloads: tuple[str, ...] = ()) -> Evaluation | None:
-    """Return the best accepted candidate if there is one, else the best known."""
+    """Return the best accepted candidate if there is one, else the best known, by a modelled time if need be."""
     return max(evaluations, key=lambda e: _merit(e, workloads), default=None)
 
 
@@ -264,10 +282,11 @@ def fraction_of_bound(evaluation: Evaluation) -> float | None:
     return decision.bound_us / decision.time_us if decision.time_us and decision.bound_us else None
 
 
-def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, float]:
+def _merit(evaluation: Evaluation, workloads: tuple[str, ...]) -> tuple[bool, bool, float, float]:
     status, speedup = evaluation.decision.status, evaluation.decision.speedup
     works = status not in {DecisionStatus.REJECTED, DecisionStatus.UNKNOWN}
-    return is_accepted(evaluation), works, overall(evaluation, workloads) if speedup else 0.0
+    gain = overall(evaluation, workloads) if speedup else 0.0
+    return is_accepted(evaluation), works, gain, evaluation.executed_order
 
 
 def _baseline_us(evaluation: Evaluation) -> float:

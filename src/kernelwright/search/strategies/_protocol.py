@@ -41,7 +41,8 @@ class Strategy(Protocol):
     A strategy is made with `(means, **settings)` and is deterministic given both and the calls it receives: the
     same calls in the same order lead to the same moves, which is how a run is resumed. Moves are numbered
     from 0. Several may be under way at once; for each, `heard` comes once and before any `tell` of it.
-    Scores are speedups, higher is better. `kernelwright.testing.StrategyConformance` tests this contract.
+    Scores are speedups, higher is better; where nothing is timed they are an order.
+    `kernelwright.testing.StrategyConformance` tests this contract.
     """
 
     def ask(self) -> Move | None:

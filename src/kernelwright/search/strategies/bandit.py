@@ -140,7 +140,7 @@ class Portfolio(NumberedStrategy):
 
     def _settle(self, move: Move) -> None:
         sent, usd, best = self._under_way.pop(move.number)
-        before = _speedup(sent)
+        before = _score_of(sent)
         reward = 1 - before / best if best > before else 0.0
         for bandit, arm in self._pulled(sent):
             bandit.pay(arm, reward, usd)
@@ -154,7 +154,6 @@ class Portfolio(NumberedStrategy):
         return [(bandit, arm) for bandit, arm in pulled if arm in bandit.arms]
 
 
-def _speedup(move: Move) -> float:
-    """Return the speedup of a move's main parent; 1, the native op's, if there is none."""
-    speedup = move.parents[0].decision.speedup if move.parents else None
-    return speedup.median if speedup else 1.0
+def _score_of(move: Move) -> float:
+    """Return the score of a move's main parent; 1, the native op's, if there is none."""
+    return (Scored.of(move.parents[0]).score if move.parents else None) or 1.0

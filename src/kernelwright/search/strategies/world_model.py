@@ -41,7 +41,7 @@ class Action:
     def line(self) -> str:
         """Return it as one line of a prompt."""
         state = "open" if self.open else "closed"
-        gain = f"best {self.best.merit:.2f} times native" if self.best else "nothing that works yet"
+        gain = f"best {self.best.told}" if self.best else "nothing that works yet"
         return f"- {self.said.idea} (rated {self.said.rating:g}, {state}, {self.tries} tries, {gain})"
 
 

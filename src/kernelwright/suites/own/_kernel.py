@@ -26,7 +26,7 @@ class RowKernel:
     """
 
     name: str
-    about: str
+    description: str
     arguments: tuple[str, ...]
     """Some of `x`, `y`, `w`, `b`, in order."""
     reference: str
@@ -100,7 +100,7 @@ def _cpp(kernel: RowKernel, body: list[str], style: Style) -> str:
     ]  # fmt: skip
     real = "long double" if style == "slow" else "float"
     head = [
-        f"// {kernel.about}",
+        f"// {kernel.description}",
         '#include "kernelwright.h"',
         "",
         "#include <cmath>",
@@ -125,7 +125,7 @@ def _opencl(kernel: RowKernel, body: list[str], style: Style) -> str:
         *_rows(kernel, "__global const float*", "{}"), *body,
     ]  # fmt: skip
     return (
-        f"// {kernel.about}\n// launch: rows = x.shape[0]\n// launch: dim = x.shape[1]\n"
+        f"// {kernel.description}\n// launch: rows = x.shape[0]\n// launch: dim = x.shape[1]\n"
         f"// launch: local = 16\n// launch: global = cdiv(rows, 16) * 16\ntypedef {real} real;\n\n"
         f"__kernel void {kernel.name}({given}, long rows, long dim, __global float* out) {{\n"
         + textwrap.indent("\n".join(inside), "  ") + "\n}\n"

@@ -33,7 +33,7 @@ class Row:
     """Declarations of `@kw.task`, by argument."""
     sizes: Mapping[str, Size]
     """Axes, dtypes and scalars of a workload."""
-    about: str = ""
+    description: str = ""
     """What to know about it; the function's docstring if there is none."""
     fixed: tuple[str, ...] = ()
     """Axes that no other workload changes."""
@@ -49,9 +49,9 @@ class Row:
     """How many sizes are drawn for confirmation alone; derived from the declared ones if none."""
 
     @property
-    def about_it(self) -> str:
+    def summary(self) -> str:
         """What to know about it, in one paragraph."""
-        told = self.about or (inspect.getdoc(self.code) if callable(self.code) else "") or self.name
+        told = self.description or (inspect.getdoc(self.code) if callable(self.code) else "") or self.name
         return " ".join(told.split())
 
 
@@ -77,8 +77,8 @@ def task_text(row: Row, seed: int, suite: str) -> str:
     if row.backward:
         options.append("backward=True")
     body = "".join(f"    {option},\n" for option in options)
-    about = "\n".join(textwrap.wrap(row.about_it, 110))
-    return f'"""{about}"""\n\n{_HEADER}\n\n@kw.task(\n{body})\n{_code(row)}\n'
+    description = "\n".join(textwrap.wrap(row.summary, 110))
+    return f'"""{description}"""\n\n{_HEADER}\n\n@kw.task(\n{body})\n{_code(row)}\n'
 
 
 def _draws(row: Row, source: random.Random) -> list[dict[str, int | float | str | bool]]:

@@ -54,7 +54,7 @@ def of_line(line: str) -> list[Row]:
                 code=f"def _({', '.join(declared)}):\n{body}", arguments=arguments,
                 sizes={**{k: _size(v) for k, v in sizes.items()}, "dtype": dtype},
                 fixed=tuple(k for k, v in sizes.items() if ".." not in v),
-                about=f"`{last}` in {dtype}, {layout}.",
+                description=f"`{last}` in {dtype}, {layout}.",
                 regimes=_FINITE if given["group"] == "linalg" or given["name"] in _LAPACK else None,
             )
         )  # fmt: skip

@@ -209,7 +209,7 @@ def _row(edit: Edit, scale: float) -> Row:
         f"def _({', '.join(made.arguments)}):\n{body}",
         made.declared,
         _SIZES,
-        made.about,
+        made.description,
     )
 
 
@@ -223,8 +223,8 @@ def _headed(text: str, edit: Edit, scale: float) -> str:
         "port": f"This kernel is right. Write it in {edit.language}.",
     }[edit.request]
     shown = json.dumps(gate.model_dump(mode="json", exclude_defaults=True))
-    about, quotes, rest = text.removeprefix('"""').partition('"""')
-    return f'"""{about}\n\nRequest: {said}\n{_GATE}{shown}\n{quotes}{rest}'
+    description, quotes, rest = text.removeprefix('"""').partition('"""')
+    return f'"""{description}\n\nRequest: {said}\n{_GATE}{shown}\n{quotes}{rest}'
 
 
 def _gate(edit: Edit, scale: float) -> Gate:

@@ -200,8 +200,8 @@ def _row(kind: str, name: str, code: Callable[..., Any], arguments: dict[str, st
          **options: Any) -> Row:  # fmt: skip
     declared = " ".join(arguments.values())
     used = {k: v for k, v in sizes.items() if k in declared or not isinstance(v, tuple)}
-    about = f"{(code.__doc__ or '').strip()} Contract: {kind}."
-    return Row(name, kind, code, arguments, used, about, **options)
+    description = f"{(code.__doc__ or '').strip()} Contract: {kind}."
+    return Row(name, kind, code, arguments, used, description, **options)
 
 
 def _exact() -> tuple[Row, ...]:

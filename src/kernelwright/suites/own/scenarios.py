@@ -134,6 +134,6 @@ def _row(told: _Told, group: str, sizes: dict[str, Size], count: int) -> Row:
     declared = " ".join(arguments.values())
     return Row(
         name=f"{group}_{name}", group=group, code=f"def _({', '.join(arguments)}):\n{body}", arguments=arguments,
-        sizes={k: v for k, v in sizes.items() if k in declared}, workloads=count, about=f"{group}: {name}.",
+        sizes={k: v for k, v in sizes.items() if k in declared}, workloads=count, description=f"{group}: {name}.",
         fixed=tuple(k for k in ("count",) if k in declared),
     )  # fmt: skip

@@ -127,10 +127,10 @@ def _row(told: _Told, group: str, *, backward: bool) -> Row:
     name, arguments, lines = told
     body = "".join(f"    {line}\n" for line in lines.splitlines())
     declared = " ".join(arguments.values())
-    about = f"{name.replace('_', ' ')}, " + (
+    description = f"{name.replace('_', ' ')}, " + (
         "forward and backward." if backward else "one step of an optimizer."
     )
     return Row(
         name, group, f"def _({', '.join(arguments)}):\n{body}", arguments,
-        {k: v for k, v in _SIZES.items() if k in declared}, about, backward=backward,
+        {k: v for k, v in _SIZES.items() if k in declared}, description, backward=backward,
     )  # fmt: skip

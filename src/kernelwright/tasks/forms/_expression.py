@@ -23,7 +23,7 @@ _WORD = re.compile(r"([\w-]+)\s*(?:\(([^)]*)\))?")
 _LAYOUTS = ("contiguous", "transposed", "strided")
 _PARAMETERS = {
     "normal": ("scale",), "uniform": ("low", "high"), "integers": ("low", "high"), "bernoulli": ("scale",),
-    "constant": ("low",), "sorted": ("low", "high"), "permutation": (), "probabilities": (),
+    "constant": ("low",), "sorted": ("low", "high"), "offsets": ("high",), "permutation": (), "probabilities": (),
     "triangular": ("scale",),
 }  # fmt: skip
 

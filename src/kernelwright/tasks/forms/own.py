@@ -10,9 +10,9 @@
 
 An argument is declared as `dtype[sizes] words`. Sizes are arithmetic over axes. Words are a layout
 (`transposed`, `strided`) and a distribution: `normal(scale)`, `uniform(low, high)`, `integers(low, high)`,
-`index(n)`, `bernoulli(p)`, `constant(v)`, `sorted(low, high)`, `permutation`, `probabilities`,
-`triangular(scale)`. Floats are normal by default. Arguments not declared keep their defaults,
-or are given workload by workload, as are dtypes: `x="dtype[rows]"` with `{"rows": 8, "dtype": "bfloat16"}`.
+`index(n)`, `bernoulli(p)`, `constant(v)`, `sorted(low, high)`, `offsets(high)`,
+`permutation`, `probabilities`, `triangular(scale)`. Floats are normal by default. Arguments not declared keep their
+defaults, or are given workload by workload, as are dtypes: `x="dtype[rows]"` with `{"rows": 8, "dtype": "bfloat16"}`.
 """
 
 import inspect

@@ -115,6 +115,8 @@ def _values(spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
             return torch.full(shape, d.low, dtype=torch.float64 if dtype.is_floating_point else dtype)
         case "sorted":
             return _sorted(spec, d, random, wide)
+        case "offsets":
+            return _offsets(spec, d, random)
         case "permutation":
             return _permutation(shape, random)
         case "probabilities":
@@ -139,6 +141,12 @@ def _sorted(spec: TensorSpec, d: Distribution, random: torch.Generator, wide: to
         )
     high = max(int(d.high), int(d.low) + 1)
     return torch.randint(int(d.low), high, spec.shape, generator=random).sort(dim=-1).values
+
+
+def _offsets(spec: TensorSpec, d: Distribution, random: torch.Generator) -> torch.Tensor:
+    found = torch.randint(0, int(d.high) + 1, spec.shape, generator=random).sort(dim=-1).values
+    found[..., :1], found[..., -1:] = 0, int(d.high)
+    return found
 
 
 def _permutation(shape: tuple[int, ...], random: torch.Generator) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from ...records import TensorSpec
 from ._draw import drawn_as, lay_out
 
-_STRUCTURED = frozenset({"sorted", "permutation", "probabilities", "triangular", "given"})
+_STRUCTURED = frozenset({"sorted", "offsets", "permutation", "probabilities", "triangular", "given"})
 """Kinds of values of which some alone cannot change without breaking what was declared."""
 
 

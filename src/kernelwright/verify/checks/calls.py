@@ -95,10 +95,15 @@ def _least(case: Case) -> float:
     return _SHARE * max((r.output.numel() for r in case.outputs), default=0)
 
 
+def computing_in(seen: Seen, case: Case) -> list[str]:
+    """Name torch's operators that computed something worth counting in the calls that were seen."""
+    least = _least(case)
+    return [n for n, elements in seen.operators.items() if n not in _MOVES and elements >= least]
+
+
 def _forbidden(seen: Seen, case: Case, rule: str) -> str:
     """Say what the rule does not allow; empty where everything is allowed."""
-    least = _least(case)
-    computing = [n for n, elements in seen.operators.items() if n not in _MOVES and elements >= least]
+    computing = computing_in(seen, case)
     library = [n for n in computing if n in _LIBRARY or n.startswith(_LIBRARY_KINDS)]
     others = computing if rule == "custom-only" else [n for n in computing if n not in library]
     if others:

@@ -169,6 +169,8 @@ class Lanes:
         if within:
             return within
         apart = self._each(e)
+        if self._parts(e.condition):
+            return self._pick(e, apart)
         affine = all(
             self.step(offset(p.index, self.scope.program.buffer(p.buffer).shape)) == number(1)
             for p in walk(e.value)
@@ -178,6 +180,27 @@ class Lanes:
             condition = self.text(e.condition)
             return f"(kw::all({condition}, lanes) ? {self.text(e.value)} : {apart})"
         return apart
+
+    def _pick(self, e: Guard, apart: str) -> str:
+        """Print a chain of guards, as a concatenation has, as the vector of the one part in which all lanes lie."""
+        tests: list[str] = []
+        values: list[Expression] = []
+        last: Expression = e
+        while isinstance(last, Guard) and self._parts(last.condition):
+            tests.append(f"[&](int k) {{ return {bare(self.one.text(last.condition))}; }}")
+            values.append(last.value)
+            last = last.other
+        texts = [self._vector_or_each(value) for value in (*values, last)]
+        if all(text.startswith("kw::each") for text in texts):
+            return apart
+        chain = [f"{test}, [&] {{ return {text}; }}" for test, text in zip(tests, texts, strict=False)]
+        return f"kw::pick(lanes, [&] {{ return {apart}; }}, {', '.join(chain)}, [&] {{ return {texts[-1]}; }})"
+
+    def _vector_or_each(self, e: Expression) -> str:
+        try:
+            return self.text(e)
+        except Unprintable:
+            return self._each(e)
 
     def _load_where(self, e: Guard) -> str:
         """Print a guarded load of neighbours, or of every other one, as a load under a mask; nothing for others."""
@@ -204,12 +227,17 @@ class Lanes:
         """Whether a condition that holds for the first and the last lane holds for all of them."""
         if not self.varies(e):
             return True
-        if not isinstance(e, Call):
-            return False
-        if e.op == "logical_and":
+        if isinstance(e, Call) and e.op == "logical_and":
             return all(a is not None and self._between(a) for a in e.args)
-        return e.op in ("lt", "le", "gt", "ge") and all(
-            a is not None and self.step(a) is not None for a in e.args
+        return self._parts(e)
+
+    def _parts(self, e: Expression) -> bool:
+        """Whether a condition parts the lanes at one place at most: it holds for those before it, or for those behind."""
+        return (
+            isinstance(e, Call)
+            and e.op in ("lt", "le", "gt", "ge")
+            and self.varies(e)
+            and all(a is not None and self.step(a) is not None for a in e.args)
         )
 
     def _call(self, e: Call) -> str:

@@ -141,6 +141,15 @@ KW_INLINE F load_evens_between(const float* p, Inside inside, Mask mask, float o
   const M where = mask();
   return select(where, load_evens(p, where, lanes), splat(other));
 }
+// The value of the first of several parts in which all lanes lie; computed apart where the first and the last lane lie in
+// different ones. Parts are given as a test of a lane and a value, the last one as a value.
+template <class Lanes, class Apart, class Last> KW_INLINE auto pick(Lanes, Apart, Last last) { return last(); }
+template <class Lanes, class Apart, class Inside, class Value, class... Rest>
+KW_INLINE auto pick(Lanes lanes, Apart apart, Inside inside, Value value, Rest... rest) {
+  const bool first = inside(0);
+  if (first != inside(lanes.count - 1)) return apart();
+  return first ? value() : pick(lanes, apart, rest...);
+}
 KW_INLINE M to_integers(F x) { return __builtin_convertvector(x, M); }
 KW_INLINE M min_integers(M a, M b) { return a < b ? a : b; }
 KW_INLINE M max_integers(M a, M b) { return a > b ? a : b; }

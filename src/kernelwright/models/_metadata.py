@@ -10,7 +10,7 @@ from ._records import MODEL_DRIFT, MODEL_PLAN, MODEL_RESULT, ModelResult
 
 
 @dataclass(frozen=True)
-class About:
+class ModelMetadata:
     """What is kept about a model."""
 
     result: ModelResult
@@ -21,7 +21,7 @@ class About:
     """How it drifts, as JSON of `Drift`; none where that was not asked."""
 
 
-def about_model(store: Store, run: str) -> About | None:
+def model_metadata(store: Store, run: str) -> ModelMetadata | None:
     """Return what is kept about the model of a run, or of a name; None where there is none of either.
 
     Args:
@@ -34,10 +34,12 @@ def about_model(store: Store, run: str) -> About | None:
         return None
     result = known[-1]
     plan = _kept(store, MODEL_PLAN, result.origin)
-    return About(result, Plan.from_json(plan) if plan else None, _kept(store, MODEL_DRIFT, result.origin))
+    return ModelMetadata(
+        result, Plan.from_json(plan) if plan else None, _kept(store, MODEL_DRIFT, result.origin)
+    )
 
 
-def keep_about(store: Store, kind: str, origin: str, record: Record) -> None:
+def keep_metadata(store: Store, kind: str, origin: str, record: Record) -> None:
     """Keep a record about a model, in place of an earlier one of this kind.
 
     Args:

@@ -1,0 +1,157 @@
+"""What benchmarks share whose problem is one file: a function, a line of number signs, and a test that calls it."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import TaskError
+from ..records import Candidate, Task
+from ._modules import by_name
+from ._records import SuiteProblem
+from ._structure import FLAT, STRUCTURE, calling
+from ._submission import Submission, submission_of
+
+_LINE = re.compile(r"^#{20,}\s*$", re.MULTILINE)
+_FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_ACCELERATOR = re.compile(r"""(['"])cuda(?::\d+)?\1|\.cuda\(\)""")
+FIRST = """
+class KwCalled(BaseException):
+    \"\"\"The test calls the function.\"\"\"
+
+
+def kw_drawn():
+    \"\"\"Run the benchmark's test up to its first call of the function, and return the arguments of that call.\"\"\"
+    def called(*arguments, **named):
+        raise KwCalled(list(arguments), named)
+
+    try:
+        with torch.device("cpu"):
+            exec(kw_test, {**globals(), "SYMBOL": called})
+    except KwCalled as call:
+        return call.args
+    raise ValueError("the test calls no function")
+"""
+"""Draws the arguments of the test's first call."""
+LARGEST = """
+import builtins
+
+
+def kw_drawn():
+    \"\"\"Run the benchmark's test as far as it gets, and return the arguments of its largest call.\"\"\"
+    calls = []
+
+    def called(*arguments, **named):
+        calls.append(copy.deepcopy((list(arguments), named)))
+        return kw_native(*arguments, **named)
+
+    try:
+        with torch.device("cpu"):
+            exec(kw_test, {**globals(), "SYMBOL": called})
+    except Exception:
+        if not calls:
+            raise
+    if not calls:
+        raise ValueError("the test calls no function")
+    return builtins.max(calls, key=lambda call: builtins.sum(t.numel() for t in kw_flat(call)))
+"""
+"""Draws the arguments of the test's largest call."""
+_MODEL = """
+
+kw_native, kw_known = SYMBOL, []
+DRAWN
+
+def kw_data(tensors):
+    if not kw_known:
+        kw_known.append(kw_drawn())
+    return kw_served(kw_known[0], tensors)
+
+
+class Model(torch.nn.Module):
+    def forward(self, *tensors):
+        arguments, named = kw_data(tensors)
+        return kw_native(*arguments, **named)
+
+
+def get_inputs():
+    return [t.detach() for t in kw_flat(kw_drawn())]
+"""
+_FORM = f"""{FLAT}
+
+def SYMBOL(*arguments, **named):
+    return found_kernel(kw_flat((arguments, named)), {{}})
+"""
+
+
+class TestedForm:
+    """What adapters of such benchmarks share."""
+
+    __test__ = False
+    """Pytest takes a class of this name for tests."""
+
+    def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
+        """Find files named like their problems."""
+        return by_name(folder, problems)
+
+    def candidate(self, task: Task, file: Path) -> Candidate:
+        """Return a candidate that calls the file's function on the arguments of the test."""
+        symbol = named_in(task)
+        return calling(task, file, symbol, f"{symbol}(*data[0], **data[1])")
+
+    def submission(self, task: Task, candidate: Candidate) -> Submission | None:
+        """Return a function of the benchmark's name that calls the kernel."""
+        return submission_of(task, candidate, _FORM.replace("SYMBOL", named_in(task)))
+
+
+def written(text: str, test: str, symbol: str, drawn: str) -> str:
+    """Return the file of a problem: the function as a module on the arguments of one call in its test, on the CPU."""
+    model = _MODEL.replace("DRAWN", drawn).replace("SYMBOL", symbol)
+    return f"{on_cpu(text)}\n{STRUCTURE}\nkw_test = {on_cpu(test)!r}\n{model}"
+
+
+def parts_of(text: str) -> tuple[str, str]:
+    """Split a file at its line of number signs into kernel and test, which imports nothing of the file itself.
+
+    A file without such a line has no test.
+
+    Example:
+        >>> parts_of("def f(x): ...\\n" + "#" * 40 + "\\nf(1)\\n")
+        ('def f(x): ...\\n', '\\nf(1)\\n')
+    """
+    head, *rest = _LINE.split(text, maxsplit=1)
+    named = "|".join(_FUNCTION.findall(head)) or "_"
+    return head, re.sub(rf"(?m)^from ({named}) import .*$", "", rest[0]) if rest else ""
+
+
+def symbol_of(text: str, test: str, name: str) -> str:
+    """Return the function that the test calls: the last defined one of those it names.
+
+    Raises:
+        TaskError: it calls none.
+
+    Example:
+        >>> symbol_of("def help(x): ...\\ndef relu(x): ...", "def test_relu():\\n    relu(1)", "T/relu")
+        'relu'
+    """
+    code = "\n".join(line for line in test.splitlines() if not line.lstrip().startswith("#"))
+    called = [s for s in _FUNCTION.findall(text) if re.search(rf"(?<![\w.]){s}\(", code)]
+    if not called:
+        raise TaskError(f"the test of {name} calls no function of its file")
+    return str(called[-1])
+
+
+def named_in(task: Task) -> str:
+    """Return the function that a loaded problem is about."""
+    text = task.reference.files[0].text
+    found = re.search(r"^kw_native, kw_known = (\w+),", text, re.MULTILINE)
+    assert found is not None, "every problem's file names it"
+    return str(found[1])
+
+
+def on_cpu(text: str) -> str:
+    """Return a text with the CPU in the place of the accelerators that it names.
+
+    Example:
+        >>> on_cpu("x = torch.ones(2, device='cuda').cuda()")
+        'x = torch.ones(2, device="cpu").cpu()'
+    """
+    return _ACCELERATOR.sub(lambda m: ".cpu()" if m[1] is None else '"cpu"', text)

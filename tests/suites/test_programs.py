@@ -1,0 +1,160 @@
+"""Benchmarks of whole programs: both verdicts on C++ programs, right, wrong, slow, and made for the tests alone."""
+
+import random
+
+import pytest
+
+from kernelwright.errors import TaskError
+from kernelwright.suites import diagnose, get_suite, judge_both, setup, standing_of
+from kernelwright.suites._program_inputs import others_like
+from kernelwright.suites._programs import equal
+from kernelwright.testing import made_up_checkout
+
+pytestmark = pytest.mark.needs("C++ compiler")
+SLOW = "for (int repeat = 0; repeat < 4000; ++repeat)"
+FAST = """#include <cstdio>
+
+int main() {
+  int n;
+  scanf("%d", &n);
+  long long first = 0, second = 0;
+  for (int i = 0; i < n; ++i) {
+    long long value;
+    scanf("%lld", &value);
+    if (value > first) { second = first; first = value; }
+    else if (value > second) second = value;
+  }
+  printf("%lld\\n", first + second);
+}
+"""
+FOR_THE_TESTS_ALONE = """#include <cstdio>
+
+int main() {
+  int n, first;
+  scanf("%d %d", &n, &first);
+  puts(n == 59 ? "117" : n == 40 ? "180" : "199");
+}
+"""
+
+
+def judged(name, folder, text):
+    suite = get_suite(name)
+    data = made_up_checkout(name, folder / "data")
+    (problem,) = suite.problems(data)
+    file = folder / f"{problem.name}{suite.suffix}"
+    file.write_text(text)
+    with setup(suite, data) as given:
+        return judge_both(given, problem, file)
+
+
+@pytest.fixture
+def original(tmp_path):
+    suite, data = get_suite("pie"), made_up_checkout("pie", tmp_path / "original")
+    return suite.program(data, suite.problems(data)[0]).original["program.cpp"]
+
+
+def test_a_faster_program_holds_and_is_correct_by_their_rules(tmp_path):
+    row = judged("pie", tmp_path, FAST)
+    assert (row.theirs.status, row.theirs.passed, row.theirs.trials) == ("correct", 3, 3)
+    assert standing_of(row) == "holds", row.ours.reason
+
+
+def test_answers_for_the_tests_alone_are_correct_by_their_rules_and_wrong_by_ours(tmp_path):
+    row = judged("pie", tmp_path, FOR_THE_TESTS_ALONE)
+    assert row.theirs.status == "correct"
+    assert (standing_of(row), row.ours.failed) == ("wrong", ("other-inputs",))
+
+
+@pytest.mark.long
+def test_the_original_itself_is_not_faster(tmp_path, original):
+    row = judged("pie", tmp_path, original)
+    assert (row.theirs.status, row.ours.verdict) == ("correct", "accepted")
+    assert standing_of(row) in {"equal", "inconclusive"}, row.ours.reason
+
+
+@pytest.mark.long
+def test_a_slower_program_is_slower(tmp_path, original):
+    assert (
+        standing_of(judged("pie", tmp_path, original.replace(SLOW, SLOW.replace("4000", "16000"))))
+        == "slower"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("change", "theirs", "said"), [
+    (("second = value;", "second = 0;"), "wrong", "a wrong answer"),
+    (("int main() {", "int main() { return 3;"), "wrong", "exit code 3"),
+    (("int main() {", "int main() { for (;;);"), "timeout", "too long"),
+    (("int main() {", "int main() { this is no program;"), "error", "does not build"),
+])  # fmt: skip
+def test_what_is_wrong_is_told(tmp_path, change, theirs, said, monkeypatch):
+    monkeypatch.setattr("kernelwright.suites.pie._LIMIT_S", 2.0)
+    row = judged("pie", tmp_path, FAST.replace(*change))
+    assert (row.theirs.status, row.ours.verdict) == (theirs, "rejected")
+    assert said in row.ours.reason
+
+
+@pytest.mark.long
+def test_a_program_can_neither_read_nor_keep_anything(tmp_path):
+    """What a program writes is gone before its next run, and the judge's files are closed to it."""
+    secret = tmp_path / "secret"
+    secret.write_text("117")
+    spy = f"""#include <cstdio>
+int main() {{
+  char text[9] = "closed";
+  if (FILE *kept = fopen("kept", "r")) {{ puts("kept"); return 0; }}
+  if (FILE *kept = fopen("kept", "w")) fclose(kept);
+  if (FILE *file = fopen("{secret}", "r")) fgets(text, 9, file);
+  puts(text);
+}}
+"""
+    row = judged("pie", tmp_path, spy)
+    assert row.ours.failed == ("tests",)
+    assert row.ours.reason == "a wrong answer on a test"
+
+
+def test_a_program_with_its_own_harness_is_judged_by_its_exit_code(tmp_path, monkeypatch):
+    suite = get_suite("compute-eval")
+    right = '#include "doubled.h"\n\nint doubled(int value) { return value + value; }\n'
+    wrong = right.replace("value + value", "value")
+    row = judged("compute-eval", tmp_path / "a", right)
+    assert (row.theirs.status, row.theirs.message) == ("unknown", "it builds; its tests need a GPU")
+    assert standing_of(row) == "unknown"
+    monkeypatch.setattr("kernelwright.suites.computeeval.NEEDS_GPU", False)
+    row = judged("compute-eval", tmp_path / "b", wrong)
+    assert (row.theirs.status, row.ours.verdict) == ("wrong", "rejected")
+    data = made_up_checkout("compute-eval", tmp_path / "c")
+    with setup(suite, data) as given:
+        (found,) = diagnose(given, suite.problems(data), admits=False)
+        assert found.loads, found.reason
+        with pytest.raises(TaskError, match="judge finished ones"), given.task(suite.problems(data)[0]):
+            pass
+
+
+def test_a_data_set_without_a_test_that_is_named_says_so(tmp_path):
+    suite, data = get_suite("pie"), made_up_checkout("pie", tmp_path)
+    (data / "merged_test_cases/p00001/output.1.txt").unlink()
+    with setup(suite, data) as given:
+        (found,) = diagnose(given, suite.problems(data), admits=False)
+    assert (found.loads, found.reason) == (False, "p00001_1 names test 1, which is not in merged_test_cases")
+
+
+def test_other_inputs_have_the_form_of_those_seen_and_are_none_of_them():
+    seen = ["3\n5 1 9\n", "3\n2 7 4\n"]
+    made = list(others_like(seen, random.Random(1), 12))
+    assert len(made) == len({text for _, text in made} | {*seen}) - len(seen) == 12
+    for base, text in made:
+        assert base in {0, 1}
+        head, line = text.splitlines()
+        assert head == "3"
+        assert len(line.split()) == 3
+        assert all(1 <= int(word) <= 9 for word in line.split())
+    assert list(others_like(["word"], random.Random(1), 4)) == []
+
+
+def test_outputs_are_compared_word_by_word():
+    assert equal("1  2\n3", "1 2 3\n")
+    assert equal("0.50000001", "0.5")
+    assert not equal("0.51", "0.5")
+    assert not equal("5", "5.0 6")
+    assert not equal("12", "13")
