@@ -210,7 +210,9 @@ def test_what_several_steps_come_by_is_made_before_it_is_read(tmp_path):
     (tmp_path / "gate.py").write_text(GATE)
     problem = Problem(load_task(str(tmp_path / "gate.py")))
     graph = read(problem)
-    assert graph.mutations and graph.lasting.isdisjoint(old for old, _ in graph.mutations), "they change in every call"
+    assert graph.mutations and graph.lasting.isdisjoint(old for old, _ in graph.mutations), (
+        "they change in every call"
+    )
     program = lower(graph)
     made = {b.name for b in program.buffers if b.role == "argument"}
     for step in program.steps:
