@@ -112,6 +112,23 @@ def test_a_triton_kernel_that_reads_beyond_its_tensors_is_refused_though_its_val
     assert "k.py:" in message
 
 
+@pytest.mark.long
+@pytest.mark.needs("nvcc", "triton")
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_launches_of_a_right_call_are_counted_and_modelled(judged, language):
+    (made,), finding = judged.modelled({"cuda": CUDA, "triton": TRITON}[language], language)
+    assert finding.status is CheckStatus.PASS and "modelled for NVIDIA H100" in finding.message
+    assert (made.launches, made.limited_by) == (1, "the grid")
+    assert 0 < made.low_us < made.high_us
+
+
+@pytest.mark.long
+@pytest.mark.needs("nvcc")
+def test_a_race_has_no_modelled_time(judged):
+    times, finding = judged.modelled(RACY, "cuda")
+    assert not times and finding.status is CheckStatus.FAIL and "race at PTX line" in finding.message
+
+
 @pytest.mark.needs("nvcc")
 def test_what_is_not_executed_is_unknown_and_never_refused(settings):
     graph = CUDA.replace("if (x.numel() == 0) return;", "cudaGraph_t g; cudaGraphCreate(&g, 0);")

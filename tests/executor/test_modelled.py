@@ -7,7 +7,9 @@ import pytest
 
 from kernelwright.devices.specs import specs
 from kernelwright.errors import InputError
-from kernelwright.executor import Counters, SiteCounters
+from kernelwright.executor import Counters, Execution, SiteCounters
+from kernelwright.executor._loading import modelled_launches
+from kernelwright.executor.device import KEPT_RUNS, device
 from kernelwright.executor.modelled import modelled, registers_of
 
 H100, A100 = specs()["h100-sxm"], specs()["a100-sxm-80"]
@@ -86,6 +88,15 @@ def test_what_cannot_be_modelled_is_said():
         modelled(Counters(), H100)
     with pytest.raises(InputError, match="no tensor rate of e4m3"):
         modelled(planted(tensor={"e4m3": 1}), A100)
+
+
+def test_more_launches_than_are_kept_have_no_model():
+    device().note([Execution("ok", (), planted(), 1, 0.0)] * KEPT_RUNS)
+    with pytest.raises(InputError, match="no model of a call with 256 launches"):
+        modelled_launches(0)
+    assert not device().runs
+    device().note([Execution("ok", (), planted(), 1, 0.0)])
+    assert [made.device for made in modelled_launches(0)] == [H100.name]
 
 
 @pytest.mark.needs("nvcc")

@@ -81,7 +81,7 @@ TARGET: Final = "ascend910b"
 """The NPU whose documented limits are checked."""
 _HEADERS: Final = INCLUDE / "ascendc"
 """Folder of `kernel_operator.h`."""
-_LACKS = re.compile(
+_LACKS: Final = re.compile(
     r"was not declared|is not a member of|has no member|no matching function|is not executed|no type named"
 )
 
@@ -115,7 +115,8 @@ class AscendC(Cpp):
             said = f"an Ascend C kernel is called in style 'destination', not {candidate.style!r}"
             return Build(status=BuildStatus.FAILED, diagnostics=said)
         built = super().compile(compiler, candidate, folder, deadline_s)
-        if built.status is BuildStatus.FAILED and _LACKS.search(built.diagnostics):
+        first = next((line for line in built.diagnostics.splitlines() if " error: " in line), "")
+        if built.status is BuildStatus.FAILED and _LACKS.search(first):
             said = f"not compiled for the executor, which has a part of Ascend C:\n{built.diagnostics}"
             return built.model_copy(update={"status": BuildStatus.UNAVAILABLE, "diagnostics": said[:20_000]})
         return built.model_copy(update={"evidence": {}, "findings": ()})

@@ -2,7 +2,7 @@
 
 from ..errors import WorkerError
 from ..records import Build, Candidate, CheckStatus, Finding, ModelledTime, Split, Workload
-from ..sandbox import FailureKind, Pool, WorkerFailure
+from ..sandbox import FailureKind, Pool, Worker, WorkerFailure
 from ._case import Oracle, Seeds
 from ._protocol import blamed, passed, unknown
 from ._trial import Trial, describe
@@ -54,7 +54,7 @@ def _said(made: ModelledTime) -> str:
 def _on(trial: Trial, workload: Workload, registers: int) -> ModelledTime | Finding:
     case = trial.oracle.case(workload, trial.oracle.screen_seed)
     placed = trial.place(case)[0]
-    placed.worker.modelled(registers)  # what was launched before the call is not part of it
+    launches_since(placed.worker, registers)  # is not part of the call
     placed.worker.watch("see")
     found = compare_outputs(MODELLED, trial.call([placed])[0], case, "where its launches are counted, ")
     if found.status is CheckStatus.FAIL:
@@ -63,7 +63,15 @@ def _on(trial: Trial, workload: Workload, registers: int) -> ModelledTime | Find
         return unknown(
             MODELLED, f"torch's {computing[0]} computes in the call: no launch here, so it has no model"
         )
-    launches = placed.worker.modelled(registers, deadline_s=trial.limit_s())
-    if not launches:
-        return unknown(MODELLED, "no kernel was launched")
+    launches = launches_since(placed.worker, registers)
+    if isinstance(launches, Finding):
+        return launches
     return ModelledTime.together(launches, workload.name)
+
+
+def launches_since(worker: Worker, registers: int) -> tuple[ModelledTime, ...] | Finding:
+    """Return models of what was launched since this was last asked; what has none is unknown, not wrong."""
+    try:
+        return worker.modelled(registers) or unknown(MODELLED, "no kernel was launched")
+    except WorkerFailure as failure:
+        return unknown(MODELLED, describe(failure))
