@@ -20,9 +20,9 @@ from kernelwright.compiler.graph import (
     interpret,
 )
 from kernelwright.compiler.lower import lower
-from kernelwright.compiler.policy import beam, estimate
+from kernelwright.compiler.policy import CostPolicy, beam, estimate
 from kernelwright.compiler.printers import Unprintable, cpp, opencl, triton
-from kernelwright.compiler.tile import Contraction, run_program, statements
+from kernelwright.compiler.tile import Contraction, Kernel, Loop, Row, run_program, statements
 
 CASES = {
     "softmax": (lambda x, w: torch.softmax(x @ w, -1), [(17, 8), (8, 9)]),
@@ -34,10 +34,22 @@ CASES = {
     "heads": (lambda q, k: torch.softmax(q @ k.transpose(1, 2) * 0.5, -1), [(5, 6, 4), (5, 7, 4)]),
     "channels": (lambda x, w: torch.softmax(F.conv2d(x, w, padding=1), 1), [(2, 2, 2, 3), (4, 2, 3, 3)]),
     "groups": (lambda x, w: F.group_norm(F.conv2d(x, w, padding=1), 2), [(2, 2, 2, 3), (4, 2, 3, 3)]),
+    "pooled": (
+        lambda x, w, b: F.max_pool2d(F.group_norm(F.conv2d(x, w, b), 2), 2), [(3, 2, 5, 8), (4, 2, 3, 3), (4,)],
+    ),
+    "slices": (
+        lambda x, w: torch.softmax(F.conv_transpose3d(x, w, None, 2, 1), 1), [(3, 2, 2, 3, 4), (2, 4, 3, 3, 3)],
+    ),
+    "phases": (
+        lambda x, w, b: torch.softmax(F.conv_transpose2d(x, w, b, 2, 1, 1), 1),
+        [(3, 2, 3, 4), (2, 4, 3, 3), (4,)],
+    ),
     "attention": (F.scaled_dot_product_attention, [(2, 3, 6, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
 }  # fmt: skip
 STRIP_BYTES = 300
 """Some rows of the cases, with a rest."""
+IMAGES = {"pooled": "convolve", "groups": "convolve", "slices": "phases", "phases": "phases"}
+"""Cases whose convolutions run directly, an image at a time."""
 
 
 def tiled(graph, form="panels"):
@@ -64,10 +76,18 @@ def drawn(graph):
 
 @pytest.mark.parametrize("case", CASES)
 def test_strips_mean_what_the_whole_means_and_store_no_product(case):
-    before, state = stripped(case)
+    before, state = stripped(case, IMAGES.get(case, "panels"))
     program = in_small_strips(state)
     assert len(program.steps) == len(before.program.steps) - 1
     assert len([b for b in program.buffers if b.role == "row"]) == 1
+    (kernel,) = (
+        k
+        for k in program.steps
+        if isinstance(k, Kernel) and any(isinstance(s, Row) for s in statements(k.body))
+    )
+    assert [s.axis for s in statements(kernel.body) if isinstance(s, Loop) and s.parallel] == [
+        kernel.body[0].axis
+    ]
     inputs = drawn(state.graph)
     (wanted,) = interpret(state.graph, inputs)
     (got,) = run_program(program, dict(enumerate(inputs)))
@@ -77,9 +97,10 @@ def test_strips_mean_what_the_whole_means_and_store_no_product(case):
 
 def test_printed_strips_mean_the_same():
     cases = {
+        **IMAGES,  # first: with the headers of all
         "softmax": "panels",
         "sequence": "dots",
-        "groups": "direct",
+        "heads": "direct",
         "place": "panels",
         "attention": "panels",
     }
@@ -92,6 +113,14 @@ def test_printed_strips_mean_the_same():
         output = torch.full(tuple(wanted.shape), -1, dtype=getattr(torch, graph.outputs[0].dtype))
         library.get_function(case)(*inputs, output)
         assert (output.double() - wanted).abs().max() < 1e-4, case
+
+
+def test_strips_that_save_memory_alone_are_kept():
+    state = tiled(graph_of(CASES["pooled"][0], (32, 8, 32, 32), (64, 8, 3, 3), (64,)), "convolve")
+    (site,) = BY_NAME["strip"].sites(state)
+    (score,) = CostPolicy().score([(BY_NAME["strip"], site)], state)
+    after = estimate(taken(state, BY_NAME["strip"], site).program)
+    assert after.time_us > 0.99 * estimate(state.program).time_us and score == -after.time_us
 
 
 def test_sizes_that_change_are_cut_as_they_come():

@@ -25,6 +25,7 @@ EDGES = torch.tensor(
     ("function", "low", "high", "ulps"),
     [
         (torch.exp, -87.0, 88.0, 2), (torch.erf, -5.0, 5.0, 3), (F.gelu, -1.0, 8.0, 16),
+        (F.elu, -90.0, 88.0, 2),
         *(
             pytest.param(*case, marks=pytest.mark.long)
             for case in (

@@ -35,7 +35,8 @@ PLACING = (
     OnLoops("strip", """Multiply the rows that a softmax, norm, sum or extremum is about to read, a strip of them at a
         time: the product stays in a worker's cache, and is never written to memory. Legal behind a product in tiles
         that stores nothing else, where every iteration of the only outer loop reads its own row of it, and a row (or
-        an item of a batch) fits a second-level cache. The bytes of a strip are the tuner's."""),
+        an item of a batch) fits a second-level cache; of a convolution that copies its image, whose results of one
+        image are small. The bytes of a strip are the tuner's."""),
     OnLoops("stream", """Write an output past the caches: no line of it is read before it is written, a third of a
         copy's traffic. Legal for float32 outputs that a last-level cache does not hold, stored side by side in lanes
         and read by no kernel. From how many bytes on is for the tuner; smaller calls write through the caches."""),

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
 from ...tasks.capture import Ref
-from ..graph import Cat, Contract, Graph, Node, Pad, Permute, Reshape, Slice, Window, same
+from ..graph import Cat, Contract, Graph, Node, Pad, Permute, Point, Reshape, Slice, Window, same, sources_of
+from ..graph import product as size_of
 from ._state import State
 from .convolve import convolved
 from .product import nearest_products, plain_products
@@ -40,11 +41,26 @@ def by_phases(state: State, found: "Transposed") -> tuple[State, Contract]:
     """Return the state in which all phases are one product, whose form is open, and that."""
     multiplied = found.multiplied(found.kernel())
     whole = found.in_order(multiplied)
-    if found.is_whole:
-        return replace(state, graph=state.graph.rewritten({found.product: whole})), multiplied
-    graph = state.graph.rewritten({found.product: found.own(whole)})
-    stored = replace(state.decisions, before=state.decisions.before | {whole.name})
-    return replace(state, graph=graph, decisions=stored), multiplied
+    graph = state.graph.rewritten({found.product: whole if found.is_whole else found.own(whole)})
+    end = _end(graph, whole.name)
+    before = state.decisions.before | ({end.name} if end not in graph.roots else set())
+    return replace(state, graph=graph, decisions=replace(state.decisions, before=before)), multiplied
+
+
+def _end(graph: Graph, name: str) -> Node:
+    """Return the last value that is elementwise after results in order: what the product's kernel stores.
+
+    Were that left open, and what follows no part of the kernel, results would be stored by phase.
+    """
+    end = next(node for node in graph.nodes if node.name == name)
+    while graph.read_once(end):
+        (user,) = graph.users[end]
+        others = [s for s in sources_of(user) if s is not end]
+        alike = isinstance(user, Point) and same(size_of(user.shape), size_of(end.shape))
+        if not alike or any(nearest_products(s) for s in others):
+            break
+        end = user
+    return end
 
 
 def transposed(state: State) -> dict[str, "Transposed"]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..graph import Contract, Node, Size, product, same
+from ..graph import Contract, Node, Size, ordered, product, same
 from ..tile import (
     OF_IMAGES,
     Axis,
@@ -77,6 +77,8 @@ def _settled(
                 raise NotContraction("the root has loops of its own") from None
             if tiling.form in OF_IMAGES and (image := image_behind(found, needs.node)) is not None:
                 raise NeedsStore(image) from None
+            if found in ordered([needs.node]):
+                raise NotContraction("a reduction of it follows, and it as well") from None
             raise
         except NeedsSplit as cut:
             if cut.axis in splits or cut.axis[-2:-1] == "_":

@@ -16,7 +16,8 @@ _UNSEEN = ("fuse", "double", "reorder", "cut", "vectorise", "unroll")
 _FOR_TIME = frozenset({*(move.name for move in MOVES), "turn", "single"})
 """Actions that must save time to be kept."""
 _LEAST_GAIN = 0.005
-"""Share of the estimated time that it must save if it wastes as many bytes as before."""
+"""Share of the estimated time that it must save if it wastes as many bytes as before; of the bytes from memory, where
+the time is that of operations."""
 _VERSIONS = ("specialise", "whole")
 """Actions that compile a kernel twice and change no loop: tried on a few leaves, after all other schedules."""
 Legal = tuple[Action, str]
@@ -69,11 +70,10 @@ class CostPolicy:
     def _score(action: Action, new: Cost | None, now: Cost | None) -> float:
         if new is None:
             return float("-inf")
-        faster = now is None or new.time_us <= now.time_us * (1 - _LEAST_GAIN)
-        idle = (
-            action.name in _FOR_TIME and not faster and now is not None and new.lost_bytes >= now.lost_bytes
-        )
-        return float("-inf") if idle else -new.time_us
+        if now is None or action.name not in _FOR_TIME or new.time_us <= now.time_us * (1 - _LEAST_GAIN):
+            return -new.time_us
+        fewer = new.memory_bytes <= now.memory_bytes * (1 - _LEAST_GAIN) and new.time_us <= now.time_us
+        return -new.time_us if fewer or new.lost_bytes < now.lost_bytes else float("-inf")
 
 
 @dataclass(frozen=True)

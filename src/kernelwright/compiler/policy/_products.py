@@ -101,7 +101,7 @@ def contraction_cost(
     )
     again += 8 * (t.split > 1) * t.split * batch * rows * columns
     done = 2 * batch * rows * columns * inner * members
-    again = times * again + (times - 1) * right
+    again = times * again + (times - 1) * right * (step.image is None)  # strips of images read their own
     if t.form in ("panels", "direct", "packed"):
         full *= min(1.0, rows / _REUSED)
     slower = 1 if t.accumulate == "float32" else 2

@@ -35,10 +35,13 @@ from ._program import (
     statements,
     written,
 )  # fmt: skip
-from ._tiling import OF_IMAGES
 
 _MOST_BYTES = 1 << 18
 """Bytes of the least strip: one row of the result, or all rows of one item of a batch."""
+_MOST_IMAGE_BYTES = 1 << 21
+"""The same of a convolution's results of one image: at most a share of the last cache, whose memory is used again."""
+_WHOLE = ("loops", "channels-last")
+"""Forms that run as a whole: without tiles, or from where an image begins in memory."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
     inner = replace(
         loop, begin=begin, end=arith("+", begin, arith("*", here, number(s.iterations))), parallel=False,
         expected_extent=most * int(s.iterations),
-        body=tuple(_shifted(t, s.buffer, arith("*", rows, number(s.row))) for t in loop.body),
+        body=tuple(_serial(_shifted(t, s.buffer, arith("*", rows, number(s.row)))) for t in loop.body),
     )  # fmt: skip
     last = arith("//", arith("+", number(units), number(most - 1)), number(most))
     counted = Let(str(count), arith("*", here, number(s.rows)))
@@ -110,12 +113,7 @@ def stripped(program: Program, kernel: Kernel, axis: str, size_bytes: int) -> Pr
 
 def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) -> Strips | None:
     """Return how a product runs strip by strip within a kernel; None if it may not."""
-    if (
-        found.tiling.form in ("loops", *OF_IMAGES)
-        or found.tiling.split > 1
-        or found.others
-        or len(written(found)) != 1
-    ):
+    if found.tiling.form in _WHOLE or found.tiling.split > 1 or found.others or len(written(found)) != 1:
         return None
     (name,) = written(found)
     buffer = program.buffer(name)
@@ -136,7 +134,7 @@ def _strips(program: Program, found: Contraction, kernel: Kernel, loop: Loop) ->
         iterations = 1
     if not same(rows * row, iterations * step):
         return None
-    small = 4 * int(rows * row) <= _MOST_BYTES
+    small = 4 * int(rows * row) <= (_MOST_BYTES if found.image is None else _MOST_IMAGE_BYTES)
     return Strips(joined, found, buffer, axis, row, rows, iterations) if small else None
 
 
@@ -176,8 +174,11 @@ def _cut(found: Contraction, buffer: Buffer) -> tuple[Axis, int] | None:
     """Return the axis of a product that can run in parts, and how many elements one of it stores."""
     (store,) = (s for s in found.epilogue if isinstance(s, Store))
     place = offset(store.index, buffer.shape)
-    outermost = [axes[0] for axes in (found.batch, found.rows) if axes]
-    outermost += found.columns[:1] if len(found.columns) > 1 else ()
+    if found.image is not None:
+        outermost = [*found.image.images[:1]]
+    else:
+        outermost = [axes[0] for axes in (found.batch, found.rows) if axes]
+        outermost += found.columns[:1] if len(found.columns) > 1 else ()
     for axis in outermost:
         row = known_size(stride(place, axis.name))
         if row is not None and int(row) > 0 and same(axis.size * row, buffer.elements):
@@ -200,6 +201,11 @@ def _shifted(s: Statement, buffer: Buffer, before: Expression) -> Statement:
     return mapped(s, lambda e: substitute(e, by))
 
 
+def _serial(s: Statement) -> Statement:
+    """Return a statement within a strip, which is one thread's."""
+    return replace(s, parallel=False, body=tuple(map(_serial, s.body))) if isinstance(s, Loop) else s
+
+
 def _strip(s: Strips, first: Expression, count: Size) -> Contraction:
     """Return the product of the rows of one strip, stored from the start of the strip's buffer."""
     whole = mapped(s.product, lambda e: renamed(e, {s.axis.name: arith("+", Position(s.axis.name), first)}))
@@ -210,10 +216,16 @@ def _strip(s: Strips, first: Expression, count: Size) -> Contraction:
     )
 
     def cut(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(Axis(a.name, count) if a is s.axis else a for a in axes)
+        return tuple(Axis(a.name, count) if a.name == s.axis.name else a for a in axes)
 
+    image = whole.image and replace(whole.image, images=cut(whole.image.images))
     return replace(
-        whole, batch=cut(whole.batch), rows=cut(whole.rows), columns=cut(whole.columns), epilogue=epilogue
+        whole,
+        batch=cut(whole.batch),
+        rows=cut(whole.rows),
+        columns=cut(whole.columns),
+        epilogue=epilogue,
+        image=image,
     )
 
 

@@ -267,7 +267,8 @@ def _leaky_relu(x: Term, slope: Scalar = 0.01) -> Term:
 @_rule("elu")
 def _elu(x: Term, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Term:
     text = x.as_float()
-    low = _operator("*", Term(_call("expm1", Term(_operator("*", Term(text), input_scale))).text), alpha)
+    power = "expm1_below" if isinstance(input_scale, int | float) and input_scale >= 0 else "expm1"
+    low = _operator("*", Term(_call(power, Term(_operator("*", Term(text), input_scale))).text), alpha)
     return Term(f"kw::select({text} > 0.0f, {text}, {low}) * {literal(scale)}")
 
 

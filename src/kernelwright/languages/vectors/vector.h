@@ -408,6 +408,12 @@ KW_INLINE F expm1(F x) {  // e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), wh
   const F p = expm1_reduced(r), power = scale(splat(1.0f), n - 1.0f);
   return (n == 0.0f) ? p : 2.0f * fma(p, power, power - 0.5f);
 }
+KW_INLINE F expm1_below(F x) {  // e^x - 1 for x <= 0 and NaN; 2^n (e^r - 1) + 2^n - 1, which is e^r - 1 at n = 0
+  const F clamped = (x < -30.0f) ? splat(-30.0f) : x;
+  const F n = rint(clamped * 1.44269504088896341f);
+  const F r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, clamped)), power = scale(splat(1.0f), n);
+  return fma(expm1_reduced(r), power, power - 1.0f);
+}
 
 // x = m * 2^e with m in [3/4, 3/2). Zero gives e = -inf, infinity e = inf, what is negative or NaN m = NaN.
 KW_INLINE void split(F x, F& m, F& e) {
