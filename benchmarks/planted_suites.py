@@ -116,6 +116,8 @@ def test_planted_rows():
 
 test_results = test_planted_rows()
 """
+_LISTED = _TESTED.replace("#" * 66, "#" * 146)
+"""As KernelBench-X has it."""
 _CALLED = """
 
 planted_kernel = ModelNew()
@@ -159,6 +161,13 @@ FORMS = {
     ),
     "tritonbench": Form(
         {"data/TritonBench_T_v1/planted_rows.py": _TESTED}, 1, function="planted_rows", cheats=("tritonbench",)
+    ),
+    "kernelbench-x": Form(
+        {"data/kernelbenchx/Reduce/planted_rows.py": _LISTED}, 1, function="planted_rows", cheats=("tritonbench",)
+    ),
+    "sol-execbench": Form(
+        {"examples/planted/planted/definition.json": _DEFINITION, "examples/planted/planted/workload.jsonl": _SEEN},
+        10, 200, function="run", cheats=("flashinfer-bench",),
     ),
 }  # fmt: skip
 """By the benchmark's name."""

@@ -1,6 +1,7 @@
 """Planted cheats and honest kernels under every benchmark's own rules and under ours.
 
     python -m benchmarks.suite_cheats [--suite NAME ...] [--operator NAME ...] [--only NAME] [--out rows.jsonl]
+                                      [--sample COUNT --seed SEED]
     python -m benchmarks.suite_cheats --table rows.jsonl
 
 A file of `tests/suites/cheats` or `tests/suites/honest` is a `ModelNew` that calls `honest(x)`, the right answer, and
@@ -13,6 +14,7 @@ The exit code is 1 where a cheat passes or an honest kernel is refused.
 import argparse
 import json
 import os
+import random
 import sys
 import tempfile
 import time
@@ -42,6 +44,13 @@ def kernels(planted: Planted, only: str = "") -> Iterator[tuple[str, Path]]:
         yield from (("honest", f) for f in sorted((HOME / "honest").glob("*.py")) if only in f.stem)
 
 
+def sampled(planted: Planted, only: str, count: int | None, seed: int) -> list[tuple[str, Path]]:
+    """Return the kernels for a planted problem, or `count` of them that the seed draws."""
+    found = list(kernels(planted, only))
+    dice = random.Random(f"{seed} {planted.suite.name} {planted.operator}")
+    return found if count is None or count >= len(found) else sorted(dice.sample(found, count))
+
+
 @contextmanager
 def both_verdicts(planted: Planted, folder: Path) -> Iterator[Callable[[Path], tuple[Theirs, Ours]]]:
     """Open both verdicts on kernels for a planted problem, all in one process and one run."""
@@ -59,12 +68,12 @@ def both_verdicts(planted: Planted, folder: Path) -> Iterator[Callable[[Path], t
 
 
 def judged(
-    planted: Planted, folder: Path, only: str, known: set[tuple[str, str, str]]
+    planted: Planted, folder: Path, chosen: Sequence[tuple[str, Path]], known: set[tuple[str, str, str]]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each kernel that has none."""
     left = [
         (kind, file)
-        for kind, file in kernels(planted, only)
+        for kind, file in chosen
         if (planted.suite.name, planted.operator, file.stem) not in known
     ]
     if not left:
@@ -114,6 +123,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", action="append", choices=list(FORMS))
     parser.add_argument("--operator", action="append", choices=list(OPERATORS))
     parser.add_argument("--only", default="")
+    parser.add_argument("--sample", type=int, help="so many kernels for each benchmark and operator")
+    parser.add_argument("--seed", type=int, default=0, help="what draws the sample")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path)
     asked = parser.parse_args(argv)
@@ -124,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for suite in asked.suite or FORMS:
             with tempfile.TemporaryDirectory() as folder:
                 planted = plant(suite, operator, Path(folder, "checkout"))
-                for row in judged(planted, Path(folder), asked.only, known):
+                chosen = sampled(planted, asked.only, asked.sample, asked.seed)
+                for row in judged(planted, Path(folder), chosen, known):
                     rows.append(row)
                     print(told(row), flush=True)
                     if asked.out:

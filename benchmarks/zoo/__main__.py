@@ -131,7 +131,13 @@ def _row(category: str, name: str, asked: argparse.Namespace) -> Row:
     if "error" in found:
         return {**row, **found}
     kept = ("decision", "speedup", "baseline", "eager_speedup", "reason", "seconds")
-    return {**row, **{key: found[key] for key in kept}, "regions_tried": len(found["regions"])}
+    untold = [f"{tried['label']}: {tried['reason']}" for tried in found["regions"] if not tried["kept"]]
+    return {
+        **row,
+        **{key: found[key] for key in kept},
+        "regions_tried": len(found["regions"]),
+        "not_kept": untold,
+    }
 
 
 def _seconds(found: float | None) -> str:

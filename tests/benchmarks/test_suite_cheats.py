@@ -54,3 +54,11 @@ def test_the_planted_problem_has_the_form_of_each_benchmark(name, tmp_path):
         assert given.suite.candidate(task, path)
         found = theirs_of(given, planted.problem, task, path.read_text())
     assert found.status == "correct", found.message
+
+
+def test_a_sample_is_drawn_by_its_seed_alone(tmp_path):
+    planted = planted_suites.plant("kernelbench", "softmax", tmp_path)
+    everything = suite_cheats.sampled(planted, "", None, 0)
+    first, again, other = (suite_cheats.sampled(planted, "", 6, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(first) == 6 and set(first) < set(everything) == set(suite_cheats.kernels(planted))

@@ -20,7 +20,6 @@ from kernelwright.compiler.actions import (
     transplanted,
     undone,
 )
-from kernelwright.compiler.calls import touched
 from kernelwright.compiler.graph import Contract, Graph, Input, Reduce, Size, from_captured, interpret
 from kernelwright.compiler.lower import Decisions, lower
 from kernelwright.compiler.policy import (
@@ -35,7 +34,7 @@ from kernelwright.compiler.policy import (
     legal,
 )
 from kernelwright.compiler.printers import cpp, forms_of
-from kernelwright.compiler.tile import Loop, NativeCall, products, run_program, statements
+from kernelwright.compiler.tile import Loop, NativeCall, products, run_program, statements, touched
 from kernelwright.devices import detect
 from kernelwright.propose import Request
 from kernelwright.propose.schedule import ScheduleProposer
@@ -330,9 +329,10 @@ def network():
     return graph_of(net, (4, 8), (8, 8))
 
 
-def test_a_whole_network_starts_with_its_products_in_the_library_and_moves_no_loop(network):
+def test_a_whole_network_starts_with_its_products_in_the_library_then_all_its_own_and_moves_no_loop(network):
     found = list(leaves(network))
-    assert {leaf.state.steps[0] for leaf in found} == {("library", "all")}
+    assert [leaf.state.steps[0] for leaf in found[:2]] == [("library", "all"), ("panels", "all")]
+    assert {leaf.state.steps[0] for leaf in found[2:]} == {("library", "all")}
     assert len({leaf.state.steps for leaf in found}) == len(found) > 1
     assert not any(leaf.state.decisions.moves for leaf in found)
     assert explained(found[0], alone(network)).endswith("65 operations in 64 kernels")

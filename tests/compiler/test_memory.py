@@ -5,13 +5,12 @@ from tests.compiler.test_packed_products import drawn, weighed
 from torch.nn import functional as F
 
 from kernelwright.compiler.actions import ACTIONS, State
-from kernelwright.compiler.calls import touched
 from kernelwright.compiler.graph import interpret
 from kernelwright.compiler.policy import Faults
 from kernelwright.compiler.policy._beam import _in_panels
 from kernelwright.compiler.printers import cpp
 from kernelwright.compiler.printers.cpp._memory import places_of
-from kernelwright.compiler.printers.cpp._program import Printer, Style
+from kernelwright.compiler.tile import sections_of, touched
 
 
 def deep(x, *weights):
@@ -27,10 +26,10 @@ def program_of(layers):
 
 
 def places(program):
-    printer = Printer(program, Style())
-    given = {b.name for b in printer.together()}
+    (section,) = sections_of(program)
+    given = {*section.reads, *section.writes}
     temporaries = [b for b in program.buffers if b.name not in given and b.role == "temporary"]
-    return printer.called, places_of(temporaries, printer.called)
+    return section.steps, places_of(temporaries, section.steps)
 
 
 def test_no_two_temporaries_that_are_needed_together_overlap():

@@ -265,10 +265,3 @@ def test_what_a_kernel_refuses_is_raised_as_it_is_without_a_memory():
         with pytest.raises(IndexError, match="ids is out of range"):
             ops.embedding.embedding(bad, weight)
     assert torch.equal(ops.embedding.embedding(good, weight), weight[good])
-
-
-def test_an_op_that_looks_at_values_remembers_nothing():
-    looking = {op.name for name in ops.families() for op in ops.ops_of(ops.family(name)) if op.by_values}
-    assert looking == {"moe_grouped"}, (
-        "others' checks are held to this by wrong calls that look like right ones"
-    )

@@ -56,6 +56,12 @@ class TestMultiKernelBench(SuiteConformance):
     def checkout(self, folder):
         return made_up_checkout("multikernelbench", folder)
 
+    def test_of_groups_of_inputs_the_largest_that_is_not_too_large_is_the_task(self, tmp_path):
+        data = self.checkout(tmp_path)
+        problem = next(p for p in self.suite().problems(data) if p.group == "npukernelbench_level0")
+        with setup(self.suite(), data) as given, given.task(problem) as task:
+            assert [tuple(s.shape) for s in task.split(Split.SEARCH)[0].arguments] == [(16, 32)]
+
 
 class TestRobustKBench(SuiteConformance):
     def suite(self):
@@ -173,6 +179,54 @@ class TestFlashInferBench(SuiteConformance):
         trace = trace_of(row, {"axes": {"rows": 4}}, hardware="cpu", at="2026-01-01T00:00:00")
         assert trace["evaluation"]["status"] == "PASSED"
         assert trace["evaluation"]["performance"]["speedup_factor"] == found.speedup
+
+
+def test_a_definition_without_workloads_gets_a_small_one(tmp_path):
+    suite, data = get_suite("flashinfer-bench"), made_up_checkout("flashinfer-bench", tmp_path)
+    (problem,) = suite.problems(data)
+    text = json.loads((data / problem.file).read_text())
+    text["axes"]["ends"] = {"type": "var"}
+    text["inputs"] |= {
+        "scale": {"shape": None, "dtype": "float32"},
+        "ends": {"shape": ["ends"], "dtype": "float32"},
+    }
+    text |= {
+        "constraints": ["ends == rows + 1"],
+        "reference": "def run(x, w, scale, ends):\n    return x * scale\n",
+    }
+    (data / problem.file).write_text(json.dumps(text))
+    (data / "workloads/scale/scale_n64.jsonl").unlink()
+    with setup(suite, data) as given, given.task(problem) as task:
+        (workload,) = task.split(Split.SEARCH)
+        assert (workload.axes["rows"], workload.axes["ends"]) == (16, 17)
+        assert [a.value for a in workload.arguments if a.name == "scale"] == [0.125]
+
+
+class TestSOLExecBench(TestFlashInferBench):
+    def suite(self):
+        return get_suite("sol-execbench")
+
+    def checkout(self, folder):
+        return made_up_checkout("sol-execbench", folder)
+
+    @pytest.mark.long
+    def test_solutions_are_found_judged_and_written(self, tmp_path):
+        super().test_solutions_are_found_judged_and_written(tmp_path)
+
+    @pytest.mark.long
+    def test_the_tolerances_of_a_workload_count(self, tmp_path):
+        suite, data = self.suite(), self.checkout(tmp_path)
+        (problem,) = suite.problems(data)
+        right = (
+            self.right("")
+            .replace("return ", "y = ")
+            .replace("* w\n", "* w\n    y[0, 0] += OFF\n    return y\n")
+        )
+        said = []
+        with setup(suite, data) as given, given.task(problem) as task:
+            for off in ("0.2", "2.0"):
+                said.append(theirs_of(given, problem, task, right.replace("OFF", off)).status)
+        assert said == ["correct", "wrong"], "a tenth may be off, by at most 0.5"
 
 
 class TestTritonBench(SuiteConformance):

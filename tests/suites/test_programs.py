@@ -95,6 +95,22 @@ def test_what_is_wrong_is_told(tmp_path, change, theirs, said, monkeypatch):
 
 
 @pytest.mark.long
+def test_work_that_is_left_to_a_process_of_its_own_is_timed(tmp_path, original):
+    begins = """#include <unistd.h>
+int main() {
+  int ready[2];
+  char byte;
+  if (pipe(ready)) return 1;
+  if (fork()) return read(ready[0], &byte, 1) != 1;
+  setsid();
+  if (write(ready[1], "x", 1) != 1) return 1;"""
+    detached = original.replace("int main() {", begins).replace("4000", "16000")
+    row = judged("pie", tmp_path, detached)
+    assert row.theirs.status == "correct"
+    assert standing_of(row) == "slower", row.ours.reason
+
+
+@pytest.mark.long
 def test_a_program_can_neither_read_nor_keep_anything(tmp_path):
     """What a program writes is gone before its next run, and the judge's files are closed to it."""
     secret = tmp_path / "secret"

@@ -74,3 +74,30 @@ def test_an_alarm_that_comes_late_does_not_escape(monkeypatch):
     monkeypatch.setattr(signal, "setitimer", late)
     with deadline(60):
         pass
+
+
+def test_a_mode_that_was_being_entered_or_left_does_not_stay_entered():
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    from kernelwright.system.dispatch_mode import DispatchMode
+
+    class Through(DispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    class Overriding(TorchFunctionMode):
+        pass
+
+    def entered():
+        return torch._C._len_torch_dispatch_stack(), torch._C._len_torch_function_stack()
+
+    before = entered()
+    with Through():
+        with pytest.raises(TimeoutError), deadline(0.05):
+            Through().__enter__()
+            Overriding().__enter__()
+            while True:
+                pass
+        assert entered() == (before[0] + 1, before[1]), "what was entered outside stays"
+    assert entered() == before

@@ -15,17 +15,12 @@ from .tile import (
     Buffer,
     Contraction,
     Kernel,
-    Load,
     NativeCall,
     Program,
-    Row,
+    Section,
     Step,
-    Store,
-    as_loops,
-    expressions,
     led_by,
-    statements,
-    walk,
+    touched,
     written,
 )
 
@@ -35,20 +30,6 @@ Launch = Callable[[Kernel | Contraction], list[str]]
 
 class NotCalled(Unprintable):
     """A native operation cannot be written as a call."""
-
-
-def touched(step: Kernel | Contraction) -> tuple[list[str], list[str]]:
-    """Name the buffers that a kernel reads and those that it writes."""
-    kernel = as_loops(step) if isinstance(step, Contraction) else step
-    reads, writes, own = dict[str, None](), dict[str, None](), set[str]()
-    for s in statements(kernel.body):
-        if isinstance(s, Row):
-            own.add(s.buffer)
-        if isinstance(s, Store):
-            writes[s.buffer] = None
-        for x in expressions(s):
-            reads |= dict.fromkeys(e.buffer for e in walk(x) if isinstance(e, Load))
-    return [name for name in reads if name not in writes], [name for name in writes if name not in own]
 
 
 class Calls:
@@ -62,10 +43,14 @@ class Calls:
         launch: Launch,
         *,
         device: str = "",
-        together: Sequence[str] = (),
+        sections: Sequence[tuple[Section, str]] = (),
     ) -> None:
+        """`sections` are run by one statement each, all other kernels by `launch`."""
         self.program, self.graph, self.entry, self.launch = program, graph, entry, launch
-        self.device, self.together = device, together
+        self.device = device
+        self.ends = {section.steps[-1].name: (section, statement) for section, statement in sections}
+        """Last kernel of a section → the section, and what runs it."""
+        self.inside = {step.name for section, _ in sections for step in section.steps}
         self.placed = f", device={device}" if device else ""
         self.operations = {op.name: op for op in graph.operations}
         self.made: set[str] = set()
@@ -101,12 +86,7 @@ class Calls:
         body += [line for b in kept for line in _shape_checked(b)]
         body += self._guards()
         called = [s for s in program.steps if s.name not in program.ahead]
-        if self.together:
-            outputs = [b for b in program.buffers if b.role == "output"]
-            body += [line for step in called if isinstance(step, NativeCall) for line in self._native(step)]
-            body += [*(self._made_empty(b) for b in outputs), *self.together]
-        else:
-            body += [line for step in called for line in self._step(step)]
+        body += [line for step in called for line in self._step(step)]
         body += [f"{name}_given.copy_({new})" for name, new in program.updates]
         outputs = sorted((b for b in program.buffers if b.role == "output"), key=lambda b: b.position)
         listed = ", ".join(b.name for b in outputs)
@@ -172,9 +152,12 @@ class Calls:
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, NativeCall):
             return self._panels(step) if step.fed else self._native(step)
-        if self.fed & written(step):
+        if step.name in self.ends:
+            section, statement = self.ends[step.name]
+            return [*self._allocated(section.writes), statement]
+        if step.name in self.inside or self.fed & written(step):
             return []
-        return [*self._allocated(step), *self.launch(step)]
+        return [*self._allocated(touched(step)[1]), *self.launch(step)]
 
     def _panels(self, step: NativeCall) -> list[str]:
         """Print a product whose rows are computed right before it, a panel of them at a time."""
@@ -209,9 +192,9 @@ class Calls:
         shape = ", ".join([rows, *map(text_of, b.shape[1:])])
         return f"torch.empty(({shape}), dtype=torch.{b.dtype}{self.placed})"
 
-    def _allocated(self, step: Kernel | Contraction) -> list[str]:
+    def _allocated(self, writes: Sequence[str]) -> list[str]:
         lines = []
-        for name in touched(step)[1]:
+        for name in writes:
             if name not in self.made:
                 lines.append(self._made_empty(self.program.buffer(name)))
                 self.made.add(name)

@@ -45,7 +45,7 @@ class Finished:
     timed_out: bool
     """Whether it was killed at the deadline."""
     time_s: float
-    """Wall seconds."""
+    """Wall seconds, until nobody writes output any more."""
     processor_s: float = 0.0
     """Processor seconds of the command and of those that it waited for."""
 
@@ -95,7 +95,6 @@ def run_tool(
     timed_out = False
     try:
         timed_out = not _ended(process, deadline_s)
-        time_s = time.monotonic() - started
     finally:
         _kill_group(process.pid)
         spent = _reaped(process)
@@ -103,7 +102,7 @@ def run_tool(
         if not reader.is_alive():
             process.stdout.close()
     output = b"".join(chunks).decode(errors="replace")[:limit]
-    return Finished(process.returncode, output, timed_out, time_s, spent)
+    return Finished(process.returncode, output, timed_out, time.monotonic() - started, spent)
 
 
 def _start(words: list[str], folder: Path, env: dict[str, str], source: IO[bytes]) -> subprocess.Popen[bytes]:

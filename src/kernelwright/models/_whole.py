@@ -1,7 +1,8 @@
 """Planned, minutes → the run of the model as one task: one program for all of it, tried before its regions."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ PROPOSERS = ("schedule",)
 """Who writes one program for a graph of any size."""
 _SHARE, _LEAST_S = 0.6, 120.0
 """Share of the minutes for the whole model, and seconds that it gets at least, where there are so many."""
+_TOLD_ENDS = 2
+"""How many ends of rejected programs are told."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,14 @@ def _found(run: str, whole: WholeTask, place: Path | str | None) -> WholeFound:
     with Store(place) as store:
         record = store.run(run)
         best = next(iter(accepted_of(store, record)), None)
+        tried = store.evaluations(run)
     if best is not None and best.decision.status is DecisionStatus.IMPROVED:
         return WholeFound(run, best, whole.weights, task=whole.task)
-    return WholeFound(run, reason="no program for all of it was accepted")
+    return WholeFound(run, reason=f"no program for all of it was accepted; {_ends_of(tried)}")
+
+
+def _ends_of(tried: Sequence[Evaluation]) -> str:
+    """Say what became of the programs that were tried, what happened most often first."""
+    ends = Counter(f"{e.decision.status}: {e.decision.reason}" for e in tried)
+    told = "; ".join(f"{count} {end}" for end, count in ends.most_common(_TOLD_ENDS))
+    return f"{len(tried)} tried: {told}" if tried else "none could be tried in the time"

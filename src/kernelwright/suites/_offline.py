@@ -12,7 +12,7 @@ _KINDS = {
         "'opt', num_hidden_layers=2, hidden_size=64, ffn_dim=128, num_attention_heads=4, word_embed_proj_dim=64"
     ),
     "facebook/bart-large": (
-        "'bart', d_model=64, encoder_layers=1, decoder_layers=2, decoder_ffn_dim=128, encoder_ffn_dim=128, "
+        "'bart', d_model=64, encoder_layers=2, decoder_layers=2, decoder_ffn_dim=128, encoder_ffn_dim=128, "
         "decoder_attention_heads=4"
     ),
     "google/bigbird-roberta-base": (
@@ -36,4 +36,7 @@ def offline(text: str) -> str:
     if found is None or found[1] not in _KINDS:
         return text
     text = text.replace("AutoConfig.from_pretrained(model_name)", f"AutoConfig.for_model({_KINDS[found[1]]})")
-    return text.replace("from_pretrained(self.model_name, config=self.config)", "from_config(self.config)")
+    made = (
+        "from_config(self.config)\n        self.eval()"  # the mode in which `from_pretrained` leaves a model
+    )
+    return text.replace("from_pretrained(self.model_name, config=self.config)", made)

@@ -2,8 +2,8 @@
 
 Covers: answers on the benchmark's tests; answers on inputs of our own, by the original program's; time by
 two clocks, in pairs of processes in random order, the smaller gain of the two counted; a second series that agrees.
-Does not cover: what a program keeps outside its folder, which Landlock closes where the kernel has it; inputs of a form
-that no test has.
+Does not cover: what a program keeps outside its folder, which Landlock closes where the kernel has it; processes that
+leave its group and outlive it, if they write no output; inputs of a form that no test has.
 """
 
 import random

@@ -211,7 +211,8 @@ def _values(tensor: Tensor, sizes: Sequence[str]) -> str:
     shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
     if tensor.dtype in _FLOATS:
         drawn = f"torch.rand({', '.join(sizes) or '()'}, dtype=torch.{tensor.dtype})"
-        return f"{drawn} * {tensor.high - tensor.low:g} {'-' if tensor.low < 0 else '+'} {abs(tensor.low):g}"
+        wide, low = float(f"{tensor.high - tensor.low:g}"), float(f"{abs(tensor.low):g}")
+        return f"{drawn} * {wide!r} {'-' if tensor.low < 0 else '+'} {low!r}"  # whole numbers would be sizes
     if tensor.dtype.startswith("complex"):
         return f"torch.randn({', '.join(sizes) or '()'}, dtype=torch.{tensor.dtype})"
     if tensor.dtype == "bool":

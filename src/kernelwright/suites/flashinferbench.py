@@ -4,11 +4,11 @@ Source: FlashInfer-Bench, docs/flashinfer-trace (definition, workload, solution,
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import TaskError
 from ..records import Candidate, ScalarSpec, Split, Task, TensorSpec
 from ._modules import LIMIT_S, by_name, needs_gpu
 from ._protocol import Script
@@ -17,6 +17,9 @@ from ._submission import Submission, submission_of
 
 _DEFINITIONS, _WORKLOADS = "definitions", "workloads"
 _MOST_WORKLOADS = 4
+_MADE = 16
+"""Variable axes of a definition without workloads."""
+_ONE_MORE = re.compile(r"(\w+) == (\w+) \+ 1")
 _OTHER_RULES = ("sampling", "dsa_", "moe_fp8_block_scale")
 """What is in the kind or the name of operators that the benchmark judges by other rules than its default ones."""
 _FORM = """
@@ -33,7 +36,7 @@ class FlashInferBench:
     title = "FlashInfer-Bench: operators of served language models, with the sizes that were seen"
     repository = "flashinfer-ai/flashinfer-bench"
     commit = "40e6ca7844b514eb4b1c7edba6d6a7377df57870"
-    layout = (_DEFINITIONS,)
+    layout: tuple[str, ...] = (_DEFINITIONS,)
     rules = Rules(
         correctness="on 3 draws of each workload no element may be off by more than 1e-2 both absolutely and "
         "relatively; shape, dtype and finite values",
@@ -41,7 +44,8 @@ class FlashInferBench:
         score="fast_p by definition; the reference's time over the solution's",
         trials=3, tolerance=1e-2, timed=50, seed=0,
         here="the host's clock takes the place of CUPTI, no cache is flushed; at most 4 workloads, from the "
-        "smallest to the largest, are loaded, and its rules run on the first",
+        "smallest to the largest, are loaded, and its rules run on the first; a definition without any gets one of "
+        "small sizes",
     )  # fmt: skip
 
     def problems(self, data: Path) -> tuple[SuiteProblem, ...]:
@@ -56,9 +60,7 @@ class FlashInferBench:
     def target(self, data: Path, problem: SuiteProblem, folder: Path) -> Path:
         """Write the definition with workloads from the smallest to the largest."""
         text = (data / problem.file).read_text()
-        lines = sorted(_workloads(data, problem.name), key=_size)
-        if not lines:
-            raise TaskError(f"{problem.name} has no workloads in this data set")
+        lines = self.workloads(data, problem) or [_made(json.loads(text))]
         count = min(_MOST_WORKLOADS, len(lines))
         chosen = [lines[round(i * (len(lines) - 1) / max(1, count - 1))] for i in range(count)]
         for line in chosen:
@@ -69,6 +71,11 @@ class FlashInferBench:
         path.write_text(text)
         path.with_name("workload.jsonl").write_text("".join(json.dumps(line) + "\n" for line in chosen))
         return path
+
+    def workloads(self, data: Path, problem: SuiteProblem) -> list[dict[str, Any]]:
+        """Return a definition's workloads, from the smallest to the largest."""
+        files = sorted((data / _WORKLOADS).rglob(f"{problem.name}.jsonl"))
+        return sorted((line for file in files for line in lines_of(file)), key=size_of)
 
     def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
         """Find solutions by the definition that they name, and Python files named like definitions."""
@@ -91,6 +98,11 @@ class FlashInferBench:
     def script(self, task: Task, candidate: str, data: Path, problem: SuiteProblem) -> Script | None:
         """Return its default evaluation of the first workload; None if the kernel can only run on a GPU."""
         del data
+        given = self.given(task, candidate, problem)
+        return Script("flashinfer_bench", given, LIMIT_S) if given else None
+
+    def given(self, task: Task, candidate: str, problem: SuiteProblem) -> dict[str, Any] | None:
+        """Return what the rules are given; None if the kernel can only run on a GPU, or is judged by others."""
         solution = _solution(candidate)
         text, entry, fills = _entry(solution) if solution is not None else (candidate, "run", False)
         workload = task.split(Split.SEARCH)[0]
@@ -100,13 +112,12 @@ class FlashInferBench:
         ]
         if text is None or needs_gpu(text) or given_inputs or other:
             return None
-        given = {
+        return {
             "reference": task.reference.files[0].text, "submission": text, "entry": entry, "fills": fills,
             "inputs": [_spec(s) for s in workload.arguments], "outputs": [_spec(s) for s in workload.outputs],
             "trials": self.rules.trials, "timed": self.rules.timed, "tolerance": self.rules.tolerance,
             "definition": problem.name,
         }  # fmt: skip
-        return Script("flashinfer_bench", given, LIMIT_S)
 
     def flags(self, candidate: str) -> tuple[str, ...]:
         """Return nothing: it screens no text."""
@@ -176,15 +187,41 @@ def _kind(file: Path) -> str:
         return "unknown"
 
 
-def _workloads(data: Path, name: str) -> Iterator[dict[str, Any]]:
-    for file in sorted((data / _WORKLOADS).rglob(f"{name}.jsonl")):
-        for line in file.read_text().splitlines():
-            if line.strip():
-                record = json.loads(line)
-                yield dict(record.get("workload") or record)
+def lines_of(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the workloads of a file."""
+    for line in file.read_text().splitlines():
+        if line.strip():
+            record = json.loads(line)
+            yield dict(record.get("workload") or record)
 
 
-def _size(workload: Mapping[str, Any]) -> int:
+def _made(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload for a definition that has none, with small variable axes, and numbers that are no tensors."""
+    axes = {name: _MADE for name, axis in definition["axes"].items() if axis.get("type") == "var"}
+    for constraint in definition.get("constraints") or ():
+        if found := _ONE_MORE.fullmatch(constraint.strip()):
+            axes |= {found[1]: axes.get(found[2], _MADE) + 1} if found[1] in axes else {}
+    inputs = {
+        name: {"type": "random"}
+        if spec.get("shape") is not None
+        else {"type": "scalar", "value": _number(spec)}
+        for name, spec in definition["inputs"].items()
+    }
+    return {"uuid": "made", "axes": axes, "inputs": inputs}
+
+
+def _number(spec: Mapping[str, Any]) -> float | int | bool:
+    dtype = str(spec.get("dtype"))
+    return True if dtype == "bool" else 1 if "int" in dtype else 0.125
+
+
+def size_of(workload: Mapping[str, Any]) -> int:
+    """Return the product of a workload's variable axes.
+
+    Example:
+        >>> size_of({"axes": {"batch": 4, "pages": 8}})
+        32
+    """
     size = 1
     for value in workload["axes"].values():
         size *= max(1, int(value))
@@ -211,4 +248,4 @@ def _entry(solution: Mapping[str, Any]) -> tuple[str | None, str, bool]:
 def _spec(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
     if isinstance(spec, ScalarSpec):
         return {"value": spec.value}
-    return {"shape": list(spec.shape), "dtype": spec.dtype}
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}

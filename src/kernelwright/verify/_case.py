@@ -255,9 +255,7 @@ class Oracle:
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
             chooses=moved.chooses,
-            closer=None
-            if near is not None or measured
-            else self._closer(workload, seed, inputs, state),
+            closer=None if near is not None or measured else self._closer(workload, seed, inputs, state),
         )
 
     def again(self, case: Case, seed: int) -> Case:

@@ -183,6 +183,7 @@ CODES, SCALES = torch.zeros(3, 5, 2, 8, dtype=torch.int8), torch.ones(3, 5, 2)
         (lambda: decode(Q, K, V, LENGTHS, soft_cap=-1.0), "soft_cap is -1.0; expected a number above 0"),
         (lambda: decode(Q, K, V, LENGTHS, scale=torch.inf), "scale is inf; expected a finite number"),
         (lambda: decode(Q, K, V, LENGTHS + 1), "lengths is 6 somewhere; expected 0 to 5, what the pages hold"),
+        (lambda: decode(Q, K, V, LENGTHS, pages=PAGES[:, :0]), "lengths is . somewhere; expected 0 to 0"),
         (lambda: decode(Q, K, V, LENGTHS, pages=PAGES + 3), "pages is 3 somewhere; expected 0 to 2"),
         (lambda: decode(Q, K, V, LENGTHS, pages=PAGES - 1), "pages is -1 somewhere; expected 0 to 2"),
         (lambda: quantize(K.long()), "x is of torch.int64; expected float32"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from tests.ops.wrong.legal import LEGAL, Call
@@ -242,11 +242,11 @@ def wrong_calls(family: str, seed: int) -> Iterator[Call]:
 
 
 def fuzzed(
-    family: str, refused: int, seed: int = 0, trace: Path | None = None
+    family: str, refused: int, seed: int = 0, trace: IO[str] | None = None
 ) -> tuple[dict[str, int], list[Finding]]:
     """Make wrong calls until each function of a family has refused so many; return how many, and what was found.
 
-    Each call is written to `trace` before it is made, so that one that kills the process is known.
+    Each call is written to the first line of `trace` before it is made, so that one that kills the process is known.
     """
     counts = {function.__name__: 0 for function, _ in LEGAL[family]()}
     findings: dict[str, Finding] = {}
@@ -257,7 +257,9 @@ def fuzzed(
             continue
         said = f"{family}.{function.__name__}({told(arguments)})"
         if trace is not None:
-            trace.write_text(said)
+            trace.seek(0)
+            trace.write(f"{said}\n")
+            trace.flush()
         result, problem = judged(function, arguments)
         if result == "bad":
             findings.setdefault(f"{function.__name__}: {problem[:70]}", Finding(said, problem))
@@ -268,6 +270,7 @@ def fuzzed(
 if __name__ == "__main__":
     torch.set_num_threads(1)
     name, count, seed, file = sys.argv[1:]
-    made, found = fuzzed(name, int(count), int(seed), Path(file))
+    with Path(file).open("w") as calls:
+        made, found = fuzzed(name, int(count), int(seed), calls)
     print(made, *(f"{one.call}\n    {one.problem}" for one in found), sep="\n")
     sys.exit(bool(found))

@@ -101,7 +101,7 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
 
     Lowering a network takes a while: its first kernel can be built and measured before the others are derived. The
     next have all weights in panels, which is seldom beaten; first, where there are several convolutions, with images
-    that are stored with their channels side by side.
+    that are stored with their channels side by side. Where no weights last, as in training, products pack in each call.
     """
     start = beginning(graph, actions, faults)
     early = None
@@ -111,7 +111,11 @@ def leaves(graph: Graph, actions: Sequence[Action] = ACTIONS, faults: Faults = L
         yield Leaf(start, estimate(early))
         shown = [start.steps]
         plain = State(graph, graph)
-        for state in (*_channels_last(plain, actions, faults), _in_panels(plain, actions, faults)):
+        for state in (
+            *_channels_last(plain, actions, faults),
+            _in_panels(plain, actions, faults),
+            *_packed_in_calls(plain, actions, faults),
+        ):
             with faults.of(_START):
                 if state.steps and state.steps not in shown and state.program:
                     shown.append(state.steps)
@@ -240,6 +244,11 @@ def _in_panels(state: State, actions: Sequence[Action], faults: Faults) -> State
             if not found.steps or found.program is not None:
                 return found
     return state
+
+
+def _packed_in_calls(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:
+    """Return the state of a network without weights that last, as in training, with every product of its own."""
+    return [] if state.graph.lasting else [_all_of(state, ("panels",), actions, faults)]
 
 
 def _channels_last(state: State, actions: Sequence[Action], faults: Faults) -> list[State]:

@@ -31,10 +31,9 @@ class Op:
         reference: Computes the outputs with torch alone, right on every device and dtype.
         kernel: The library with the symbol of the op's name, called with the arguments, then the outputs.
         outputs: Makes empty outputs for the arguments; serves as the fake kernel too.
-        check: Raises `ArgumentError` for wrong arguments.
-        serves: The guard: None where the kernel serves these arguments, else why not.
+        check: Raises `ArgumentError` for wrong arguments; what is in tensors is for kernel and reference to look at.
+        serves: The guard: None where the kernel serves these arguments, else why not; it looks at no values either.
         gradient: `(setup_context, backward)`, as for `torch.library.register_autograd`; none if it has no gradient.
-        by_values: Whether `check` or `serves` look at what is in tensors: then every call is checked.
 
     Example:
         >>> from kernelwright import ops
@@ -46,12 +45,11 @@ class Op:
     def __init__(
         self, schema: str, *, reference: Callable[..., Any], kernel: Kernel, outputs: Callable[..., Any],
         check: Callable[..., None], serves: Callable[..., str | None],
-        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None, by_values: bool = False,
+        gradient: tuple[Callable[..., None], Callable[..., Any]] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.schema, self.kernel = schema.partition("(")[0], schema, kernel
         self.reference, self.check, self.serves, self.outputs = reference, check, serves, outputs
         kernel.ops.append(self)
-        self.by_values = by_values
         self._entry: Entry | None = None
         self._served: Served | None = None
         self._said: set[str] = set()
@@ -136,7 +134,7 @@ class Op:
 
     def _load(self) -> Entry | None:
         self._entry = self.kernel.function(self.name)
-        if self._entry is not None and not self.by_values:
+        if self._entry is not None:
             self._served = self.kernel.served(self.name, differentiable=self._differentiable)
         return self._entry
 

@@ -42,7 +42,7 @@ template <class T, class C> void decode(const Args& args) {
   const auto floats = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const float>(i).data(); };
   const int32_t* table = args.is_none(4) ? nullptr : args.tensor<const int32_t>(4).data();
   const DecodeShape s{q.shape(0), q.shape(1), k.shape(2), q.shape(2), v.shape(3), k.shape(1),
-                      table ? args.tensor<const int32_t>(4).shape(1) : 1};
+                      args.is_none(4) ? 1 : args.tensor<const int32_t>(4).shape(1)};
   const int32_t* lengths = args.tensor<const int32_t>(3).data();
   char said[160];
   for (int64_t b = 0; b < s.batch; ++b) {

@@ -106,10 +106,32 @@ template <class T> struct Result {
 
 // x [tokens, inner], panels, offsets [groups + 1], gather [rows] or none, scatter [rows] or none, weights by scatter or
 // none, rows of the output; out [rows of the output, columns]
+void check_index(const Args& args, int i, const char* what, int64_t below) {
+  if (args.is_none(i)) return;
+  const auto index = args.tensor<const int64_t>(i);
+  bool good = true;
+  for (int64_t e = 0; e < index.numel(); ++e) good &= static_cast<uint64_t>(index[e]) < static_cast<uint64_t>(below);
+  if (good) return;
+  char text[96];
+  snprintf(text, sizeof text, "moe.grouped_mm: %s is out of range somewhere; expected 0 to %lld", what,
+           static_cast<long long>(below - 1));
+  raise("ValueError", "", text);
+}
+
+// Offsets from 0 to no more entries than there are, and indices of rows.
+void check_entries(const Args& args, const Tensor<const int64_t>& offsets, int64_t from, int64_t to) {
+  const auto most = [&](int i, int64_t rows) { return args.is_none(i) ? rows : args.any_tensor(i)->shape[0]; };
+  check_offsets("moe.grouped_mm: offsets", offsets.data(), offsets.shape(0) - 1, std::min(most(3, from), most(4, to)));
+  if (offsets[0] != 0) raise("ValueError", "", "moe.grouped_mm: offsets is from another number; expected them from 0 upwards");
+  check_index(args, 3, "gather", from);
+  check_index(args, 4, "scatter", to);
+}
+
 template <class T> void grouped(const Args& args) {
   const auto x = args.tensor<const T>(0);
   const auto w = panels_of(args.tensor<const T>(1));
   const auto offsets = args.tensor<const int64_t>(2);
+  check_entries(args, offsets, x.shape(0), args.tensor<T>(8).shape(0));
   const Segments s{offsets.data(), offsets.shape(0) - 1};
   const auto index = [&](int i) { return args.is_none(i) ? nullptr : args.tensor<const int64_t>(i).data(); };
   const GatheredRows<T> rows{x.data(), x.stride(0), index(3)};

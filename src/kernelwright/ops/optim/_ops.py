@@ -63,7 +63,7 @@ def check_rates(op: str, lr: float, beta1: float, beta2: float, weight_decay: fl
 def check_step(op: str, name: str, step: object) -> None:
     """Refuse what is no number of a step."""
     if not isinstance(step, int | float) or not step >= 1:
-        refuse(op, name, step, "1 or more: the number of this step")
+        refuse(op, name, repr(step), "1 or more: the number of this step")
 
 
 def _check_adamw(
@@ -90,14 +90,14 @@ def _check_lion(
 
 
 def check_adafactor(
-    op: str, lr: float, beta2_decay: float, eps2: float, d: float, weight_decay: float
+    op: str, lr: float, beta2_decay: float, eps: dict[str, float | None], d: float, weight_decay: float
 ) -> None:
     """Refuse numbers of Adafactor out of their range."""
     if not beta2_decay <= 0:
         refuse(op, "beta2_decay", beta2_decay, "0 or less")
     for name, value, least in (
         ("lr", lr, 0),
-        ("eps2", eps2, 0),
+        *((name, one, 0) for name, one in eps.items() if one is not None),
         ("weight_decay", weight_decay, 0),
         ("d", d, 1e-30),
     ):
@@ -112,7 +112,7 @@ def _check_matrix(
     check_gradient(op, param, grad)
     check_factors(op, param, row, column)
     check_step(op, "step", step)
-    check_adafactor(op, lr, beta2_decay, eps2, d, weight_decay)
+    check_adafactor(op, lr, beta2_decay, {"eps1": eps1, "eps2": eps2}, d, weight_decay)
 
 
 def check_factors(op: str, param: _Tensor, row: _Tensor, column: _Tensor) -> None:
@@ -186,7 +186,7 @@ def adamw(
         tensor([0.5000])
     """
     moved: tuple[_Tensor, _Tensor, _Tensor, _Tensor] = _adamw(
-        param, grad, mean, square, largest, step, lr, beta1, beta2, eps, weight_decay, maximize
+        param, grad, mean, square, largest, *map(float, (step, lr, beta1, beta2, eps, weight_decay)), maximize
     )
     return moved
 
@@ -203,7 +203,9 @@ def lion(
         >>> lion(one, one, zero, 0.25, 0.9, 0.99, 0.0, False)[0]
         tensor([0.7500])
     """
-    moved: tuple[_Tensor, _Tensor] = _lion(param, grad, mean, lr, beta1, beta2, weight_decay, maximize)
+    moved: tuple[_Tensor, _Tensor] = _lion(
+        param, grad, mean, *map(float, (lr, beta1, beta2, weight_decay)), maximize
+    )
     return moved
 
 
@@ -220,6 +222,6 @@ def adafactor(
         tensor([[0.5000, 0.5000]])
     """
     moved: tuple[_Tensor, _Tensor, _Tensor] = _adafactor(
-        param, grad, row, column, step, lr, beta2_decay, eps1, eps2, d, weight_decay, maximize
+        param, grad, row, column, *map(float, (step, lr, beta2_decay, eps1, eps2, d, weight_decay)), maximize
     )
     return moved

@@ -135,7 +135,7 @@ def adamw_(
     _check_lists(op, params, grads=grads, means=means, squares=squares, largest=largest, steps=steps)
     _ops.check_rates(op, lr, *betas, weight_decay)
     _ops.check_number(op, "eps", eps, 0)
-    numbers = (lr, *betas, eps, weight_decay, maximize)
+    numbers = (*map(float, (lr, *betas, eps, weight_decay)), maximize)
     rows = _flat(params, grads, means, squares, repeat(None) if largest is None else largest, steps)
     if ADAMW.run(numbers, rows):
         return
@@ -174,7 +174,7 @@ def lion_(
     op = "optim.lion_"
     _check_lists(op, params, grads=grads, means=means)
     _ops.check_rates(op, lr, *betas, weight_decay)
-    numbers, rows = (lr, *betas, weight_decay, maximize), _flat(params, grads, means)
+    numbers, rows = (*map(float, (lr, *betas, weight_decay)), maximize), _flat(params, grads, means)
     if not LION.run(numbers, rows):
         _check_tensors(op, params, grads, means=means)
         LION.each(numbers, rows, reference.lion)
@@ -214,13 +214,13 @@ def adafactor_(
     """
     op = "optim.adafactor_"
     _check_lists(op, params, grads=grads, rows=rows, columns=columns, variances=variances, steps=steps)
-    _ops.check_adafactor(op, lr, beta2_decay, eps[1], d, weight_decay)
+    _ops.check_adafactor(op, lr, beta2_decay, {"eps[0]": eps[0], "eps[1]": eps[1]}, d, weight_decay)
     first = [row if variance is None else variance for row, variance in zip(rows, variances, strict=True)]
     columns = [
         column if variance is None else None for column, variance in zip(columns, variances, strict=True)
     ]
     narrow = torch.finfo(torch.float32).eps if eps[0] is None else eps[0]
-    numbers = (lr, beta2_decay, narrow, eps[1], d, weight_decay, maximize)
+    numbers = (*map(float, (lr, beta2_decay, narrow, eps[1], d, weight_decay)), maximize)
     of_each = _flat(params, grads, first, columns, steps)
     if ADAFACTOR.run(numbers, of_each):
         return

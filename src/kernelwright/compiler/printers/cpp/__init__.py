@@ -88,13 +88,16 @@ def _around(program: Program, graph: Graph, printer: Printer) -> str:
         given = [*(b.name for b in (*reads, *writes)), *printer.sizes(step)]
         return [f"kernels.{printer.functions[step.name]}_entry({', '.join(given)})"]
 
-    outside = printer.together()
-    together = [
-        f"kernels.{program.name}_calls({', '.join([*(b.name for b in outside), *program.symbols])})"
-    ] if outside else []  # fmt: skip
+    sections = [
+        (
+            section,
+            f"kernels.{entry}({', '.join([*(b.name for b in printer.given(section)), *program.symbols])})",
+        )
+        for entry, section in printer.sections.items()
+    ]
     lines = [
         '"""Kernels of `kernel.cpp` and operations of torch, in turn; `kernels` is given by the loader."""',
         "", "import torch", "", "aten = torch.ops.aten", "", "",
-        *Calls(program, graph, program.name, launch, together=together).lines(),
+        *Calls(program, graph, program.name, launch, sections=sections).lines(),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -194,7 +194,9 @@ class Lanes:
         if all(text.startswith("kw::each") for text in texts):
             return apart
         chain = [f"{test}, [&] {{ return {text}; }}" for test, text in zip(tests, texts, strict=False)]
-        return f"kw::pick(lanes, [&] {{ return {apart}; }}, {', '.join(chain)}, [&] {{ return {texts[-1]}; }})"
+        return (
+            f"kw::pick(lanes, [&] {{ return {apart}; }}, {', '.join(chain)}, [&] {{ return {texts[-1]}; }})"
+        )
 
     def _vector_or_each(self, e: Expression) -> str:
         try:
@@ -232,7 +234,7 @@ class Lanes:
         return self._parts(e)
 
     def _parts(self, e: Expression) -> bool:
-        """Whether a condition parts the lanes at one place at most: it holds for those before it, or for those behind."""
+        """Whether a condition parts the lanes at one place at most: it holds for those before it or behind it."""
         return (
             isinstance(e, Call)
             and e.op in ("lt", "le", "gt", "ge")

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ...calls import touched
 from ...graph import Size, product
-from ...tile import Buffer, Contraction, Kernel
+from ...tile import Buffer, Contraction, Kernel, touched
 
 _LINE = 64
 """Bytes of a cache line: every place begins with one."""

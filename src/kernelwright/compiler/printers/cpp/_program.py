@@ -4,7 +4,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...calls import touched
 from ...graph import Size, product
 from ...tile import (
     LANES,
@@ -14,10 +13,13 @@ from ...tile import (
     Kernel,
     NativeCall,
     Program,
+    Section,
     Store,
     pattern,
     products,
+    sections_of,
     statements,
+    touched,
 )  # fmt: skip
 from ._ahead import asked_ahead, is_large
 from ._contraction import is_tiled, print_contraction
@@ -58,14 +60,12 @@ class Printer:
             lines += [*self._function(step), ""]
         lines += ["}  // namespace", ""]
         if entries:
-            alone = [
-                s
-                for s in printed
-                if not self.together() or any(self.functions.get(n) == s.name for n in self.program.ahead)
-            ]
-            for step in alone:
+            inside = {step.name for section in self.sections.values() for step in section.steps}
+            alone = {self.functions[step.name] for step in kernels if step.name not in inside}
+            for step in (s for s in printed if s.name in alone):
                 lines += [*self._lone_entry(step), ""]
-            lines += [*self._whole_entry(), ""] if self.together() else []
+            for entry, section in self.sections.items():
+                lines += [*self._section_entry(entry, section), ""]
         else:
             lines += self._entry()
         return "\n".join(lines).rstrip() + "\n"
@@ -147,38 +147,25 @@ class Printer:
         steps = [s for s in self.program.steps if not isinstance(s, NativeCall)]
         return [*lines, *self._steps(outside, steps), "}"]
 
-    @property
-    def called(self) -> list[Kernel | Contraction]:
-        """The kernels that run in every call."""
-        steps = (s for s in self.program.steps if s.name not in self.program.ahead)
-        return [s for s in steps if not isinstance(s, NativeCall)]
+    @cached_property
+    def sections(self) -> dict[str, Section]:
+        """Entry → the section that it runs, where Python runs the program."""
+        return {f"{self.program.name}_calls{i or ''}": s for i, s in enumerate(sections_of(self.program))}
 
-    def together(self) -> list[Buffer]:
-        """Return what the kernels of all calls read from outside and then the outputs, where one entry can run them.
+    def given(self, section: Section) -> list[Buffer]:
+        """Return the buffers that a section's entry is given: what it reads from outside, then what it leaves there."""
+        return [self.program.buffer(name) for name in (*section.reads, *section.writes)]
 
-        That is where torch computes nothing between them but constants; otherwise it is empty.
-        """
-        program = self.program
-        steps = [s for s in program.steps if s.name not in program.ahead]
-        if program.updates or any(isinstance(s, NativeCall) and s.op != "constant" for s in steps):
-            return []
-        written_ = {b.name for step in self.called for b in self.touched(step)[1]}
-        read = dict.fromkeys(b.name for step in self.called for b in self.touched(step)[0])
-        outputs = sorted((b for b in program.buffers if b.role == "output"), key=lambda b: b.position)
-        if any(b.name not in written_ for b in outputs):
-            return []
-        return [*(program.buffer(n) for n in read if n not in written_), *outputs]
-
-    def _whole_entry(self) -> list[str]:
-        """Print the entry that runs all kernels of a call: what they read, the outputs, the sizes."""
-        outside = self.together()
-        lines = [f"KW_KERNEL({self.program.name}_calls) {{"]
+    def _section_entry(self, entry: str, section: Section) -> list[str]:
+        """Print the entry that runs a section: what it is given, the sizes."""
+        outside = self.given(section)
+        lines = [f"KW_KERNEL({entry}) {{"]
         for place, b in enumerate(outside):
-            const = "" if b.role == "output" else "const "
+            const = "const " if b.name in section.reads else ""
             lines.append(f"  const auto {b.name} = args.tensor<{const}{STORED[b.dtype]}>({place});")
         for place, name in enumerate(self.program.symbols):
             lines.append(f"  const int64_t {name} = args.integer({len(outside) + place});")
-        return [*lines, *self._steps(outside, self.called), "}"]
+        return [*lines, *self._steps(outside, section.steps), "}"]
 
     def _steps(self, outside: Sequence[Buffer], steps: Sequence[Kernel | Contraction]) -> list[str]:
         """Print memory for what lies between the kernels, and their calls in order."""

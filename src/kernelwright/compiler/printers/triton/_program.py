@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...calls import Calls, touched
+from ...calls import Calls
 from ...graph import Graph, Size
-from ...tile import MONOIDS, Contraction, Kernel, Load, Program, merged, part_kind, walk
+from ...tile import MONOIDS, Contraction, Kernel, Load, Program, merged, part_kind, touched, walk
 from ._blocks import Scope
 from ._body import Body
 from ._dialect import POINTERS, Blocks
