@@ -34,7 +34,7 @@ ROLES = {
     "profiler-reader": "Read the figures of this candidate",
     "summariser": "Sum up what was tried",
     "compiler": "Read it as a compiler does",
-    "debugger": "Find the cause and mend it",
+    "debugger": "Find the cause and repair it",
 }
 WORDS: Mapping[str, dict[str, object]] = {
     "planner": {

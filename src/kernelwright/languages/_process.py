@@ -113,13 +113,17 @@ def _start(words: list[str], folder: Path, env: dict[str, str], source: IO[bytes
 
 
 def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
-    """Wait until the process has ended, without reaping it; return False if the deadline came first."""
-    if not hasattr(os, "pidfd_open"):
+    """Wait until the process has ended; return False if the deadline came first.
+
+    It is not reaped, so that its processor time can be asked for, except where a sandbox has no descriptors of processes.
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=deadline_s)
             return True
         return False
-    descriptor = os.pidfd_open(process.pid)
     try:
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
