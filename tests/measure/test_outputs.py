@@ -73,5 +73,27 @@ def test_where_the_native_op_is_exact_by_luck_honest_roundings_pass_and_a_downca
     expected = torch.floor(Y)
     honest = (expected * 0.1 + 102.4) * 10 - 1024
     assert "differ" in difference([honest], [expected], replace(allowed, closer=None))
-    assert difference([honest], [expected], allowed) == ""
-    assert "differ" in difference([expected + Y * 2**-9], [expected], allowed)
+    assert difference([honest], [expected], allowed, ((Y,), {})) == ""
+    assert "differ" in difference([expected + Y * 2**-9], [expected], allowed, ((Y,), {}))
+
+
+CHAOTIC = """
+import torch
+import kernelwright as kw
+
+@kw.task(x="float32[rows, dim] uniform(0, 1e-8)", workloads=[{"rows": 64, "dim": 32}])
+def chaotic(x):
+    return torch.sin(x * 1e8)
+"""
+
+
+def test_where_rounding_decides_on_these_bytes_alone_as_many_elements_may_differ_and_no_more(tmp_path):
+    (tmp_path / "chaotic.py").write_text(CHAOTIC)
+    problem = Problem(load_task(str(tmp_path / "chaotic.py")))
+    allowed = tolerance(problem, problem.task.workloads[0], seed=3)
+    x = torch.rand(64, 32, generator=torch.Generator().manual_seed(5)) * 1e-8
+    x[:8] *= 1e8
+    expected, honest = torch.sin(x * 1e8), torch.sin(x * 3e7 * (1e8 / 3e7))
+    assert "differ" in difference([honest], [expected], allowed)
+    assert difference([honest], [expected], allowed, ((x,), {})) == ""
+    assert "differ" in difference([torch.sin(x.flip(0) * 1e8)], [expected], allowed, ((x,), {}))

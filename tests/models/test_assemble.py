@@ -132,6 +132,18 @@ def test_kernels_with_the_same_names_inside_do_not_meet(bench):
     torch.testing.assert_close(bench.call(norm, other), native(bench))
 
 
+def test_what_a_kernel_adds_to_the_headers_namespace_finds_what_they_have(bench):
+    text = CPP.replace(
+        "static float scale_of",
+        """namespace kw {
+inline int64_t count(const Args& args) { return args.tensor<const float>(0).shape(1); }
+}
+static float scale_of""",
+    ).replace("n = x.shape(1)", "n = kw::count(args)")
+    kernel = bench.accepted("norms.0", text, "kernel.cpp", "norm")
+    torch.testing.assert_close(bench.call(kernel), native(bench))
+
+
 def test_weights_that_a_kernel_packs_are_packed_for_each_use(bench):
     kernel = bench.accepted("layers.0", PACKING)
     torch.testing.assert_close(bench.call(kernel), native(bench))

@@ -115,7 +115,7 @@ def _start(words: list[str], folder: Path, env: dict[str, str], source: IO[bytes
 def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
     """Wait until the process has ended; return False if the deadline came first.
 
-    It is not reaped, so that its processor time can be asked for, except where a sandbox has no descriptors of processes.
+    It is not reaped, so that its processor time can be asked for, except where a sandbox allows no descriptor of it.
     """
     try:
         descriptor = os.pidfd_open(process.pid)

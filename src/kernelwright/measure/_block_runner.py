@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
+import torch
+
 from ..devices import Monitor
 from ..records import Block, Contract, Workload
 from ..sandbox import Fetched, Reply, settle
@@ -15,7 +17,7 @@ from ..tasks import Problem, keeps_weights, one_thread
 from ._content import Content
 from ._layout import Layout, bytes_of
 from ._noise import Noise
-from ._outputs import Tolerance, difference
+from ._outputs import Given, Tolerance, difference
 from ._startup import CANDIDATE
 from ._variants import VariantWorker
 
@@ -110,7 +112,7 @@ class BlockRunner:
         _, fetched = self._visit(variant, [given], 1, fetch=0)
         state = self._problem.state(self.workload, seed)
         right = self._problem.run_reference(self.workload, given, state).outputs
-        if wrong := difference(fetched.outputs, right, self._allowed):
+        if wrong := difference(fetched.outputs, right, self._allowed, (given, state)):
             raise WrongOutputError(wrong)
         variant.checked = True
 
@@ -169,7 +171,7 @@ class BlockRunner:
             WorkerFailure: a variant no longer runs.
             WrongOutputError: the candidate's output differs from the baseline's.
         """
-        give_state(self._problem, self.workload, self.variants)
+        state = give_state(self._problem, self.workload, self.variants)
         sets = self._content.several(self._calls)
         order = self._random.sample(self.variants, len(self.variants))
         look = self._random.randrange(self._calls)
@@ -182,7 +184,7 @@ class BlockRunner:
         fetched: dict[str, Fetched] = {}
         for variant in order:
             replies[variant.name], fetched[variant.name] = self._visit(variant, sets, self._calls, fetch=look)
-        self._compare(fetched)
+        self._compare(fetched, (sets[look % len(sets)], state))
         times = {name: reply.time_us / self._calls for name, reply in replies.items()}
         return Block(
             workload=self.workload.name,
@@ -222,7 +224,7 @@ class BlockRunner:
             reply = variant.worker.call(asked, deadline_s=limit_s, fill=fill)
         return reply, _handed_over(variant, reply, calls, fetch, limit_s)
 
-    def _compare(self, fetched: dict[str, Fetched]) -> None:
+    def _compare(self, fetched: dict[str, Fetched], given: Given) -> None:
         """Compare the candidate's outputs with those of the first baseline that has the same weights."""
         others = [name for name in fetched if name != CANDIDATE and not keeps_weights(name)]
         if CANDIDATE not in fetched or not others:
@@ -230,17 +232,20 @@ class BlockRunner:
         baseline = "eager" if "eager" in others else others[0]
         if fetched[baseline].frozen and not fetched[CANDIDATE].frozen:
             raise WrongOutputError("a timed call's output is not what was declared")
-        wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, self._allowed)
+        wrong = difference(fetched[CANDIDATE].outputs, fetched[baseline].outputs, self._allowed, given)
         if wrong:
             raise WrongOutputError(f"in a timed call, {wrong}")
 
 
-def give_state(problem: Problem, workload: Workload, variants: Sequence[VariantWorker]) -> None:
-    """Give every variant the same fresh parameters and buffers; skip those that keep their first ones."""
+def give_state(
+    problem: Problem, workload: Workload, variants: Sequence[VariantWorker]
+) -> dict[str, torch.Tensor]:
+    """Give every variant the same fresh parameters and buffers, and return them; skip those that keep their first."""
     seed, taking = secrets.randbits(48), [variant for variant in variants if variant.kept is None]
     state = problem.state(workload, seed) if taking else {}
     for variant in taking:
         variant.take(state, seed)
+    return state
 
 
 def _handed_over(variant: VariantWorker, reply: Reply, calls: int, asked: int, limit_s: float) -> Fetched:

@@ -19,6 +19,7 @@ from ._timing import Timed
 _ENTRY = "patched.py"
 _CPP = (".cpp", ".cc", ".cxx")
 _EXPORT = re.compile(r"\b(KW_KERNEL|TVM_FFI_DLL_EXPORT_TYPED_FUNC)(\s*\(\s*)(\w+)")
+_OWN_VECTORS = re.compile(r"\bnamespace kw\s*\{")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 
 
@@ -139,8 +140,12 @@ class _Part:
         renamed = _EXPORT.sub(rf"\1\2part{self.number}_\3", text)
         includes = list(_INCLUDE.finditer(renamed))
         end = includes[-1].end() if includes else 0
-        name = f"part{self.number}"
-        return f"{renamed[:end]}\n\nnamespace {name} {{\n{renamed[end:]}\n}}  // namespace {name}\n"
+        name, body = f"part{self.number}", renamed[end:]
+        if _OWN_VECTORS.search(
+            body
+        ):  # what it adds to our headers' namespace lies in one of that name within its own
+            body = f"\n\nnamespace kw {{ using namespace ::kw; }}{body}"
+        return f"{renamed[:end]}\n\nnamespace {name} {{\n{body}\n}}  // namespace {name}\n"
 
 
 class _Body:

@@ -247,7 +247,7 @@ def _whole_row(
 
 
 def _native_us(captured: Captured, times: dict[str, Timed]) -> float:
-    """Return the microseconds of operators that torch computes within one program too: the compiler does not read them."""
+    """Return the microseconds of operators that torch computes within one program too: the compiler reads them not."""
     nodes = ((times[piece.name], node) for piece in captured.pieces for node in piece.nodes)
     return sum(t.nodes_us[node.name] for t, node in nodes if _stays_native(node.target, operator_name(node)))
 
