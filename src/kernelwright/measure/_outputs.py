@@ -16,9 +16,9 @@ from ..tasks import Problem, Rounding
 
 _JUMPY = 0.01
 """Share of the elements that may differ if the native op itself is discontinuous, and of integer elements (ties)."""
-_AS_MANY = 3
-"""Times as many elements as the native op has beyond the cap on the same bytes may differ: with values for which a
-network is chaotic, half of them are."""
+_AS_MANY = 2
+"""Times as many elements may differ as rounding takes beyond the cap on the same bytes: with values for which a network
+is chaotic, half of them are."""
 _ROW = 16
 _FAINT = 1 / 4
 """Smallest scale of a row, as a share of the output's: what relu leaves of a row is no measure of its error."""
@@ -43,7 +43,7 @@ class Tolerance:
     stochastic: bool = False
     """Whether the outputs are random, so that two correct outputs need not agree in any element."""
     beyond: tuple[float, ...] = ()
-    """Share of each output's elements in which the native op exceeds the cap, where that was worked out."""
+    """Share of each output's elements that rounding takes beyond the cap, where that was worked out."""
     closer: "Callable[[Given], Tolerance] | None" = field(default=None, compare=False)
     """Works out the tolerance of a call whose outputs differ: the native op may be close to the oracle by luck, or
     far from it on these bytes alone."""
@@ -82,10 +82,9 @@ def _closer(problem: Problem, workload: Workload, seed: int, plain: Tolerance, g
     eps = min(torch.finfo(d).eps for d in (torch.float32, *floats))
     rounded = problem.run_oracle(workload, *given, Rounding(eps, seed))
     share = functools.partial(_share, problem.task.contract)
-    own = list(map(share, native.outputs, truth.outputs, dtypes))
-    fair = [r for r, _ in map(share, rounded.outputs, truth.outputs, dtypes)]
-    relative = tuple(map(max, plain.relative, (r for r, _ in own), fair))
-    return Tolerance(relative, plain.jumpy or any(b > 0 for _, b in own), beyond=tuple(b for _, b in own))
+    own, fair = (list(map(share, made.outputs, truth.outputs, dtypes)) for made in (native, rounded))
+    relative, beyond = (tuple(max(a[i], b[i]) for a, b in zip(own, fair, strict=True)) for i in range(2))
+    return Tolerance(tuple(map(max, plain.relative, relative)), plain.jumpy or any(beyond), beyond=beyond)
 
 
 def _share(
