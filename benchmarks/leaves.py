@@ -55,15 +55,15 @@ def examine(file: Path, max_elements: int | None, seconds: float) -> Iterator[Ro
     expected = problem.run_reference(workload, inputs, state).outputs
     reference = problem.reference(workload, state)
     compiled = torch.compile(reference)
-    legs: dict[str, Call] = {"eager": lambda: reference(*inputs), "compile": lambda: compiled(*inputs)}
+    variants: dict[str, Call] = {"eager": lambda: reference(*inputs), "compile": lambda: compiled(*inputs)}
     errors = dict[str, float]()
     for schedule in schedules(problem, ("cpp",)):
         own = {name: tensor.clone() for name, tensor in state.items()}
         call = loaded(schedule.render(schedule.default()), workload, inputs, own)
         if call is not None:
             errors[schedule.name] = error_of(call(), expected)
-            legs[schedule.name] = call
-    times = timed(legs, seconds)
+            variants[schedule.name] = call
+    times = timed(variants, seconds)
     best = min(times["eager"], times["compile"])
     for name, time_s in sorted(times.items(), key=lambda item: item[1]):
         yield {
@@ -72,14 +72,14 @@ def examine(file: Path, max_elements: int | None, seconds: float) -> Iterator[Ro
         }  # fmt: skip
 
 
-def timed(legs: dict[str, Call], seconds: float) -> dict[str, float]:
-    """Return the median CPU seconds of a call of each leg, in alternation."""
-    taken: dict[str, list[float]] = {name: [] for name in legs}
-    for call in legs.values():
+def timed(variants: dict[str, Call], seconds: float) -> dict[str, float]:
+    """Return the median CPU seconds of a call of each variant, in alternation."""
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for call in variants.values():
         call()
     ends = time.monotonic() + seconds
     while time.monotonic() < ends or len(taken["eager"]) < _LEAST_CALLS:
-        for name, call in legs.items():
+        for name, call in variants.items():
             started = time.process_time()
             call()
             taken[name].append(time.process_time() - started)

@@ -108,11 +108,11 @@ def recorded() -> Iterator[list[tuple[Entry, tuple[Any, ...]]]]:
         return noted
 
     forget()
-    Kernel.function = function  # type: ignore[method-assign]
+    Kernel.function = function  # type: ignore[method-assign]  # every op asks it for its entry
     try:
         yield entries
     finally:
-        Kernel.function = plain  # type: ignore[method-assign]
+        Kernel.function = plain  # type: ignore[method-assign]  # as it was
         forget()
 
 

@@ -6,8 +6,8 @@ from benchmarks.leaves import error_of, timed
 
 def test_calls_of_all_legs_alternate_until_there_are_enough():
     called = []
-    legs = {"eager": lambda: called.append("eager"), "own": lambda: called.append("own")}
-    times = timed(legs, seconds=0.0)
+    variants = {"eager": lambda: called.append("eager"), "own": lambda: called.append("own")}
+    times = timed(variants, seconds=0.0)
     assert called == ["eager", "own"] * (len(called) // 2) and len(called) >= 12
     assert set(times) == {"eager", "own"} and all(t >= 0 for t in times.values())
 

@@ -121,7 +121,7 @@ class Gluon(OnlyExecuted, real_gluon.Gluon):
 
 
 def _prepared(nvcc: str, candidate: Candidate, folder: Path, built: Build) -> Build:
-    """Put what executes the built library beside it: translated kernels, the engine, CUDA's runtime."""
+    """Put what executes the built library next to it: translated kernels, the engine, CUDA's runtime."""
     library = folder / LIBRARY
     unknown = unknown_calls(library, {s.path: s.text for s in candidate.sources})
     if unknown:

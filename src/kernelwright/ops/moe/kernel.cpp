@@ -104,8 +104,7 @@ template <class T> struct Result {
   }
 };
 
-// x [tokens, inner], panels, offsets [groups + 1], gather [rows] or none, scatter [rows] or none, weights by scatter or
-// none, rows of the output; out [rows of the output, columns]
+// Indices of rows, each below a number; none is one too.
 void check_index(const Args& args, int i, const char* what, int64_t below) {
   if (args.is_none(i)) return;
   const auto index = args.tensor<const int64_t>(i);
@@ -127,6 +126,8 @@ void check_entries(const Args& args, const Tensor<const int64_t>& offsets, int64
   check_index(args, 4, "scatter", to);
 }
 
+// x [tokens, inner], panels, offsets [groups + 1], gather [rows] or none, scatter [rows] or none, weights by scatter or
+// none, rows of the output; out [rows of the output, columns]
 template <class T> void grouped(const Args& args) {
   const auto x = args.tensor<const T>(0);
   const auto w = panels_of(args.tensor<const T>(1));
