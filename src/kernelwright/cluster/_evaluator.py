@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> None:
         cores = Cores(asked["cores"], settings.cache / "locks")
         place = Place(
             name=asked["name"], node=asked["node"], host=socket.gethostname(), device=detect(asked["device"]),
-            cores=cores.names, alone=cores.alone, noise=noise(), versions=versions(),
+            cores=cores.names, alone=cores.alone, noise=noise(), behind=asked["behind"],
+            versions=versions(),
         )  # fmt: skip
     except (KernelwrightError, OSError) as error:
         connection.send(("failed", str(error)))

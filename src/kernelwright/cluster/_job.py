@@ -43,6 +43,8 @@ class Place(Record):
     """Whether no other evaluator has any of them."""
     noise: float
     """Spread of a fixed computation's time on these cores: the interquartile range over the median."""
+    behind: bool = False
+    """Whether other programs of the machine come first: it has a niceness that Ray gave it and it may not lower."""
     versions: dict[str, str]
     """Versions of what must be the same everywhere."""
 
