@@ -12,8 +12,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from kernelwright.cluster._evaluator import versions
-from kernelwright.cluster._job import Place, Workplace
+from kernelwright.cluster._job import Place, Workplace, versions
 from kernelwright.devices import Device
 
 

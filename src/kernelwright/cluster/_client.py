@@ -21,9 +21,8 @@ from typing import Any
 
 from ..errors import ClusterError
 from ..system.resources import Resource
-from ._evaluator import versions
 from ._files import name_of, pack
-from ._job import Job, JobFailed, Place
+from ._job import Job, JobFailed, Place, versions
 from ._queue import MOST_DEATHS, Queue
 
 _SILENT_S = 30.0
