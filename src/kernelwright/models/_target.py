@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ..errors import MissingToolError, TaskError, known_names
+from ..records import Numerics, Task
 from ..tasks.forms._local_imports import local_imports
 from ..tasks.forms._source import read_text, run_source
 from ._configurations import build_text
@@ -80,6 +81,14 @@ class Loaded:
     """The file that `text` belongs beside."""
     notes: tuple[str, ...] = ()
     """What was changed while it was loaded."""
+    numerics: Numerics | None = None
+    """How far its kernels may be off; None for the contract's own."""
+
+    def judged(self, task: Task) -> Task:
+        """Return a task of the model under its numerics."""
+        if self.numerics is None:
+            return task
+        return task.model_copy(update={"contract": task.contract.under(self.numerics)})
 
     @property
     def whole(self) -> Whole:
