@@ -89,7 +89,7 @@ def rounds(
     def one_by_one(jobs: Sequence[Job]) -> Iterator[str]:
         return (alone.work(job)[1] for job in jobs)
 
-    for warmed in (together(jobs_of(task, 2 * asked.nodes)), one_by_one(jobs_of(task, 1))):
+    for warmed in (together(jobs_of(task, asked.nodes)), one_by_one(jobs_of(task, 1))):
         assert all(_verified(answer) for answer in warmed), "the kernel does not verify"
     for number in range(asked.rounds):
         order = [("ray", me, together), ("alone", single, one_by_one)]
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     place = {"cores": 0, "device": "cpu", "name": "alone", "node": "none"}
     with machines(asked.nodes) as nodes, Cluster(nodes.address, device="cpu") as cluster:
         cluster.wait(asked.nodes)
-        for row in rounds(cluster, Actor(place), task, asked):
+        for row in rounds(cluster, Actor(place, owner=os.getpid()), task, asked):
             rows.append(row)
             line = json.dumps({"what": "work", "nodes": asked.nodes, "load": os.getloadavg()[0], **row})
             print(line, flush=True)
