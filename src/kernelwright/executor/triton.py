@@ -196,8 +196,10 @@ def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -
     if _is_map(value):
         kind = _dtype(str(value.base.dtype).removeprefix("torch."))
         layout = f",{value.layout!r}" if hasattr(value, "layout") else ""
-        how = "tensordesc_im2col" if _is_im2col(value) else "tensordesc"
-        return f"{how}<{kind}{list(value.block_shape)}{layout}>", None, False
+        if _is_im2col(value):
+            how = f"tensordesc_im2col<{kind}{list(value.block_shape)},input_rank={len(value.shape)}{layout}>"
+            return how, None, False
+        return f"tensordesc<{kind}{list(value.block_shape)}{layout}>", None, False
     if hasattr(value, "data_ptr"):
         return f"*{_dtype(str(value.dtype).removeprefix('torch.'))}", None, value.data_ptr() % 16 == 0
     raise InputError(f"{name} is {value!r}; expected a tensor, a number or None")
