@@ -243,9 +243,8 @@ class Acceptance:
 
     def _bound(self, candidate: Candidate, verdict: Verdict) -> None:
         """Work out the bounds where they were left for later and are needed now: what nothing times needs none."""
-        if self._find_bounds is None or without_device(candidate, self._device):
-            return
-        if verdict.status is VerdictStatus.ACCEPTED:
+        right = verdict.status is VerdictStatus.ACCEPTED and not without_device(candidate, self._device)
+        if self._find_bounds is not None and right:
             self._bounds, self._find_bounds = tuple(self._find_bounds()), None
 
     def _emit_verified(self, candidate: Candidate) -> None:
