@@ -1,5 +1,6 @@
 """Encoders of images."""
 
+import torch
 import transformers
 from _made import image, of
 
@@ -63,9 +64,12 @@ def regnet():
 
 
 def mobilenet():
-    return of(
-        transformers, "MobileNetV2Config", "MobileNetV2Model", depth_multiplier=0.5, image_size=64
-    ), image()
+    """Its weights are drawn wider than the configuration does, with which fifty layers lose the image."""
+    model = of(transformers, "MobileNetV2Config", "MobileNetV2Model", depth_multiplier=0.5, image_size=64)
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(layer.weight)
+    return model, image()
 
 
 def segformer():

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright import models
 from kernelwright.cli import main
+from kernelwright.errors import InputError
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "small_transformer.py") + ":build"
 
@@ -25,6 +27,15 @@ def test_a_flag_for_single_ops_is_refused(flags, named, tmp_path, capsys):
     assert main(["optimize", MODEL, *flags, "--store", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert f"{named} is for single ops; a whole model takes --minutes" in said
+
+
+def test_numerics_go_with_the_model(monkeypatch, tmp_path, capsys):
+    def refused(target, **given):
+        raise InputError(f"asked for {given['numerics']}")
+
+    monkeypatch.setattr(models, "optimize_model", refused)
+    assert main(["optimize", MODEL, "--numerics", "fast", "--store", str(tmp_path)]) == 2
+    assert "asked for fast" in capsys.readouterr().err
 
 
 def test_what_is_no_model_is_said_to_be_none(tmp_path, capsys):

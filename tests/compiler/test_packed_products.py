@@ -151,13 +151,30 @@ def test_the_library_reads_turned_weights_where_they_lie():
     assert step.reads == ("x2", "x0", "x1")
 
 
-def test_a_turned_weight_reaches_the_library_as_a_view():
-    graph = weighed(lambda x, w: torch.tanh(F.linear(x, w)), [(5, 8)], [(20, 8)])
-    state = taken(State(graph, graph), BY_NAME["library"], "mm")
+def grouped(x, w):
+    ends = torch.tensor([1, 5], dtype=torch.int32)
+    return torch.tanh(torch._grouped_mm(x, w.transpose(1, 2), offs=ends))
+
+
+TURNED = {
+    "mm": (lambda x, w: torch.tanh(F.linear(x, w)), (5, 8), (20, 8), "x1.permute(1, 0)"),
+    "bmm": (lambda x, w: torch.tanh(x @ w.mT), (2, 5, 8), (2, 20, 8), "x1.permute(0, 2, 1)"),
+    "grouped_mm": (grouped, (5, 8), (2, 20, 8), "x1.permute(0, 2, 1)"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_a_turned_weight_reaches_the_library_as_a_view(name):
+    asked, x, w, view = TURNED[name]
+    graph = weighed(asked, [x], [w])
+    state = (
+        State(graph, graph) if name == "grouped_mm" else taken(State(graph, graph), BY_NAME["library"], name)
+    )
     text = next(s.text for s in cpp.render(state.program, state.graph).sources if s.path == "run.py")
-    assert "aten.mm.default(x0, x1.permute(1, 0))" in text
-    x, w = torch.randn(5, 8), torch.randn(20, 8)
-    assert torch.allclose(loaded(state)(x, w), torch.tanh(F.linear(x, w)), atol=1e-5)
+    (call,) = (line for line in text.splitlines() if f"{name}.default(" in line)
+    assert f", {view}" in call
+    given = torch.randn(x), torch.randn(w)
+    assert torch.allclose(loaded(state)(*given), asked(*given), atol=1e-5)
 
 
 def test_what_follows_a_product_is_stored_by_its_kernel_in_a_chain_of_them():

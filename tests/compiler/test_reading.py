@@ -257,6 +257,20 @@ def test_gradients_are_declined(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "body", ["return x * x.sum().item()", "return torch.zeros_like(x).masked_scatter(x > 0, x[x > 0].exp())"]
+)
+def test_what_other_values_would_make_another_graph_is_declined(tmp_path, body):
+    declaration = 'x="float32[rows, 64]", workloads=[{"rows": 64}]'
+    with pytest.raises(NotSchedulable, match="other values"):
+        read(problem_of(tmp_path, declaration, body))
+
+
+def test_a_branch_that_values_take_every_time_is_read(tmp_path):
+    body = "return x.exp() if x.abs().sum() > 0 else x"
+    assert not read(problem_of(tmp_path, 'x="float32[rows, 8]", workloads=[{"rows": 4}]', body)).natives
+
+
+@pytest.mark.parametrize(
     ("body", "action"),
     [
         ("return torch.nn.functional.layer_norm(x, x.shape[-1:])", "two-passes"),

@@ -159,6 +159,52 @@ KW_KERNEL(columns) {
   ICPU_RUN_KF(columns_kernel, 1, kw::gm(x), kw::gm(z), (uint32_t)x.shape(0), (uint32_t)(x.shape(1) / 8));
 }
 
+// One fractal by another on the cube unit, and a mask: what tests/executor has at length.
+extern "C" __global__ __cube__ void fractal_kernel(GM_ADDR a, GM_ADDR b, GM_ADDR c) {
+  TPipe pipe;
+  TQue<TPosition::A1, 1> a1, b1;
+  TQue<TPosition::A2, 1> a2;
+  TQue<TPosition::B2, 1> b2;
+  TQue<TPosition::CO1, 1> co;
+  pipe.InitBuffer(a1, 1, 512);
+  pipe.InitBuffer(b1, 1, 512);
+  pipe.InitBuffer(a2, 1, 512);
+  pipe.InitBuffer(b2, 1, 512);
+  pipe.InitBuffer(co, 1, 1024);
+  GlobalTensor<half> ga, gb;
+  GlobalTensor<float> gc;
+  ga.SetGlobalBuffer((__gm__ half*)a, 256);
+  gb.SetGlobalBuffer((__gm__ half*)b, 256);
+  gc.SetGlobalBuffer((__gm__ float*)c, 256);
+  LocalTensor<half> x = a1.AllocTensor<half>(), y = b1.AllocTensor<half>();
+  DataCopy(x, ga, Nd2NzParams{1, 16, 16, 0, 16, 16, 1, 0});
+  DataCopy(y, gb, Nd2NzParams{1, 16, 16, 0, 16, 16, 1, 0});
+  a1.EnQue(x);
+  b1.EnQue(y);
+  x = a1.DeQue<half>(), y = b1.DeQue<half>();
+  LocalTensor<half> left = a2.AllocTensor<half>(), right = b2.AllocTensor<half>();
+  LoadData(left, x, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+  LoadData(right, y, LoadData2DParams(0, 1, 1, 0, 0, true, 0));
+  a1.FreeTensor(x);
+  b1.FreeTensor(y);
+  a2.EnQue(left);
+  b2.EnQue(right);
+  left = a2.DeQue<half>(), right = b2.DeQue<half>();
+  LocalTensor<float> out = co.AllocTensor<float>();
+  Mmad(out, left, right, MmadParams(16, 16, 16, 0, false, true));
+  a2.FreeTensor(left);
+  b2.FreeTensor(right);
+  co.EnQue(out);
+  out = co.DeQue<float>();
+  Fixpipe(gc, out, FixpipeParamsV220(16, 16, 16, 16, true));
+  co.FreeTensor(out);
+}
+KW_KERNEL(fractal) {
+  auto a = args.tensor<const half>(0), b = args.tensor<const half>(1);
+  auto c = args.tensor<float>(2);
+  ICPU_RUN_KF(fractal_kernel, 1, kw::gm(a), kw::gm(b), kw::gm(c));
+}
+
 // ---- wrong --------------------------------------------------------------------------------------------------
 
 #define FAULTS(F)                                                                                                   \
@@ -166,7 +212,7 @@ KW_KERNEL(columns) {
   F(exhausted) F(too_large) F(start) F(length) F(beyond) F(unwritten) F(other_queue) F(empty) F(full) F(twice)      \
   F(left_in_queue) F(no_flag_set) F(flag_left) F(flag_twice) F(event_nine) F(scalar_reads) F(scalar_writes)         \
   F(blocks_meet) F(block_reads) F(constant) F(buffer_end) F(freed_output) F(reused) F(nine_tensors) F(padded)       \
-  F(not_lent) F(padding_read)
+  F(not_lent) F(padding_read) F(masked)
 enum Fault {
 #define NAMED(name) name,
   FAULTS(NAMED)
@@ -219,6 +265,7 @@ __aicore__ inline void faulty(Fault fault, GM_ADDR x, GM_ADDR y, GM_ADDR z, uint
   LocalTensor<float> c = out.AllocTensor<float>();
   if (fault == start) Adds(c, a[1], 1.0f, 8);  // @start
   if (fault == buffer_end) Adds(c, a, 1.0f, TILE + 8);  // @buffer_end
+  if (fault == masked) Adds(c, a, 1.0f, (uint64_t)65, 1, UnaryRepeatParams());  // @masked
   if (fault == padding_read) Adds(c, a, 1.0f, 8);  // @padding_read
   Adds(c, a, 1.0f, TILE);  // @not_dequeued @not_enqueued @freed_early @unwritten
   if (fault == scalar_reads) gz.SetValue(0, c.GetValue(0));  // @scalar_reads

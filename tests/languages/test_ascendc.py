@@ -22,6 +22,7 @@ KINDS = {
     "blocks_meet": "race", "block_reads": "race", "constant": "read-only", "buffer_end": "out-of-bounds",
     "freed_output": "freed", "reused": "race", "nine_tensors": "queue", "padded": "length",
     "not_lent": "out-of-bounds", "padding_read": "uninitialised", "never_freed": "left", "left_in_queue": "left",
+    "masked": "mask",
 }  # fmt: skip
 
 
@@ -67,6 +68,12 @@ def test_casts_and_gaps_are_right(built):
     columns = torch.empty(3, 4, 8)
     built("columns")(rows, columns)
     assert torch.equal(columns, rows.view(4, 3, 8).transpose(0, 1))
+
+
+def test_a_product_of_two_fractals_is_right(built):
+    a, b, c = torch.randn(16, 16).half(), torch.randn(16, 16).half(), torch.empty(16, 16)
+    built("fractal")(a, b, c)
+    torch.testing.assert_close(c.double(), torch.relu(a.double() @ b.double()), rtol=1e-4, atol=1e-3)
 
 
 def test_the_kernel_that_the_faults_are_planted_in_is_right_without_one(built):

@@ -54,6 +54,13 @@ def test_a_function_of_several_results_answers_as_before(runtime):
     torch.testing.assert_close(run(x, 2 * y)[0], 2 * (x @ y))
 
 
+@pytest.mark.needs("openvino")
+@quiet
+def test_openvino_takes_what_its_rules_for_traces_do_not():
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(converted(torch.diff, "openvino", makes_modules=False)(x), torch.diff(x))
+
+
 @installed
 @quiet
 def test_what_cannot_be_converted_raises(runtime):

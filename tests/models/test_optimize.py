@@ -2,6 +2,7 @@
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -156,6 +157,24 @@ def test_regions_are_searched_where_no_program_for_the_whole_was_accepted(world,
     outcomes = {r.label: r for r in result.regions}
     assert result.improved and outcomes["norms.0"].kept and world.searched[0] == "small_whole"
     assert not outcomes["the whole model"].kept and "ValueError: a bug" in outcomes["the whole model"].reason
+
+
+def test_numerics_hold_for_the_whole_its_regions_and_the_verdict(world, small_plan, monkeypatch):
+    names, search, asked = tasks_of(small_plan), world.search, []
+    monkeypatch.setattr(
+        _optimize,
+        "planned",
+        lambda target, numerics, **_: replace(small_plan, loaded=replace(target, numerics=numerics)),
+    )
+    world.search = lambda task, **options: asked.append(task.contract.numerics) or search(task, **options)
+    world.found, world.effects = {names["norms.0"]: 2.0}, {"norms.0": 0.4}
+    both = ("library", "schedule")
+    result = world.optimize(small_plan.loaded, proposers=both, numerics="fast")
+    assert result.improved and result.numerics == "fast" and len(asked) > 1 and set(asked) == {"fast"}
+    assert world.task.contract.numerics == "fast"
+    before = world.searched.count(names["norms.0"])
+    assert world.optimize(small_plan.loaded, proposers=both).numerics is None
+    assert asked[-1] == "native" and world.searched.count(names["norms.0"]) == before + 1, "not taken over"
 
 
 def test_a_model_that_does_not_run_is_said(tmp_path):

@@ -8,6 +8,7 @@ from ._common import Common, program, speedup_text
 
 if TYPE_CHECKING:
     from ..models import ModelResult, SizedResult
+    from ..records import Numerics
 
 _MINUTES = 10.0
 
@@ -47,7 +48,7 @@ def only_for_ops(given: Mapping[str, object]) -> None:
     if wrong:
         raise InputError(
             f"{wrong[0]} is for single ops; a whole model takes --minutes, --device, --baseline, --proposer, "
-            "--language, --workload"
+            "--language, --numerics, --workload"
         )
 
 
@@ -71,6 +72,7 @@ def model(
     baselines: Sequence[str] | None,
     proposers: Sequence[str] | None,
     languages: Sequence[str] | None,
+    numerics: "Numerics | None",
     training: bool,
     workloads: Sequence[str] = (),
     common: Common,
@@ -91,6 +93,7 @@ def model(
         named = {"baselines": baselines, "proposers": proposers, "languages": languages}
         given: dict[str, Any] = {name: tuple(values) for name, values in named.items() if values}
         given |= {"minutes": minutes, "device": device, "store": common.folder, "on_event": on_event}
+        given |= {"numerics": numerics}
         if workloads:
             sized = optimize_sizes(target, [sizes_of(text) for text in workloads], **given)
             print(sized.line() if common.json else sized_text(sized, common.again), flush=True)
@@ -134,6 +137,8 @@ def model_text(result: "ModelResult", again: str = "") -> str:
     lines = [f"{result.model}: {head}{against}"]
     if result.reason:
         lines.append(f"  why       {result.reason}")
+    if result.numerics:
+        lines.append(f"  numerics  {result.numerics}")
     if result.eager_speedup is not None and not result.trained:
         low, expected, high = result.expected
         lines.append(

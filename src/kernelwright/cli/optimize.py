@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -111,11 +112,11 @@ def optimize(
             "--seed": seed, "--tuner": tuner, "--strategy": strategy, "--set": settings, "--editor": editor,
             "--recipe": recipe, "--no-learn": not learn, "--counters": counters, "--calls": calls,
             "--model and what goes with it": asking != Asking(), "how an agent works": agents != Agents(),
-            "how a task is loaded": taken != Taken(), "--cluster": clustered,
+            "how a task is loaded": replace(taken, numerics=None) != Taken(), "--cluster": clustered,
         })  # fmt: skip
         return model(
             target, minutes=minutes, device=device, baselines=baseline, proposers=proposer, languages=language,
-            training=training, workloads=workload or (), common=common,
+            numerics=taken.numerics, training=training, workloads=workload or (), common=common,
         )  # fmt: skip
     only_for_models({"--workload": workload})
     budget = Budget(

@@ -58,7 +58,7 @@ def schedules(
     Args:
         problem: What to compute; its contract decides whether native regions are allowed.
         languages: Names of languages; those without a printer are skipped.
-        say: Receives one line for every action or leaf that raised and was skipped.
+        say: Receives one line for every action or leaf that raised and was skipped, and why there are no schedules.
 
     Example:
         >>> from kernelwright.tasks import load_task
@@ -69,7 +69,7 @@ def schedules(
     try:
         graph = _read(problem)
     except NotSchedulable as error:
-        _LOG.info("%s has no schedule: %s", problem.task.name, error)
+        say(f"{problem.task.name} has no schedule: {error}")
         return
     found: dict[frozenset[str], Iterable[Leaf]] = {}
     before, faults = None, Faults(say)

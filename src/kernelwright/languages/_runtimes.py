@@ -98,7 +98,7 @@ def _openvino(
     module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], outputs: tuple[torch.Tensor, ...]
 ) -> _Run:
     ov = _imported("openvino")
-    model = ov.convert_model(module, example_input=tensors, input=[tuple(t.shape) for t in tensors])
+    model = _openvino_model(ov, module, tensors)
     held = (*tensors, *outputs, *module.parameters(), *module.buffers())
     exact = all(t.dtype == torch.float32 or not t.is_floating_point() for t in held)
     settings = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "PERFORMANCE_HINT": "LATENCY"}
@@ -121,6 +121,17 @@ def _openvino(
         return results
 
     return run
+
+
+def _openvino_model(ov: Any, module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> Any:
+    """Convert what `torch.jit.trace` sees, or where it has no rule for that, what `torch.export` sees."""
+    try:
+        return ov.convert_model(module, example_input=tensors, input=[tuple(t.shape) for t in tensors])
+    except Exception as error:  # noqa: BLE001  whatever it raises, the other way may do
+        try:
+            return ov.convert_model(torch.export.export(module, tensors))
+        except Exception:  # noqa: BLE001  the first way's message is the one that its users know
+            raise error from None
 
 
 def _onnxruntime(

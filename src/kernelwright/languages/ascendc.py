@@ -53,18 +53,24 @@ No CANN is needed: the file is compiled by the host's C++ compiler against `incl
 of our own for a part of the basic API, as it is documented for Atlas A2 (NPU architecture 2201). A call ends with an
 error at the first fault, which names file and line.
 
-Executed: `TPipe`, `TQue`, `TQueBind`, `TBuf`; `LocalTensor`, `GlobalTensor`; `DataCopy`, `DataCopyPad`; arithmetic,
-`Exp`, `Ln`, `Sqrt`, `Rsqrt`, `Reciprocal`, `Abs`, `Relu`, `LeakyRelu`, `Axpy`, `Duplicate`, `Cast`, `ReduceSum`,
-`ReduceMax` and `ReduceMin` on the first elements; flags, `PipeBarrier`; float, half, bfloat16 (copied and cast), int32,
-int16. What is not there does not compile, and is `unavailable`, never refused.
+Executed: `TPipe`, `TQue`, `TQueBind`, `TBuf`, `LocalMemAllocator`; `LocalTensor`, `GlobalTensor`; `DataCopy`,
+`DataCopyPad`, `SetAtomicAdd`; flags, `PipeBarrier`, `SyncAll`, `CrossCoreSetFlag`. Of the vector unit arithmetic,
+`Exp`, `Ln`, `Sqrt`, `Rsqrt`, `Reciprocal`, `Abs`, `Relu`, `LeakyRelu`, `And`, `Or`, `Not`, `Axpy`, `Duplicate` and
+`Cast` in all modes, on the first elements or by masks, repeats and strides; `ReduceSum`, `ReduceMax`, `ReduceMin` and
+their forms by repeats (`WholeReduce...`), blocks and pairs; `Compare`, `Select`, `Brcb`. Of the cube unit `DataCopy`
+into fractals, `LoadData`, `LoadDataWithTranspose`, `Mmad` with bias and sums, `Fixpipe` with conversion and ReLU;
+half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MODE)` has two vector cores beside each
+cube core. What is not there does not compile, and is `unavailable`, never refused.
 
-Covers: accesses by one pipe of what another writes or reads with no queue and no flag that orders them; bytes of the
-Unified Buffer that nobody wrote; lengths and starts that are no multiples of 32 bytes; more than 192 KiB; accesses
-beyond a buffer or a tensor; queues that are empty, full, or exhausted; tensors that were freed, are never freed, or
-belong to another queue; flags that are never set, or set twice; blocks that touch what another block writes.
-Does not cover: the cube unit, masks and repeats, operators with tensors, `SyncAll`, atomics; the precision of the
-device's `Exp`, `Ln`, `Div` and the like, which are the host's; conflicts of banks; times. A compiler that sets flags by
-itself accepts more than is accepted here: each order between pipes must be written down.
+Covers: accesses by one pipe of what another writes or reads with no queue and no flag that orders them; bytes of a
+buffer that nobody wrote; lengths, starts, strides, masks and modes that the reference forbids; buffers of which more
+is taken than there is; accesses beyond a buffer or a tensor; queues that are empty, full, or exhausted; tensors that
+were freed, are never freed, belong to another queue or lie in the wrong buffer; flags that are never set, or set
+twice; cores that touch what another core writes, or wait for ever.
+Does not cover: operators with tensors, `LoadData` of images, `unitFlag`, the library of high-level calls; the
+precision of the device's `Exp`, `Ln`, `Div` and the like, which are the host's, and the order in which `Mmad` adds
+up; conflicts of banks; times. A compiler that sets flags by itself accepts more than is accepted here: each order
+between pipes must be written down.
 """
 
 import functools

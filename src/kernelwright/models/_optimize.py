@@ -10,7 +10,7 @@ from typing import Any
 from ..devices import Device, detect
 from ..errors import InputError, KernelwrightError, fault_of
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, Evaluation, Task, content_key
+from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task, content_key
 from ..search import Event, Judgement, OnEvent, accepted_of
 from ..store import Store
 from ..system.deadline import deadline
@@ -50,6 +50,7 @@ def optimize_model(
     baselines: Sequence[str] = BASELINES,
     proposers: Sequence[str] = PROPOSERS,
     languages: Sequence[str] = (),
+    numerics: Numerics | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
     search: Callable[..., Any] = search_op,
@@ -68,6 +69,7 @@ def optimize_model(
         baselines: Native forms of the model to beat; the fastest counts.
         proposers: Who proposes kernels for regions.
         languages: Languages of kernels; by default all that are available.
+        numerics: How far kernels, and the model with them, may be off: `strict`, `native` or `fast`.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
         search: Searches one region; for tests.
@@ -93,7 +95,7 @@ def optimize_model(
     found: list[Planned] = []
     try:
         with deadline(minutes * 60 + _MARGIN_S):
-            found.append(planned(target, device=used, inputs=inputs, minutes=minutes))
+            found.append(planned(target, device=used, inputs=inputs, minutes=minutes, numerics=numerics))
             say("plan", message=_told(found[0]))
             result, task = _Run(found[0], used, tuple(baselines), options, say, begun, end).result(search)
             return _kept(result, found[0], store, task)
@@ -219,7 +221,7 @@ class _Regions:
             "region", message=f"{row.label} x{row.uses}: searching for {60 * (budget.minutes or 0):.0f} s"
         )
         try:
-            task = region_task(capture, region, self._plan.timed[capture.name])
+            task = self._plan.loaded.judged(region_task(capture, region, self._plan.timed[capture.name]))
             with Store(self._store) as store:
                 note_search(store, self._key, stream.key, task)
             found = search(task, budget=budget, **options)
@@ -291,7 +293,7 @@ def _result(
         decision=judgement.decision if judgement else DecisionStatus.INCONCLUSIVE,
         speedup=judgement.speedup if judgement else None, baseline=(judgement.baseline or "") if judgement else "",
         eager_speedup=None, expected=plan.plan.expected, regions=outcomes, reason=reason,
-        seconds=time.monotonic() - begun,
+        numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
     )  # fmt: skip
 
 
@@ -303,7 +305,7 @@ def _of_whole(plan: Planned, device: Device, found: WholeFound, begun: float) ->
         model=plan.plan.model, device=device.fingerprint, run=found.run, decision=decision.status,
         speedup=decision.speedup, baseline=decision.baseline, eager_speedup=ratio_to_eager(found.best),
         expected=plan.plan.expected_of_whole, regions=(found.outcome(plan),), weights=found.weights,
-        call=plan.loaded.whole.call, seconds=time.monotonic() - begun,
+        call=plan.loaded.whole.call, numerics=plan.loaded.numerics, seconds=time.monotonic() - begun,
     )  # fmt: skip
 
 
@@ -322,7 +324,10 @@ def _kept(result: ModelResult, plan: Planned, store: Path | str | None, task: Ta
 
 def _key(plan: Planned) -> str:
     """Name a model on a device in the store, by all that is computed in it."""
-    return content_key(plan.plan.model, plan.plan.device, *sorted(row.region for row in plan.plan.regions))
+    numerics = plan.loaded.numerics or ""
+    return content_key(
+        plan.plan.model, plan.plan.device, numerics, *sorted(row.region for row in plan.plan.regions)
+    )
 
 
 def _expected(plan: Planned, kept: Sequence[Accepted]) -> tuple[float, float, float]:

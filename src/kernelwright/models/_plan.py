@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch._decomp import core_aten_decompositions
@@ -13,7 +13,7 @@ from ..bound import Rates, bound, rates_of
 from ..compiler.graph import RULES
 from ..devices import Device, Peaks, detect, peaks_of
 from ..errors import InputError, TaskError
-from ..records import Bound, Record
+from ..records import Bound, Numerics, Record
 from ..tasks import Problem, one_thread
 from ._capture import Capture, Captured, capture_model
 from ._choose import choose
@@ -178,11 +178,13 @@ def plan(
 
 
 def planned(
-    target: ModelTarget | Loaded, *, device: Device, inputs: object = None, minutes: float = 10.0
-) -> Planned:
+    target: ModelTarget | Loaded, *, device: Device, inputs: object = None, minutes: float = 10.0,
+    numerics: Numerics | None = None,
+) -> Planned:  # fmt: skip
     """Plan, and keep the model, its graphs and its regions."""
     begun = time.monotonic()
     loaded = target if isinstance(target, Loaded) else load_model(target, inputs)
+    loaded = replace(loaded, numerics=numerics)
     _check_runs(loaded)
     captured = capture_model(loaded)
     peaks, rates = peaks_of(device), rates_of(device)

@@ -2,7 +2,7 @@
 
 import json
 
-from ..records import SCHEMA_VERSION, DecisionStatus, Interval, Record
+from ..records import SCHEMA_VERSION, DecisionStatus, Interval, Numerics, Record
 
 MODEL_RESULT = "model"
 """Under which the store keeps results of models."""
@@ -96,6 +96,8 @@ class ModelResult(Record):
     """What its answers depend on apart from its state dictionary; none in results of earlier versions."""
     dynamo: DynamoForm | None = None
     """How `torch.compile(backend="kernelwright")` knows the model; none where its graph breaks."""
+    numerics: Numerics | None = None
+    """How far it may be off, where that was chosen."""
     reason: str = ""
     """Why nothing better was found; empty if something was."""
     seconds: float = 0.0

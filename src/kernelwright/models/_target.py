@@ -15,9 +15,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ..errors import MissingToolError, TaskError, known_names
+from ..records import Numerics, Task
 from ..tasks.forms._local_imports import local_imports
 from ..tasks.forms._source import read_text, run_source
-from ._configurations import build_text
+from ._configurations import architecture, build_text
 
 ModelTarget = str | Path | nn.Module | Callable[..., Any]
 """`file.py:build`, `file.py` with a function `build`, `archive.pt2`, `hf:NAME`, a function or an `nn.Module`."""
@@ -80,6 +81,14 @@ class Loaded:
     """The file that `text` belongs beside."""
     notes: tuple[str, ...] = ()
     """What was changed while it was loaded."""
+    numerics: Numerics | None = None
+    """How far its kernels may be off; None for the contract's own."""
+
+    def judged(self, task: Task) -> Task:
+        """Return a task of the model under its numerics."""
+        if self.numerics is None:
+            return task
+        return task.model_copy(update={"contract": task.contract.under(self.numerics)})
 
     @property
     def whole(self) -> Whole:
@@ -248,7 +257,7 @@ def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
 
 def _of_transformers(name: str) -> Loaded:
     build = build_text(name)
-    path = Path(f"{name.replace('-', '_')}.py")
+    path = Path(f"{architecture(name)}.py")
     made = _called(run_source(build, str(path)).build, f"hf:{name}")
     return _made(path.stem, made, whole_text(build), path)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from ..devices import detect
 from ..errors import InputError
 from ..flow import optimize as search_op
-from ..records import Budget, DecisionStatus, Evaluation, Task
+from ..records import Budget, DecisionStatus, Evaluation, Numerics, Task
 from ..search import OnEvent, accepted_of
 from ..store import Store
 from ..tasks.forms import kernelbench
@@ -38,6 +39,7 @@ def optimize_training(
     baselines: Sequence[str] = BASELINES,
     proposers: Sequence[str] = PROPOSERS,
     languages: Sequence[str] = (),
+    numerics: Numerics | None = None,
     store: Path | str | None = None,
     on_event: OnEvent | None = None,
     search: Callable[..., Any] = search_op,
@@ -52,6 +54,7 @@ def optimize_training(
         baselines: Native forms of forward and backward to beat; the fastest counts.
         proposers: Who proposes programs.
         languages: Languages of programs; by default all that are available.
+        numerics: How far a program may be off: `strict`, `native` or `fast`.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
         search: Searches one task; for tests.
@@ -63,7 +66,7 @@ def optimize_training(
     begun, used = time.monotonic(), detect(device)
     if used.kind != "cpu":
         raise InputError(f"training is optimised on CPUs alone so far, not on {used.name}; pass device='cpu'")
-    loaded = load_model(target, inputs)
+    loaded = replace(load_model(target, inputs), numerics=numerics)
     loaded.module.train()
     step = capture_step(loaded)
     task = step_task(loaded, step)
@@ -85,7 +88,8 @@ def step_task(loaded: Loaded, step: Step) -> Task:
         TaskError: the step does not run by itself.
     """
     text = graph_text(step.capture, untimed(step.capture))
-    return kernelbench.load(Path(f"{loaded.name}_step.py"), text, max_elements=None, contract=None)
+    task = kernelbench.load(Path(f"{loaded.name}_step.py"), text, max_elements=None, contract=None)
+    return loaded.judged(task)
 
 
 def _result(
@@ -104,7 +108,7 @@ def _result(
         baseline=(decision.baseline or "") if decision else "", eager_speedup=ratio_to_eager(best) if best else None,
         expected=(1.0, 1.0, 1.0), regions=(outcome,), weights=step.weights, trained=step.trained,
         call=loaded.whole.call, identity=_identity(loaded, step),
-        reason=reason, seconds=seconds,
+        numerics=loaded.numerics, reason=reason, seconds=seconds,
     )  # fmt: skip
 
 

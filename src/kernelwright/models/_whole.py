@@ -144,4 +144,4 @@ def _ends_of(tried: Sequence[Evaluation]) -> str:
     """Say what became of the programs that were tried, what happened most often first."""
     ends = Counter(f"{e.decision.status}: {e.decision.reason}" for e in tried)
     told = "; ".join(f"{count} {end}" for end, count in ends.most_common(_TOLD_ENDS))
-    return f"{len(tried)} tried: {told}" if tried else "none could be tried in the time"
+    return f"{len(tried)} tried: {told}" if tried else "none could be written, or not in the time"

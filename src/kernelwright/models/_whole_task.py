@@ -54,10 +54,12 @@ def whole_task(loaded: Loaded, captured: Captured, timed: Mapping[str, Timed]) -
     path = loaded.origin.with_name(f"{loaded.name}_whole.py")
     if loaded.text is not None:
         task = kernelbench.load(path, loaded.text, max_elements=None, contract=None)
-        return WholeTask(task, dict(capture.weights) if capture else {}, {})
+        return WholeTask(loaded.judged(task), dict(capture.weights) if capture else {}, {})
     if capture is None:
         raise InputError("it exists in memory alone and its graph breaks; put a function build() into a file")
     text = graph_text(capture, timed[capture.name])
     task = kernelbench.load(Path(path.name), text, max_elements=None, contract=None)
     names = {node: f"w{i}" for i, node in enumerate(capture.weights)}
-    return WholeTask(task, names, {name: capture.weights[node] for node, name in names.items()})
+    return WholeTask(
+        loaded.judged(task), names, {name: capture.weights[node] for node, name in names.items()}
+    )

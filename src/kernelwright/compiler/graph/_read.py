@@ -5,10 +5,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import torch
+
 from ...records import ScalarSpec, Split, TensorSpec, Workload
 from ...tasks import Problem
 from ...tasks.capture import Graph as CapturedGraph
-from ...tasks.capture import Ref, trace
+from ...tasks.capture import Ref, record_function, trace
 from ._alike import NotAlike, join
 from ._graph import Graph
 from ._nodes import RESERVED, Cat, Input, Node, Reshape, ordered
@@ -38,9 +40,9 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
 
     Covers: every reference that `tasks.capture` captures, arguments and state that it changes in place
     included; operations outside the form are `Native` nodes.
-    Does not cover: gradients, and values handed on from one argument to another in place (`NotSchedulable`); a
-    reference whose Python code takes another path between or below the captured sizes. Hidden and confirm
-    workloads are never read.
+    Does not cover: gradients, values handed on from one argument to another in place, and references whose operations
+    or sizes depend on the values in their inputs (`NotSchedulable`); a reference whose Python code takes another
+    path between or below the captured sizes. Hidden and confirm workloads are never read.
 
     Args:
         problem: What is to be read.
@@ -51,6 +53,8 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     search = [w.forward for w in problem.task.split(Split.SEARCH)]
     first = min(search, key=lambda w: (_ones(w), -_elements(w)))
     captured = trace(problem, first)
+    if captured.how == "dispatch" and _differs(problem, first, captured):
+        raise NotSchedulable("with other values in the inputs it is made of other operations")
     one = (first, from_captured(captured, first))
     served = [w for w in search if alike(w, first)]
 
@@ -74,6 +78,13 @@ def read(problem: Problem, *, weights_fixed: bool = False) -> Graph:
     if found is None and 0 < len(free := tuple(filter(moves, axes))) < len(axes):
         found = _agreed([one, *tried(free)], served)
     return replace(found or one[1], error_floor=problem.task.contract.error_floor)
+
+
+def _differs(problem: Problem, workload: Workload, captured: CapturedGraph) -> bool:
+    """Tell whether the reference does something else on inputs of the same sizes and other values."""
+    with torch.no_grad():
+        again = record_function(problem.reference(workload), workload, problem.inputs(workload, 1))
+    return str(again) != str(captured)
 
 
 def _sizes_weights(problem: Problem, first: Workload, name: str) -> bool:

@@ -33,7 +33,7 @@ from ._segments import build_order
 from ._typed import build_typed
 
 _MOST_ROUNDS = 200
-_TURNED = ("aten.mm.default", "aten.addmm.default")
+_TURNED = ("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten._grouped_mm.default")
 """Native operations that read a factor in either order of its axes."""
 
 

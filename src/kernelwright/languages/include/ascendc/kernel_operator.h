@@ -11,28 +11,45 @@
 //     ICPU_RUN_KF(add, 8, kw::gm(x), kw::gm(y), kw::gm(z), static_cast<uint32_t>(x.numel()));
 //   }
 //
+// A kernel that asks which core it is on (`ASCEND_IS_AIC`) needs AscendC::SetKernelMode(KernelMode::MIX_MODE) before.
+//
 // Names and meanings are those of the Ascend C API reference (basic API, CANN 8), for Atlas A2 (NPU architecture 2201).
-// Vector instructions take the first `count` elements; the forms with masks and repeats are not here.
 #ifndef KW_ASCENDC_KERNEL_OPERATOR_H_
 #define KW_ASCENDC_KERNEL_OPERATOR_H_
 
 #include <math.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
 
-#include "kw_core.h"
+#include "kw_launch.h"
 
+#define __NPU_ARCH__ 2201
+#define __CCE_AICORE__ 220
 #define __aicore__
 #define __global__
 #define __gm__
 #define __ubuf__
+#define __cube__
+#define __vector__
+#define __mix__(cubes, vectors)
+#define __forceinline__ inline
 #define GM_ADDR uint8_t*
-#define ICPU_RUN_KF(kernel, blocks, ...) ::kw::ascend::run(blocks, [&] { kernel(__VA_ARGS__); })
+#define ASCEND_IS_AIC (::kw::ascend::core()->is(::kw::ascend::Kind::kCube))
+#define ASCEND_IS_AIV (::kw::ascend::core()->is(::kw::ascend::Kind::kVector))
+#define ICPU_RUN_KF(kernel, blocks, ...) ::kw::ascend::run(static_cast<int>(blocks), [&] { kernel(__VA_ARGS__); })
 
 using half = kw::float16;
 using bfloat16_t = kw::bfloat16;
+using float32_t = float;
 using event_t = int32_t;
-enum pipe_t { PIPE_S, PIPE_V, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL };
+enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
+constexpr event_t EVENT_ID0 = 0, EVENT_ID1 = 1, EVENT_ID2 = 2, EVENT_ID3 = 3, EVENT_ID4 = 4, EVENT_ID5 = 5, EVENT_ID6 = 6,
+                  EVENT_ID7 = 7;
+
+enum QuantMode_t { NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PRE, VQF322B8_PRE, REQ8, VREQ8 };
 
 namespace AscendC {
 
@@ -40,33 +57,61 @@ using kw::ascend::Block;
 using kw::ascend::core;
 using kw::ascend::fault;
 using kw::ascend::kBlock;
+using kw::ascend::Memory;
 using kw::ascend::Pipe;
 using kw::ascend::Where;
 
 using TEventID = int8_t;
-enum class TPosition : uint8_t { GM, VECIN, VECCALC, VECOUT };
+enum class TPosition : uint8_t { GM, A1, A2, B1, B2, C1, C2, CO1, VECIN, VECOUT, VECCALC, LCM = VECCALC };
 using QuePosition = TPosition;
 enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
+#define KW_EVENTS(E)                                                                                                    \
+  E(MTE2, MTE1) E(MTE1, MTE2) E(MTE1, M) E(M, MTE1) E(MTE2, V) E(V, MTE2) E(MTE3, V) E(V, MTE3) E(V, V) E(MTE3, MTE1)   \
+  E(MTE1, MTE3) E(MTE2, M) E(M, MTE2) E(M, FIX) E(FIX, M) E(MTE3, MTE2) E(MTE2, MTE3) E(S, V) E(V, S) E(S, MTE2)        \
+  E(MTE2, S) E(S, MTE3) E(MTE3, S) E(MTE2, FIX) E(FIX, MTE2) E(FIX, S) E(M, S) E(FIX, MTE3) E(MTE1, FIX) E(FIX, MTE1)   \
+  E(FIX, FIX)
 enum class HardEvent : uint8_t {
-  MTE2_V, V_MTE2, MTE3_V, V_MTE3, MTE3_MTE2, MTE2_MTE3, V_V, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S
+#define KW_NAMED(from, to) from##_##to,
+  KW_EVENTS(KW_NAMED)
+#undef KW_NAMED
 };
+enum class KernelMode { MIX_MODE, AIC_MODE, AIV_MODE };
 
 namespace detail {
-constexpr Pipe producer(TPosition from) {
-  return from == TPosition::GM || from == TPosition::VECIN ? kw::ascend::MTE2 : kw::ascend::V;
+constexpr Memory memory_of(TPosition at) {
+  return at == TPosition::A1 || at == TPosition::B1 || at == TPosition::C1 ? kw::ascend::L1
+         : at == TPosition::A2                                             ? kw::ascend::L0A
+         : at == TPosition::B2                                             ? kw::ascend::L0B
+         : at == TPosition::C2                                             ? kw::ascend::BT
+         : at == TPosition::CO1                                            ? kw::ascend::L0C
+                                                                           : kw::ascend::UB;
 }
-constexpr Pipe consumer(TPosition to) {
-  return to == TPosition::GM || to == TPosition::VECOUT ? kw::ascend::MTE3 : kw::ascend::V;
+// The pipe that fills a tensor of a queue, and the one that empties it.
+constexpr Pipe producer(TPosition from, TPosition to) {
+  using namespace kw::ascend;
+  return to == TPosition::CO1                                       ? M
+         : memory_of(to) != UB                                      ? (memory_of(to) == L1 ? MTE2 : MTE1)
+         : from == TPosition::GM || from == TPosition::VECIN        ? MTE2
+                                                                    : V;
+}
+constexpr Pipe consumer(TPosition from, TPosition to) {
+  using namespace kw::ascend;
+  return from == TPosition::CO1                                     ? FIX
+         : memory_of(from) != UB                                    ? (memory_of(from) == L1 ? MTE1 : M)
+         : to == TPosition::GM || to == TPosition::VECOUT           ? MTE3
+                                                                    : V;
 }
 inline std::pair<Pipe, Pipe> pipes_of(HardEvent event) {
   using namespace kw::ascend;
   static const std::pair<Pipe, Pipe> pipes[] = {
-      {MTE2, V}, {V, MTE2}, {MTE3, V}, {V, MTE3}, {MTE3, MTE2}, {MTE2, MTE3}, {V, V},
-      {S, V},    {V, S},    {S, MTE2}, {MTE2, S}, {S, MTE3},    {MTE3, S}};
+#define KW_PAIR(from, to) {from, to},
+      KW_EVENTS(KW_PAIR)
+#undef KW_PAIR
+  };
   return pipes[static_cast<int>(event)];
 }
-constexpr Pipe pipe_of(pipe_t pipe) {
-  return pipe == PIPE_V ? kw::ascend::V : pipe == PIPE_MTE2 ? kw::ascend::MTE2 : pipe == PIPE_MTE3 ? kw::ascend::MTE3 : kw::ascend::S;
+constexpr Pipe pipe_of(pipe_t pipe) {  // pipe_t has the order of Pipe
+  return static_cast<Pipe>(pipe);
 }
 template <typename T>
 struct Wide { using type = T; };  // what arithmetic on T is done in, before it is rounded to T
@@ -76,124 +121,17 @@ struct Wide<half> { using type = float; };
 
 inline int64_t GetBlockIdx() { return core()->block; }
 inline int64_t GetBlockNum() { return core()->blocks; }
+inline int64_t GetSubBlockIdx() { return core()->sub; }
+inline int64_t GetSubBlockNum() { return core()->subs; }
+inline int64_t GetTaskRation() { return core()->subs; }
+inline void InitSocState() {}
+inline void SetKernelMode(KernelMode mode) {
+  kw::ascend::mode() = mode == KernelMode::MIX_MODE   ? kw::ascend::Mode::kMix
+                       : mode == KernelMode::AIC_MODE ? kw::ascend::Mode::kCube
+                                                      : kw::ascend::Mode::kVector;
+}
 
-// ---- tensors ------------------------------------------------------------------------------------------------
-
-template <typename T>
-class LocalTensor {
- public:
-  LocalTensor() = default;
-  LocalTensor(Block* block, uint32_t at, uint32_t end) : block_(block), at_(at), end_(end), generation_(block->generation) {}
-  LocalTensor operator[](uint32_t i) const {
-    LocalTensor part = *this;
-    part.at_ += i * static_cast<uint32_t>(sizeof(T));
-    return part;
-  }
-  template <typename U>
-  LocalTensor<U> ReinterpretCast() const {
-    LocalTensor<U> other(block_, at_, end_);
-    other.generation_ = generation_;
-    return other;
-  }
-  uint32_t GetSize() const { return at_ < end_ ? (end_ - at_) / static_cast<uint32_t>(sizeof(T)) : 0; }
-  T GetValue(uint32_t i, KW_AT) const {
-    core()->issue(kw::ascend::S);
-    return *(*this)[i].read(kw::ascend::S, sizeof(T), KW_HERE, "GetValue");
-  }
-  template <typename U>
-  void SetValue(uint32_t i, U value, KW_AT) const {
-    core()->issue(kw::ascend::S);
-    *(*this)[i].write(kw::ascend::S, sizeof(T), KW_HERE, "SetValue") = static_cast<T>(value);
-  }
-
-  // Of our own, for what follows: `bytes` that an instruction touches, checked.
-  const T* read(Pipe pipe, uint32_t bytes, Where at, const char* what) const {
-    inside(bytes, at, what);
-    core()->read(pipe, at_, bytes, at, what);
-    return reinterpret_cast<const T*>(core()->memory(at_));
-  }
-  T* write(Pipe pipe, uint32_t bytes, Where at, const char* what, bool known = true) const {
-    inside(bytes, at, what);
-    core()->write(pipe, at_, bytes, at, what, known);
-    return reinterpret_cast<T*>(core()->memory(at_));
-  }
-  const LocalTensor& aligned(Where at, const char* what) const {
-    if (at_ % kBlock) fault("misaligned", at, "%s starts at byte %u, no multiple of %u", what, at_, kBlock);
-    return *this;
-  }
-  LocalTensor at_byte(uint32_t bytes) const {
-    LocalTensor part = *this;
-    part.at_ += bytes;
-    return part;
-  }
-  Block* block() const { return block_; }
-  void live(Where at, const char* what) const {
-    if (!block_) fault("freed", at, "%s is given a tensor that was never allocated", what);
-    if (block_->generation != generation_) fault("freed", at, "%s is given a tensor that was freed", what);
-  }
-
- private:
-  template <typename U>
-  friend class LocalTensor;
-  void inside(uint32_t bytes, Where at, const char* what) const {
-    live(at, what);
-    if (at_ + bytes > end_)
-      fault("out-of-bounds", at, "%s touches %u bytes, of a buffer that has %d left there", what, bytes,
-            static_cast<int>(end_) - static_cast<int>(at_));
-  }
-  Block* block_ = nullptr;
-  uint32_t at_ = 0, end_ = 0, generation_ = 0;
-};
-
-template <typename T>
-class GlobalTensor {
- public:
-  void SetGlobalBuffer(T* buffer, uint64_t size = UINT64_MAX / 16) {
-    data_ = buffer;
-    size_ = size;
-  }
-  GlobalTensor operator[](uint64_t i) const {
-    GlobalTensor part = *this;
-    part.data_ += i;
-    part.size_ = i < size_ ? size_ - i : 0;
-    return part;
-  }
-  T GetValue(uint64_t i, KW_AT) const {
-    core()->issue(kw::ascend::S);
-    return *(*this)[i].read(kw::ascend::S, sizeof(T), KW_HERE, "GetValue");
-  }
-  void SetValue(uint64_t i, T value, KW_AT) const {
-    core()->issue(kw::ascend::S);
-    *(*this)[i].write(kw::ascend::S, sizeof(T), KW_HERE, "SetValue") = value;
-  }
-  uint64_t GetSize() const { return size_; }
-
-  const T* read(Pipe pipe, int64_t bytes, Where at, const char* what) const {
-    inside(bytes, at, what);
-    core()->read_global(pipe, reinterpret_cast<const uint8_t*>(data_), bytes, at, what);
-    return data_;
-  }
-  T* write(Pipe pipe, int64_t bytes, Where at, const char* what) const {
-    inside(bytes, at, what);
-    core()->write_global(pipe, reinterpret_cast<const uint8_t*>(data_), bytes, at, what);
-    return data_;
-  }
-  GlobalTensor at_byte(int64_t bytes) const {
-    GlobalTensor part = *this;
-    part.data_ = reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(data_) + bytes);
-    part.size_ -= std::min<uint64_t>(size_, static_cast<uint64_t>(bytes) / sizeof(T));
-    return part;
-  }
-
- private:
-  void inside(int64_t bytes, Where at, const char* what) const {
-    if (static_cast<uint64_t>(bytes) > size_ * sizeof(T))
-      fault("out-of-bounds", at, "%s touches %lld bytes of a GlobalTensor with %llu elements left there", what,
-            static_cast<long long>(bytes), static_cast<unsigned long long>(size_));
-  }
-  T* data_ = nullptr;
-  uint64_t size_ = 0;
-};
+#include "kw_tensors.h"
 
 // ---- buffers, queues, flags ---------------------------------------------------------------------------------
 
@@ -205,7 +143,7 @@ class TQueBind {
   LocalTensor<T> AllocTensor(KW_AT) {
     for (Block* block : blocks_) {
       if (block->state != Block::kFree) continue;
-      core()->seen[detail::producer(from)].join(block->freed);
+      core()->seen[detail::producer(from, to)].join(block->freed);
       core()->take(block, KW_HERE);
       return LocalTensor<T>(block, block->at, block->at + block->bytes);
     }
@@ -216,7 +154,7 @@ class TQueBind {
     Block* block = owned(tensor, KW_HERE, "EnQue");
     if (block->state != Block::kTaken) fault("queue", KW_HERE, "EnQue of a tensor that was enqueued before");
     if (static_cast<int32_t>(waiting_.size()) >= depth) fault("queue", KW_HERE, "EnQue on a queue of depth %d that is full", depth);
-    block->ready = core()->seen[detail::producer(from)];
+    block->ready = core()->seen[detail::producer(from, to)];
     block->state = Block::kQueued;
     block->last = KW_HERE;
     waiting_.push_back(block);
@@ -227,7 +165,7 @@ class TQueBind {
     if (waiting_.empty()) fault("queue", KW_HERE, "DeQue on an empty queue");
     Block* block = waiting_.front();
     waiting_.pop_front();
-    core()->seen[detail::consumer(to)].join(block->ready);
+    core()->seen[detail::consumer(from, to)].join(block->ready);
     block->state = Block::kOut;
     block->last = KW_HERE;
     return LocalTensor<T>(block, block->at, block->at + block->bytes);
@@ -236,15 +174,15 @@ class TQueBind {
   void FreeTensor(const LocalTensor<T>& tensor, KW_AT) {
     Block* block = owned(tensor, KW_HERE, "FreeTensor");
     if (block->state == Block::kQueued) fault("queue", KW_HERE, "FreeTensor of a tensor that is still enqueued");
-    block->freed = core()->seen[detail::consumer(to)];
-    if (block->state == Block::kTaken) block->freed.join(core()->seen[detail::producer(from)]);
+    block->freed = core()->seen[detail::consumer(from, to)];
+    if (block->state == Block::kTaken) block->freed.join(core()->seen[detail::producer(from, to)]);
     core()->give_back(block);
   }
   bool HasTensorInQue() const { return !waiting_.empty(); }
   bool VacantInQue() const { return static_cast<int32_t>(waiting_.size()) < depth; }
   void init(uint8_t num, uint32_t bytes, Where at) {
     for (int i = 0; i < num; ++i)
-      blocks_.push_back(core()->allocate(bytes, static_cast<int>(from == TPosition::GM ? to : from), Block::kFree, at));
+      blocks_.push_back(core()->allocate(detail::memory_of(kHeld), bytes, static_cast<int>(kHeld), Block::kFree, at, "InitBuffer"));
   }
 
  private:
@@ -255,6 +193,7 @@ class TQueBind {
       fault("queue", at, "%s of a tensor that another queue allocated", what);
     return tensor.block();
   }
+  static constexpr TPosition kHeld = from == TPosition::GM ? to : from;
   std::vector<Block*> blocks_;
   std::deque<Block*> waiting_;
 };
@@ -276,25 +215,24 @@ class TBuf {
     if (bytes > block_->bytes) fault("out-of-bounds", KW_HERE, "Get of %u bytes of a TBuf of %u", bytes, block_->bytes);
     return LocalTensor<T>(block_, block_->at, block_->at + bytes);
   }
+  template <typename T>
+  LocalTensor<T> GetWithOffset(uint32_t count, uint32_t offset, KW_AT) {
+    const uint32_t bytes = count * static_cast<uint32_t>(sizeof(T));
+    if (offset + bytes > block_->bytes)
+      fault("out-of-bounds", KW_HERE, "Get of %u bytes from %u on of a TBuf of %u", bytes, offset, block_->bytes);
+    return LocalTensor<T>(block_, block_->at + offset, block_->at + offset + bytes);
+  }
   void init(uint32_t bytes, Where at) {
-    block_ = core()->allocate(bytes, static_cast<int>(position), Block::kFixed, at);
+    block_ = core()->allocate(detail::memory_of(position), bytes, static_cast<int>(position), Block::kFixed, at, "InitBuffer");
   }
 
  private:
   Block* block_ = nullptr;
 };
 
-class TPipe;
-namespace detail {
-inline TPipe*& pipe() {
-  static thread_local TPipe* latest = nullptr;
-  return latest;
-}
-}  // namespace detail
-
 class TPipe {
  public:
-  TPipe() { detail::pipe() = this; }
+  TPipe() { core()->pipe = this; }
   template <TPosition from, TPosition to, int32_t depth>
   bool InitBuffer(TQueBind<from, to, depth>& queue, uint8_t num, uint32_t len, KW_AT) {
     queue.init(num, len, KW_HERE);
@@ -314,7 +252,7 @@ class TPipe {
  private:
   TEventID next_ = -1;
 };
-inline TPipe* GetTPipePtr() { return detail::pipe(); }
+inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(core()->pipe); }
 
 template <HardEvent event>
 void SetFlag(int32_t id, KW_AT) {
@@ -333,12 +271,48 @@ class TQueSync {
   void WaitFlag(TEventID id, KW_AT) { core()->wait(detail::pipe_of(from), detail::pipe_of(to), id, KW_HERE); }
 };
 template <pipe_t pipe>
-void PipeBarrier() {
-  if (pipe == PIPE_ALL) core()->barrier();  // instructions of one pipe are in order here in any case
+void PipeBarrier() {  // what runs on one pipe is in order here but for Mmad, whose reference asks for a barrier
+  if (pipe == PIPE_ALL) core()->barrier();
+  if (pipe == PIPE_M) core()->drained = core()->seen[kw::ascend::M].at[kw::ascend::M];
 }
+template <uint8_t mode, pipe_t pipe>
+void CrossCoreSetFlag(uint16_t flag, KW_AT) {
+  kw::ascend::Launch::current()->cross_set(mode, detail::pipe_of(pipe), flag, KW_HERE);
+}
+template <uint8_t mode = 0, pipe_t pipe = PIPE_S>
+void CrossCoreWaitFlag(uint16_t flag, KW_AT) {
+  kw::ascend::Launch::current()->cross_wait(flag, KW_HERE);
+}
+template <bool isAIVOnly = true>
+void SyncAll(KW_AT) {
+  kw::ascend::Launch::current()->sync_all(KW_HERE);
+}
+template <typename T>
+void SetAtomicAdd() { core()->adds = true; }
+inline void SetAtomicNone() { core()->adds = false; }
+
+// Buffers one after another, without queues: whoever uses them sets the flags.
+enum class Hardware : uint8_t { UB, L1, L0A, L0B, L0C, BIAS };
+template <Hardware hardware = Hardware::UB>
+class LocalMemAllocator {
+ public:
+  template <typename T>
+  LocalTensor<T> Alloc(uint32_t count, KW_AT) {
+    Block* block = core()->allocate(static_cast<Memory>(hardware), count * static_cast<uint32_t>(sizeof(T)), 0, Block::kFixed,
+                                    KW_HERE, "Alloc");
+    return LocalTensor<T>(block, block->at, block->at + block->bytes);
+  }
+  template <TPosition position, typename T>
+  LocalTensor<T> Alloc(uint32_t count, KW_AT) {
+    static_assert(detail::memory_of(position) == static_cast<Memory>(hardware), "the position is in another buffer");
+    return Alloc<T>(count, kw_file, kw_line);
+  }
+};
 
 #include "kw_copies.h"
 #include "kw_vectors.h"
+#include "kw_reductions.h"
+#include "kw_cube.h"
 
 }  // namespace AscendC
 

@@ -34,14 +34,19 @@ void in(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t bytes, W
 template <typename T>
 void out(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t bytes, Where at, const char* what) {
   const T* from = src.read(kw::ascend::MTE3, bytes, at, what);
-  memcpy(dst.write(kw::ascend::MTE3, bytes, at, what), from, bytes);
+  T* to = dst.write(kw::ascend::MTE3, bytes, at, what);
+  if (!core()->adds) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < bytes / sizeof(T); ++i) to[i] = static_cast<T>(to[i] + from[i]);
 }
 inline uint32_t rounded(uint32_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 }  // namespace detail
 
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& given, KW_AT) {
-  core()->issue(kw::ascend::MTE2);
+  core()->issue(kw::ascend::MTE2, KW_HERE, "DataCopy");
   const uint32_t bytes = given.blockLen * kBlock;
   for (uint32_t n = 0; n < given.blockCount; ++n)
     detail::in(dst.aligned(KW_HERE, "DataCopy").at_byte(n * (bytes + given.dstStride * kBlock)),
@@ -49,7 +54,7 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataC
 }
 template <typename T>
 void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& given, KW_AT) {
-  core()->issue(kw::ascend::MTE3);
+  core()->issue(kw::ascend::MTE3, KW_HERE, "DataCopy");
   const uint32_t bytes = given.blockLen * kBlock;
   for (uint32_t n = 0; n < given.blockCount; ++n)
     detail::out(dst.at_byte(static_cast<int64_t>(n) * (bytes + given.dstStride * kBlock)),
@@ -57,26 +62,31 @@ void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataC
 }
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t count, KW_AT) {
-  core()->issue(kw::ascend::MTE2);
+  core()->issue(kw::ascend::MTE2, KW_HERE, "DataCopy");
   detail::in(dst.aligned(KW_HERE, "DataCopy"), src, detail::whole(count * uint64_t{sizeof(T)}, KW_HERE), KW_HERE, "DataCopy");
 }
 template <typename T>
 void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, KW_AT) {
-  core()->issue(kw::ascend::MTE3);
+  core()->issue(kw::ascend::MTE3, KW_HERE, "DataCopy");
   detail::out(dst, src.aligned(KW_HERE, "DataCopy"), detail::whole(count * uint64_t{sizeof(T)}, KW_HERE), KW_HERE, "DataCopy");
 }
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, KW_AT) {
-  core()->issue(kw::ascend::V);
+  src.live(KW_HERE, "DataCopy");
+  dst.live(KW_HERE, "DataCopy");
+  const bool bias = src.memory() == kw::ascend::L1 && dst.memory() == kw::ascend::BT;
+  if (!bias) src.in(kw::ascend::UB, KW_HERE, "DataCopy"), dst.in(kw::ascend::UB, KW_HERE, "DataCopy");
+  const Pipe pipe = bias ? kw::ascend::MTE1 : kw::ascend::V;
+  core()->issue(pipe, KW_HERE, "DataCopy");
   const uint32_t bytes = detail::whole(count * uint64_t{sizeof(T)}, KW_HERE);
-  const T* from = src.aligned(KW_HERE, "DataCopy").read(kw::ascend::V, bytes, KW_HERE, "DataCopy");
-  memmove(dst.aligned(KW_HERE, "DataCopy").write(kw::ascend::V, bytes, KW_HERE, "DataCopy"), from, bytes);
+  const T* from = src.aligned(KW_HERE, "DataCopy").read(pipe, bytes, KW_HERE, "DataCopy");
+  memmove(dst.aligned(KW_HERE, "DataCopy").write(pipe, bytes, KW_HERE, "DataCopy"), from, bytes);
 }
 
 template <typename T>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& given,
                  const DataCopyPadExtParams<T>& pad, KW_AT) {
-  core()->issue(kw::ascend::MTE2);
+  core()->issue(kw::ascend::MTE2, KW_HERE, "DataCopyPad");
   const uint32_t left = pad.isPad ? pad.leftPadding : 0, right = pad.isPad ? pad.rightPadding : 0, size = sizeof(T);
   if (given.blockLen % size || left * size > kBlock || right * size > kBlock)
     fault("length", KW_HERE, "DataCopyPad of %u bytes with %u and %u elements of padding: whole elements, and at most %u "
@@ -94,7 +104,7 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Da
 }
 template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& given, KW_AT) {
-  core()->issue(kw::ascend::MTE3);
+  core()->issue(kw::ascend::MTE3, KW_HERE, "DataCopyPad");
   if (given.blockLen % sizeof(T)) fault("length", KW_HERE, "DataCopyPad of %u bytes, no whole elements", given.blockLen);
   const uint32_t room = detail::rounded(given.blockLen);
   for (uint32_t n = 0; n < given.blockCount; ++n)

@@ -1,17 +1,18 @@
-// kw_core.h: one vector core of an Ascend NPU, executed on a CPU: its Unified Buffer, its pipes, what each of them knows.
+// kw_core.h: one core of an Ascend NPU, executed on a CPU: its buffers, its pipes, what each of them knows.
 //
-// Instructions of the scalar, vector and both copying pipes run side by side on the device and are ordered by flags
-// alone. Here they are executed in the order of issue; a clock for each pipe says what is ordered, and an access that is
-// not is a fault. So is what the documentation forbids: lengths, alignment, limits of buffers and queues.
+// The pipes of a core run side by side on the device and are ordered by flags alone. Here their instructions are executed
+// in the order of issue; a clock for each pipe says what is ordered, and an access that is not is a fault. So is what the
+// documentation forbids: lengths, alignment, limits of buffers and queues.
 //
 // Source: Ascend C API reference, "General Description and Restrictions" (alignment), "Synchronization Control" (pipes,
-// flags), "AllocTensor" (8 tensors a position); CANN asc-devkit, "NPU architecture version 2201" (192 KiB).
+// flags), "AllocTensor" (8 tensors a position), "Mmad" (PipeBarrier between small products); CANN asc-devkit, "NPU
+// architecture version 2201" (which buffers are there, separate cores for vectors and matrices); their sizes are those
+// that `GetCoreMemSize` of "Platform Information" reports for Atlas A2.
 #ifndef KW_ASCENDC_CORE_H_
 #define KW_ASCENDC_CORE_H_
 
 #include <stdarg.h>
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -25,9 +26,9 @@
 namespace kw {
 namespace ascend {
 
-enum Pipe : uint8_t { S, V, MTE2, MTE3, PIPES };
+enum Pipe : uint8_t { S, V, M, MTE1, MTE2, MTE3, FIX, PIPES };
 inline const char* name_of(int pipe) {
-  static const char* names[] = {"S", "V", "MTE2", "MTE3"};
+  static const char* names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
   return names[pipe];
 }
 
@@ -54,10 +55,27 @@ struct Clock {
   }
 };
 
-constexpr uint32_t kUnifiedBuffer = 192 << 10, kBlock = 32, kRepeat = 256;
+constexpr uint32_t kBlock = 32, kFractal = 512, kRepeat = 256;
 constexpr int kTensorsOfPosition = 8, kEvents = 8;
 
-// A piece of the Unified Buffer that a queue or a TBuf owns.
+// The buffers of a core; addresses of all of them are in one space, a slot of 1 MiB for each.
+enum Memory : uint8_t { UB, L1, L0A, L0B, L0C, BT, MEMORIES };
+struct Limits {
+  const char *name, *kind;
+  uint32_t bytes, align;
+};
+inline const Limits& limits(int memory) {
+  static const Limits all[] = {
+      {"Unified Buffer", "ub-overflow", 192 << 10, 32}, {"L1 Buffer", "l1-overflow", 512 << 10, 32},
+      {"L0A Buffer", "l0a-overflow", 64 << 10, 512},    {"L0B Buffer", "l0b-overflow", 64 << 10, 512},
+      {"L0C Buffer", "l0c-overflow", 128 << 10, 64},    {"BiasTable Buffer", "bt-overflow", 1 << 10, 64}};
+  return all[memory];
+}
+constexpr int kSlot = 20;
+constexpr uint32_t offset_in(uint32_t at) { return at & ((1u << kSlot) - 1); }
+inline Memory memory_of(uint32_t at) { return static_cast<Memory>(at >> kSlot); }
+
+// A piece of a buffer that a queue or a TBuf owns.
 struct Block {
   enum State { kFree, kTaken, kQueued, kOut, kFixed };
   uint32_t at, bytes;
@@ -68,35 +86,43 @@ struct Block {
   Where last;
 };
 
-// A tensor of global memory that a launch was given.
-struct Span {
-  uint8_t* data;
-  int64_t bytes;
-  bool writable;
-  std::vector<uint16_t> writer, reader;  // the block that did, plus one; kSeveral where blocks differ
-  std::vector<uint32_t> written;         // and the clock of its pipe
-  std::vector<uint8_t> pipe;
-};
-constexpr uint16_t kSeveral = 0xffff;
-
-inline std::vector<Span>& spans() {
-  static thread_local std::vector<Span> lent;
-  return lent;
-}
+enum class Kind : uint8_t { kOpen, kVector, kCube };  // open: the first instruction of either unit decides
 
 class Core {
  public:
-  Core(int block, int blocks) : block(block), blocks(blocks), memory_(kUnifiedBuffer), bytes_(kUnifiedBuffer) {}
-  const int block, blocks;
+  Core(int id, int block, int blocks, Kind kind) : id(id), block(block), blocks(blocks), kind_(kind) {}
+  const int id, block, blocks;
+  int sub = 0, subs = 1;           // of the vector cores of one cube core
+  std::map<int, Clock> others;     // what this core knows of others, by their ids
+  uint64_t mask[2] = {~0ull, ~0ull};
+  bool counter = false;            // whether mask[0] counts elements of the whole instruction
+  bool adds = false;               // whether copies to global memory add
+  void* pipe = nullptr;            // the latest TPipe
 
-  uint8_t* memory(uint32_t at) { return memory_.data() + at; }
+  uint8_t* memory(uint32_t at) { return buffers_[memory_of(at)].data.data() + offset_in(at); }
+  bool known(uint32_t at) const { return buffers_[memory_of(at)].bytes[offset_in(at)].known; }
 
   // ---- order --------------------------------------------------------------------------------------------
-  void issue(Pipe pipe) { ++seen[pipe].at[pipe]; }
+  bool is(Kind kind) {
+    if (kind_ == Kind::kOpen) kind_ = Kind::kVector;
+    return kind_ == kind;
+  }
+  void be(Kind kind, Where at, const char* what) {
+    if (kind_ == Kind::kOpen) kind_ = kind;
+    if (kind_ != kind)
+      fault("core", at, "%s needs the %s unit, and this is a core with the %s unit: an Atlas A2 has them in separate cores",
+            what, kind == Kind::kCube ? "cube" : "vector", kind == Kind::kCube ? "vector" : "cube");
+  }
+  void issue(Pipe pipe, Where at, const char* what) {
+    if (pipe == V) be(Kind::kVector, at, what);
+    if (pipe == M || pipe == MTE1 || pipe == FIX) be(Kind::kCube, at, what);
+    ++seen[pipe].at[pipe];
+  }
   void barrier() {
     Clock all;
     for (const Clock& clock : seen) all.join(clock);
     for (Clock& clock : seen) clock.join(all);
+    drained = seen[M].at[M];
   }
   void set(int from, int to, int id, Where at) {
     if (id < 0 || id >= kEvents) fault("event", at, "event %d is none of 0 to %d", id, kEvents - 1);
@@ -113,21 +139,26 @@ class Core {
     flags_.erase(found);
   }
 
-  // ---- the Unified Buffer ---------------------------------------------------------------------------------
-  Block* allocate(uint32_t bytes, int position, Block::State state, Where at) {
-    bytes = (bytes + kBlock - 1) / kBlock * kBlock;
-    if (bytes > kUnifiedBuffer - used_)
-      fault("ub-overflow", at, "%u bytes more than the %u of %u bytes of the Unified Buffer that are taken do not fit",
-            bytes, used_, kUnifiedBuffer);
-    owned_.emplace_back(new Block{used_, bytes, position, state, 0, {}, {}, at});
-    memset(memory(used_), 0xff, bytes);
-    used_ += bytes;
+  // ---- buffers ------------------------------------------------------------------------------------------
+  Block* allocate(Memory memory, uint32_t bytes, int position, Block::State state, Where at, const char* what) {
+    be(memory == UB ? Kind::kVector : Kind::kCube, at, what);
+    const Limits& limit = limits(memory);
+    Buffer& buffer = buffers_[memory];
+    const uint32_t used = static_cast<uint32_t>(buffer.data.size());
+    bytes = (bytes + limit.align - 1) / limit.align * limit.align;
+    if (bytes > limit.bytes - used)
+      fault(limit.kind, at, "%u bytes more than the %u of %u bytes of the %s that are taken do not fit", bytes, used,
+            limit.bytes, limit.name);
+    owned_.emplace_back(new Block{(uint32_t{memory} << kSlot) + used, bytes, position, state, 0, {}, {}, at});
+    buffer.data.resize(used + bytes, 0xff);
+    buffer.bytes.resize(used + bytes);
     return owned_.back().get();
   }
   void take(Block* block, Where at) {
     if (++taken_[block->position] > kTensorsOfPosition)
       fault("queue", at, "more than %d tensors of one position are allocated at a time", kTensorsOfPosition);
-    for (uint32_t i = block->at; i < block->at + block->bytes; ++i) bytes_[i].known = false;
+    Byte* bytes = &buffers_[memory_of(block->at)].bytes[offset_in(block->at)];
+    for (uint32_t i = 0; i < block->bytes; ++i) bytes[i].known = false;
     memset(memory(block->at), 0xff, block->bytes);
     block->state = Block::kTaken;
     block->last = at;
@@ -137,17 +168,22 @@ class Core {
     block->state = Block::kFree;
     ++block->generation;
   }
-  void read(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what) {
-    for (uint32_t i = at; i < at + count; ++i) {
-      Byte& byte = bytes_[i];
-      if (!byte.known) fault("uninitialised", where, "%s reads byte %u of the Unified Buffer, which nobody wrote", what, i);
+  // Reads; bytes that nobody wrote may be moved on (`move`), but not computed with.
+  void read(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what, bool move = false) {
+    Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
+    for (uint32_t i = 0; i < count; ++i) {
+      Byte& byte = bytes[i];
+      if (!byte.known && !move)
+        fault("uninitialised", where, "%s reads byte %u of the %s, which nobody wrote", what, offset_in(at) + i,
+              limits(memory_of(at)).name);
       ordered(pipe, byte.writer, byte.written, where, what, "reads", "writes");
       byte.read[pipe] = seen[pipe].at[pipe];
     }
   }
   void write(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what, bool known = true) {
-    for (uint32_t i = at; i < at + count; ++i) {
-      Byte& byte = bytes_[i];
+    Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
+    for (uint32_t i = 0; i < count; ++i) {
+      Byte& byte = bytes[i];
       ordered(pipe, byte.writer, byte.written, where, what, "writes", "writes");
       for (int other = 0; other < PIPES; ++other)
         ordered(pipe, other, byte.read[other], where, what, "writes", "reads");
@@ -156,32 +192,23 @@ class Core {
       byte.known = known;
     }
   }
-
-  // ---- global memory ----------------------------------------------------------------------------------------
-  void read_global(Pipe pipe, const uint8_t* from, int64_t count, Where where, const char* what) {
-    int64_t at;
-    Span& span = lent(from, count, where, what, at);
-    for (int64_t i = at; i < at + count; ++i) {
-      if (span.writer[i] && span.writer[i] != block + 1)
-        fault("race", where, "%s of block %d reads what block %d writes", what, block, span.writer[i] - 1);
-      if (span.writer[i]) ordered(pipe, span.pipe[i], span.written[i], where, what, "reads", "writes");
-      span.reader[i] = span.reader[i] && span.reader[i] != block + 1 ? kSeveral : static_cast<uint16_t>(block + 1);
-    }
+  void know(uint32_t at, bool known) { buffers_[memory_of(at)].bytes[offset_in(at)].known = known; }
+  // Whether the instruction that now runs on the pipe wrote a byte.
+  bool just_written(Pipe pipe, uint32_t at) const {
+    const Byte& byte = buffers_[memory_of(at)].bytes[offset_in(at)];
+    return byte.writer == pipe && byte.written && byte.written == seen[pipe].at[pipe];
   }
-  void write_global(Pipe pipe, const uint8_t* to, int64_t count, Where where, const char* what) {
-    int64_t at;
-    Span& span = lent(to, count, where, what, at);
-    if (!span.writable) fault("read-only", where, "%s writes a tensor that the kernel is given as const", what);
-    for (int64_t i = at; i < at + count; ++i) {
-      if (span.writer[i] && span.writer[i] != block + 1)
-        fault("race", where, "%s of block %d writes what block %d writes", what, block, span.writer[i] - 1);
-      if (span.reader[i] && span.reader[i] != block + 1)
-        fault("race", where, "%s of block %d writes what another block reads", what, block);
-      if (span.writer[i]) ordered(pipe, span.pipe[i], span.written[i], where, what, "writes", "writes");
-      span.writer[i] = static_cast<uint16_t>(block + 1);
-      span.pipe[i] = pipe;
-      span.written[i] = seen[pipe].at[pipe];
-    }
+  // The clock of the pipe at which a byte was written, 0 if another pipe wrote it.
+  uint32_t written_by(Pipe pipe, uint32_t at) const {
+    const Byte& byte = buffers_[memory_of(at)].bytes[offset_in(at)];
+    return byte.writer == pipe ? byte.written : 0;
+  }
+  void ordered(int pipe, int other, uint32_t clock, Where where, const char* what, const char* does,
+               const char* did) const {
+    if (other != pipe && seen[pipe].at[other] < clock)
+      fault("race", where,
+            "%s (pipe %s) %s what pipe %s %s with no EnQue and DeQue, and no flag, that orders them", what, name_of(pipe),
+            does, name_of(other), did);
   }
 
   // What must be true when the kernel's function has returned.
@@ -195,6 +222,7 @@ class Core {
   }
 
   Clock seen[PIPES];
+  uint32_t drained = 0;  // the clock of M at the last PipeBarrier of it
 
  private:
   struct Byte {
@@ -202,27 +230,13 @@ class Core {
     uint8_t writer = 0;
     bool known = false;
   };
-  void ordered(int pipe, int other, uint32_t clock, Where where, const char* what, const char* does, const char* did) {
-    if (other != pipe && seen[pipe].at[other] < clock)
-      fault("race", where,
-            "%s (pipe %s) %s what pipe %s %s with no EnQue and DeQue, and no flag, that orders them", what, name_of(pipe),
-            does, name_of(other), did);
-  }
-  Span& lent(const uint8_t* from, int64_t count, Where where, const char* what, int64_t& at) {
-    for (Span& span : spans()) {
-      at = from - span.data;
-      if (at < 0 || at > span.bytes || (at == span.bytes && count)) continue;
-      if (at + count > span.bytes)
-        fault("out-of-bounds", where, "%s touches bytes %lld to %lld of a tensor of %lld bytes", what,
-              static_cast<long long>(at), static_cast<long long>(at + count), static_cast<long long>(span.bytes));
-      return span;
-    }
-    fault("out-of-bounds", where, "%s touches global memory that no argument of the launch holds", what);
-  }
+  struct Buffer {
+    std::vector<uint8_t> data;
+    std::vector<Byte> bytes;
+  };
 
-  uint32_t used_ = 0;
-  std::vector<uint8_t> memory_;
-  std::vector<Byte> bytes_;
+  Kind kind_;
+  Buffer buffers_[MEMORIES];
   std::vector<std::unique_ptr<Block>> owned_;
   std::map<int, int> taken_;
   std::map<std::vector<int>, std::pair<Clock, Where>> flags_;
@@ -233,43 +247,7 @@ inline Core*& core() {
   return running;
 }
 
-template <typename Kernel>
-void run(int blocks, const Kernel& kernel) {
-  struct Ends {
-    ~Ends() {
-      core() = nullptr;
-      spans().clear();
-    }
-  } ends;
-  if (blocks < 1 || blocks > 65535) ::kw::raise("RuntimeError", "", "a launch has 1 to 65535 blocks");
-  for (int block = 0; block < blocks; ++block) {
-    Core made(block, blocks);
-    core() = &made;
-    kernel();
-    made.end();
-  }
-}
-
 }  // namespace ascend
-
-// Lends a tensor to the next launch; what is const there, kernels may not write.
-template <typename T>
-uint8_t* gm(const Tensor<T>& tensor) {
-  using E = typename detail::bare<T>::type;
-  const int64_t bytes = tensor.numel() * static_cast<int64_t>(sizeof(E));
-  auto* data = reinterpret_cast<uint8_t*>(const_cast<E*>(tensor.data()));
-  constexpr bool writable = !std::is_const<T>::value;
-  for (ascend::Span& span : ascend::spans())
-    if (span.data == data && span.bytes == bytes) {
-      span.writable = span.writable || writable;
-      return data;
-    }
-  const auto n = static_cast<size_t>(bytes);
-  ascend::spans().push_back({data, bytes, writable, std::vector<uint16_t>(n), std::vector<uint16_t>(n),
-                             std::vector<uint32_t>(n), std::vector<uint8_t>(n)});
-  return data;
-}
-
 }  // namespace kw
 
 #endif  // KW_ASCENDC_CORE_H_
