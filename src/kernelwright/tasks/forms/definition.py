@@ -40,6 +40,8 @@ from .kernelbench import seeded
 
 _DEFINITION, _REFERENCE = "definition.json", "reference.py"
 _DTYPES = {"float8_e4m3": "float8_e4m3fn"}
+_PROBABILITIES = "probs"
+"""The name of an input that is a distribution over its last axis, as FlashInfer-Bench draws it."""
 _ENDS = re.compile(r"(\w+) == (\w+)\[-1\]\.item\(\)")
 """Says that a tensor of offsets ends at the size of an axis."""
 _KEYS = ("name", "axes", "inputs", "outputs", "reference")
@@ -190,6 +192,8 @@ class _Maker:
             return ScalarSpec(name=name, value=given["value"])
         shape, dtype = _shape(spec, names), _dtype(spec)
         values = self._values(kind, dtype, shape)
+        if name == _PROBABILITIES and values.kind == "normal":
+            values = Distribution(kind="probabilities")
         if values.kind == "integers" and name in self._ends:
             values = Distribution(kind="offsets", high=size(self._ends[name], names))
         return TensorSpec(name=name, shape=shape, dtype=dtype, distribution=values)
