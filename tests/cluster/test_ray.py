@@ -140,7 +140,7 @@ def test_an_evaluator_has_the_niceness_of_its_node(nodes: Machines):
 def test_a_search_on_nodes_evaluates_within_its_minutes(nodes: Machines, tmp_path):
     with Cluster(nodes.address, device="cpu") as cluster:
         result = optimize(
-            "examples/swiglu.py", budget=Budget(evaluations=2, minutes=6), max_elements=100_000,
+            "examples/swiglu.py", budget=Budget(evaluations=2, minutes=10), max_elements=100_000,
             proposers=("library",), store=tmp_path / "store", cluster=cluster,
         )  # fmt: skip
     with Store(tmp_path / "store") as store:
