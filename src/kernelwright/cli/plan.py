@@ -12,7 +12,8 @@ def plan(
 
     Args:
         target: `file.py:build` (a function that returns a module and the inputs of one call), an archive of
-            torch.export (`.pt2`), or `hf:NAME`: a small model of that architecture with random weights.
+            torch.export (`.pt2`), or `hf:NAME`: a small model of that architecture with random weights, or the model
+            of a `config.json`.
         minutes: The budget that the set of regions is chosen for.
         device: `cpu`, `cuda` or `cuda:N`. By default the first GPU, else the CPU.
         common: Flags of every command.

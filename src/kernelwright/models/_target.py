@@ -18,7 +18,7 @@ from ..errors import MissingToolError, TaskError, known_names
 from ..records import Numerics, Task
 from ..tasks.forms._local_imports import local_imports
 from ..tasks.forms._source import read_text, run_source
-from ._configurations import build_text
+from ._configurations import architecture, build_text
 
 ModelTarget = str | Path | nn.Module | Callable[..., Any]
 """`file.py:build`, `file.py` with a function `build`, `archive.pt2`, `hf:NAME`, a function or an `nn.Module`."""
@@ -257,7 +257,7 @@ def _of_kernelbench(path: Path, text: str, module: Any) -> Loaded:
 
 def _of_transformers(name: str) -> Loaded:
     build = build_text(name)
-    path = Path(f"{name.replace('-', '_')}.py")
+    path = Path(f"{architecture(name)}.py")
     made = _called(run_source(build, str(path)).build, f"hf:{name}")
     return _made(path.stem, made, whole_text(build), path)
 
