@@ -79,19 +79,19 @@ def ptxas_evidence(text: str) -> dict[str, Scalar]:
     return dict(facts)
 
 
-def machine_code(file: Path) -> dict[str, Scalar]:
+def machine_code(file: Path) -> dict[str, int]:
     """Count instructions of a library or cubin by target; nothing where there is no disassembler."""
     tool = _disassembler()
     if tool is None:
         return {}
-    command = [tool, "-sass", file.name]
+    command: list[str | Path] = [tool, "-sass", file.name]
     done = run_tool(command, deadline_s=_DISASSEMBLY_S, folder=file.parent, limit=_LIMIT, closed=True)
     pieces = _SECTION.split(done.output)
     facts: dict[str, int] = {}
     for target, text in zip(pieces[1::2], pieces[2::2], strict=True):
         for name, number in count_instructions(text).items():
             facts[f"{target}.{name}"] = facts.get(f"{target}.{name}", 0) + number
-    return dict(facts)
+    return facts
 
 
 def compiled_for(
@@ -102,11 +102,11 @@ def compiled_for(
     Returns:
         What is known of it, and a finding where it does not compile.
     """
-    facts: dict[str, Scalar] = {}
+    facts: dict[str, int] = {}
     said = ""
     for number, source in enumerate(s.path for s in candidate.sources if s.path.endswith(".cu")):
         cubin = folder / f"{target}-{number}.cubin"
-        command = [
+        command: list[str | Path] = [
             nvcc,
             "-cubin",
             f"-arch={architecture(target, candidate)}",
@@ -125,8 +125,8 @@ def compiled_for(
             return {}, f"{source} does not compile for {target}: {why.strip()}"
         said += done.output
         for name, value in machine_code(cubin).items():
-            facts[name] = int(facts.get(name, 0)) + int(value)
-    return facts | ptxas_evidence(said), ""
+            facts[name] = facts.get(name, 0) + value
+    return {**facts, **ptxas_evidence(said)}, ""
 
 
 @functools.lru_cache

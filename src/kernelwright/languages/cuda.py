@@ -147,7 +147,7 @@ def compile_with(
         return Build(status=BuildStatus.FAILED, diagnostics=done.output)
     if missing := missing_export(candidate, folder / LIBRARY):
         return Build(status=BuildStatus.FAILED, diagnostics=f"{missing}\n{done.output}")
-    evidence = ptxas_evidence(done.output) | machine_code(folder / LIBRARY)
+    evidence = {**ptxas_evidence(done.output), **machine_code(folder / LIBRARY)}
     findings = []
     for target in targets_asked(candidate):
         facts, refused = compiled_for(nvcc, candidate, folder, target, [_STANDARD, "-O3", *words], deadline_s)
