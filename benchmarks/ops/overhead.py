@@ -21,6 +21,7 @@ import torch
 from tests.ops.wrong.legal import LEGAL
 
 from kernelwright import ops
+from kernelwright.ops._core import unremembered
 from kernelwright.ops._core.kernel import Entry, Kernel
 
 _CALLS = 50
@@ -125,19 +126,6 @@ def forget() -> None:
 def every() -> list[ops.Op]:
     """Return the ops of all families."""
     return [op for name in ops.families() for op in ops.ops_of(ops.family(name))]
-
-
-@contextmanager
-def unremembered() -> Iterator[None]:
-    """Let every call be checked."""
-    kept = [(op, op._served) for op in every()]
-    for op, _ in kept:
-        op._served = None
-    try:
-        yield
-    finally:
-        for op, served in kept:
-            op._served = served
 
 
 if __name__ == "__main__":

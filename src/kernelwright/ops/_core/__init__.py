@@ -1,13 +1,14 @@
 """What every family stands on: an op is a schema, a reference, a kernel and a guard."""
 
-from .arguments import cpu_only, floats, matrix, refuse, told
+from .arguments import cap_of, cpu_only, finite, floats, matrix, refuse, told
 from .cases import Cases
-from .explain import Explanation, explain
+from .explain import Explanation, explain, unremembered
 from .families import build, families, family, ops_of
 from .gradient import by_reference
 from .kernel import Kernel
 from .kinds import checked
 from .op import Op
+from .remembered import fixed, remembered
 
 __all__ = [
     "Cases",
@@ -16,14 +17,19 @@ __all__ = [
     "Op",
     "build",
     "by_reference",
+    "cap_of",
     "checked",
     "cpu_only",
     "explain",
     "families",
     "family",
+    "finite",
+    "fixed",
     "floats",
     "matrix",
     "ops_of",
     "refuse",
+    "remembered",
     "told",
+    "unremembered",
 ]

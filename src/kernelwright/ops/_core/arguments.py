@@ -58,6 +58,33 @@ def matrix(op: str, argument: str, x: torch.Tensor) -> None:
         refuse(op, argument, f"of shape {tuple(x.shape)}", "a matrix")
 
 
+def finite(op: str, argument: str, x: float) -> None:
+    """Refuse a number that float32 cannot hold.
+
+    Example:
+        >>> finite("f", "scale", 0.5)
+    """
+    if not abs(x) <= torch.finfo(torch.float32).max:
+        refuse(op, argument, x, "a finite number of float32")
+
+
+def cap_of(op: str, argument: str, cap: float | None) -> float:
+    """Return what kernels are given for a cap of scores or logits: 0 for none.
+
+    Example:
+        >>> cap_of("f", "softcap", None), cap_of("f", "softcap", 30)
+        (0.0, 30.0)
+    """
+    if cap is None:
+        return 0.0
+    of = torch.finfo(torch.float32)
+    if not isinstance(cap, float | int) or not of.tiny <= cap <= of.max:
+        refuse(
+            op, argument, repr(cap), f"a number above 0, or None; float32 holds {of.tiny:.3g} to {of.max:.3g}"
+        )
+    return float(cap)
+
+
 def cpu_only(*tensors: torch.Tensor | None) -> str | None:
     """Return why a CPU kernel does not serve these tensors; None where it does.
 

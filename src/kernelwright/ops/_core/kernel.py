@@ -14,7 +14,7 @@ from typing import Any
 from ...languages.cpp import LIBRARY, Cpp
 from ...languages.vectors import headers_of
 from ...records import Build, BuildStatus, Candidate, SourceFile
-from .served import Served, served_calls
+from .served import served_calls
 
 Entry = Callable[..., Any]
 """A compiled symbol: called with arguments and outputs; returns nothing."""
@@ -96,13 +96,10 @@ class Kernel:
         entry: Entry = self._library.get_function(symbol)
         return entry
 
-    def served(self, symbol: str, *, differentiable: bool) -> Served | None:
-        """Return what remembers calls of a compiled symbol, which was loaded; None where nothing does."""
-        made = served_calls()
-        if made is None:
-            return None
+    def address(self, symbol: str) -> int:
+        """Return where a compiled symbol is, which was loaded."""
         function = getattr(ctypes.CDLL(str(self._path)), f"__tvm_ffi_{symbol}")
-        return made(ctypes.cast(function, ctypes.c_void_p).value or 0, differentiable)
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def _load(self) -> None:
         import tvm_ffi

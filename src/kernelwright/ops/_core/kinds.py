@@ -109,6 +109,8 @@ def _called(
     function: Callable[..., _R], kinds: dict[str, Kind], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _R:
     try:
+        if len({one.is_meta for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)}) > 1:
+            raise NotImplementedError("some tensors have no values")  # torch would make some up
         return function(*args, **kwargs)
     except Exception as error:  # whatever torch raises of an argument that it cannot take; else raised again
         # an argument that a function within refused after a failure is one of ours by another name

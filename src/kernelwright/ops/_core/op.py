@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 from torch._C import _functorch, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from .explain import Explanation, listeners
+from .explain import Explanation, Ran, listeners, paused, watchers
 from .kernel import Entry, Kernel
-from .served import Served
+from .served import Served, served_calls
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
 _LIBRARY = torch.library.Library("kernelwright", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -22,6 +23,8 @@ class Op:
 
     A call checks its arguments, asks the guard, and runs the kernel, or where no kernel serves it the reference. A call
     like one of the last that the kernel served is not checked again: it goes straight to the kernel.
+
+    Where forward derivatives are asked for the reference runs, which has them.
 
     Eager calls on plain tensors go past torch's dispatcher; `torch.compile`, autograd, fake tensors, vmap and modes go
     through it, to `torch.ops.kernelwright.NAME`.
@@ -52,6 +55,7 @@ class Op:
         kernel.ops.append(self)
         self._entry: Entry | None = None
         self._served: Served | None = None
+        self._address = 0
         self._said: set[str] = set()
         self._differentiable = gradient is not None
         name = f"kernelwright::{self.name}"
@@ -68,9 +72,14 @@ class Op:
         Raises:
             ArgumentError: an argument is wrong.
         """
-        if not is_compiling() and self._served is not None and not listeners:
+        if forward_ad._current_level >= 0:  # no kernel has forward derivatives, and torch would drop them
+            self.check(*arguments)
+            return self.reference(*arguments)
+        if not is_compiling() and self._served is not None and not listeners and not paused:
             outputs = self._served(*arguments)
             if outputs is not None:
+                if watchers:
+                    self._tell(self._address, arguments, outputs)
                 return outputs
         if is_compiling() or _len_torch_dispatch_stack() or _functorch.peek_interpreter_stack() is not None:
             return self._dispatched(*arguments)
@@ -85,8 +94,8 @@ class Op:
         if listeners:
             return self._explained(arguments)
         outputs, why = self._run(arguments)
-        if self._served is not None and not why:
-            self._served.remember(arguments, outputs)
+        if self._served is not None and not why and not paused:
+            self._served.remember(self._address, arguments, {}, arguments, outputs, outputs)
         return outputs
 
     def run(self, *arguments: Any) -> Any:
@@ -104,8 +113,18 @@ class Op:
             return "reference", f"{available.what}: {available.remedy}"
         return "kernel", "built" if self.kernel.built() else "built on first use"
 
+    def _tell(self, kernel: int, arguments: tuple[Any, ...], outputs: Any) -> None:
+        for ran in watchers:
+            ran.append(Ran(kernel, arguments, outputs))
+
     def _run(self, arguments: tuple[Any, ...]) -> tuple[Any, str]:
-        """Return the outputs, and why it was not the kernel that computed them."""
+        """Return the outputs, and why it was not the kernel that computed them; tell the watchers."""
+        outputs, why = self._ran(arguments)
+        if watchers:
+            self._tell(0 if why else self._address, arguments, outputs)
+        return outputs, why
+
+    def _ran(self, arguments: tuple[Any, ...]) -> tuple[Any, str]:
         self.check(*arguments)
         why = self.serves(*arguments)
         if why is None:
@@ -135,7 +154,9 @@ class Op:
     def _load(self) -> Entry | None:
         self._entry = self.kernel.function(self.name)
         if self._entry is not None:
-            self._served = self.kernel.served(self.name, differentiable=self._differentiable)
+            made = served_calls()
+            self._served = made(self._differentiable) if made else None
+            self._address = self.kernel.address(self.name) if made else 0
         return self._entry
 
     def _explained(self, arguments: tuple[Any, ...]) -> Any:

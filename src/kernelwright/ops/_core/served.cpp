@@ -1,148 +1,91 @@
-// Calls of an op that its kernel served, remembered, so that the next one alike goes straight to the kernel.
+// Calls that one run of a kernel answered, remembered, so that the next one alike goes straight to the kernel.
 //
-// `Served(kernel, differentiable)` stands for the kernel at that address. Called as the op, it allocates outputs as they
-// were, runs the kernel and returns them, where a call alike was remembered; it returns None otherwise, and where the
-// kernel refuses: then Python decides. `remember(arguments, outputs)` keeps a call; few are kept, the oldest goes first.
+// `Served(differentiable)` is called as the op or the function is. Where a call alike was remembered it allocates
+// outputs as they were, runs the kernel and returns them; it returns None otherwise, and where the kernel refuses: then
+// Python decides. `remember(kernel, args, kwargs, given, outputs, result)` keeps a call if what the kernel was given is of its
+// arguments, and its result is what the kernel wrote; few are kept, the oldest goes first.
 //
-// Alike: of each tensor the type, dispatch keys, dtype, sizes and strides; of each number the type and the value; dispatch
-// keys of the thread (transforms, modes, inference mode); no gradient is wanted of an op that has them. An op's checks and
-// its guard must depend on nothing else. Tensors are plain ones of the CPU.
-#include "python_tensors.h"
+// Alike: the same names and number of arguments, which `alike.h` compares; dispatch keys of the thread (transforms, modes,
+// inference mode); no gradient is wanted of what has them. Checks, guards and functions must depend on nothing else.
+#include "alike.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <tvm/ffi/c_api.h>
 
-#include <array>
+#include <algorithm>
 #include <memory>
-#include <optional>
-#include <vector>
 
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);  // torch's
 
 namespace {
 
+using namespace alike;
+
 constexpr size_t kKept = 8;
 constexpr Py_ssize_t kMost = 24;  // arguments and outputs of a call
 using Kernel = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 
-const c10::DispatchKeySet kPlain(
-    {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCPU});
-
-std::optional<DLDataType> element_of(caffe2::TypeMeta type) {
-  const auto of = [](int code, int bits) {
-    return DLDataType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-  };
-  if (type == caffe2::TypeMeta::Make<float>()) return of(kDLFloat, 32);
-  if (type == caffe2::TypeMeta::Make<c10::BFloat16>()) return of(kDLBfloat, 16);
-  if (type == caffe2::TypeMeta::Make<c10::Half>()) return of(kDLFloat, 16);
-  if (type == caffe2::TypeMeta::Make<double>()) return of(kDLFloat, 64);
-  if (type == caffe2::TypeMeta::Make<int64_t>()) return of(kDLInt, 64);
-  if (type == caffe2::TypeMeta::Make<int32_t>()) return of(kDLInt, 32);
-  if (type == caffe2::TypeMeta::Make<int8_t>()) return of(kDLInt, 8);
-  if (type == caffe2::TypeMeta::Make<uint8_t>()) return of(kDLUInt, 8);
-  if (type == caffe2::TypeMeta::Make<bool>()) return of(kDLBool, 8);
-  return std::nullopt;
-}
-
-TVMFFIAny any_of(int32_t type, int64_t bits) {
-  TVMFFIAny any{};
-  any.type_index = type;
-  any.v_int64 = bits;
-  return any;
-}
-
-// What a kernel is given for None, a flag or a number; nothing for anything else.
-std::optional<TVMFFIAny> scalar_of(PyObject* given) {
-  if (given == Py_None) return any_of(kTVMFFINone, 0);
-  if (PyBool_Check(given)) return any_of(kTVMFFIBool, given == Py_True);
-  if (PyLong_CheckExact(given)) {
-    int beyond = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(given, &beyond);
-    if (beyond == 0) return any_of(kTVMFFIInt, value);
-  }
-  if (PyFloat_CheckExact(given)) {
-    const double value = PyFloat_AS_DOUBLE(given);
-    int64_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    return any_of(kTVMFFIFloat, bits);
-  }
-  return std::nullopt;
-}
-
-bool plain(PyObject* given) {
-  if (!is_tensor(given) && !is_parameter(given)) return false;
-  const auto& impl = impl_of(given);
-  return (impl.key_set() | kPlain) == kPlain && impl.layout() == c10::kStrided && impl.device().is_cpu() &&
-         element_of(impl.dtype()).has_value();
-}
-
-struct Argument {
-  PyTypeObject* type = nullptr;  // of a tensor; none of a number
+// One argument of the kernel: a number, a part of an argument of the call, or a tensor that is the same in every call.
+struct Given {
   TVMFFIAny value{};
-  c10::DispatchKeySet keys;
-  caffe2::TypeMeta dtype;
-  DLDataType element{};
-  std::vector<int64_t> sizes, strides;
-
-  explicit Argument(PyObject* tensor) : type(Py_TYPE(tensor)) {
-    const auto& impl = impl_of(tensor);
-    keys = impl.key_set();
-    dtype = impl.dtype();
-    element = *element_of(dtype);
-    sizes = impl.sizes().vec();
-    strides = impl.strides().vec();
-  }
-  explicit Argument(TVMFFIAny number) : value(number) {}
-
-  bool same(PyObject* given, bool gradients) const {
-    if (type == nullptr) {
-      const auto number = scalar_of(given);
-      return number && number->type_index == value.type_index && number->v_int64 == value.v_int64;
-    }
-    if (Py_TYPE(given) != type) return false;
-    const auto& impl = impl_of(given);
-    return impl.key_set() == keys && impl.dtype() == dtype && impl.sizes() == c10::IntArrayRef(sizes) &&
-           impl.strides() == c10::IntArrayRef(strides) && !(gradients && impl.requires_grad());
-  }
+  int argument = -1;
+  size_t part = 0;
+  int64_t apart = 0;  // bytes from where the part begins
+  View view;
+  Ref fixed;
 };
 
 struct Output {
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes;  // of the tensor that is returned
   at::ScalarType dtype;
-  DLDataType element;
+  View view;
 };
 
-struct Call {
-  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  std::vector<Argument> arguments;
-  std::vector<Output> outputs;
-  bool several = false;  // outputs are a tuple
-
-  bool same(PyObject* args, const c10::impl::LocalDispatchKeySet& now, bool gradients) const {
-    if (static_cast<size_t>(PyTuple_GET_SIZE(args)) != arguments.size()) return false;
-    if (now.included_ != keys.included_ || now.excluded_ != keys.excluded_) return false;
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (!arguments[i].same(PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)), gradients)) return false;
+// The arguments of a call in order, those by name last.
+struct Arguments {
+  PyObject *args, *kwargs;
+  template <typename Body>
+  bool each(Body body) const {  // body(name or none, argument), as long as it returns true
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+      if (!body(nullptr, PyTuple_GET_ITEM(args, i))) return false;
+    PyObject *name, *value;
+    for (Py_ssize_t at = 0; kwargs != nullptr && PyDict_Next(kwargs, &at, &name, &value);)
+      if (!body(name, value)) return false;
     return true;
+  }
+  size_t count() const {
+    return static_cast<size_t>(PyTuple_GET_SIZE(args) + (kwargs == nullptr ? 0 : PyDict_GET_SIZE(kwargs)));
   }
 };
 
-DLTensor view_of(const c10::TensorImpl& impl, DLDataType element) {
-  DLTensor view{};
-  view.data = const_cast<void*>(impl.data());
-  view.device = {kDLCPU, 0};
-  view.ndim = static_cast<int32_t>(impl.dim());
-  view.dtype = element;
-  view.shape = const_cast<int64_t*>(impl.sizes().data());
-  view.strides = const_cast<int64_t*>(impl.strides().data());
-  return view;
-}
+struct Call {
+  Kernel kernel = nullptr;
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  std::vector<Ref> names;  // none of an argument by place
+  std::vector<Argument> arguments;
+  std::vector<size_t> twins;  // where the same object was given first
+  std::vector<Given> given;
+  std::vector<Output> outputs;
+  std::vector<size_t> returned;
+  bool several = false;  // what is returned is a tuple
+
+  bool same(const Arguments& now, const c10::impl::LocalDispatchKeySet& set, bool gradients) const {
+    if (now.count() != arguments.size() || set.included_ != keys.included_ || set.excluded_ != keys.excluded_) return false;
+    std::array<PyObject*, kMost> seen{};
+    size_t i = 0;
+    return now.each([&](PyObject* name, PyObject* value) {
+      PyObject* known = names[i].get();
+      if (name != known && (name == nullptr || known == nullptr || PyUnicode_Compare(name, known) != 0)) return false;
+      seen[i] = value;
+      if (seen[twins[i]] != value) return false;
+      return arguments[i++].same(value, gradients);
+    });
+  }
+};
 
 struct Served {
   PyObject_HEAD
-  Kernel kernel;
   bool differentiable;
   std::array<std::shared_ptr<const Call>, kKept>* calls;
   size_t next;
@@ -152,79 +95,168 @@ Served& self_of(PyObject* self) { return *reinterpret_cast<Served*>(self); }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    unsigned long long kernel;
     int differentiable;
-    if (!PyArg_ParseTuple(args, "Kp", &kernel, &differentiable)) return nullptr;
+    if (!PyArg_ParseTuple(args, "p", &differentiable)) return nullptr;
     PyObject* self = type->tp_alloc(type, 0);
     if (self == nullptr) return nullptr;
-    self_of(self).kernel = reinterpret_cast<Kernel>(kernel);
     self_of(self).differentiable = differentiable;
     self_of(self).calls = new std::array<std::shared_ptr<const Call>, kKept>();
     return self;
   });
 }
 
-// Whether it is a tensor of its own memory, and of no call's arguments.
-bool fresh(PyObject* given, PyObject* arguments) {
-  if (!is_tensor(given) || !plain(given) || !impl_of(given).is_contiguous()) return false;
-  if (impl_of(given).storage_offset() != 0 || impl_of(given).requires_grad()) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
-    if (PyTuple_GET_ITEM(arguments, i) == given) return false;
+bool same_memory(const c10::TensorImpl& one, const c10::TensorImpl& other) {
+  return one.unsafe_storage().unsafeGetStorageImpl() == other.unsafe_storage().unsafeGetStorageImpl();
+}
+
+int64_t begin_of(const c10::TensorImpl& impl) {
+  return impl.storage_offset() * static_cast<int64_t>(impl.dtype().itemsize());
+}
+
+// Counts the arguments in whose memory a tensor lies, and notes the last.
+int owners(Given& made, const c10::TensorImpl& impl, const std::vector<PyObject*>& arguments) {
+  int count = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == nullptr) continue;
+    const Parts parts(arguments[i]);
+    for (size_t part = 0; part < parts.count; ++part) {
+      if (!same_memory(*parts.of[part], impl)) continue;
+      ++count;
+      made.argument = static_cast<int>(i), made.part = part;
+      made.apart = begin_of(impl) - begin_of(*parts.of[part]);
+    }
+  }
+  return count;
+}
+
+// Whether it is a tensor of its own memory that nothing has written since the kernel did.
+bool fresh(PyObject* given) {
+  if (!is_tensor(given) || !plain(impl_of(given))) return false;
+  const auto& impl = impl_of(given);
+  const auto& version = impl.version_counter();
+  return impl.is_contiguous() && impl.storage_offset() == 0 && !impl.requires_grad() &&
+         !(version.enabled() && version.current_version() != 0);
+}
+
+// The places of what was given to the kernel among the arguments; false if some of it is of no argument.
+bool learn_given(Call& call, PyObject* given, const std::vector<PyObject*>& arguments, bool in_order) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(given, i);
+    Given made;
+    if (const auto number = scalar_of(one)) {
+      made.value = *number;
+    } else if (!served(one) || impl_of(one).layout() != c10::kStrided) {
+      return false;
+    } else {
+      made.view = View(impl_of(one));
+      if (in_order) made.argument = static_cast<int>(i);
+      else if (PyObject_HasAttrString(one, "is_fixed")) made.fixed = Ref(one);
+      else if (owners(made, impl_of(one), arguments) != 1) return false;
+    }
+    call.given.push_back(std::move(made));
+  }
   return true;
+}
+
+// What the kernel wrote, and which of it is returned, in which shape; false if anything else is.
+bool learn_outputs(Call& call, PyObject* outputs, PyObject* result, const std::vector<PyObject*>& arguments) {
+  const auto each_of = [](PyObject* some, auto body) {
+    const bool many = PyTuple_CheckExact(some);
+    for (Py_ssize_t i = 0; i < (many ? PyTuple_GET_SIZE(some) : 1); ++i)
+      if (!body(many ? PyTuple_GET_ITEM(some, i) : some)) return false;
+    return true;
+  };
+  std::vector<const c10::TensorImpl*> written;
+  const bool own = each_of(outputs, [&](PyObject* one) {
+    if (!fresh(one)) return false;
+    const auto& impl = impl_of(one);
+    Given none;
+    if (owners(none, impl, arguments) != 0) return false;
+    written.push_back(&impl);
+    call.outputs.push_back({impl.sizes().vec(), impl.dtype().toScalarType(), View(impl)});
+    return true;
+  });
+  call.several = PyTuple_CheckExact(result);
+  return own && each_of(result, [&](PyObject* one) {
+    for (size_t i = 0; i < written.size() && fresh(one); ++i) {
+      const auto& impl = impl_of(one);
+      if (!same_memory(*written[i], impl)) continue;
+      if (impl.numel() != written[i]->numel() || impl.dtype() != written[i]->dtype()) return false;
+      for (const size_t known : call.returned)
+        if (known == i) return false;
+      call.outputs[i].sizes = impl.sizes().vec();
+      call.returned.push_back(i);
+      return true;
+    }
+    return false;
+  });
 }
 
 PyObject* remember(PyObject* self, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    PyObject *arguments, *outputs;
-    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &arguments, &outputs)) return nullptr;
+    unsigned long long kernel;
+    Arguments arguments{};
+    PyObject *given, *outputs, *result;
+    if (!PyArg_ParseTuple(args, "KO!O!O!OO", &kernel, &PyTuple_Type, &arguments.args, &PyDict_Type, &arguments.kwargs,
+                          &PyTuple_Type, &given, &outputs, &result))
+      return nullptr;
     auto call = std::make_shared<Call>();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
-      PyObject* given = PyTuple_GET_ITEM(arguments, i);
-      if (const auto number = scalar_of(given)) call->arguments.emplace_back(*number);
-      else if (plain(given)) call->arguments.emplace_back(given);
-      else Py_RETURN_NONE;
-    }
-    call->several = PyTuple_CheckExact(outputs);
-    const Py_ssize_t count = call->several ? PyTuple_GET_SIZE(outputs) : 1;
-    if (PyTuple_GET_SIZE(arguments) + count > kMost) Py_RETURN_NONE;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      PyObject* one = call->several ? PyTuple_GET_ITEM(outputs, i) : outputs;
-      if (!fresh(one, arguments)) Py_RETURN_NONE;
-      const auto& impl = impl_of(one);
-      call->outputs.push_back({impl.sizes().vec(), impl.dtype().toScalarType(), *element_of(impl.dtype())});
-    }
+    call->kernel = reinterpret_cast<Kernel>(kernel);
+    std::vector<PyObject*> tensors;  // none where an argument is no tensor, or is one of those before
+    const bool known = arguments.each([&](PyObject* name, PyObject* value) {
+      auto argument = Argument::of(value);
+      if (!argument) return false;
+      if (tensors.size() == kMost) return false;
+      const auto first = std::find(tensors.begin(), tensors.end(), value);
+      call->twins.push_back(static_cast<size_t>(first - tensors.begin()));
+      tensors.push_back(argument->is_tensor() && first == tensors.end() ? value : nullptr);
+      call->names.emplace_back(name);
+      call->arguments.push_back(std::move(*argument));
+      return true;
+    });
+    if (!known || !learn_given(*call, given, tensors, given == arguments.args)) Py_RETURN_FALSE;
+    if (!learn_outputs(*call, outputs, result, tensors)) Py_RETURN_FALSE;
+    if (call->given.size() + call->outputs.size() > kMost) Py_RETURN_FALSE;
     Served& served = self_of(self);
     (*served.calls)[served.next] = std::move(call);
     served.next = (served.next + 1) % kKept;
-    Py_RETURN_NONE;
+    Py_RETURN_TRUE;
   });
 }
 
 // Runs the kernel on new outputs; none where it refuses.
-std::optional<std::vector<at::TensorBase>> run(Kernel kernel, const Call& call, PyObject* args) {
+std::optional<std::vector<at::TensorBase>> run(const Call& call, const Arguments& arguments) {
+  std::array<PyObject*, kMost> held{};
+  size_t at = 0;
+  arguments.each([&](PyObject*, PyObject* value) { return held[at++] = value, at < kMost; });
   std::vector<at::TensorBase> outputs;
   outputs.reserve(call.outputs.size());
   TVMFFIAny values[kMost], result{};
   DLTensor views[kMost];
   int32_t count = 0;
-  const auto give = [&](const c10::TensorImpl& impl, DLDataType element) {
-    views[count] = view_of(impl, element);
+  const auto give = [&](const View& view, const void* data) {
+    views[count] = view.at(data);
     values[count] = any_of(kTVMFFIDLTensorPtr, 0);
     values[count].v_ptr = &views[count];
     ++count;
   };
-  for (size_t i = 0; i < call.arguments.size(); ++i) {
-    const Argument& argument = call.arguments[i];
-    if (argument.type == nullptr) values[count++] = argument.value;
-    else give(impl_of(PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i))), argument.element);
+  for (const Given& given : call.given) {
+    if (given.argument >= 0) {
+      const Parts parts(held[static_cast<size_t>(given.argument)]);
+      give(given.view, static_cast<const char*>(parts.of[given.part]->data()) + given.apart);
+    } else if (given.fixed.get() != nullptr) {
+      give(given.view, impl_of(given.fixed.get()).data());
+    } else {
+      values[count++] = given.value;
+    }
   }
   for (const auto& output : call.outputs) {
     outputs.push_back(at::detail::empty_cpu(output.sizes, output.dtype));
-    give(*outputs.back().unsafeGetTensorImpl(), output.element);
+    give(output.view, outputs.back().unsafeGetTensorImpl()->data());
   }
   int failed;
   Py_BEGIN_ALLOW_THREADS;
-  failed = kernel(nullptr, values, count, &result);
+  failed = call.kernel(nullptr, values, count, &result);
   Py_END_ALLOW_THREADS;
   if (failed == 0) return outputs;
   TVMFFIObjectHandle error = nullptr;
@@ -234,26 +266,27 @@ std::optional<std::vector<at::TensorBase>> run(Kernel kernel, const Call& call, 
 }
 
 PyObject* wrapped(const Call& call, const std::vector<at::TensorBase>& outputs) {
-  if (!call.several) return THPVariable_Wrap(outputs[0]);
-  const Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
+  if (!call.several) return THPVariable_Wrap(outputs[call.returned[0]]);
+  const Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(call.returned.size())));
   if (tuple.get() == nullptr) return nullptr;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    PyObject* one = THPVariable_Wrap(outputs[i]);
+  for (size_t i = 0; i < call.returned.size(); ++i) {
+    PyObject* one = THPVariable_Wrap(outputs[call.returned[i]]);
     if (one == nullptr) return nullptr;
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), one);
   }
   return Py_NewRef(tuple.get());
 }
 
-PyObject* call(PyObject* self, PyObject* args, PyObject*) {
+PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Served& served = self_of(self);
     const auto keys = c10::impl::tls_local_dispatch_key_set();
     const bool gradients = served.differentiable && c10::AutogradState::get_tls_state().get_grad_mode();
-    for (const auto& one : *served.calls) {
-      if (one == nullptr || !one->same(args, keys, gradients)) continue;
-      const auto known = one;  // another thread may take its place while the kernel runs
-      const auto outputs = run(served.kernel, *known, args);
+    const Arguments arguments{args, kwargs};
+    for (size_t i = 0; i < kKept; ++i) {
+      const auto known = (*served.calls)[i];  // another thread may take its place meanwhile
+      if (known == nullptr || !known->same(arguments, keys, gradients)) continue;
+      const auto outputs = run(*known, arguments);
       if (outputs) return wrapped(*known, *outputs);
       break;
     }

@@ -10,18 +10,21 @@ from ...languages._extension import load_extension
 
 
 class Served(Protocol):
-    """The calls of an op that were served."""
+    """The calls of an op or a function that were served."""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel and return its outputs, if a call alike is remembered; None otherwise."""
 
-    def remember(self, arguments: tuple[Any, ...], outputs: Any) -> None:
-        """Remember a call that the kernel served."""
+    def remember(
+        self, kernel: int, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...], outputs: Any,
+        result: Any,
+    ) -> bool:  # fmt: skip
+        """Remember a call, what its kernel was given and wrote, and what it returned; False if it cannot be."""
 
 
 @functools.cache
-def served_calls() -> Callable[[int, bool], Served] | None:
-    """Return the compiled class, built once for each torch: of a kernel's address, and whether the op has gradients.
+def served_calls() -> Callable[[bool], Served] | None:
+    """Return the compiled class, built once for each torch: of whether what is called has gradients.
 
     None where it cannot be built, and without a global interpreter lock, which guards what it remembers: then Python
     checks every call.
@@ -31,5 +34,5 @@ def served_calls() -> Callable[[int, bool], Served] | None:
     import tvm_ffi  # noqa: F401  the module calls its library
 
     module = load_extension(Path(__file__).with_name("served.cpp"))
-    made: Callable[[int, bool], Served] | None = getattr(module, "Served", None)
+    made: Callable[[bool], Served] | None = getattr(module, "Served", None)
     return made

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
 from . import reference
 
 __all__ = ["KERNEL", "geglu", "gelu", "silu", "swiglu"]
@@ -167,6 +167,7 @@ def _glu(gate: _Tensor, up: _Tensor | None, curve: int) -> _Tensor:
     return out
 
 
+@remembered
 @checked
 def swiglu(gate: _Tensor, up: _Tensor | None = None) -> _Tensor:
     """Return `silu(gate) * up`.
@@ -190,6 +191,7 @@ def swiglu(gate: _Tensor, up: _Tensor | None = None) -> _Tensor:
     return _glu(gate, up, _SILU)
 
 
+@remembered
 @checked
 def geglu(gate: _Tensor, up: _Tensor | None = None, *, approximate: str = "none") -> _Tensor:
     """Return `gelu(gate) * up`.
@@ -212,6 +214,7 @@ def geglu(gate: _Tensor, up: _Tensor | None = None, *, approximate: str = "none"
     return _glu(gate, up, _gelu("activations.geglu", approximate))
 
 
+@remembered
 @checked
 def silu(x: _Tensor) -> _Tensor:
     """Return `x * sigmoid(x)`.
@@ -233,6 +236,7 @@ def silu(x: _Tensor) -> _Tensor:
     return out
 
 
+@remembered
 @checked
 def gelu(x: _Tensor, *, approximate: str = "none") -> _Tensor:
     """Return x times the probability that a standard normal number is below it.

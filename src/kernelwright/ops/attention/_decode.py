@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .._core import Op, checked, cpu_only, floats, refuse
+from .._core import Op, cap_of, checked, cpu_only, floats, refuse, remembered
 from . import reference
 from ._ops import KERNEL, SERVED, numbers, of_heads, said
 
@@ -120,6 +120,7 @@ _decode = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def decode(
     q: T, k_cache: T, v_cache: T, lengths: T, *, pages: T | None = None, k_scales: T | None = None,
@@ -161,11 +162,19 @@ def decode(
         refuse(_NAME, "q", f"a {type(q).__name__}", "a tensor")
     if scale is None:
         scale = max(1, q.shape[-1] if q.dim() else 1) ** -0.5
-    if soft_cap is not None and not (isinstance(soft_cap, float | int) and soft_cap > 0):
-        refuse(_NAME, "soft_cap", said(soft_cap), "a number above 0, or None")
     if window is not None and (not isinstance(window, int) or window < 1):
         refuse(_NAME, "window", said(window), "a whole number above 0, or None")
-    given = (lengths, pages, k_scales, v_scales, sinks, alibi, window or 0, scale, float(soft_cap or 0.0))
+    given = (
+        lengths,
+        pages,
+        k_scales,
+        v_scales,
+        sinks,
+        alibi,
+        window or 0,
+        scale,
+        cap_of(_NAME, "soft_cap", soft_cap),
+    )
     out: T = _decode(q, k_cache, v_cache, *given)[0]
     return out
 

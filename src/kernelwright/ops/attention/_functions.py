@@ -5,7 +5,7 @@ from typing import Literal, overload
 
 import torch
 
-from .._core import checked, refuse
+from .._core import cap_of, checked, fixed, refuse, remembered
 from . import masks
 from ._ops import forward, of_four, of_heads, said
 
@@ -22,6 +22,7 @@ def attention(
     q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
     soft_cap: float | None = None, sinks: T | None = None, alibi: T | None = None, return_lse: Literal[True],
 ) -> tuple[T, T]: ...  # fmt: skip
+@remembered
 @checked
 def attention(
     q: T, k: T, v: T, mask: "masks.Mask | T | None" = None, *, scale: float | None = None,
@@ -61,8 +62,7 @@ def attention(
     of_four("attention", "q", q)
     of_four("attention", "k", k, q)
     ranges = ranges_of(mask, q, k)
-    if soft_cap is not None and not (isinstance(soft_cap, float | int) and soft_cap > 0):
-        refuse("attention", "soft_cap", said(soft_cap), "a number above 0, or None")
+    cap = cap_of("attention", "soft_cap", soft_cap)
     if scale is None:
         scale = max(1, q.shape[3]) ** -0.5
     elif not isinstance(scale, float | int):
@@ -71,7 +71,7 @@ def attention(
     of_heads("attention", "alibi", alibi, q.shape[1])
     out: T
     lse: T
-    out, lse = forward(q, k, v, ranges, sinks, alibi, float(scale), float(soft_cap or 0.0))
+    out, lse = forward(q, k, v, ranges, sinks, alibi, float(scale), cap)
     return (out, lse) if return_lse else out
 
 
@@ -85,6 +85,7 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
             wanted = f"({rows}, {keys}), or one such for each head"
             refuse("attention", "mask", f"of shape {tuple(mask.shape)}", wanted)
         mask = masks.Dense(mask)
+    kept = isinstance(mask, masks.Mask) and mask.by_value
     if isinstance(mask, masks.Mask):
         ranges = mask.ranges(rows, keys)
     elif isinstance(mask, T) and mask.dtype is torch.int32 and 3 <= mask.dim() <= 5:
@@ -95,7 +96,8 @@ def ranges_of(mask: object, q: T, k: T) -> T | None:
             "attention", "mask", given, "a spec of attention.masks, ranges of int32, a bool tensor, or None"
         )
     ranges = ranges if ranges.is_cpu and q.is_cpu else ranges.to(q.device)
-    return ranges if ranges.dim() == 5 else ranges[(None,) * (5 - ranges.dim())]
+    ranges = ranges if ranges.dim() == 5 else ranges[(None,) * (5 - ranges.dim())]
+    return fixed(ranges) if kept else ranges
 
 
 @checked

@@ -1,6 +1,7 @@
 """What every mask spec is: a predicate, ranges of keys, an area, a class for each tile."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
@@ -16,6 +17,8 @@ NAME = "attention.masks"
 class Mask:
     """What a spec is: `allows` is the predicate, `pairs` says the same as ranges of keys; the rest follows."""
 
+    by_value: ClassVar[bool] = False
+    """Whether specs that are equal mask the same for ever: all that they hold are numbers."""
     _kept: dict[tuple[int, int], T] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )

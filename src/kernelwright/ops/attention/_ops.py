@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, refuse
+from .._core import Kernel, Op, cap_of, cpu_only, finite, floats, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -43,10 +43,8 @@ def of_heads(name: str, argument: str, x: object, heads: int) -> None:
 
 def numbers(name: str, scale: float, soft_cap: float) -> None:
     """Refuse a scale or a cap that nobody could use."""
-    if not isinstance(scale, float | int) or not abs(scale) < float("inf"):
-        refuse(name, "scale", said(scale), "a finite number")
-    if not isinstance(soft_cap, float | int) or not 0 <= soft_cap < float("inf"):
-        refuse(name, "soft_cap", said(soft_cap), "a number above 0, or None")
+    finite(name, "scale", scale)
+    cap_of(name, "soft_cap", soft_cap or None)
 
 
 def _check(

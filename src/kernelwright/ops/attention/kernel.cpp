@@ -25,7 +25,8 @@ struct Given {
     first += between;
     if (!args.is_none(first + 3)) {
       const auto r = args.tensor<const int32_t>(first + 3);
-      g.ranges = {r.data(), r.shape(3), r.shape(0) > 1 ? r.stride(0) : 0, r.shape(1) > 1 ? r.stride(1) : 0};
+      static const int32_t none[2] = {};  // an empty tensor has no address, and none at all would be every key
+      g.ranges = {r.numel() ? r.data() : none, r.shape(3), r.shape(0) > 1 ? r.stride(0) : 0, r.shape(1) > 1 ? r.stride(1) : 0};
     }
     if (!args.is_none(first + 4)) g.sinks = args.tensor<const float>(first + 4).data();
     if (!args.is_none(first + 5)) g.slopes = args.tensor<const float>(first + 5).data();

@@ -39,6 +39,8 @@ T = torch.Tensor
 class Full(Mask):
     """Every key."""
 
+    by_value = True
+
     def allows(self, q: T, k: T) -> T:
         """Return whether q sees k: always."""
         return torch.ones_like(q + k, dtype=torch.bool)
@@ -51,6 +53,8 @@ class Full(Mask):
 @dataclass(frozen=True)
 class Causal(Mask):
     """No key after the query: `k <= q`."""
+
+    by_value = True
 
     def allows(self, q: T, k: T) -> T:
         """Return `k <= q`."""
@@ -65,6 +69,7 @@ class Causal(Mask):
 class SlidingWindow(Mask):
     """Keys at most `window` away: `|q - k| <= window`, and with `causal` none after the query."""
 
+    by_value = True
     window: int
     causal: bool = False
 
@@ -85,6 +90,7 @@ class SlidingWindow(Mask):
 class GlobalSlidingWindow(Mask):
     """A window, and the first `2 * window` positions, which see all and are seen by all."""
 
+    by_value = True
     window: int
 
     def __post_init__(self) -> None:
@@ -106,6 +112,7 @@ class GlobalSlidingWindow(Mask):
 class PrefixLM(Mask):
     """Causal, and the first `prefix` keys are seen by all: `k < prefix or k <= q`."""
 
+    by_value = True
     prefix: int
 
     def __post_init__(self) -> None:

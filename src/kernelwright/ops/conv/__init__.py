@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, remembered, told
 from . import reference
 
 __all__ = ["KERNEL", "conv1d", "conv2d"]
@@ -26,6 +26,8 @@ KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
 T = torch.Tensor
 _ONE, _TWO = "conv.conv1d", "conv.conv2d"
 _ACTIVATIONS = {None: reference.NONE, "relu": reference.RELU, "silu": reference.SILU}
+_MOST = 1 << 31
+"""Above all places of an image, so that a kernel's arithmetic holds."""
 _Numbers = int | Sequence[int]
 
 
@@ -44,8 +46,8 @@ def _check(x: T, weight: T, bias: T | None, *numbers: int) -> None:
     if x.dim() != 4:
         refuse(_TWO, "x", told(x), "(items, channels, height, width)")
     for name, given, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
-        if min(given) < least:
-            refuse(_TWO, name, given, f"numbers of at least {least}")
+        if min(given) < least or max(given) >= _MOST:
+            refuse(_TWO, name, given, f"numbers of at least {least} and below {_MOST}")
     if groups < 1 or not x.shape[1] or x.shape[1] % groups:
         refuse(
             _TWO,
@@ -160,6 +162,7 @@ def _called(
     return found.squeeze(2)
 
 
+@remembered
 @checked
 def conv1d(
     x: T, weight: T, bias: T | None = None, *, stride: _Numbers = 1, padding: _Numbers | str = 0,
@@ -191,6 +194,7 @@ def conv1d(
     return _called(_ONE, x, weight, bias, stride, padding, dilation, groups, activation)
 
 
+@remembered
 @checked
 def conv2d(
     x: T, weight: T, bias: T | None = None, *, stride: _Numbers = 1, padding: _Numbers | str = 0,

@@ -11,7 +11,7 @@ the entries, rounded once.
 
 import torch
 
-from .._core import checked, refuse, told
+from .._core import checked, fixed, refuse, remembered, told
 from . import _ops
 from ._ops import KERNEL
 
@@ -33,6 +33,7 @@ def _padding(op: str, padding_idx: int | None, weight: _Tensor) -> int:
     return padding_idx % len(weight)
 
 
+@remembered
 @checked
 def embedding(ids: _Tensor, weight: _Tensor, padding_idx: int | None = None) -> _Tensor:
     """Return rows of a table, as `torch.nn.functional.embedding` does.
@@ -57,6 +58,7 @@ def embedding(ids: _Tensor, weight: _Tensor, padding_idx: int | None = None) -> 
     return out
 
 
+@remembered
 @checked
 def embedding_bag(
     ids: _Tensor,
@@ -102,7 +104,7 @@ def embedding_bag(
             refuse(op, "offsets", "given", f"none, for ids of shape {tuple(ids.shape)}")
         if per_sample_weights is not None and per_sample_weights.shape != ids.shape:
             refuse(op, "per_sample_weights", told(per_sample_weights), f"of shape {tuple(ids.shape)}, as ids")
-        offsets = torch.arange(ids.shape[0] + 1, device=ids.device, dtype=ids.dtype) * ids.shape[1]
+        offsets = fixed(torch.arange(ids.shape[0] + 1, device=ids.device, dtype=ids.dtype) * ids.shape[1])
         include_last_offset = True
         ids, scale = ids.reshape(-1), None if per_sample_weights is None else per_sample_weights.reshape(-1)
     else:

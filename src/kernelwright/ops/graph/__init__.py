@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch.nn import functional
 
-from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, remembered, told
 from ..sparse import entries, multiplied
 from . import reference
 from ._plan import Ends, RelationalGraph
@@ -80,6 +80,7 @@ _softmax = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def edge_softmax(first: _Tensor, scores: _Tensor) -> _Tensor:
     """Return the softmax of scores over the edges into each node.
@@ -195,6 +196,8 @@ def rgat(
     wide = weight.shape[2]
     for name, one in (("query", query), ("key", key)):
         matrix("graph.rgat", name, one)
+        if one.dtype is not x.dtype:
+            refuse("graph.rgat", name, f"of {one.dtype}", f"{x.dtype}, as x is")
         if one.shape[0] != wide or not one.shape[1] or wide % one.shape[1] or one.shape != query.shape:
             refuse(
                 "graph.rgat", name, f"of shape {tuple(one.shape)}", f"({wide}, heads), heads dividing {wide}"

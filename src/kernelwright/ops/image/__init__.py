@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, by_reference, checked, cpu_only, floats, refuse, remembered, told
 from . import reference
 
 __all__ = ["KERNEL", "nms", "resize"]
@@ -85,6 +85,7 @@ _suppress = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def resize(x: T, size: int | Sequence[int], *, mode: str = "bilinear", antialias: bool = False) -> T:
     """Return images of another size; pixels are squares, so corners are not aligned.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, matrix, refuse
+from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -84,6 +84,7 @@ _step = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def assign(
     x: torch.Tensor, centroids: torch.Tensor, *, shift: torch.Tensor | None = None
@@ -112,6 +113,7 @@ def assign(
     return found
 
 
+@remembered
 @checked
 def step(
     x: torch.Tensor,

@@ -2,13 +2,14 @@
 
 import torch
 
-from .._core import checked, refuse
+from .._core import cap_of, checked, refuse, remembered
 from ..loss import linear_cross_entropy
 from ._ops import MOST, check, number, top
 
 T = torch.Tensor
 
 
+@remembered
 @checked
 def top_k(x: T, weight: T, count: int, bias: T | None = None, *, softcap: float | None = None) -> tuple[T, T]:
     """Return the largest logits of `F.linear(x, weight, bias)`, and their tokens.
@@ -33,10 +34,11 @@ def top_k(x: T, weight: T, count: int, bias: T | None = None, *, softcap: float 
         >>> top_k(torch.eye(2), torch.tensor([[1.0, 5.0], [3.0, 5.0]]), 1)[1].tolist()
         [[1], [0]]
     """
-    found: tuple[T, T, T] = top(x, weight, bias, count, _cap(softcap), False)
+    found: tuple[T, T, T] = top(x, weight, bias, count, cap_of("logits", "softcap", softcap), False)
     return found[0], found[1]
 
 
+@remembered
 @checked
 def argmax(x: T, weight: T, bias: T | None = None) -> T:
     """Return the token of the largest logit of each row, the first of equals: (rows,) int64.
@@ -50,6 +52,7 @@ def argmax(x: T, weight: T, bias: T | None = None) -> T:
     return top_k(x, weight, 1, bias)[1][:, 0]
 
 
+@remembered
 @checked
 def logsumexp(x: T, weight: T, bias: T | None = None, *, softcap: float | None = None) -> T:
     """Return the log-sum-exp of each row's logits: (rows,) float32. It has no gradient; `log_probs` has.
@@ -60,7 +63,7 @@ def logsumexp(x: T, weight: T, bias: T | None = None, *, softcap: float | None =
         >>> logsumexp(torch.zeros(2, 3), torch.ones(8, 3)).exp().tolist()
         [8.0, 8.0]
     """
-    out: T = top(x, weight, bias, 1, _cap(softcap), True)[2]
+    out: T = top(x, weight, bias, 1, cap_of("logits", "softcap", softcap), True)[2]
     return out
 
 
@@ -98,7 +101,7 @@ def log_probs(
     if not isinstance(ignore_index, int) or not -(1 << 63) <= ignore_index < 1 << 63:
         given = f"a {type(ignore_index).__name__}" if isinstance(ignore_index, T) else repr(ignore_index)
         refuse("logits", "ignore_index", given, "a whole number of 64 bits")
-    cap = _cap(softcap) or None
+    cap = cap_of("logits", "softcap", softcap) or None
     try:
         return -linear_cross_entropy(
             x, weight, tokens, bias, softcap=cap, ignore_index=ignore_index, reduction="none"
@@ -163,12 +166,3 @@ def sample(
     random = torch.rand(len(x), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     drawn = (ends <= random.to(ends.device)[:, None] * ends[:, -1:]).sum(1).clamp(max=ends.shape[1] - 1)
     return tokens.gather(1, drawn[:, None])[:, 0]
-
-
-def _cap(softcap: object) -> float:
-    if softcap is None:
-        return 0.0
-    if isinstance(softcap, bool) or not isinstance(softcap, float | int) or not 0 < softcap < 1e300:
-        given = f"a {type(softcap).__name__}" if isinstance(softcap, T) else repr(softcap)
-        refuse("logits", "softcap", given, "a number above 0, or None")
-    return float(softcap)

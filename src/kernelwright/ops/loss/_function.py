@@ -5,9 +5,10 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from .._core import checked, refuse
+from .._core import cap_of, checked, refuse
 from ._ops import gradients, losses
 
+_NAME = "loss.linear_cross_entropy"
 _REDUCTIONS = ("mean", "sum", "none")
 Gradients = tuple[torch.Tensor | None, ...]
 
@@ -94,10 +95,8 @@ def linear_cross_entropy(
         True
     """
     if reduction not in _REDUCTIONS:
-        refuse("loss.linear_cross_entropy", "reduction", repr(reduction), "'mean', 'sum' or 'none'")
-    if softcap is not None and not softcap > 0:
-        refuse("loss.linear_cross_entropy", "softcap", repr(softcap), "a number above 0, or None")
-    settings = (ignore_index, float(label_smoothing), float(z_loss), float(softcap or 0.0))
+        refuse(_NAME, "reduction", repr(reduction), "'mean', 'sum' or 'none'")
+    settings = (ignore_index, float(label_smoothing), float(z_loss), cap_of(_NAME, "softcap", softcap))
     wanted = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
     found: torch.Tensor
     if reduction == "none":

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, matrix, refuse
+from .._core import Kernel, Op, cap_of, cpu_only, matrix, refuse
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -58,8 +58,7 @@ def _check_settings(
         refuse(_NAME, "label_smoothing", repr(label_smoothing), "a number from 0 to 1")
     if not z_loss >= 0:
         refuse(_NAME, "z_loss", repr(z_loss), "a number from 0")
-    if not softcap >= 0:
-        refuse(_NAME, "softcap", repr(softcap), "a number above 0, or None")
+    cap_of(_NAME, "softcap", softcap or None)
 
 
 def _serves(

@@ -42,11 +42,12 @@ GRADIENTS = Cases(
         "scale": "float32[rows] uniform(0.5, 2)",
     },
     timed=[
-        {"rows": 300, "vocabulary": 4000, "columns": 65, **_SETTINGS[1]},
-        {"rows": 256, "vocabulary": 8000, "columns": 64, **_SETTINGS[0]},
+        {"rows": 128, "vocabulary": 2000, "columns": 65, **_SETTINGS[1]},
+        {"rows": 64, "vocabulary": 4000, "columns": 64, **_SETTINGS[0]},
     ],
     verified=[
-        {"rows": n, "vocabulary": v, "columns": d, **_SETTINGS[i % 3]} for i, (n, v, d) in enumerate(_ODD)
+        {"rows": n, "vocabulary": min(v, 600), "columns": d, **_SETTINGS[i % 3]}
+        for i, (n, v, d) in enumerate(_ODD)
     ],
 )
 CASES = (LOSSES, GRADIENTS)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, matrix, refuse, remembered, told
 from . import reference
 from ._packed import Experts, pack, pack_groups
 from ._report import Load, load
@@ -208,6 +208,7 @@ _experts = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def gate(
     logits: T, chosen: int, *, bias: T | None = None, sigmoid: bool = False, groups: int = 1, kept: int = 1,
@@ -244,6 +245,7 @@ def gate(
     return found
 
 
+@remembered
 @checked
 def plan(ids: T, groups: int) -> tuple[T, T]:
     """Sort by group: where tokens of each expert lie together.
@@ -269,6 +271,7 @@ def plan(ids: T, groups: int) -> tuple[T, T]:
     return found
 
 
+@remembered
 @checked
 def grouped_mm(
     x: T, panels: T, offsets: T, columns: int, *, gather: T | None = None, scatter: T | None = None,

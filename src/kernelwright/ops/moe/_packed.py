@@ -77,6 +77,9 @@ def pack(
         if shared[0].dim() != 2 or shared[0].shape[0] % 2 or not shared[0].shape[0]:
             refuse(op, "shared", told(shared[0]), f"(2 * any width, {hidden}), and ({hidden}, that width)")
         (one, two), down = shared[0].chunk(2, 0), shared[1]
+        if not shared[0].dtype is down.dtype is gates.dtype:
+            given = f"of {shared[0].dtype} and {down.dtype}"
+            refuse(op, "shared", given, f"{gates.dtype}, as the experts are")
         if one.shape[1] != hidden or down.shape != (hidden, len(one)):
             refuse(
                 op,

@@ -68,8 +68,9 @@ void gate_row(const Gate& g, const T* logits, const float* bias, float* scores, 
 template <class T> void gate(const Args& args) {
   const auto logits = args.tensor<const T>(0);
   const float* bias = args.is_none(1) ? nullptr : args.tensor<const float>(1).data();
-  const Gate g{logits.shape(1), args.integer(2), args.integer(4), args.integer(5), args.integer(6),
+  const Gate g{logits.shape(1), std::min(args.integer(2), logits.shape(1)), args.integer(4), args.integer(5), args.integer(6),
                args.boolean(3), args.boolean(7), static_cast<float>(args.real(8))};
+  if (g.groups < 1 || g.experts % g.groups || g.kept > g.groups) KW_UNSUPPORTED("groups do not divide the experts");
   float* weights = args.tensor<float>(9).data();
   int64_t* ids = args.tensor<int64_t>(10).data();
   const int64_t rows = logits.shape(0);

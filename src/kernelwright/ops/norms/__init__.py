@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
 from . import reference
 
 __all__ = ["KERNEL", "add_rms_norm", "group_norm_silu", "layer_norm", "rms_norm"]
@@ -225,6 +225,7 @@ def _rows(x: _Tensor) -> _Tensor:
     return x.contiguous() if isinstance(x, torch.Tensor) else x
 
 
+@remembered
 @checked
 def rms_norm(x: _Tensor, weight: _Maybe = None, *, eps: float = 1e-6, offset: float = 0.0) -> _Tensor:
     """Return rows over their root mean square: `x / sqrt(mean(x²) + eps) * (weight + offset)`.
@@ -249,6 +250,7 @@ def rms_norm(x: _Tensor, weight: _Maybe = None, *, eps: float = 1e-6, offset: fl
     return normed
 
 
+@remembered
 @checked
 def add_rms_norm(
     x: _Tensor, residual: _Tensor, weight: _Maybe = None, *, eps: float = 1e-6, offset: float = 0.0
@@ -277,6 +279,7 @@ def add_rms_norm(
     return found
 
 
+@remembered
 @checked
 def layer_norm(x: _Tensor, weight: _Maybe = None, bias: _Maybe = None, *, eps: float = 1e-5) -> _Tensor:
     """Return rows less their mean, over their deviation, times the weight, plus the bias.
@@ -301,6 +304,7 @@ def layer_norm(x: _Tensor, weight: _Maybe = None, bias: _Maybe = None, *, eps: f
     return normed
 
 
+@remembered
 @checked
 def group_norm_silu(
     x: _Tensor,

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -34,6 +34,7 @@ def check_gradient(op: str, param: _Tensor, grad: _Tensor) -> None:
         refuse(op, "grad", f"of layout {grad.layout}", "a dense one")
     if grad.shape != param.shape:
         refuse(op, "grad", f"of shape {tuple(grad.shape)}", f"{tuple(param.shape)}, as its parameter")
+    _check_device(op, "grad", grad, param)
 
 
 def check_state(op: str, name: str, state: _Tensor, param: _Tensor, shape: tuple[int, ...]) -> None:
@@ -43,6 +44,12 @@ def check_state(op: str, name: str, state: _Tensor, param: _Tensor, shape: tuple
         refuse(op, name, f"of shape {tuple(state.shape)}", f"{shape}, for its parameter")
     if state.dtype is not state_dtype(param):
         refuse(op, name, f"of {state.dtype}", f"{state_dtype(param)}, for a parameter of {param.dtype}")
+    _check_device(op, name, state, param)
+
+
+def _check_device(op: str, name: str, x: _Tensor, param: _Tensor) -> None:
+    if x.device != param.device:
+        refuse(op, name, f"on {x.device}", f"{param.device}, as its parameter")
 
 
 def check_number(op: str, name: str, value: float, least: float, below: float = float("inf")) -> None:
@@ -175,6 +182,7 @@ _adafactor = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def adamw(
     param: _Tensor, grad: _Tensor, mean: _Tensor, square: _Tensor, largest: _Maybe, step: float, lr: float,
@@ -193,6 +201,7 @@ def adamw(
     return moved
 
 
+@remembered
 @checked
 def lion(
     param: _Tensor, grad: _Tensor, mean: _Tensor, lr: float, beta1: float, beta2: float, weight_decay: float,
@@ -211,6 +220,7 @@ def lion(
     return moved
 
 
+@remembered
 @checked
 def adafactor(
     param: _Tensor, grad: _Tensor, row: _Tensor, column: _Tensor, step: float, lr: float, beta2_decay: float,

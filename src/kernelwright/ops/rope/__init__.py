@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
 from . import reference
 
 __all__ = ["KERNEL", "rope"]
@@ -118,6 +118,7 @@ _rope = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def rope(
     q: _Tensor,

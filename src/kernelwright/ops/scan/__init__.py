@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .._core import checked, floats, refuse, told
+from .._core import checked, floats, refuse, remembered, told
 from . import _ops
 from ._ops import KERNEL
 
@@ -31,6 +31,7 @@ def _packed(*tensors: Any) -> list[Any]:
     return [x.contiguous() if isinstance(x, torch.Tensor) else x for x in tensors]
 
 
+@remembered
 @checked
 def selective_scan(
     u: _Tensor, delta: _Tensor, a: _Tensor, b: _Tensor, c: _Tensor, *, d: _Maybe = None, state: _Maybe = None
@@ -62,6 +63,7 @@ def selective_scan(
     return found
 
 
+@remembered
 @checked
 def linear_attention(
     q: _Tensor, k: _Tensor, v: _Tensor, *, decay: _Maybe = None, state: _Maybe = None, scale: float = 1.0
@@ -153,6 +155,7 @@ def ssd(
     return (y if d is None else (y + d[:, None] * x).to(x.dtype)), after
 
 
+@remembered
 @checked
 def gated_delta_rule(
     q: _Tensor, k: _Tensor, v: _Tensor, beta: _Tensor, *, decay: _Maybe = None, state: _Maybe = None,

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, cpu_only, floats, refuse, told
+from .._core import Kernel, Op, cpu_only, finite, floats, refuse, told
 from . import reference
 
 KERNEL = Kernel(Path(__file__).with_name("kernel.cpp"))
@@ -71,8 +71,7 @@ def _check_linear(op: str, q: _Tensor, k: _Tensor, v: _Tensor, scale: float, **r
     if rest.get("state") is not None:
         shape = (batch, heads, inner, v.shape[3])
         _shaped(op, "state", rest["state"], shape, "(batch, heads, inner, columns)", _wide(q))
-    if not isinstance(scale, int | float):
-        refuse(op, "scale", told(scale), "a number")
+    finite(op, "scale", scale)
 
 
 def _check_attention(

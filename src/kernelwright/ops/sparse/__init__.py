@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, told
+from .._core import Kernel, Op, checked, cpu_only, floats, matrix, refuse, remembered, told
 from . import reference
 
 __all__ = ["KERNEL", "multiplied", "sddmm", "spgemm", "spmm", "transpose"]
@@ -163,6 +163,7 @@ _spgemm = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def spmm(a: _Csr, x: _Tensor) -> _Tensor:
     """Return a sparse matrix times a dense one.
@@ -191,6 +192,7 @@ def spmm(a: _Csr, x: _Tensor) -> _Tensor:
     return found[:, 0] if vector else found
 
 
+@remembered
 @checked
 def multiplied(crow: _Tensor, col: _Tensor, values: _Tensor, x: _Tensor) -> _Tensor:
     """Return a sparse matrix, given as its three parts, times a dense one, as `spmm` does.
