@@ -35,6 +35,7 @@ finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=6
 import functools
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -136,6 +137,7 @@ def compile_with(
     if problem is not None:
         return Build(status=BuildStatus.FAILED, diagnostics=problem)
     sources = [s.path for s in candidate.sources if s.path.endswith(_SUFFIXES)]
+    begun = time.monotonic()
     names = [architecture(t, candidate) for t in targets_here()]
     codes = [f"-gencode=arch={name.replace('sm', 'compute')},code={name}" for name in names]
     words = [*candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes()]
@@ -150,7 +152,8 @@ def compile_with(
     evidence = {**ptxas_evidence(done.output), **machine_code(folder / LIBRARY)}
     findings = []
     for target in targets_asked(candidate):
-        facts, refused = compiled_for(nvcc, candidate, folder, target, [_STANDARD, "-O3", *words], deadline_s)
+        left_s = max(0.0, begun + deadline_s - time.monotonic())
+        facts, refused = compiled_for(nvcc, candidate, folder, target, [_STANDARD, "-O3", *words], left_s)
         evidence |= facts
         findings += [refused] if refused else []
     findings += [
