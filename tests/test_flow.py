@@ -354,3 +354,19 @@ def test_a_proposer_that_fails_ends_itself_and_not_the_run(world, monkeypatch):
     assert result.decision == "improved" and result.evaluations == 2
     (said,) = [e.data["message"] for e in world.events if e.event == "proposer"]
     assert said.startswith("faulty failed: IndexError: out of ideas (test_flow.py, line")
+
+
+@pytest.mark.parametrize(("cluster", "counted_s"), [(None, 500), (SimpleNamespace(), 0)])
+def test_minutes_begin_once_a_cluster_is_there(world, monkeypatch, cluster, counted_s):
+    now = [0.0]
+
+    def come(name, cluster):
+        now[0] += 500
+        return detect("cpu")
+
+    monkeypatch.setattr(flow, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(flow, "device_of", come)
+    monkeypatch.setattr(flow, "usable_languages", lambda *_: ("planted",))
+    monkeypatch.setattr(flow, "_search", lambda setting: setting.meter.elapsed_s)
+    found = flow.optimize(world.file, cluster=cluster, store=world.folder / "store")
+    assert found == pytest.approx(counted_s, abs=60)

@@ -70,7 +70,8 @@ def optimize(
         max_elements: Shrink sizes until inputs, parameters and outputs together have no more elements.
         store: Folder of the run store; by default the user's.
         on_event: Called with each event as it happens.
-        begun: `time.monotonic` value from which the budget's minutes count; by default now.
+        begun: `time.monotonic` value from which the budget's minutes count; by default now; with a cluster, once an
+            evaluator is ready.
         cluster: Builds, verifies and times the candidates, on the device of its first evaluator.
 
     Returns:
@@ -90,6 +91,7 @@ def optimize(
         "proposers": tuple(proposers), "baselines": beaten, "max_elements": max_elements, "learn": learn,
         "strategy": strategy, "editors": tuple(editors), **(more or {}),
     }  # fmt: skip
+    begun = time.monotonic() if cluster else begun
     with Store(store) as kept:
         run = kept.create_run(task, device=used.fingerprint, budget=budget, seed=seed, options=options)
         return _search(Search.of(kept, run, used, on_event, time.monotonic() - begun, cluster=cluster))

@@ -1,7 +1,7 @@
 """A driver without Ray: evaluators are threads, and what should go wrong is in the address, a step for each start.
 
 `refuse` answers as where there is no cluster; `crash` ends at the third job; `mute` says nothing; `poison` loses every
-evaluator in its job; `other` has evaluators of another version.
+evaluator in its job; `other` has evaluators of another version, `behind` some that other programs come before.
 """
 
 import json
@@ -12,8 +12,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from kernelwright.cluster._evaluator import versions
-from kernelwright.cluster._job import Place, Workplace
+from kernelwright.cluster._job import Place, Workplace, versions
 from kernelwright.devices import Device
 
 
@@ -37,7 +36,7 @@ def main():
     number, jobs = 0, 0
 
     def arrive():
-        more = {"versions": {"torch": "0"}} if fault == "other" else {}
+        more = {"versions": {"torch": "0"}} if fault == "other" else {"behind": fault == "behind"}
         connection.send(("place", f"e{number}", place(f"e{number}", **more).to_json()))
 
     arrive()

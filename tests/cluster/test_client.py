@@ -30,10 +30,12 @@ def jobs(count):
 def test_jobs_outlive_drivers_that_crash(cluster, monkeypatch):
     monkeypatch.setattr(_client, "_RETRY_S", 0.05)
     seen = []
-    one = cluster("crash crash", on_event=lambda event: seen.append(event.kind))
+    one = cluster("crash crash behind", on_event=seen.append)
     answers = {job.key: answer.result() for job, answer in one.answers(jobs(8))}
     assert answers == {f"k{n}": f"{n} from planted" for n in range(8)}
-    assert seen == ["place", "driver", "place", "driver", "place"]
+    assert [event.kind for event in seen] == ["place", "driver", "place", "driver", "place"]
+    starved = ["RAY_worker_niceness=0" in event.message for event in seen]
+    assert starved == [False, False, False, False, True]
 
 
 def test_a_driver_that_says_nothing_is_replaced(cluster, monkeypatch):

@@ -12,7 +12,7 @@ from tests.compiler.test_segments import graph_by_index, inputs_of
 from torch.nn import functional as F
 
 from kernelwright.compiler.actions import ACTIONS, State, taken, undone
-from kernelwright.compiler.graph import Contract, Gather, Slice, interpret
+from kernelwright.compiler.graph import Contract, Gather, Slice, Window, interpret
 from kernelwright.compiler.policy import beam, estimate
 from kernelwright.compiler.tile import run_program
 from kernelwright.testing import random_program
@@ -24,6 +24,19 @@ CASES = {
     "both": ("commute", lambda x, w: torch.bmm(x, w).sum((0, 2)), [(3, 5, 7), (3, 7, 4)]),
     "pooled": (
         "commute", lambda x, w, b: F.conv2d(x, w, b, padding=1).mean((2, 3)), [(1, 2, 4, 5), (3, 2, 3, 3), (3,)],
+    ),
+    "strided": (
+        "commute", lambda x, w: F.conv1d(x, w, stride=3, padding=2, dilation=2).sum(-1), [(2, 3, 20), (4, 3, 4)],
+    ),
+    "volume": (
+        "commute", lambda x, w: F.conv3d(x, w, stride=(1, 2, 1)).sum((2, 3, 4)), [(1, 2, 4, 7, 5), (3, 2, 2, 3, 1)],
+    ),
+    "transposed": (
+        "commute", lambda x, w, b: (F.conv_transpose2d(x, w, b, 2, 1, 1) * 0.5).mean((2, 3)),
+        [(2, 3, 4, 5), (3, 4, 3, 3), (4,)],
+    ),
+    "apart": (
+        "commute", lambda x, w: F.conv_transpose1d(x, w, None, 3, 2, 1, 1, 2).sum(-1), [(2, 3, 6), (3, 4, 4)],
     ),
     "attended": ("reassociate", lambda q, k, v: (q @ k.transpose(1, 2)) @ v, ATTENDED),
     "behind": ("reassociate", lambda q, k, v: v @ (q @ k), [(31, 3), (3, 31), (1, 31)]),
@@ -54,6 +67,22 @@ def test_a_rewrite_keeps_the_meaning_and_can_be_taken_back(case):
     (got,) = run_program(state.program, dict(enumerate(inputs)))
     assert torch.allclose(got, wanted, rtol=1e-5, atol=1e-5)
     assert str(undone(state, state.steps[0], ACTIONS).graph) == str(start.graph)
+
+
+@pytest.mark.parametrize("case", ["pooled", "strided", "volume", "transposed", "apart"])
+def test_sums_of_a_convolution_read_no_windows(case):
+    _, state = after(case)
+    assert not any(isinstance(n, Window) for n in state.graph.nodes)
+
+
+def test_sums_along_one_axis_of_a_convolution_read_windows_as_before():
+    graph = graph_of(lambda x, w: F.conv2d(x, w).sum(2), (2, 2, 6, 5), (4, 2, 3, 3))
+    state = taken(State(graph, graph), BY_NAME["commute"], "sum")
+    assert any(isinstance(n, Window) for n in state.graph.nodes)
+    inputs = [torch.randn(tuple(n.shape)) for n in graph.inputs]
+    assert torch.allclose(
+        interpret(state.graph, inputs)[0], interpret(graph, inputs)[0], rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("case", ["rows", "columns", "pooled", "attended", "behind", "last"])

@@ -228,12 +228,11 @@ def test_maps_that_no_device_has():
 @pytest.mark.parametrize(
     "copy",
     [
-        f"cp.async.bulk.tensor.3d.{INTO.replace('tile', 'im2col')} [tile], [m, {{0, 0, 0}}], [bar], {{0}};",
         f"cp.async.bulk.tensor.2d.{INTO.replace('tile', 'tile::gather4')} [tile], [m, {{0, 0}}], [bar];",
         f"cp.async.bulk.tensor.2d.{INTO} [tile], [m, {{0, 0, 0}}], [bar];",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [tile], %r0, [bar];",
     ],
-    ids=["im2col", "gather4", "rank", "st.async"],
+    ids=["gather4", "rank", "st.async"],
 )
 def test_other_copies_are_refused(copy):
     with pytest.raises(NotExecutedError, match=r"not executed: instruction .* at line 12"):

@@ -19,7 +19,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (  # noqa: E402
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor  # noqa: E402
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor, TensorDescriptorIm2Col  # noqa: E402
 
 from kernelwright.executor.triton import executing  # noqa: E402
 
@@ -69,6 +69,21 @@ def product(a, b, c, K, FENCE: gl.constexpr):
     tma.store_wait(0)
 
 
+@gluon.jit
+def column(images, out, ROW: gl.constexpr, TAP: gl.constexpr):
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    held = gl.allocate_shared_memory(images.dtype, images.block_type.shape, images.layout)
+    mbarrier.expect(bar, images.block_type.nbytes)
+    tma.async_load_im2col(images, [0, ROW, -1, 0], [TAP, TAP], bar, held)
+    mbarrier.wait(bar, 0)
+    mbarrier.invalidate(bar)
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    pixel = gl.arange(0, 16, layout=gl.SliceLayout(1, layout))
+    channel = gl.arange(0, 32, layout=gl.SliceLayout(0, layout))
+    gl.store(out + pixel[:, None] * 32 + channel[None, :], held.load(layout))
+
+
 def kinds(runs) -> set[str]:
     assert [run.status for run in runs] == ["ok"]
     return {finding.kind for finding in runs[0].findings}
@@ -95,6 +110,30 @@ def test_a_product_by_wgmma_and_tma_is_right(fence: bool) -> None:
         product[(1, 1)](*maps, 128, FENCE=fence, num_warps=4)
     assert kinds(runs) == set()
     torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-2, atol=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tap", [0, 2])
+def test_a_column_of_pixels_is_read_at_its_tap(tap: int) -> None:
+    images, out = torch.randn(2, 6, 5, 32), torch.empty(16, 32)
+    layout = gl.NVMMASharedLayout.get_default_for([16, 32], gl.float32)
+    given = TensorDescriptorIm2Col.from_tensor(
+        images,
+        [16, 32],
+        layout,
+        element_strides=[1, 2, 1, 1],
+        pixel_box_lower_corner=[0, -1],
+        pixel_box_upper_corner=[-2, -1],
+    )
+    with executing(target=90, options=Options(count=False)) as runs:
+        column[(1,)](given, out, ROW=2, TAP=tap, num_warps=4)
+    assert kinds(runs) == set()
+    padded = torch.nn.functional.pad(images, (0, 0, 1, 1))
+    read = padded[:, tap : tap + 3 : 2, tap : tap + 5].reshape(
+        -1, 32
+    )  # two rows of five pixels of each image
+    assert torch.equal(out[:15], read[5:20])
+    assert not out[15:].any()
 
 
 GLUON = """

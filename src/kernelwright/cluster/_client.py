@@ -21,9 +21,8 @@ from typing import Any
 
 from ..errors import ClusterError
 from ..system.resources import Resource
-from ._evaluator import versions
 from ._files import name_of, pack
-from ._job import Job, JobFailed, Place
+from ._job import Job, JobFailed, Place, versions
 from ._queue import MOST_DEATHS, Queue
 
 _SILENT_S = 30.0
@@ -32,6 +31,7 @@ _STARTING_S = 180.0
 """The same for its first word, before which it imports Ray and connects."""
 _PATIENCE_S = 600.0
 _RETRY_S = 2.0
+_BEHIND = "other programs there come first: start the node with `RAY_worker_niceness=0 ray start ...`"
 
 
 @dataclass(frozen=True)
@@ -237,10 +237,11 @@ class Cluster(Resource):
         self._assign()
         self._lock.notify_all()
         shared = "" if place.alone else ", shared with another evaluator"
+        behind = f"; {_BEHIND}" if place.behind else ""
         return Event(
             "place",
             f"evaluator {name} on {place.host}: {place.device.name}, cores {_ranges(place.cores)}{shared}, "
-            f"noise {place.noise:.1%}",
+            f"noise {place.noise:.1%}{behind}",
             place,
         )
 

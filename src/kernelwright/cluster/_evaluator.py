@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 from importlib import import_module
-from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,12 +23,7 @@ from ..devices import detect
 from ..errors import KernelwrightError, fault_of
 from ._cores import Cores, noise
 from ._files import unpacked
-from ._job import Job, Place, Workplace
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that must be the same in all processes of a cluster."""
-    return {"kernelwright": version("kernelwright"), "torch": version("torch").partition("+")[0]}
+from ._job import Job, Place, Workplace, versions
 
 
 def main(arguments: list[str]) -> None:
@@ -40,7 +34,8 @@ def main(arguments: list[str]) -> None:
         cores = Cores(asked["cores"], settings.cache / "locks")
         place = Place(
             name=asked["name"], node=asked["node"], host=socket.gethostname(), device=detect(asked["device"]),
-            cores=cores.names, alone=cores.alone, noise=noise(), versions=versions(),
+            cores=cores.names, alone=cores.alone, noise=noise(), behind=asked["behind"],
+            versions=versions(),
         )  # fmt: skip
     except (KernelwrightError, OSError) as error:
         connection.send(("failed", str(error)))

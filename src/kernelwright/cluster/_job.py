@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class Place(Record):
     """Whether no other evaluator has any of them."""
     noise: float
     """Spread of a fixed computation's time on these cores: the interquartile range over the median."""
+    behind: bool = False
+    """Whether other programs of the machine come first: it has a niceness that Ray gave it and it may not lower."""
     versions: dict[str, str]
     """Versions of what must be the same everywhere."""
 
@@ -59,6 +62,11 @@ class Workplace:
     """The job's folders by name."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Whatever functions keep from one job to the next."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that must be the same in all processes of a cluster."""
+    return {"kernelwright": version("kernelwright"), "torch": version("torch").partition("+")[0]}
 
 
 class JobFailed(KernelwrightError):

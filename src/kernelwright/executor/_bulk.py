@@ -1,7 +1,7 @@
 """Bulk copies and clusters (sm_90): cp.async.bulk, tensor maps, reductions, mapa, the cluster's barrier."""
 
 from ._arithmetic import Handler, flag
-from ._ir import Address, Immediate, Instruction, Operand, Symbol
+from ._ir import Address, Immediate, Instruction, Operand, Symbol, Vector
 from ._layout import PARAM_BASE
 from ._writer import Modifiers, Writer, refused
 
@@ -48,7 +48,6 @@ def bulk(w: Writer, i: Instruction) -> None:
     rank = 0
     if mods.take("tensor"):
         rank = int((mods.take("1d", "2d", "3d", "4d", "5d") or "0d")[0])
-        mods.take("tile")
         if not rank:
             raise refused(i)
     if mods.take("bulk_group"):
@@ -61,6 +60,7 @@ def bulk(w: Writer, i: Instruction) -> None:
 def _in(w: Writer, i: Instruction, mods: Modifiers, rank: int) -> None:
     """Into shared memory, with an mbarrier that is told."""
     many, hinted = bool(mods.take("multicast::cluster")), bool(mods.take(_HINT))
+    im2col = _is_im2col(i, mods, rank, "im2col")
     spaces = [m for m in i.modifiers if m in {*_SHARED, "global"}]
     mods.drop((*_SHARED, "global"))
     mods.done()
@@ -68,14 +68,18 @@ def _in(w: Writer, i: Instruction, mods: Modifiers, rank: int) -> None:
         raise refused(i)
     to, of, *rest = i.operands
     size: Operand = Immediate(0) if rank else rest.pop(0)
+    offsets = rest.pop(1) if im2col and len(rest) > 1 else Vector(())
     if len(rest) != 1 + many + hinted or spaces[1] == "shared::cluster":
         raise refused(i)
     ctas = f"convert<uint32_t, uint16_t>({w.read(rest[1], 'b16')})" if many else "zero<uint32_t>()"
     tail = f"{w.address(rest[0])}, {flag(many)}, {ctas}, {w.site(i)}"
     _saw(w)
     if rank:
-        place = _map(w, i, of, rank)
-        return w.emit(f"tensor_load(w, {w.mask}, {rank}, {w.address(to)}, {place}, at, {tail});")
+        if not isinstance(offsets, Vector) or len(offsets.items) != (rank - 2 if im2col else 0):
+            raise refused(i)
+        more = [f"convert<uint32_t, uint16_t>({w.read(item, 'b16')})" for item in offsets.items]
+        place, how = _map(w, i, of, rank, more), f"{rank}, {flag(im2col)}, {w.address(to)}"
+        return w.emit(f"tensor_load(w, {w.mask}, {how}, {place}, at, {tail});")
     space = "GLOBAL" if spaces[1] == "global" else "SHARED"
     how = f"{w.address(to)}, {w.address(of)}, {space}, {w.read(size, 'b32')}"
     return w.emit(f"bulk_load(w, {w.mask}, {how}, {tail});")
@@ -87,6 +91,7 @@ def _out(w: Writer, i: Instruction, mods: Modifiers, rank: int, reduces: bool) -
     op = mods.take(*_OPS) if reduces else ""
     kind = mods.take(*_TYPES) if reduces and not rank else ""
     mods.take("noftz")
+    im2col = _is_im2col(i, mods, rank, "im2col_no_offs")
     if not mods.take("global") or not mods.take("shared::cta") or reduces != bool(op):
         raise refused(i)
     mods.done()
@@ -96,12 +101,19 @@ def _out(w: Writer, i: Instruction, mods: Modifiers, rank: int, reduces: bool) -
     if len(rest) != (0 if rank else 1) + hinted or (reduces and not rank and not kind):
         raise refused(i)
     if rank:
-        place = _map(w, i, to, rank)
-        return w.emit(
-            f"tensor_store(w, {w.mask}, {rank}, {place}, at, {w.address(of)}, {number}, {w.site(i)});"
-        )
+        place = _map(w, i, to, rank, ["zero<uint32_t>()"] * (rank - 2) if im2col else [])
+        how = f"{w.address(of)}, {number}, {w.site(i)}"
+        return w.emit(f"tensor_store(w, {w.mask}, {rank}, {flag(im2col)}, {place}, at, {how});")
     how = f"{w.address(to)}, {w.address(of)}, {w.read(rest[0], 'b32')}, {number}, {_TYPES.get(kind, -1)}"
     return w.emit(f"bulk_store(w, {w.mask}, {how}, {w.site(i)});")
+
+
+def _is_im2col(i: Instruction, mods: Modifiers, rank: int, name: str) -> bool:
+    """Tell whether columns of pixels are copied: of three to five dimensions."""
+    asked = rank > 0 and mods.take("tile", name) == name
+    if asked and rank < 3:
+        raise refused(i)
+    return asked
 
 
 def _saw(w: Writer) -> None:
@@ -118,10 +130,11 @@ def _generic(w: Writer, operand: Operand) -> str:
     return w.address(operand)
 
 
-def _map(w: Writer, i: Instruction, operand: Operand, rank: int) -> str:
+def _map(w: Writer, i: Instruction, operand: Operand, rank: int, offsets: list[str]) -> str:
+    """Write the coordinates, and offsets behind them; return the map's address."""
     if not isinstance(operand, Address) or len(operand.coordinates) != rank:
         raise refused(i)
-    w.emit(f"const b32 at[] = {{{', '.join(w.read(c, 'b32') for c in operand.coordinates)}}};")
+    w.emit(f"const b32 at[] = {{{', '.join([w.read(c, 'b32') for c in operand.coordinates] + offsets)}}};")
     return _generic(w, Address(operand.base, operand.offset))
 
 

@@ -13,6 +13,7 @@ from ..languages._process import run_tool
 from . import _native
 
 HOST: Final = Path(__file__).parent / "host"
+_SOURCES: Final = ("cudart.cpp", "tensormap.h")
 _BUILD_S: Final = 300.0
 MAGIC: Final = 0xBA55ED50
 PTX: Final = 1
@@ -55,7 +56,7 @@ def functions() -> frozenset[str]:
         >>> "cudaMalloc" in functions(), "cudaGraphLaunch" in functions()
         (True, False)
     """
-    return frozenset(_DEFINED.findall((HOST / "cudart.cpp").read_text()))
+    return frozenset(_DEFINED.findall("".join((HOST / name).read_text() for name in _SOURCES)))
 
 
 def built(nvcc: str) -> Path:
@@ -71,7 +72,7 @@ def built(nvcc: str) -> Path:
         if done.timed_out or done.returncode != 0:
             raise MissingToolError(f"nvcc did not build the executor's CUDA runtime:\n{done.output[:4000]}")
 
-    return _native.cached(_native.key(b"cudart", source.read_bytes()), build)
+    return _native.cached(_native.key(b"cudart", *((HOST / name).read_bytes() for name in _SOURCES)), build)
 
 
 @functools.lru_cache

@@ -25,8 +25,14 @@ _FLAGS: Final = (
     "-std=c++17", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
     "-pthread", "-Wno-psabi", "-w",
 )  # fmt: skip
-_ENGINE: Final = ("memory.cpp", "sync.cpp", "launch.cpp", "tensor.cpp", "wgmma.cpp", "mbarrier.cpp", "wmma.cpp",
-                  "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp", "tcgen05.cpp")  # fmt: skip
+_ENGINE: Final = {
+    "warps": (("memory.cpp", "sync.cpp", "launch.cpp"), ("-O3",)),
+    "copies": (("wgmma.cpp", "mbarrier.cpp", "wmma.cpp", "print.cpp", "cluster.cpp", "bulk.cpp", "tensormap.cpp",
+                "tcgen05.cpp"), ("-O2",)),
+    "tensor": (("tensor.cpp",), ("-O3", "-ffp-contract=fast")),
+    "numbers": (("numbers.cpp",), ("-O3", "-frounding-math")),
+}  # fmt: skip
+"""Files that are compiled as one, since their headers take longer than most of them, and the words to do it by."""
 _MORE_HEADERS: Final = ("tcgen05.h",)
 """What the code of some kernels includes besides those of all."""
 _BUILD_S: Final = 300.0
@@ -117,14 +123,15 @@ def kernel(source: str, symbol: str) -> tuple[ctypes.CDLL, int]:
 
 
 def _build_engine(folder: Path, into: Path) -> None:
-    def built(name: str) -> str:
-        made = folder / (name + ".o")
-        extra = {"numbers.cpp": ["-frounding-math"], "tensor.cpp": ["-ffp-contract=fast"]}.get(name, [])
-        _compile(["-O3", *extra, "-c", str(NATIVE / name), "-o", str(made)], folder)
+    def built(unit: str) -> str:
+        files, flags = _ENGINE[unit]
+        source, made = folder / f"all-{unit}.cpp", folder / f"{unit}.o"
+        source.write_text("".join(f'#include "{name}"\n' for name in files))
+        _compile([*flags, f"-I{NATIVE}", "-c", str(source), "-o", str(made)], folder)
         return str(made)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(built, (*_ENGINE, "numbers.cpp")))
+        objects = list(pool.map(built, _ENGINE))
     _compile([*objects, "-o", str(into)], folder)
 
 

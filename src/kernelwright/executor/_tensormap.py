@@ -3,7 +3,8 @@
 A device's map is opaque; the 128 bytes here are the executor's own (`native/tensormap.cpp`).
 
 Covers: tiles of tensors of one to five dimensions, the swizzles of 32, 64 and 128 bytes, zeros or NaN outside.
-Does not cover: im2col, interleaved layouts, steps between elements, packed types of 4 and 6 bits.
+Does not cover: interleaved layouts, steps between elements, packed types of 4 and 6 bits. `_im2col.py` has columns of
+pixels.
 """
 
 import struct
@@ -49,14 +50,11 @@ class TensorMap:
 
     def __post_init__(self) -> None:
         kind, sizes, strides = self._facts()
-        box = tuple(self.box)
         problems = {
             f"an array of {kind}; expected one of {', '.join(_TYPES)}": kind not in _TYPES,
-            f"{len(sizes)} dimensions; expected 1 to 5": not 1 <= len(sizes) <= 5,
-            f"a box of {box} for {len(sizes)} dimensions": len(box) != len(sizes),
-            f"a box of {box}; expected 1 to 256 in each dimension": not all(1 <= b <= 256 for b in box),
             f"a swizzle of {self.swizzle}; expected 0, 32, 64 or 128": self.swizzle not in _SWIZZLES,
             f"a fill of {self.fill!r}; expected 'zero' or 'nan'": self.fill not in {"zero", "nan"},
+            **self._problems(tuple(self.box), sizes),
         }  # fmt: skip
         for problem, given in problems.items():
             if given:
@@ -72,6 +70,14 @@ class TensorMap:
             raise InputError(
                 f"a tensor map whose box has lines of {line} bytes; expected a multiple of 16{expected}"
             )
+
+    def _problems(self, box: tuple[int, ...], sizes: Sequence[int]) -> dict[str, bool]:
+        """Return what may be wrong with a box, and whether it is."""
+        return {
+            f"{len(sizes)} dimensions; expected 1 to 5": not 1 <= len(sizes) <= 5,
+            f"a box of {box} for {len(sizes)} dimensions": len(box) != len(sizes),
+            f"a box of {box}; expected 1 to 256 in each dimension": not all(1 <= b <= 256 for b in box),
+        }
 
     def _facts(self) -> tuple[str, list[int], list[int]]:
         value = getattr(self.array, "array", self.array)
@@ -96,12 +102,16 @@ class TensorMap:
         rank = len(sizes)
         if address % 16:
             raise InputError(f"a tensor map of an array at {address:#x}; expected a multiple of 16")
-        head = struct.pack(
-            "<Q5B3x", address, rank - 1, _TYPES[kind][0], 0, _SWIZZLES[self.swizzle], self.fill == "nan"
-        )
+        im2col, box, steps = self._box()
+        swizzle, nan = _SWIZZLES[self.swizzle], self.fill == "nan"
+        head = struct.pack("<Q6B2x", address, rank - 1, _TYPES[kind][0], 0, swizzle, nan, im2col)
         room = [0] * (5 - rank)
         made = (
             head + struct.pack("<5I4x", *sizes[::-1], *room) + struct.pack("<4Q", *strides[-2::-1], *room[:4])
         )
-        made += struct.pack("<5I", *list(self.box)[::-1], *room) + struct.pack("<5I", *[1] * 5)
+        made += struct.pack("<10I", *box, *[0] * (5 - len(box)), *steps, *[1] * (5 - len(steps)))
         return made.ljust(MAP_BYTES, b"\0")
+
+    def _box(self) -> tuple[bool, list[int], list[int]]:
+        """Tell whether it is of im2col; return the words of the box and the steps, the innermost first."""
+        return False, list(self.box)[::-1], []

@@ -21,6 +21,8 @@ import numpy as np
 
 from ..errors import InputError, MissingToolError
 from ..languages._triton_compile import source_class
+from ._errors import NotExecutedError
+from ._im2col import Im2colMap
 from ._memory import Uninitialised
 from ._tensormap import TensorMap
 from .module import Module, Options
@@ -194,6 +196,9 @@ def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -
     if _is_map(value):
         kind = _dtype(str(value.base.dtype).removeprefix("torch."))
         layout = f",{value.layout!r}" if hasattr(value, "layout") else ""
+        if _is_im2col(value):
+            how = f"tensordesc_im2col<{kind}{list(value.block_shape)},input_rank={len(value.shape)}{layout}>"
+            return how, None, False
         return f"tensordesc<{kind}{list(value.block_shape)}{layout}>", None, False
     if hasattr(value, "data_ptr"):
         return f"*{_dtype(str(value.dtype).removeprefix('torch.'))}", None, value.data_ptr() % 16 == 0
@@ -201,15 +206,32 @@ def _typed(parameter: Any, given: Mapping[str, Any], fixed: Mapping[str, Any]) -
 
 
 def _is_map(value: Any) -> bool:
-    return type(value).__name__ == "TensorDescriptor" and hasattr(value, "block_shape")
+    return type(value).__name__.startswith("TensorDescriptor") and hasattr(value, "block_shape")
+
+
+def _is_im2col(value: Any) -> bool:
+    return hasattr(value, "pixel_box_lower_corner")
 
 
 def _mapped(value: Any, maps: Iterator[tuple[int, tuple[int, ...]]]) -> list[Any]:
     """Return what the PTX takes for a tensor descriptor: the map, its sizes and its strides."""
     swizzle, box = next(maps)
     view = value.base.as_strided(tuple(value.shape), tuple(value.strides))
-    made = TensorMap(view, box, swizzle, "nan" if value.padding == "nan" else "zero")
-    return [made, *value.shape, *value.strides]
+    fill = "nan" if value.padding == "nan" else "zero"
+    if getattr(value, "round_f32_to_tf32", False):
+        raise NotExecutedError("not executed: a tensor descriptor that rounds to tf32")
+    return [_map_of(value, view, box, swizzle, fill), *value.shape, *value.strides]
+
+
+def _map_of(value: Any, view: Any, box: tuple[int, ...], swizzle: int, fill: str) -> TensorMap:
+    if not _is_im2col(value):
+        return TensorMap(view, box, swizzle, fill)
+    steps = value.element_strides or [1] * view.dim()
+    if steps[0] != 1:
+        raise NotExecutedError("not executed: a tensor descriptor that skips images")
+    return Im2colMap(
+        view, box, swizzle, fill, value.pixel_box_lower_corner, value.pixel_box_upper_corner, steps[1:-1]
+    )
 
 
 def _dtype(name: str) -> str:

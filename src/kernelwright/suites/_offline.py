@@ -21,7 +21,10 @@ _KINDS = {
     "google/electra-small-discriminator": (
         "'electra', num_hidden_layers=2, hidden_size=64, num_attention_heads=4, intermediate_size=128, is_decoder=True"
     ),
-    "google/reformer-enwik8": "'reformer', is_decoder=True, vocab_size=258",
+    "google/reformer-enwik8": (
+        "'reformer', is_decoder=True, vocab_size=258, hidden_size=64, attention_head_size=16, num_attention_heads=2, "
+        "feed_forward_size=64, axial_pos_embds_dim=(16, 48), attn_layers=('local', 'lsh'), num_buckets=8, hash_seed=0"
+    ),
 }
 
 

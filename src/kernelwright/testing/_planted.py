@@ -104,7 +104,7 @@ class PlantedLanguage:
         """Fail if the candidate's fault is `build`."""
         del deadline_s
         self.builds += 1
-        time.sleep(self._build_s)
+        _take(self._build_s)
         if _fault(candidate) == "build":
             return Build(status=BuildStatus.FAILED, diagnostics="planted.txt:1: error: as planted")
         return Build(status=BuildStatus.OK, artefact="planted", toolchain=self._toolchain)
@@ -139,7 +139,7 @@ class PlantedJudge:
     def screen(self, candidate: Candidate, build: Build, *, deadline_s: float = math.inf) -> Evaluation:
         """Verify and time it as planted; a gain is `inconclusive` until it is accepted."""
         del deadline_s
-        time.sleep(self._screen_s)
+        _take(self._screen_s)
         self.screened.append(candidate.key)
         return self._evaluation(candidate, build, "screen")
 
@@ -273,3 +273,9 @@ class PlantedTemplate:
 def _fault(candidate: Candidate) -> str:
     words = candidate.sources[0].text.split()[1:2]
     return words[0] if words and "=" not in words[0] else ""
+
+
+def _take(seconds: float) -> None:
+    """Sleep; no time at all is not even an offer of the core to others, which on a busy machine takes milliseconds."""
+    if seconds:
+        time.sleep(seconds)

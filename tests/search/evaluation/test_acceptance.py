@@ -141,10 +141,14 @@ def test_twice_the_work_is_not_improved(judge):
 
 def test_what_is_only_interpreted_here_is_verified_and_never_timed(judge, monkeypatch):
     monkeypatch.setattr(Torch, "timeable", lambda *_: False)
+    monkeypatch.setattr(judge, "_find_bounds", lambda: pytest.fail("bounds are of use to times alone"))
+    begun = []
+    monkeypatch.setattr(judge._pool, "prepare", lambda baselines=(), **_: begun.extend(baselines))
     for found in (judge.screen(*TWICE), judge.accept(*TWICE)):
         assert (found.decision.status, found.timing) == ("unknown", None)
         assert "torch is interpreted on cpu" in found.decision.reason
         assert [f.check for f in found.verdict.findings if f.status != "pass"] == ["timed"]
+    assert not begun
 
 
 def test_a_wrong_kernel_is_rejected_before_it_is_timed(judge):

@@ -16,7 +16,7 @@ from kernelwright.search.evaluation import remote
 from kernelwright.search.evaluation._evaluation import Evaluator
 from kernelwright.search.evaluation.remote import RemoteJudge
 from kernelwright.search.proposals._remote_builder import RemoteBuilder
-from kernelwright.search.proposals._scheduler import Scheduler
+from kernelwright.search.proposals._scheduler import Scheduler, Trial
 from kernelwright.search.run._budget import Meter
 from kernelwright.search.session._session import Session
 from kernelwright.search.tuners import make_tuner
@@ -146,6 +146,18 @@ def test_a_search_is_as_without_a_cluster(nodes, setting, tmp_path, width):
         here, PlantedJudge(), RemoteBuilder(ahead.begin, ahead.built, lambda: width), {"planted": nodes}
     )
     assert there == alone
+
+
+def test_the_first_trial_waits_for_no_other():
+    builder = RemoteBuilder(lambda candidate: None, lambda candidate: Build(status=BuildStatus.OK), lambda: 2)
+    given = []
+    for number in range(4):
+        while builder.hungry:
+            builder.give(Trial(planted_candidate(20.0)), known=False)
+        given.append(len(builder))
+        if not number:
+            builder.take()
+    assert given == [1, 3, 3, 3], "a proposer may take minutes for the second"
 
 
 def test_what_was_begun_is_judged_once_and_events_of_a_run_come_once(nodes, setting, tmp_path):

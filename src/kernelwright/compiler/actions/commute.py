@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from ..graph import Contract, Expand, Graph, Node, Point, Reduce
 from ._state import State
+from ._windows import summed_windows
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ def _commuted(graph: Graph, total: Node) -> Node | None:
         return None
     if (found := _scaled(total)) is not None:
         source, op, factor = found
-        plain = replace(total, name=f"{total.name}_plain", source=source)
+        plain: Node = replace(total, name=f"{total.name}_plain", source=source)
+        plain = _commuted(graph, plain) or plain
         return Point(name=total.name, shape=total.shape, dtype=total.dtype, op=op, args=(plain, factor))
     return _multiplied(graph, total) or _apart(graph, total)
 
@@ -49,7 +51,13 @@ def _multiplied(graph: Graph, total: Reduce) -> Contract | None:
         return None
     one, two, out = found.labels
     summed = "".join(out[d] for d in total.dims)
-    left, one = _summed(found.left, one, "".join(c for c in summed if c not in two), f"{total.name}_left")
+    alone = "".join(c for c in summed if c not in two)
+    dims = tuple(d for d, c in enumerate(one) if c in alone)
+    windows = summed_windows(graph, found, dims, f"{total.name}_left")
+    if windows is not None:
+        left, one = windows, "".join(c for c in one if c not in alone)
+    else:
+        left, one = _summed(found.left, one, alone, f"{total.name}_left")
     right, two = _summed(found.right, two, "".join(c for c in summed if c not in one), f"{total.name}_right")
     kept = "".join(c for c in out if c not in summed)
     return replace(found, name=total.name, shape=total.shape, left=left, right=right, labels=(one, two, kept))

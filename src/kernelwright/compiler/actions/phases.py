@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...tasks.capture import Node as Captured
-from ...tasks.capture import Ref
 from ..graph import Cat, Contract, Graph, Node, Pad, Permute, Point, Reshape, Slice, Window, same, sources_of
 from ..graph import product as size_of
 from ._state import State
+from ._windows import behind_views, ints
 from .convolve import convolved
 from .product import nearest_products, plain_products
-
-_VIEWS = (Window, Pad, Slice, Reshape, Permute)
 
 
 @dataclass(frozen=True)
@@ -78,32 +76,19 @@ def transposed(state: State) -> dict[str, "Transposed"]:
 def _read(graph: Graph, product: Contract, op: Captured) -> "Transposed | None":
     """Return a transposed convolution whose product is still as it was read; none for others."""
     x, kernel, _, strides, pads, dilations, transposed, more, groups = op.args
-    source, weights = _behind_views(graph, product.left, x), _behind_views(graph, product.right, kernel)
+    source, weights = behind_views(graph, product.left, x), behind_views(graph, product.right, kernel)
     if not transposed or source is None or weights is None or product.dtype != "float32":
         return None
     rank = len(source.shape) - 2
     found = Transposed(
-        product, source, weights, int(str(groups)), *(_ints(v, rank) for v in (strides, pads, more))
+        product, source, weights, int(str(groups)), *(ints(v, rank) for v in (strides, pads, more))
     )
-    steps = max(found.strides) > 1 and max(_ints(dilations, rank)) == 1
+    steps = max(found.strides) > 1 and max(ints(dilations, rank)) == 1
     return found if steps and _same(product.shape, found.shape) else None
-
-
-def _behind_views(graph: Graph, node: Node, argument: object) -> Node | None:
-    """Return the tensor that an argument refers to, if the node is a view of it."""
-    wanted = graph.values.get(argument.name) if isinstance(argument, Ref) else None
-    while node is not wanted and isinstance(node, _VIEWS):
-        node = node.source
-    return node if node is wanted else None
 
 
 def _same(one: Sequence[int], two: Sequence[int]) -> bool:
     return len(one) == len(two) and all(map(same, one, two))
-
-
-def _ints(value: object, count: int) -> tuple[int, ...]:
-    found = tuple(int(str(v)) for v in value) if isinstance(value, tuple) else (int(str(value)),)
-    return found * count if len(found) == 1 else found
 
 
 @dataclass(frozen=True)

@@ -287,37 +287,21 @@ API cudaEventSynchronize(cudaEvent_t) DONE
 API cudaEventQuery(cudaEvent_t) DONE
 API cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) { *ms = 0; return cudaSuccess; }
 
-// ---- tensor maps, the one thing of the driver that is here; laid out as in native/tensormap.cpp --------------------------
+// ---- tensor maps, the one thing of the driver that is here ---------------------------------------------------------------
 
-DRIVER cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* sizes,
-                              const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps,
-                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
-                              CUtensorMapFloatOOBfill fill) {
-  static const uint8_t types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10};  // as `tensormap.replace` numbers them
-  if (!map || !rank || rank > 5 || unsigned(type) >= sizeof types || interleave || unsigned(swizzle) > 3 ||
-      reinterpret_cast<uint64_t>(address) % 16)
-    return CUDA_ERROR_INVALID_VALUE;
-  uint8_t made[sizeof *map] = {};
-  const uint8_t head[] = {uint8_t(rank - 1), types[type], 0, uint8_t(swizzle), uint8_t(fill)};
-  std::memcpy(made, &address, 8), std::memcpy(made + 8, head, sizeof head);
-  for (cuuint32_t d = 0; d < rank; d++) {
-    const uint32_t size = uint32_t(sizes[d]);
-    if (!sizes[d] || sizes[d] > 0xffffffffu || !box[d] || box[d] > 256 || steps[d] != 1 || (d && strides[d - 1] % 16))
-      return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(made + 16 + 4 * d, &size, 4), std::memcpy(made + 72 + 4 * d, &box[d], 4), std::memcpy(made + 92 + 4 * d, &steps[d], 4);
-    if (d) std::memcpy(made + 40 + 8 * (d - 1), &strides[d - 1], 8);
-  }
-  std::memcpy(map, made, sizeof made);
-  return CUDA_SUCCESS;
-}
+#include "tensormap.h"
+
 DRIVER cuGetErrorString(CUresult error, const char** text) {
   *text = error == CUDA_SUCCESS ? "no error" : "the driver refused its arguments";
   return CUDA_SUCCESS;
 }
 API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                      cudaDriverEntryPointQueryResult* found) {
-  const bool here = name && !std::strcmp(name, "cuTensorMapEncodeTiled");
-  *function = here ? reinterpret_cast<void*>(cuTensorMapEncodeTiled) : nullptr;
+  *function = !name                                             ? nullptr
+              : !std::strcmp(name, "cuTensorMapEncodeTiled")  ? reinterpret_cast<void*>(cuTensorMapEncodeTiled)
+              : !std::strcmp(name, "cuTensorMapEncodeIm2col") ? reinterpret_cast<void*>(cuTensorMapEncodeIm2col)
+                                                              : nullptr;
+  const bool here = *function;
   if (found) *found = here ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return here ? cudaSuccess : fail(cudaErrorSymbolNotFound);
 }

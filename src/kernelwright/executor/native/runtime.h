@@ -76,13 +76,14 @@ void cluster_wait(Warp* w, Mask m, bool acquires, bool aligned, uint32_t site);
 b64 map_address(const Warp* w, const b64& address, const b32& rank, bool generic);
 b32 rank_of(const Warp* w, const b64& address);
 
-// Bulk copies, by plain addresses or by a tensor map's coordinates. `ctas` names ranks of the cluster where `many`.
+// Bulk copies, by plain addresses or by a tensor map's coordinates, which are followed by the offsets of im2col. `ctas`
+// names ranks of the cluster where `many`.
 void bulk_load(Warp* w, Mask m, const b64& to, const b64& from, Space of, const b32& bytes, const b64& barrier, bool many,
                const b32& ctas, uint32_t site);
 void bulk_store(Warp* w, Mask m, const b64& to, const b64& from, const b32& bytes, int op, int type, uint32_t site);
-void tensor_load(Warp* w, Mask m, int rank, const b64& to, const b64& map, const b32* coordinates, const b64& barrier, bool many,
-                 const b32& ctas, uint32_t site);
-void tensor_store(Warp* w, Mask m, int rank, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site);
+void tensor_load(Warp* w, Mask m, int rank, bool im2col, const b64& to, const b64& map, const b32* coordinates, const b64& barrier,
+                 bool many, const b32& ctas, uint32_t site);
+void tensor_store(Warp* w, Mask m, int rank, bool im2col, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site);
 void bulk_commit(Warp* w, Mask m);
 void bulk_wait(Warp* w, Mask m, uint32_t groups);
 void proxy_fence(Warp* w);

@@ -1,9 +1,11 @@
-// Tensor maps: tiles of tensors of one to five dimensions, with swizzles, and bulk reductions.
+// Tensor maps: tiles of tensors of one to five dimensions and columns of pixels (im2col), with swizzles, and bulk
+// reductions.
 //
 // The 128 bytes of a map are opaque in the PTX ISA. Here: address, rank - 1, type, interleave, swizzle, fill (a byte
-// each, by the numbers of `tensormap.replace`), sizes, strides in bytes, box, element strides; `_tensormap.py` and
-// `host/cudart.cpp` write the same.
-// Source: PTX ISA, "Tensors", "tensormap.replace", "Swizzling Modes".
+// each, by the numbers of `tensormap.replace`), whether it is im2col, sizes, strides in bytes, box, element strides;
+// `_tensormap.py` and `host/cudart.cpp` write the same. The box of an im2col map: channels, pixels, and of W, H, D the
+// corners of the bounding box, the lower one in the low half.
+// Source: PTX ISA, "Tensors", "im2col mode", "tensormap.replace", "Swizzling Modes".
 #include <algorithm>
 
 #include "bulk.h"
@@ -14,11 +16,13 @@ uint8_t* reach(const Access& a, Space s, bool is_atomic, bool* shared);
 namespace {
 struct Map {
   uint64_t address;
-  uint8_t rank, type, interleave, swizzle, fill, unused[3];
+  uint8_t rank, type, interleave, swizzle, fill, im2col, unused[2];
   uint32_t sizes[5], unused_too;
   uint64_t strides[4];  // of the dimensions from the second on
   uint32_t box[5], steps[5];
   uint8_t rest[16];
+  int64_t lower(int d) const { return int16_t(box[d + 1]); }
+  int64_t upper(int d) const { return int64_t(sizes[d]) - 1 + int16_t(box[d + 1] >> 16); }
 };
 static_assert(sizeof(Map) == 128, "a tensor map has 128 bytes");
 
@@ -36,24 +40,45 @@ int bytes_of(int type) {
 struct Tile {
   Map map;
   int64_t at[5];
-  int each;         // bytes of an element
-  uint32_t line;    // bytes of the box along the first dimension
-  uint32_t lines;   // of the box
+  int64_t offset[5];  // of im2col, from the second dimension on
+  int each;           // bytes of an element
+  uint32_t line;      // bytes of the box along the first dimension, or of a pixel's channels
+  uint32_t lines;     // of the box, or pixels of the column
   uint32_t bytes() const { return line * lines; }
   uint64_t swizzled(uint64_t a) const {
     uint64_t mask = map.swizzle == 3 ? 7 : map.swizzle == 2 ? 3 : map.swizzle == 1 ? 1 : 0;
     return a ^ ((a >> 7 & mask) << 4);
   }
-  // Where a line of the box begins in global memory; false where it lies outside.
+  // Where a line of the box, or a pixel, begins in global memory; false where it lies outside.
   bool begin(uint32_t number, int64_t* start) const {
-    int64_t where = 0;
+    int64_t where = 0, left = number;
     for (int d = 1; d <= map.rank; d++) {
-      int64_t x = at[d] + number % map.box[d];
-      number /= map.box[d];
+      int64_t x = map.im2col ? pixel(d, &left) : at[d] + left % map.box[d];
+      if (!map.im2col) left /= map.box[d];
       if (x < 0 || x >= int64_t(map.sizes[d])) return false;
       where += x * int64_t(map.strides[d - 1]);
     }
     *start = int64_t(map.address) + where;
+    return true;
+  }
+  // A pixel's place in one dimension: through the bounding box in steps, W first, then H and D, then the next image.
+  int64_t pixel(int d, int64_t* left) const {
+    if (d == map.rank) return at[d] + *left;
+    int64_t step = map.steps[d], count = (map.upper(d) - map.lower(d)) / step + 1, k = *left + (at[d] - map.lower(d)) / step;
+    *left = k / count;
+    return map.lower(d) + k % count * step + offset[d];
+  }
+  bool has_bounding_box() const {
+    for (int d = 1; d < map.rank; d++)
+      if (map.steps[d] < 1 || map.steps[d] > 8 || map.lower(d) > map.upper(d)) return false;
+    return map.rank >= 2 && map.steps[map.rank] == 1;
+  }
+  // Whether the first pixel is one that steps from the lower corner reach: the ISA does not say what follows others.
+  bool begins_in_box() const {
+    for (int d = 1; d < map.rank; d++) {
+      int64_t from = at[d] - map.lower(d);
+      if (at[d] > map.upper(d) || from < 0 || from % map.steps[d]) return false;
+    }
     return true;
   }
   // Elements of sixteen bytes of a line that lie inside: from `low` up to `high`.
@@ -64,7 +89,7 @@ struct Tile {
 };
 
 // Read a map and the place of a tile in it; false where it is none, which is noted.
-bool read(Warp* w, int lane, int rank, uint64_t address, const b32* coordinates, uint32_t site, Tile& t) {
+bool read(Warp* w, int lane, int rank, bool im2col, uint64_t address, const b32* coordinates, uint32_t site, Tile& t) {
   for (int k = 0; k < 128; k += 16) {
     uint8_t* p = reach({w, lane, false, false, false, site, 16, address + uint64_t(k), nullptr, nullptr}, GENERIC, false, nullptr);
     if (!p) return false;
@@ -72,16 +97,20 @@ bool read(Warp* w, int lane, int rank, uint64_t address, const b32* coordinates,
   }
   const Map& m = t.map;
   t.each = bytes_of(m.type);
-  bool ok = m.rank + 1 == rank && t.each && m.swizzle < 4 && m.fill < 2 && m.interleave == 0 && m.address % 16 == 0;
+  bool ok = m.rank + 1 == rank && t.each && m.swizzle < 4 && m.fill < 2 && m.interleave == 0 && m.address % 16 == 0 && m.im2col == im2col;
   t.lines = 1;
   for (int d = 0; ok && d < rank; d++) {
-    ok = m.box[d] >= 1 && m.box[d] <= 256 && (m.steps[d] == 1 || d == 0) && (d == 0 || m.strides[d - 1] % 16 == 0);
-    if (d) t.lines *= m.box[d];
     t.at[d] = int32_t(coordinates[d].at(lane));
+    ok = d == 0 || m.strides[d - 1] % 16 == 0;
+    if (im2col) t.offset[d] = d && d < m.rank ? uint16_t(coordinates[rank + d - 1].at(lane)) : 0;
+    else ok = ok && m.box[d] >= 1 && m.box[d] <= 256 && (m.steps[d] == 1 || d == 0);
+    if (d && !im2col) t.lines *= m.box[d];
   }
+  if (im2col) ok = ok && m.box[0] >= 1 && m.box[0] <= 256 && m.box[1] >= 1 && m.box[1] <= 1024 && t.has_bounding_box(), t.lines = m.box[1];
   t.line = ok ? m.box[0] * uint32_t(t.each) : 0;
   ok = ok && t.line % 16 == 0 && (m.swizzle == 0 || t.line == 16u << m.swizzle || (t.line < 16u << m.swizzle && t.lines == 1));
   if (!ok) note(w, BAD_MAP, site, lane, address, 128, 0, 0);
+  if (ok && im2col && !t.begins_in_box()) stop(w, TOO_MANY, site);
   return ok;
 }
 
@@ -93,11 +122,11 @@ void fill(const Tile& t, uint8_t* out) {
 }
 }  // namespace
 
-void tensor_load(Warp* w, Mask m, int rank, const b64& to, const b64& map, const b32* coordinates, const b64& barrier, bool many,
+void tensor_load(Warp* w, Mask m, int rank, bool im2col, const b64& to, const b64& map, const b32* coordinates, const b64& barrier, bool many,
                  const b32& ctas, uint32_t site) {
   KW_EACH_LANE(i, m) {
     Tile t;
-    if (!read(w, int(i), rank, map.at(i), coordinates, site, t)) continue;
+    if (!read(w, int(i), rank, im2col, map.at(i), coordinates, site, t)) continue;
     if (to.at(i) % 128) { note(w, MISALIGNED, site, int(i), to.at(i), 128, SHARED, 0); continue; }
     std::vector<uint8_t> data(t.bytes());
     for (uint32_t line = 0, at = 0; line < t.lines; line++) {
@@ -124,10 +153,10 @@ void tensor_load(Warp* w, Mask m, int rank, const b64& to, const b64& map, const
   tick(w);
 }
 
-void tensor_store(Warp* w, Mask m, int rank, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site) {
+void tensor_store(Warp* w, Mask m, int rank, bool im2col, const b64& map, const b32* coordinates, const b64& from, int op, uint32_t site) {
   KW_EACH_LANE(i, m) {
     Tile t;
-    if (!read(w, int(i), rank, map.at(i), coordinates, site, t)) continue;
+    if (!read(w, int(i), rank, im2col, map.at(i), coordinates, site, t)) continue;
     uint32_t offset;
     if (owner_of(w, from.at(i), &offset) != w->block || offset % 128) { note(w, MISALIGNED, site, int(i), from.at(i), 128, SHARED, 0); continue; }
     BulkStore s{0, site, op, t.map.type, -1, {}};

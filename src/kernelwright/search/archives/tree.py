@@ -15,10 +15,14 @@ class Node:
     """None at the root, where an edit starts from the task alone."""
     parent: "Node | None" = None
     children: list["Node"] = field(default_factory=list)
+    working: list["Node"] = field(default_factory=list)
+    """The children that work: those into which to descend."""
     visits: int = 0
     """Edits completed in its subtree, itself included."""
     pending: int = 0
     """Edits under way in its subtree; each counts as a visit without a reward."""
+    deeper: int = 0
+    """Those of them that are not of the node itself."""
     best: float = 0.0
     """Greatest reward in its subtree: the search wants one good kernel, not a good average."""
 
@@ -61,26 +65,28 @@ class Tree:
         if found.key not in self._nodes:
             self._nodes[found.key] = node = Node(found, parent)
             parent.children.append(node)
+            if found.works:
+                parent.working.append(node)
         return self._nodes[found.key]
 
     def select(self) -> Node:
         """Descend to the node to edit: from a node with enough children, into the most promising child."""
         node = self.root
-        while (live := [c for c in node.children if c.found is None or c.found.works]) and not self._wide(
-            node
-        ):
-            node = max(live, key=self._bound)
+        while node.working and not self._wide(node):
+            node = self._most_promising(node)
         return node
 
     def begin(self, node: Node) -> None:
         """Record that an edit of a node has started."""
         for above in node.path():
             above.pending += 1
+            above.deeper += above is not node
 
     def end(self, node: Node) -> None:
         """Record that an edit of a node has ended, with or without a candidate."""
         for above in node.path():
             above.pending -= 1
+            above.deeper -= above is not node
             above.visits += 1
 
     def reward(self, node: Node, reward: float) -> None:
@@ -89,11 +95,15 @@ class Tree:
             above.best = max(above.best, reward)
 
     def _wide(self, node: Node) -> bool:
-        begun = len(node.children) + node.pending - sum(c.pending for c in node.children)
+        begun = len(node.children) + node.pending - node.deeper
         return begun < max(1.0, math.pow(node.visits + 1, self._widening))
 
-    def _bound(self, node: Node) -> float:
-        assert node.parent is not None, "only children are compared"
-        tries, above = node.visits + node.pending + 1, node.parent.visits + node.parent.pending + 1
-        known = node.best * (node.visits + 1) / tries
-        return known + self._exploration * math.sqrt(math.log(above + 1) / tries)
+    def _most_promising(self, node: Node) -> Node:
+        """Return the working child with the greatest bound, the first of equals."""
+        above = math.log(node.visits + node.pending + 2)
+
+        def bound(child: Node) -> float:
+            tries = child.visits + child.pending + 1
+            return child.best * (child.visits + 1) / tries + self._exploration * math.sqrt(above / tries)
+
+        return max(node.working, key=bound)

@@ -146,7 +146,7 @@ class Acceptance:
         """
         stages = Stages(deadline_s)
         verdict, timing = self._verify(candidate, build, "screen", stages), None
-        self._bound(verdict)
+        self._bound(candidate, verdict)
         if verdict.status is VerdictStatus.ACCEPTED:
             self._emit_verified(candidate)
             if not self._bench.ready(self._problem.task.split(Split.SEARCH)):
@@ -184,7 +184,7 @@ class Acceptance:
         self._emit_isolation()
         contract = self._problem.task.contract
         verdict = self._admitted(self._verify(candidate, build, "full", stages, seeds), stages)
-        self._bound(verdict)
+        self._bound(candidate, verdict)
         refuted = None
         if verdict.status is VerdictStatus.ACCEPTED and not stages.over:
             refuted, verdict = self._refuted(candidate, build, verdict, stages)
@@ -241,9 +241,10 @@ class Acceptance:
     def _known(self, name: str) -> Workload | None:
         return next((w for w in self._problem.task.split(Split.CONFIRM) if w.name == name), None)
 
-    def _bound(self, verdict: Verdict) -> None:
-        """Work out the bounds where they were left for later and are needed now."""
-        if self._find_bounds is not None and verdict.status is VerdictStatus.ACCEPTED:
+    def _bound(self, candidate: Candidate, verdict: Verdict) -> None:
+        """Work out the bounds where they were left for later and are needed now: what nothing times needs none."""
+        right = verdict.status is VerdictStatus.ACCEPTED and not without_device(candidate, self._device)
+        if self._find_bounds is not None and right:
             self._bounds, self._find_bounds = tuple(self._find_bounds()), None
 
     def _emit_verified(self, candidate: Candidate) -> None:
@@ -319,7 +320,8 @@ class Acceptance:
         seeds: Sequence[int] | None = None,
     ) -> Verdict:
         """Verify while the baselines' imports run in parallel, once a candidate was right; earlier they would delay the
-        first build and worker, and a refusal does not need them."""
+        first build and worker, and neither a refusal nor what nothing times needs them."""
+        natives = [] if without_device(candidate, self._device) else self._natives
         if self._precomputed_s:
             stages.seconds["precompute"], self._precomputed_s = self._precomputed_s, 0.0
         with stages("verify"):
@@ -332,7 +334,7 @@ class Acceptance:
                 seeds=seeds,
                 deadline_s=stages.within(_VERIFY_S),
                 oracle=self._oracle if depth == "screen" else Oracle(self._problem),
-                on_right=lambda: self._pool.prepare(self._natives),
+                on_right=lambda: self._pool.prepare(natives),
             )
 
     def _measure(

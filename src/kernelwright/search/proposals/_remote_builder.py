@@ -13,7 +13,10 @@ _AHEAD = 1
 
 
 class RemoteBuilder:
-    """Hand trials to a cluster, and take them back in the order given, whichever is done first."""
+    """Hand trials to a cluster, and take them back in the order given, whichever is done first.
+
+    The first trial goes alone, so that the first kernel does not wait for others: a proposer may take minutes.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,7 @@ class RemoteBuilder:
         """
         self._begin, self._built, self._width = begin, built, width
         self._queue: deque[tuple[Trial, bool]] = deque()
+        self._taken = False
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +54,7 @@ class RemoteBuilder:
     @property
     def hungry(self) -> bool:
         """Whether another trial should be added before the next is taken."""
-        return len(self._queue) < self._width() + _AHEAD
+        return len(self._queue) < (self._width() + _AHEAD if self._taken else 1)
 
     def give(self, trial: Trial, *, known: bool) -> None:
         """Start with a trial; a known evaluation needs nothing, and a trial without a source has failed."""
@@ -60,6 +64,7 @@ class RemoteBuilder:
 
     def take(self) -> tuple[Trial, Build | None]:
         """Wait for the oldest trial and return it with its build."""
+        self._taken = True
         trial, known = self._queue.popleft()
         if trial.fault:
             return trial, Build(status=BuildStatus.FAILED, diagnostics=trial.fault)
