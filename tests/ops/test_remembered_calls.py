@@ -1,6 +1,7 @@
 """Calls alike of public functions go straight to their kernel; calls that are not alike never do."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,12 +17,13 @@ from kernelwright.ops._core.explain import watched
 from kernelwright.ops.attention import attention, masks
 
 STRAIGHT = {
-    "activations": {"swiglu", "geglu", "silu", "gelu"}, "attention": {"attention", "decode"}, "conv": {"conv1d", "conv2d"},
+    "activations": {"swiglu", "geglu", "silu", "gelu"}, "attention": {"attention", "decode"},
+    "conv": {"conv1d", "conv2d"},
     "embedding": {"embedding", "embedding_bag"}, "graph": {"edge_softmax"}, "image": {"resize"},
     "kmeans": {"assign", "step"}, "logits": {"argmax", "logsumexp", "top_k"}, "moe": {"gate", "plan", "grouped_mm"},
     "norms": {"rms_norm", "add_rms_norm", "layer_norm", "group_norm_silu"}, "optim": {"adamw", "lion", "adafactor"},
     "rope": {"rope"}, "scan": {"selective_scan", "linear_attention", "gated_delta_rule"},
-    "sparse": {"multiplied"},
+    "sparse": {"multiplied"}, "lowbit": {"linear"},
 }  # fmt: skip
 
 
@@ -154,6 +156,21 @@ def test_forward_derivatives_are_not_dropped():
             for f in (lambda x: ops.norms.rms_norm(x, eps=1e-6), lambda x: F.rms_norm(x, (8,), eps=1e-6))
         )
     assert torch.allclose(ours, native, atol=1e-5)
+
+
+def test_packed_weights_are_alike_if_all_that_they_hold_is():
+    x, weights = torch.randn(3, 64), [torch.randn(5, 64) for _ in range(2)]
+    same, other = (ops.lowbit.pack(one) for one in weights)
+    ops.lowbit.linear(x, same)
+    found, went = straight(ops.lowbit.linear, x, other)
+    assert went and torch.allclose(found, x @ ops.lowbit.unpack(other).T, atol=1e-3)
+    found, went = straight(ops.lowbit.linear, x, ops.lowbit.pack(weights[0], symmetric=False))
+    assert not went and (found - x @ weights[0].T).abs().max() < 4
+    wide = ops.lowbit.pack(weights[0], 8)
+    found, went = straight(ops.lowbit.linear, x, wide)
+    assert not went and torch.allclose(found, x @ ops.lowbit.unpack(wide).T, atol=1e-3)
+    moved = replace(same, order=torch.arange(64).flip(0))
+    assert torch.allclose(ops.lowbit.linear(x, moved), x.flip(1) @ ops.lowbit.unpack(same).T, atol=1e-3)
 
 
 def test_sparse_matrices_are_alike_if_their_parts_are():

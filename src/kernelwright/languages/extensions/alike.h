@@ -1,8 +1,8 @@
 // Arguments of calls told apart by all that may decide what becomes of them but what lies in tensors.
 //
 // Of a tensor the type, dispatch keys, dtype, sizes and strides; of a number, a word, and a list or tuple of numbers the
-// type and the value; of an object whose class says `by_value` its equality. Tensors are plain ones of the CPU, or
-// matrices in CSR form of such.
+// type and the value; of an object whose class says `by_value` its equality; of one whose class says `by_fields`, a tuple
+// of names that are set once, all of these. Tensors are plain ones of the CPU, or matrices in CSR form of such.
 #pragma once
 #include "python_tensors.h"
 
@@ -104,11 +104,11 @@ struct Shape {
   }
 };
 
-inline bool by_value(PyObject* given) {
-  const Ref said = Ref::taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(given)), "by_value"));
-  if (said.get() == nullptr) PyErr_Clear();
-  return said.get() == Py_True;
+// What an object's class says of it under this name; none if nothing.
+inline PyObject* said_of(PyObject* given, const char* name) {
+  return PyDict_GetItemString(Py_TYPE(given)->tp_dict, name);
 }
+inline bool by_value(PyObject* given) { return PyType_Check(given) || said_of(given, "by_value") == Py_True; }
 
 // What a call was given in one place: a number, a tensor's shape, numbers in a row, or what never has another value.
 class Argument {

@@ -109,8 +109,12 @@ def _called(
     function: Callable[..., _R], kinds: dict[str, Kind], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _R:
     try:
-        if len({one.is_meta for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)}) > 1:
-            raise NotImplementedError("some tensors have no values")  # torch would make some up
+        for one in args:
+            if isinstance(one, torch.Tensor) and one.is_meta:
+                _same_place((*args, *kwargs.values()))
+        for one in kwargs.values():
+            if isinstance(one, torch.Tensor) and one.is_meta:
+                _same_place((*args, *kwargs.values()))
         return function(*args, **kwargs)
     except Exception as error:  # whatever torch raises of an argument that it cannot take; else raised again
         # an argument that a function within refused after a failure is one of ours by another name
@@ -118,6 +122,12 @@ def _called(
         if isinstance(cause, Exception):
             _blame(function, kinds, inspect.signature(function).bind(*args, **kwargs).arguments, cause)
         raise
+
+
+def _same_place(arguments: Iterable[Any]) -> None:
+    """Raise where some tensors have values and some have none: torch would make some up."""
+    if not all(one.is_meta for one in arguments if isinstance(one, torch.Tensor)):
+        raise NotImplementedError("some tensors have no values")
 
 
 def _blame(

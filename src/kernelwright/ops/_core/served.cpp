@@ -42,20 +42,31 @@ struct Output {
   View view;
 };
 
-// The arguments of a call in order, those by name last.
+// The arguments of a call in order, those by name last; instead of an object that is as its fields its class and they.
 struct Arguments {
   PyObject *args, *kwargs;
   template <typename Body>
   bool each(Body body) const {  // body(name or none, argument), as long as it returns true
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
-      if (!body(nullptr, PyTuple_GET_ITEM(args, i))) return false;
+      if (!one(nullptr, PyTuple_GET_ITEM(args, i), body)) return false;
     PyObject *name, *value;
     for (Py_ssize_t at = 0; kwargs != nullptr && PyDict_Next(kwargs, &at, &name, &value);)
-      if (!body(name, value)) return false;
+      if (!one(name, value, body)) return false;
     return true;
   }
-  size_t count() const {
-    return static_cast<size_t>(PyTuple_GET_SIZE(args) + (kwargs == nullptr ? 0 : PyDict_GET_SIZE(kwargs)));
+
+ private:
+  template <typename Body>
+  static bool one(PyObject* name, PyObject* value, Body& body) {
+    PyObject* fields = is_tensor(value) || value == Py_None ? nullptr : said_of(value, "by_fields");
+    if (fields == nullptr || !PyTuple_CheckExact(fields)) return body(name, value);
+    if (!body(name, reinterpret_cast<PyObject*>(Py_TYPE(value)))) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
+      const Ref field = Ref::taken(PyObject_GetAttr(value, PyTuple_GET_ITEM(fields, i)));  // the object holds it
+      if (field.get() == nullptr) throw Refused();
+      if (!body(nullptr, field.get())) return false;
+    }
+    return true;
   }
 };
 
@@ -71,16 +82,18 @@ struct Call {
   bool several = false;  // what is returned is a tuple
 
   bool same(const Arguments& now, const c10::impl::LocalDispatchKeySet& set, bool gradients) const {
-    if (now.count() != arguments.size() || set.included_ != keys.included_ || set.excluded_ != keys.excluded_) return false;
+    if (set.included_ != keys.included_ || set.excluded_ != keys.excluded_) return false;
     std::array<PyObject*, kMost> seen{};
     size_t i = 0;
-    return now.each([&](PyObject* name, PyObject* value) {
+    const bool all = now.each([&](PyObject* name, PyObject* value) {
+      if (i == arguments.size()) return false;
       PyObject* known = names[i].get();
       if (name != known && (name == nullptr || known == nullptr || PyUnicode_Compare(name, known) != 0)) return false;
       seen[i] = value;
       if (seen[twins[i]] != value) return false;
       return arguments[i++].same(value, gradients);
     });
+    return all && i == arguments.size();
   }
 };
 

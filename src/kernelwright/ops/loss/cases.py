@@ -46,7 +46,7 @@ GRADIENTS = Cases(
         {"rows": 64, "vocabulary": 4000, "columns": 64, **_SETTINGS[0]},
     ],
     verified=[
-        {"rows": n, "vocabulary": min(v, 600), "columns": d, **_SETTINGS[i % 3]}
+        {"rows": n, "vocabulary": min(v, 300), "columns": d, **_SETTINGS[i % 3]}
         for i, (n, v, d) in enumerate(_ODD)
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .._core import Kernel, Op, checked, cpu_only, floats, refuse
+from .._core import Kernel, Op, checked, cpu_only, floats, refuse, remembered
 from . import reference
 from ._formats import from_awq, from_gguf, from_gptq
 from ._packed import PackedWeight, of, pack, unpack
@@ -110,6 +110,7 @@ _linear = Op(
 )  # fmt: skip
 
 
+@remembered
 @checked
 def linear(x: T, packed: PackedWeight, bias: T | None = None, *, activations: str = "float") -> T:
     """Multiply by a packed weight; the weight is never stored as floats.

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -24,6 +25,17 @@ class PackedWeight:
     elements.
     """
 
+    by_fields: ClassVar = (
+        "codes",
+        "scales",
+        "zeros",
+        "outputs",
+        "inner",
+        "group",
+        "exponent",
+        "zero",
+        "order",
+    )
     codes: torch.Tensor
     """(panels, tiles, 4, bits, 64) uint8; a panel is 64 outputs, a tile 32 inner elements."""
     scales: torch.Tensor

@@ -307,6 +307,7 @@ def grouped_mm(
     return out
 
 
+@remembered
 @checked
 def experts(x: T, packed: Experts, weights: T, ids: T) -> T:
     """Run a layer of experts: for each token the weighted sum of what its experts, and the shared ones, make of it.

@@ -1,6 +1,7 @@
 """Packed experts: weights as panels of 32 columns, in the order in which the kernel reads them."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -13,6 +14,7 @@ _HALF = 16
 class Experts:
     """The weights of a layer of experts."""
 
+    by_fields: ClassVar = ("ups", "downs", "routed", "shared")
     ups: torch.Tensor
     """(experts, panels, hidden, 2, 16): gates and ups side by side."""
     downs: torch.Tensor

@@ -125,7 +125,7 @@ GROUPED = Cases(
         "scatter": "int64[entries] index(rows)",
         "weights": "float32[rows] uniform(0.1, 1)",
     },
-    timed=[_grouped(2, (8, 256, 512, 128, 192)), _grouped(1, (16, 100, 700, 96, 160))],
+    timed=[_grouped(2, (8, 64, 128, 64, 96)), _grouped(1, (16, 50, 150, 48, 80))],
     verified=[_grouped(i, sizes) for i, sizes in enumerate(_GROUPED)],
 )
 CASES = (GATE, LIMITED, PLAN, GROUPED, EXPERTS)

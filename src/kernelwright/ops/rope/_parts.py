@@ -36,7 +36,7 @@ def _cpp_operator(op: str, args: list[Term | float], kwargs: dict[str, object]) 
 
 
 CPP = Dialect(
-    lambda leaf, part: f"part(p[{leaf}], {part}, j, h, lanes)",
+    lambda leaf, part: f"load_part<NEIGHBOURS>(p[{leaf}], {part}, j, h, lanes)",
     lambda leaf: f"kw::load(p[{leaf}] + j, lanes)",
     _cpp_operator,
     "const kw::F {name} = {text};",

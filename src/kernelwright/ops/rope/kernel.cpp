@@ -2,6 +2,7 @@
 //
 // Every element is read once and written once. Tensors may be views, as those of one projection are: only the elements
 // of a head lie side by side.
+#include "parts.h"
 #include "stream_map.h"
 
 namespace kw {
@@ -19,34 +20,6 @@ template <class T> struct Heads {
   int64_t to_batch, to_position, to_head;            // and of `to`
 };
 
-// W elements of the first or the second of each pair, from pair j.
-template <bool NEIGHBOURS, class T, class Lanes>
-KW_INLINE void pairs(const T* p, int64_t j, int64_t half, F& first, F& second, Lanes lanes) {
-  if constexpr (!NEIGHBOURS) {
-    first = load(p + j, lanes), second = load(p + half + j, lanes);
-  } else if constexpr (std::is_same_v<Lanes, Full>) {
-    const F low = load(p + 2 * j, lanes), high = load(p + 2 * j + W, lanes);
-    first = shuffle(low, high, iota() * 2), second = shuffle(low, high, iota() * 2 + 1);
-  } else {
-    first = second = F{};
-    for (int i = 0; i < lanes.count; ++i) first[i] = to_scalar(p[2 * (j + i)]), second[i] = to_scalar(p[2 * (j + i) + 1]);
-  }
-}
-template <bool NEIGHBOURS, class T, class Lanes>
-KW_INLINE void put_pairs(T* p, int64_t j, int64_t half, F first, F second, Lanes lanes) {
-  if constexpr (!NEIGHBOURS) {
-    store(p + j, first, lanes), store(p + half + j, second, lanes);
-  } else if constexpr (std::is_same_v<Lanes, Full>) {
-    const M low = iota() / 2 + (iota() & 1) * W;
-    store(p + 2 * j, shuffle(first, second, low), lanes);
-    store(p + 2 * j + W, shuffle(first, second, low + W / 2), lanes);
-  } else {
-    for (int i = 0; i < lanes.count; ++i) {
-      p[2 * (j + i)] = from_scalar<T>(first[i]), p[2 * (j + i) + 1] = from_scalar<T>(second[i]);
-    }
-  }
-}
-
 struct Angles {
   const DLTensor *cos, *sin;
   const int64_t* positions;  // [batch, length], or none: from 0
@@ -58,10 +31,9 @@ template <bool NEIGHBOURS, class T>
 KW_INLINE void turn_head(const T* from, T* to, const float* cos, const float* sin, const Angles& angles) {
   const int64_t half = angles.half;
   sweep<2>(0, half, [&](int64_t j, auto lanes, int) KW_INLINED {
-    F a, b;
-    pairs<NEIGHBOURS>(from, j, half, a, b, lanes);
+    const F a = load_part<NEIGHBOURS>(from, 0, j, half, lanes), b = load_part<NEIGHBOURS>(from, 1, j, half, lanes);
     const F c = load(cos + j, lanes), s = load(sin + j, lanes);
-    put_pairs<NEIGHBOURS>(to, j, half, fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
+    store_parts<NEIGHBOURS>(to, j, half, fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
   });
   sweep<2>(2 * half, angles.size, [&](int64_t j, auto lanes, int) KW_INLINED {
     store(to + j, load(from + j, lanes), lanes);

@@ -1,30 +1,9 @@
 // Rotary position embedding: each row of an output is a pointwise function of the two parts of rows of the
 // inputs. NEIGHBOURS: the parts are the even and the odd elements; else they are the two halves.
 // Every byte is read once and written once; tables are broadcast by their strides.
-using namespace kw;
+#include "parts.h"
 
-// W elements from j of one part of a row whose parts have h elements.
-template <class Lanes>
-KW_INLINE F part(const float* p, int which, int64_t j, int64_t h, Lanes lanes) {
-  if (!NEIGHBOURS) return load(p + which * h + j, lanes);
-  if (lanes.count == W) return __builtin_shuffle(vload(p + 2 * j), vload(p + 2 * j + W), iota() * 2 + which);
-  F v{};
-  for (int i = 0; i < lanes.count; ++i) v[i] = p[2 * (j + i) + which];
-  return v;
-}
-template <class Lanes>
-KW_INLINE void put(float* p, int64_t j, int64_t h, F first, F second, Lanes lanes) {
-  if (!NEIGHBOURS) {
-    store(p + j, first, lanes);
-    store(p + h + j, second, lanes);
-  } else if (lanes.count == W) {
-    const M low = iota() / 2 + (iota() & 1) * W;
-    vstore(p + 2 * j, __builtin_shuffle(first, second, low));
-    vstore(p + 2 * j + W, __builtin_shuffle(first, second, low + W / 2));
-  } else {
-    for (int i = 0; i < lanes.count; ++i) p[2 * (j + i)] = first[i], p[2 * (j + i) + 1] = second[i];
-  }
-}
+using namespace kw;
 
 constexpr int kMaxAxes = 6;
 // A tensor that an output reads: its argument, whether its rows have both parts, and, for each axis of the output,

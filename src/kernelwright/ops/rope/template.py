@@ -36,7 +36,8 @@ def _render(rows: Sequence[Row], neighbours: bool, outputs: int, configuration: 
         structs.append(
             f"struct Row{i} {{ static constexpr int kLeaves = {len(parts.leaves)}; template <class Lanes> "
             "static inline __attribute__((always_inline)) void at(const float* const* p, float* to, int64_t j, "
-            f"int64_t h, Lanes lanes) {{ {statements} put(to, j, h, {first}, {second}, lanes); }} }};"
+            f"int64_t h, Lanes lanes) {{ {statements} store_parts<NEIGHBOURS>(to, j, h, {first}, {second}, lanes); }} "
+            "};"
         )
         leaves = ", ".join(
             f"Leaf{{{place}, {str(leaf in parts.full).lower()}, {{{', '.join(map(str, axes[:-1] or (-1,)))}}}}}"

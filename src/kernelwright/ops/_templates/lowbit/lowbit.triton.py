@@ -11,7 +11,7 @@ TRITON_EVIDENCE = [
             "x": "*fp16", "codes": "*u8", "scales": "*fp32", "zeros": "*u8", "out": "*fp16", "rows": "i32",
             "columns": "i32", "inner": "i32", "group": "i32",
         },
-        "constexprs": {"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 32},
+        "constexprs": {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32},
         "divisible": ["inner", "columns", "group"],
         "num_warps": 4,
         "targets": ["sm_80", "sm_90", "sm_100", "gfx942", "gfx950"],
@@ -54,7 +54,7 @@ def run(x, codes, scales, zeros, group):
     if not x.is_contiguous() or inner % group or group % 2:
         raise NotImplementedError("Unsupported: x must be contiguous, of whole groups of an even size")
     out = torch.empty(rows, len(codes), dtype=x.dtype, device=x.device)
-    grid = (triton.cdiv(rows, 16), triton.cdiv(len(codes), 64))
+    grid = (triton.cdiv(rows, 16), triton.cdiv(len(codes), 32))
     linear[grid](x, codes, scales, zeros, out, rows, len(codes), inner, group,
-                 BLOCK_M=16, BLOCK_N=64, BLOCK_K=32, num_warps=4)  # fmt: skip
+                 BLOCK_M=16, BLOCK_N=32, BLOCK_K=32, num_warps=4)  # fmt: skip
     return out
