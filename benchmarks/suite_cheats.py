@@ -1,7 +1,7 @@
 """Planted cheats and honest kernels under every benchmark's own rules and under ours.
 
     python -m benchmarks.suite_cheats [--suite NAME ...] [--operator NAME ...] [--only NAME] [--out rows.jsonl]
-                                      [--sample COUNT --seed SEED]
+                                      [--kind cheats] [--sample COUNT --seed SEED]
     python -m benchmarks.suite_cheats --table rows.jsonl
 
 A file of `tests/suites/cheats` or `tests/suites/honest` is a `ModelNew` that calls `honest(x)`, the right answer, and
@@ -123,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", action="append", choices=list(FORMS))
     parser.add_argument("--operator", action="append", choices=list(OPERATORS))
     parser.add_argument("--only", default="")
+    parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--sample", type=int, help="so many kernels for each benchmark and operator")
     parser.add_argument("--seed", type=int, default=0, help="what draws the sample")
     parser.add_argument("--out", type=Path)
@@ -135,7 +136,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for suite in asked.suite or FORMS:
             with tempfile.TemporaryDirectory() as folder:
                 planted = plant(suite, operator, Path(folder, "checkout"))
-                chosen = sampled(planted, asked.only, asked.sample, asked.seed)
+                drawn = sampled(planted, asked.only, asked.sample, asked.seed)
+                chosen = [(kind, file) for kind, file in drawn if kind in (asked.kind or KINDS)]
                 for row in judged(planted, Path(folder), chosen, known):
                     rows.append(row)
                     print(told(row), flush=True)

@@ -95,6 +95,18 @@ def test_a_race_refuses_a_cuda_kernel_and_names_its_lines(judged):
     assert "k.cu:" in found(verdict, "runs").message
 
 
+@pytest.mark.long
+@pytest.mark.needs("nvcc")
+def test_a_kernel_of_warp_groups_is_built_for_the_gpu_that_has_them(judged):
+    grouped = (
+        CUDA.replace("[64]", "[128]").replace("base += 64", "base += 128").replace(", 64, 0,", ", 128, 0,")
+    )
+    text = grouped.replace(
+        "__shared__", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n  __shared__'
+    )
+    assert judged(text, "cuda").status is VerdictStatus.ACCEPTED
+
+
 @pytest.mark.needs("triton")
 def test_a_right_triton_kernel_is_interpreted_and_executed(judged):
     verdict = judged(TRITON, "triton", "full")

@@ -266,8 +266,8 @@ __aicore__ inline void faulty(Fault fault, GM_ADDR x, GM_ADDR y, GM_ADDR z, uint
   if (fault == start) Adds(c, a[1], 1.0f, 8);  // @start
   if (fault == buffer_end) Adds(c, a, 1.0f, TILE + 8);  // @buffer_end
   if (fault == masked) Adds(c, a, 1.0f, (uint64_t)65, 1, UnaryRepeatParams());  // @masked
-  if (fault == padding_read) Adds(c, a, 1.0f, 8);  // @padding_read
-  Adds(c, a, 1.0f, TILE);  // @not_dequeued @not_enqueued @freed_early @unwritten
+  if (fault == padding_read) Adds(c, a, 1.0f, 8);
+  Adds(c, a, 1.0f, TILE);  // @not_dequeued @not_enqueued @freed_early @unwritten @padding_read
   if (fault == scalar_reads) gz.SetValue(0, c.GetValue(0));  // @scalar_reads
   if (fault == scalar_writes) {
     SetFlag<HardEvent::V_S>(0);

@@ -5,7 +5,8 @@ import pytest
 
 from kernelwright.errors import MissingToolError
 from kernelwright.languages import cuda as module_under_test
-from kernelwright.languages.cuda import Cuda, ptxas_evidence
+from kernelwright.languages._cuda_targets import architecture, ptxas_evidence, targets_asked
+from kernelwright.languages.cuda import Cuda
 from kernelwright.records import BuildStatus, Candidate, SourceFile
 
 from .conftest import one_file, spec
@@ -76,6 +77,56 @@ def test_ptxas_words_become_evidence_by_target():
     assert ptxas_evidence(text) == {
         "sm_90.kernels": 2, "sm_90.spill_bytes": 84, "sm_90.registers": 64, "sm_90.shared_bytes": 2048,
     }  # fmt: skip
+
+
+def test_a_source_names_further_targets_and_what_needs_a_variant():
+    plain = one_file("// targets: sm_90, sm_80 and sm_120\n", "cuda", "k.cu:f", "destination")
+    assert targets_asked(plain) == ("sm_80", "sm_120")
+    assert [architecture(target, plain) for target in ("sm_90", "sm_100")] == ["sm_90", "sm_100"]
+    grouped = one_file('asm volatile("wgmma.fence.sync.aligned;");', "cuda", "k.cu:f", "destination")
+    assert not targets_asked(grouped)
+    assert [architecture(target, grouped) for target in ("sm_90", "sm_100")] == ["sm_90a", "sm_100"]
+
+
+PRODUCT = """// targets: sm_80, sm_100, sm_120
+#include <mma.h>
+#include "kernelwright.h"
+using namespace nvcuda::wmma;
+__global__ void product(const half* a, const half* b, float* c) {
+  fragment<matrix_a, 16, 16, 16, half, row_major> x;
+  fragment<matrix_b, 16, 16, 16, half, row_major> y;
+  fragment<accumulator, 16, 16, 16, float> z;
+  load_matrix_sync(x, a, 16), load_matrix_sync(y, b, 16), fill_fragment(z, 0);
+  mma_sync(z, x, y, z);
+  store_matrix_sync(c, z, 16, mem_row_major);
+}
+KW_KERNEL(f) {
+  auto c = args.tensor<float>(0);
+  product<<<1, 32, 0, kw::stream(c)>>>(nullptr, nullptr, c.data());
+}
+"""
+
+
+@needs_nvcc
+@pytest.mark.long
+@pytest.mark.needs("triton")
+class TestTargets:
+    def test_each_target_has_registers_and_its_tensor_instructions(self, settings):
+        build = Cuda(settings).build(one_file(PRODUCT, "cuda", "k.cu:f", "destination"))
+        assert build.status is BuildStatus.OK and not build.findings, build.diagnostics
+        for target in ("sm_80", "sm_90", "sm_100", "sm_120"):
+            assert build.evidence[f"{target}.registers"] > 8, build.evidence
+            assert build.evidence[f"{target}.tensor_instructions"] >= 1
+            assert build.evidence[f"{target}.kernels"] == 1
+
+    def test_what_one_target_alone_has_is_a_finding_on_the_others(self, settings):
+        fence = 'fill_fragment(z, 0);\n  asm volatile("wgmma.fence.sync.aligned;");'
+        text = PRODUCT.replace("fill_fragment(z, 0);", fence).replace("sm_100, sm_120", "")
+        build = Cuda(settings).build(one_file(text, "cuda", "k.cu:f", "destination"))
+        assert build.status is BuildStatus.OK, build.diagnostics
+        assert build.evidence["sm_90.tensor_instructions"] >= 1
+        assert "sm_80.registers" not in build.evidence
+        assert "k.cu does not compile for sm_80" in build.findings[0]
 
 
 @needs_nvcc

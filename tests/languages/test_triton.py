@@ -67,6 +67,17 @@ class TestCrossCompiles:
             assert build.evidence[f"{name}.tensor_instructions"] > 0, name
             assert build.evidence[f"{name}.shared_bytes"] >= 64 * 64 * 2, name
 
+    @pytest.mark.long
+    def test_further_targets_that_it_names(self, settings, example):
+        source, entry = example(module_under_test)
+        names = [gpu["name"] for gpu in module_under_test.MORE]
+        text = source.text.replace('"num_warps": 4', f'"num_warps": 4, "targets": {names}')
+        asked = Candidate(sources=(source.model_copy(update={"text": text}),), language="triton", entry=entry)
+        build = Triton(settings).build(asked)
+        assert not build.findings
+        assert {key.partition(".")[0] for key in build.evidence} == {"sm_120", "gfx90a", "gfx950"}
+        assert all(4 <= build.evidence[f"{name}.registers"] <= 255 for name in names)
+
     def test_a_spill_is_a_finding(self, settings, example):
         source, entry = example(module_under_test)
         text = source.text.replace('"BLOCK": 1024', '"BLOCK": 4096').replace(

@@ -196,20 +196,22 @@ def test_a_definition_without_workloads_gets_a_small_one(tmp_path):
     suite, data = get_suite("flashinfer-bench"), made_up_checkout("flashinfer-bench", tmp_path)
     (problem,) = suite.problems(data)
     text = json.loads((data / problem.file).read_text())
-    text["axes"]["ends"] = {"type": "var"}
+    text["axes"] |= {"ends": {"type": "var"}, "pages": {"type": "var"}, "page": {"type": "const", "value": 4}}
+    text["axes"]["kept"] = {"type": "const", "value": 90}
     text["inputs"] |= {
         "scale": {"shape": None, "dtype": "float32"},
         "ends": {"shape": ["ends"], "dtype": "float32"},
+        "table": {"shape": ["rows", "pages"], "dtype": "float32"},
     }
     text |= {
-        "constraints": ["ends == rows + 1"],
-        "reference": "def run(x, w, scale, ends):\n    return x * scale\n",
+        "constraints": ["ends == rows + 1", "kept <= pages * page"],
+        "reference": "def run(x, w, scale, ends, table):\n    return x * scale\n",
     }
     (data / problem.file).write_text(json.dumps(text))
     (data / "workloads/scale/scale_n64.jsonl").unlink()
     with setup(suite, data) as given, given.task(problem) as task:
         (workload,) = task.split(Split.SEARCH)
-        assert (workload.axes["rows"], workload.axes["ends"]) == (16, 17)
+        assert [workload.axes[name] for name in ("rows", "ends", "pages")] == [16, 17, 23]
         assert [a.value for a in workload.arguments if a.name == "scale"] == [0.125]
 
 

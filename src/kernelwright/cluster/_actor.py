@@ -22,8 +22,9 @@ class EvaluatorDied(RuntimeError):
 class Actor:
     """Owns one evaluator process."""
 
-    def __init__(self, asked: dict[str, object]) -> None:
-        asked = asked | {"behind": not as_fast_as(os.getppid())}
+    def __init__(self, asked: dict[str, object], *, owner: int | None = None) -> None:
+        """Start it with the niceness of the owner, by default of this process's parent, which is Ray's on the node."""
+        asked = asked | {"behind": not as_fast_as(owner or os.getppid())}
         ours, theirs = socket.socketpair()
         self._connection = Connection(ours.detach())
         with theirs:

@@ -16,6 +16,7 @@ ever by the judge.
 import functools
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from ..languages import Kernel
 from ..languages import cuda as real_cuda
 from ..languages import gluon as real_gluon
 from ..languages import triton as real_triton
+from ..languages._cuda_targets import architecture
 from ..languages._destination import Destination, load_entry
 from ..languages._entry import source_of, split_entry
 from ..languages.cpp import LIBRARY
@@ -63,7 +65,8 @@ class Cuda(real_cuda.Cuda):
             return _python(nvcc, candidate, folder, deadline_s)
         if not executes():
             return super().compile(nvcc, candidate, folder, deadline_s)
-        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, flags_for(TARGET))
+        ptx = flags_for(architecture(TARGET, candidate))
+        built = real_cuda.compile_with(nvcc, candidate, folder, deadline_s, ptx)
         return built if built.status is not BuildStatus.OK else _prepared(nvcc, candidate, folder, built)
 
     def load(self, candidate: Candidate, artefact: Path, outputs: tuple[TensorSpec, ...]) -> Kernel:
@@ -142,22 +145,26 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     if checked.status is not BuildStatus.OK or not executes():
         return checked
     text, _ = source_of(candidate)
-    place, libraries, refused = folder / FOLDER, [_native.engine_library()], []
+    place, refused = folder / FOLDER, []
     try:
         calls = inline.calls_in(text)
     except NotExecutedError as error:
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=str(error))
     place.mkdir(exist_ok=True)
+    with ThreadPoolExecutor() as beside:  # on a new machine these take longer than the candidate
+        engine, runtime = beside.submit(_native.engine_library), beside.submit(_cudart.built, nvcc)
+        for call in calls:
+            built = inline.compile_inline(nvcc, call, place, deadline_s)
+            if built.status is not BuildStatus.OK:
+                return built
+    libraries = [engine.result()]
     for call in calls:
-        built = inline.compile_inline(nvcc, call, place, deadline_s)
-        if built.status is not BuildStatus.OK:
-            return built
         for ptx in filter(None, _cudart.ptx_of(place / f"{inline.key_of(call)}.so")):
             made, left = Module.load(ptx).build()
             libraries += made
             refused += left
     _native.leave_in(place, libraries)
-    shutil.copyfile(_cudart.built(nvcc), place / _RUNTIME)
+    shutil.copyfile(runtime.result(), place / _RUNTIME)
     return Build(status=BuildStatus.OK, findings=tuple(refused))
 
 

@@ -23,8 +23,8 @@ from typing import Final
 
 from ..devices.specs import Number, Spec
 from ..errors import InputError
+from ..languages._cuda_targets import ptxas_evidence
 from ..languages._process import run_tool
-from ..languages.cuda import ptxas_evidence
 from ..records import ModelledTime
 from .results import Counters
 

@@ -229,9 +229,19 @@ def _nvidia_facts(compiled: Any, folder: Path) -> dict[str, int]:
     usage = _output([str(tools / "cuobjdump"), "-res-usage", str(cubin)])
     numbers = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage))
     facts = {"registers": int(numbers["REG"]), "spill_bytes": int(numbers["STACK"]) + int(numbers["LOCAL"])}
-    text = _output([str(tools / "nvdisasm"), "-c", str(cubin)])
+    return facts | count_instructions(_output([str(tools / "nvdisasm"), "-c", str(cubin)]))
+
+
+def count_instructions(text: str) -> dict[str, int]:
+    """Count the instructions of a disassembly, and those of some kinds.
+
+    Example:
+        >>> count_instructions("        /*0010*/                   HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;\n")[
+        ...     "tensor_instructions"]
+        1
+    """
     mix = {name: len(pattern.findall(text)) for name, pattern in _MIX.items()}
-    return facts | {"instructions": len(_SASS.findall(text)), **mix}
+    return {"instructions": len(_SASS.findall(text)), **mix}
 
 
 def _output(command: list[str]) -> str:

@@ -63,10 +63,10 @@ half, bfloat16, float and int8. A launch after `SetKernelMode(KernelMode::MIX_MO
 cube core. What is not there does not compile, and is `unavailable`, never refused.
 
 Covers: accesses by one pipe of what another writes or reads with no queue and no flag that orders them; bytes of a
-buffer that nobody wrote; lengths, starts, strides, masks and modes that the reference forbids; buffers of which more
-is taken than there is; accesses beyond a buffer or a tensor; queues that are empty, full, or exhausted; tensors that
-were freed, are never freed, belong to another queue or lie in the wrong buffer; flags that are never set, or set
-twice; cores that touch what another core writes, or wait for ever.
+buffer that nobody wrote, once something comes of them; lengths, starts, strides, masks and modes that the reference
+forbids; buffers of which more is taken than there is; accesses beyond a buffer or a tensor; queues that are empty,
+full, or exhausted; tensors that were freed, are never freed, belong to another queue or lie in the wrong buffer;
+flags that are never set, or set twice; cores that touch what another core writes, or wait for ever.
 Does not cover: operators with tensors, `LoadData` of images, `unitFlag`, the library of high-level calls; the
 precision of the device's `Exp`, `Ln`, `Div` and the like, which are the host's, and the order in which `Mmad` adds
 up; conflicts of banks; times. A compiler that sets flags by itself accepts more than is accepted here: each order

@@ -23,15 +23,19 @@ stream that torch uses now, and end with `KW_CHECK_LAUNCH()`.
       KW_CHECK_LAUNCH();
     }
 
-The code is built for `sm_90` and for this machine's GPU. For each, ptxas reports `sm_90.registers` and
-`sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes` (stores and loads of all) and `sm_90.kernels`.
-A spill is a finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=64`, `-DTILE=8`,
+The code is built for `sm_90` and for this machine's GPU, and its kernels are compiled for what a line
+`// targets: sm_80, sm_100, sm_120` names; sources with `wgmma`, `setmaxnreg` or `tcgen05` for the variant that has them
+(`sm_90a`). For each, ptxas reports `sm_90.registers` and `sm_90.shared_bytes` (most of any kernel), `sm_90.spill_bytes`
+(stores and loads of all) and `sm_90.kernels`; where Triton is installed, its disassembler counts `sm_90.instructions`,
+`sm_90.tensor_instructions`, `sm_90.async_copies` and others. A spill, or a named target that does not compile, is a
+finding. A candidate's `flags` may be `-O2`, `--use_fast_math`, `-maxrregcount=64`, `-DTILE=8`,
 `-std=c++20`, `-lcublas` and the like.
 """
 
 import functools
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,8 +43,16 @@ import torch
 
 from ..config import Settings
 from ..errors import InputError, MissingToolError
-from ..records import Build, BuildStatus, Candidate, Scalar, TensorSpec
+from ..records import Build, BuildStatus, Candidate, TensorSpec
 from ._cache import cached_build
+from ._cuda_targets import (
+    architecture,
+    compiled_for,
+    machine_code,
+    ptxas_evidence,
+    targets_asked,
+    targets_here,
+)
 from ._destination import Destination, load_entry
 from ._entry import split_entry
 from ._process import run_tool
@@ -48,14 +60,12 @@ from ._protocol import Availability, Kernel
 from .cpp import INCLUDE, LIBRARY, ffi_includes, missing_export
 
 _SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
-_BASE_FLAGS = ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v")
+_STANDARD = "-std=c++17"
+_BASE_FLAGS = (_STANDARD, "-O3", "-shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v")
 _ALLOWED = re.compile(
     r"-(O\d|D|U|I|l|L|std=|-use_fast_math$|use_fast_math$|-?maxrregcount=\d+|lineinfo$|-fmad=|-ftz=|-prec-)"
 )
 _REMEDY = "install the CUDA toolkit, put nvcc on the path, or set KERNELWRIGHT_NVCC"
-_ENTRY = re.compile(r"Compiling entry function '([^']+)' for '(sm_\w+)'")
-_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
 class Cuda:
@@ -82,7 +92,7 @@ class Cuda:
         nvcc = self._nvcc()
         if nvcc is None:
             return "no nvcc"
-        return f"nvcc {_version(nvcc)} {' '.join(_BASE_FLAGS)} {' '.join(_targets())}"
+        return f"nvcc {_version(nvcc)} {' '.join(_BASE_FLAGS)} {' '.join(targets_here())}, variants by need"
 
     def build(self, candidate: Candidate, *, deadline_s: float = 120.0) -> Build:
         """Compile for every target, keep nvcc's output, parse registers and spills from ptxas."""
@@ -119,31 +129,6 @@ class Cuda:
         return shutil.which("nvcc") or (shutil.which(home / "bin" / "nvcc") if home else None)
 
 
-def ptxas_evidence(text: str) -> dict[str, Scalar]:
-    """Parse `ptxas -v`: by target the most registers and shared bytes, all spill bytes, and the kernels.
-
-    Example:
-        >>> ptxas_evidence(
-        ...     "ptxas info    : Compiling entry function 'f' for 'sm_90'\\n"
-        ...     "    0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\\n"
-        ...     "ptxas info    : Used 16 registers, used 1 barriers, 512 bytes smem\\n")["sm_90.spill_bytes"]
-        12
-    """
-    facts: dict[str, int] = {}
-    target = ""
-    for line in text.splitlines():
-        if entry := _ENTRY.search(line):
-            target = entry[2]
-            facts[f"{target}.kernels"] = facts.get(f"{target}.kernels", 0) + 1
-        if target and (spills := _SPILLS.search(line)):
-            name = f"{target}.spill_bytes"
-            facts[name] = facts.get(name, 0) + int(spills[1]) + int(spills[2])
-        if target and (used := _USED.search(line)):
-            for name, value in (("registers", used[1]), ("shared_bytes", used[2] or "0")):
-                facts[f"{target}.{name}"] = max(facts.get(f"{target}.{name}", 0), int(value))
-    return dict(facts)
-
-
 def compile_with(
     nvcc: str, candidate: Candidate, folder: Path, deadline_s: float, more: Sequence[str] = ()
 ) -> Build:
@@ -152,11 +137,11 @@ def compile_with(
     if problem is not None:
         return Build(status=BuildStatus.FAILED, diagnostics=problem)
     sources = [s.path for s in candidate.sources if s.path.endswith(_SUFFIXES)]
-    codes = [f"-gencode=arch={t.replace('sm', 'compute')},code={t}" for t in _targets()]
-    command = [
-        nvcc, *_BASE_FLAGS, *codes, *more, *candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes(),
-        *sources, "-o", LIBRARY,
-    ]  # fmt: skip
+    begun = time.monotonic()
+    names = [architecture(t, candidate) for t in targets_here()]
+    codes = [f"-gencode=arch={name.replace('sm', 'compute')},code={name}" for name in names]
+    words = [*candidate.flags, "-I.", f"-I{INCLUDE}", *ffi_includes()]
+    command = [nvcc, *_BASE_FLAGS, *codes, *more, *words, *sources, "-o", LIBRARY]
     done = run_tool(command, deadline_s=deadline_s, folder=folder, closed=True)
     if done.timed_out:
         return Build(status=BuildStatus.TIMEOUT, diagnostics=f"no end after {deadline_s:g} s\n{done.output}")
@@ -164,13 +149,19 @@ def compile_with(
         return Build(status=BuildStatus.FAILED, diagnostics=done.output)
     if missing := missing_export(candidate, folder / LIBRARY):
         return Build(status=BuildStatus.FAILED, diagnostics=f"{missing}\n{done.output}")
-    evidence = ptxas_evidence(done.output)
-    findings = tuple(
+    evidence = {**ptxas_evidence(done.output), **machine_code(folder / LIBRARY)}
+    findings = []
+    for target in targets_asked(candidate):
+        left_s = max(0.0, begun + deadline_s - time.monotonic())
+        facts, refused = compiled_for(nvcc, candidate, folder, target, [_STANDARD, "-O3", *words], left_s)
+        evidence |= facts
+        findings += [refused] if refused else []
+    findings += [
         f"{value} bytes of registers are spilled on {name.removesuffix('.spill_bytes')}"
         for name, value in evidence.items()
         if name.endswith(".spill_bytes") and value
-    )
-    return Build(status=BuildStatus.OK, diagnostics=done.output, evidence=evidence, findings=findings)
+    ]
+    return Build(status=BuildStatus.OK, diagnostics=done.output, evidence=evidence, findings=tuple(findings))
 
 
 def _problem(candidate: Candidate) -> str | None:
@@ -186,17 +177,6 @@ def _problem(candidate: Candidate) -> str | None:
     except InputError as error:
         return str(error)
     return None
-
-
-@functools.lru_cache
-def _targets() -> tuple[str, ...]:
-    """Return `sm_90` and this machine's GPUs, from the driver without initialising CUDA."""
-    here: list[str] = []
-    if smi := shutil.which("nvidia-smi"):
-        asked = run_tool([smi, "--query-gpu=compute_cap", "--format=csv,noheader"], deadline_s=20)
-        if asked.returncode == 0:
-            here = [f"sm_{line.replace('.', '')}" for line in asked.output.split()]
-    return tuple(sorted({"sm_90", *here}))
 
 
 @functools.lru_cache

@@ -32,9 +32,8 @@ A candidate is Python, as for `torch`, with `@triton.jit` functions in it:
 here: `kernel`, `signature` (pointer types such as `*fp32`, `*bf16`; scalars `i32`, `fp32`), `constexprs`,
 and optionally `num_warps`, `num_stages`, `maxnreg` (NVIDIA only), `targets` where it is not for all of them, and
 `divisible`, the integers that are multiples of 16. Pointers are taken to be aligned to 16 bytes, as torch's are.
-For each of the targets
-(`sm_80`, `sm_90`, `sm_100`, `gfx942`; `gfx950` where `targets` names it) the build then holds, as its worst over the
-kernels,
+For each of the targets (`sm_80`, `sm_90`, `sm_100`, `gfx942`; `sm_120`, `gfx90a` and `gfx950` where `targets` names
+them) the build then holds, as its worst over the kernels,
 `sm_90.registers`, `sm_90.spill_bytes` and `sm_90.shared_bytes`, and as a sum `sm_90.instructions`,
 `sm_90.tensor_instructions`, `sm_90.async_copies`, `sm_90.global_loads` and `sm_90.spill_instructions`; for AMD's
 GPUs what `hip.py` names. A spill or a target that does not compile is a finding. None of it predicts time.
@@ -72,7 +71,11 @@ TARGETS: Final = (
     {"name": "gfx942", "backend": "hip", "arch": "gfx942", "warp_size": 64},
 )
 """The GPUs that kernels are compiled for, present or not."""
-MORE: Final = ({"name": "gfx950", "backend": "hip", "arch": "gfx950", "warp_size": 64},)
+MORE: Final = (
+    {"name": "sm_120", "backend": "cuda", "arch": 120, "warp_size": 32},
+    {"name": "gfx90a", "backend": "hip", "arch": "gfx90a", "warp_size": 64},
+    {"name": "gfx950", "backend": "hip", "arch": "gfx950", "warp_size": 64},
+)
 """GPUs that a build compiles for where the `targets` of a specialisation name them."""
 
 _SUMMED = (

@@ -21,6 +21,7 @@ _MOST_WORKLOADS = 4
 _MADE = 16
 """Variable axes of a definition without workloads."""
 _ONE_MORE = re.compile(r"(\w+) == (\w+) \+ 1")
+_AT_MOST = re.compile(r"(\w+) <= (\w+)(?: \* (\w+))?")
 _OTHER_RULES = ("sampling", "dsa_", "moe_fp8_block_scale")
 """What is in the kind or the name of operators that the benchmark judges by other rules than its default ones."""
 _FORM = """
@@ -198,9 +199,13 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 def _made(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return a workload for a definition that has none, with small variable axes, and numbers that are no tensors."""
     axes = {name: _MADE for name, axis in definition["axes"].items() if axis.get("type") == "var"}
+    sizes = {name: int(axis.get("value", _MADE)) for name, axis in definition["axes"].items()}
     for constraint in definition.get("constraints") or ():
         if found := _ONE_MORE.fullmatch(constraint.strip()):
             axes |= {found[1]: axes.get(found[2], _MADE) + 1} if found[1] in axes else {}
+        elif (found := _AT_MOST.fullmatch(constraint.strip())) and found[2] in axes:
+            least = -(-sizes.get(found[1], 0) // sizes.get(found[3] or "", 1))
+            axes[found[2]] = max(axes[found[2]], least)
     inputs = {
         name: {"type": "random"}
         if spec.get("shape") is not None

@@ -220,6 +220,31 @@ def test_an_operator_in_place_on_a_slice_is_recorded(change: Callable[..., objec
     assert {f"{op}.Tensor", "slice_scatter.default"} <= set(ops(graph))
 
 
+class Squared(torch.autograd.Function):
+    """A function as they were written before `setup_context`."""
+
+    @staticmethod
+    def forward(ctx, x, times):
+        ctx.save_for_backward(x)
+        ctx.again = any(ctx.needs_input_grad)
+        return x * x * times
+
+    @staticmethod
+    def backward(ctx, given):
+        (x,) = ctx.saved_tensors
+        return 6 * x * given, None
+
+
+def test_a_function_with_a_backward_of_its_own_is_recorded_forward() -> None:
+    x = tensor("x", 2, 3)
+    workload = Workload(name="w", arguments=(x,))
+    graph = record_function(lambda x: Squared.apply(x, 3.0), workload, [torch.ones(2, 3)])
+    assert [node.op for node in graph.ops] == ["aten.mul.Tensor", "aten.mul.Tensor"]
+    y = torch.full((2,), 2.0, requires_grad=True)
+    Squared.apply(y, 3.0).sum().backward()
+    assert y.grad is not None and y.grad.tolist() == [12.0, 12.0]
+
+
 def test_recording_knows_state_and_mutations() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -143,6 +143,38 @@ def _store(folder: Path, sizes: tuple[int, ...] = (5, 40), **change: Any) -> Pat
     return _write(folder, GATHER, lines)
 
 
+def test_probabilities_are_a_distribution_and_eight_bits_may_be_an_answer(tmp_path: Path) -> None:
+    picked = {
+        "name": "picked", "op_type": "sampling", "axes": {"rows": {"type": "var"}, "words": {"type": "var"}},
+        "inputs": {"probs": {"shape": ["rows", "words"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["rows", "words"], "dtype": "float8_e4m3"}},
+        "reference": "import torch\n\ndef run(probs):\n    return probs.mul(2).to(torch.float8_e4m3fn)\n",
+    }  # fmt: skip
+    task = load_task(_write(tmp_path, picked, [{"axes": {"rows": 4, "words": 16}}]))
+    (probs,) = Problem(task).inputs(task.workloads[0], seed=3)
+    assert torch.allclose(probs.sum(-1), torch.ones(4)) and (probs >= 0).all()
+
+
+def test_offsets_that_end_at_an_axis_are_drawn_so(tmp_path: Path) -> None:
+    """With any integers most rows would be empty, and a kernel that returns zeros nearly right."""
+    paged = {
+        "name": "paged", "op_type": "paged", "constraints": ["total == indptr[-1].item()", "n == rows + 1"],
+        "axes": {name: {"type": "var"} for name in ("rows", "n", "total")},
+        "inputs": {"x": {"shape": ["total"], "dtype": "float32"}, "indptr": {"shape": ["n"], "dtype": "int32"}},
+        "outputs": {"y": {"shape": ["rows"], "dtype": "float32"}},
+        "reference": (
+            "import torch\n\ndef run(x, indptr):\n    assert len(x) == indptr[-1].item()\n"
+            "    return torch.stack([x[a:b].sum() for a, b in zip(indptr[:-1], indptr[1:])])\n"
+        ),
+    }  # fmt: skip
+    task = load_task(_write(tmp_path, paged, [{"axes": {"rows": 8, "n": 9, "total": 40}}]))
+    assert not [note for note in task.notes if "not enforced" in note]
+    problem = Problem(task)
+    for workload in task.workloads:
+        indptr = problem.inputs(workload, seed=3)[1]
+        assert (indptr[0], indptr[-1]) == (0, workload.axes["total"]) and (indptr.diff() >= 0).all()
+
+
 def test_stored_inputs_are_read_from_beside_the_definition(tmp_path: Path, monkeypatch) -> None:
     task = load_task(_store(tmp_path))
     monkeypatch.chdir("/")

@@ -1,7 +1,10 @@
 """Record the ATen ops that run, on real values or fake ones."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -15,6 +18,7 @@ _aten = torch.ops.aten
 Decompositions = Mapping[torch._ops.OperatorBase, Callable[..., object]]
 CONSTANT_ELEMENTS = 4096
 """Constants up to this size keep their values in the graph."""
+_ONE_AT_A_TIME = threading.RLock()
 _IN_PLACE = {
     "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
     "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
@@ -46,10 +50,31 @@ def record(
     for (name, op, _), value in zip(tensors, values, strict=True):
         recorder.know(value, name, op)
     functional = torch.func.functionalize(function, remove="mutations")
-    with torch.no_grad(), _InPlace(), recorder:
+    with torch.no_grad(), _forward_functions(), _InPlace(), recorder:
         results = functional(*values)
     leaves = [leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor)]
     return recorder.nodes, [recorder.ref(leaf).name for leaf in leaves], list(recorder.mutations.items())
+
+
+@contextmanager
+def _forward_functions() -> Iterator[None]:
+    """Let functions with a backward of their own run forward, which torch refuses of those without `setup_context`."""
+    function, apply = torch.autograd.Function, vars(torch.autograd.Function)["apply"]
+
+    def applied(cls: Any, /, *args: object, **kwargs: object) -> object:
+        newer = cls.setup_context is not function.setup_context
+        if newer or not torch._C._are_functorch_transforms_active():
+            return apply.__func__(cls, *args, **kwargs)
+        context: Any = torch.autograd.function.FunctionCtx()
+        context.needs_input_grad = (False,) * len(args)
+        return cls.forward(context, *args, **kwargs)
+
+    with _ONE_AT_A_TIME:
+        setattr(function, "apply", classmethod(applied))  # noqa: B010  mypy holds it for a method
+        try:
+            yield
+        finally:
+            setattr(function, "apply", apply)  # noqa: B010
 
 
 class _InPlace(TorchFunctionMode):

@@ -1,14 +1,16 @@
 """The definition form: the JSON that FlashInfer-Bench and SOL-ExecBench share.
 
 Covers: const, var and expression axes, tensor and scalar inputs, `random`, `scalar` and `safetensors` workload inputs,
-a generator named by `custom_inputs_entrypoint`, tolerances, `constraints` on axes.
-Does not cover: `constraints` on the values of tensors, which are noted and not enforced; of several workloads of the
-same sizes all but the first; workloads in which every tensor is stored, so that none is fresh.
+a generator named by `custom_inputs_entrypoint`, tolerances, `constraints` on axes, offsets that end at an axis.
+Does not cover: `constraints` on the values of tensors other than `axis == offsets[-1].item()`, which are noted and not
+enforced; of several workloads of the same sizes all but the first; workloads in which every tensor is stored, so that
+none is fresh.
 
 Source: NVIDIA SOL-ExecBench and FlashInfer-Bench, definition, workload and solution schemas.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,10 @@ from .kernelbench import seeded
 
 _DEFINITION, _REFERENCE = "definition.json", "reference.py"
 _DTYPES = {"float8_e4m3": "float8_e4m3fn"}
+_PROBABILITIES = "probs"
+"""The name of an input that is a distribution over its last axis, as FlashInfer-Bench draws it."""
+_ENDS = re.compile(r"(\w+) == (\w+)\[-1\]\.item\(\)")
+"""Says that a tensor of offsets ends at the size of an axis."""
 _KEYS = ("name", "axes", "inputs", "outputs", "reference")
 
 
@@ -142,7 +148,10 @@ class _Maker:
                             "expected 'const', 'var' or 'expr'")  # fmt: skip
         constraints = [str(c) for c in definition.get("constraints") or ()]
         self._constraints = [c for c in constraints if _of_axes(c, axes)]
-        self.notes = tuple(f"constraint not enforced: {c}" for c in constraints if c not in self._constraints)
+        ends = {c: m for c in constraints if (m := _ENDS.fullmatch(c.strip())) and m[1] in axes}
+        self._ends = {str(match[2]): str(match[1]) for match in ends.values()}
+        held = {*self._constraints, *ends}
+        self.notes = tuple(f"constraint not enforced: {c}" for c in constraints if c not in held)
 
     def sizes(self, line: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of the variable axes that a workload gives."""
@@ -182,7 +191,12 @@ class _Maker:
                 raise TaskError(f"{self._path}: scalar input {name!r} has no 'value' in the workload")
             return ScalarSpec(name=name, value=given["value"])
         shape, dtype = _shape(spec, names), _dtype(spec)
-        return TensorSpec(name=name, shape=shape, dtype=dtype, distribution=self._values(kind, dtype, shape))
+        values = self._values(kind, dtype, shape)
+        if name == _PROBABILITIES and values.kind == "normal":
+            values = Distribution(kind="probabilities")
+        if values.kind == "integers" and name in self._ends:
+            values = Distribution(kind="offsets", high=size(self._ends[name], names))
+        return TensorSpec(name=name, shape=shape, dtype=dtype, distribution=values)
 
     def _values(self, kind: str, dtype: str, shape: tuple[int, ...]) -> Distribution:
         if kind in {"custom", "safetensors"} or self._definition.get("custom_inputs_entrypoint"):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ...system.dispatch_mode import DispatchMode
+from ._grouped import grouped_mm
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -22,6 +23,7 @@ class Widen(DispatchMode):
     ) -> Any:
         """Run the operator with float64 in the place of narrower dtypes."""
         wide = {k: _wide(v) for k, v in (kwargs or {}).items()}
+        func = grouped_mm if func is torch.ops.aten._grouped_mm.default else func
         return func(*(_wide(a) for a in args), **wide)
 
 

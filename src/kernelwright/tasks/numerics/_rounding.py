@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ._constants import Constants, is_discrete
+from ._grouped import grouped_mm
 from ._oracle import Widen
 from ._running_sums import drift
 from ._summation_error import spread
@@ -46,10 +47,12 @@ _EXACT = frozenset({
     "full", "full_like", "empty", "empty_like", "new_zeros", "new_empty", "new_full", "arange", "scalar_tensor", "eye",
     "max_pool2d_with_indices", "scatter", "slice_scatter", "select_scatter", "slice_backward", "select_backward",
     "threshold_backward", "lift_fresh", "fmax", "fmin", "aminmax", "cummax", "cummin", "median", "nanmedian",
-    "kthvalue", "mode", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool3d_with_indices",
+    "kthvalue", "mode", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool3d_with_indices", "histc",
 })  # fmt: skip
 """Operators that round nothing. Moved, an extreme would be equal to none of what it was chosen from, and have no
 gradient."""
+_COUNTING = ("sum", "cumsum")
+"""Operators that round nothing where they add up whole numbers: one that was moved might be cut to the one below."""
 _REDUCING = ("scatter_reduce", "index_reduce", "segment_reduce")
 """Operators that round nothing where they look for extremes."""
 
@@ -73,6 +76,9 @@ def in_steps(mode: TorchDispatchMode, func: Any, args: tuple[Any, ...], kwargs: 
     """Run an operator that is several steps in one as these, under a mode; `NotImplemented` where it is one step."""
     from torch._decomp import decomposition_table
 
+    if func is torch.ops.aten._grouped_mm.default:
+        with mode:
+            return grouped_mm(*args, **kwargs)
     name = func.overloadpacket.__name__
     several = name in _TAKEN_APART or name.endswith(("_backward", "_backward_data"))
     if several or func._can_decompose():
@@ -131,7 +137,9 @@ class Rounding(Decomposed):
         extremes = name.startswith(_REDUCING) and not {"amax", "amin", "max", "min"}.isdisjoint(
             a for a in (*args, *kwargs.values()) if isinstance(a, str)
         )
-        return name in _EXACT or extremes or func.is_view or torch.Tag.nondeterministic_seeded in func.tags
+        counts = name in _COUNTING and _is_whole(args[0])
+        drawn = torch.Tag.nondeterministic_seeded in func.tags
+        return name in _EXACT or extremes or counts or func.is_view or drawn
 
     def _round(self, tensor: Tensor) -> None:
         """Move every element; each result meets the steps from another place."""
@@ -155,6 +163,13 @@ class Rounding(Decomposed):
         if drifted is not None:
             steps = torch.where(drifted.abs() > sums, drifted * self._random.choice((-1, 1)), steps)
         tensor.add_(steps, alpha=self._half)
+
+
+def _is_whole(value: object) -> bool:
+    """Tell whether a tensor is of whole numbers, of which float32 has as many as are counted here."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return False
+    return torch.equal(value, value.trunc())
 
 
 def _copied(func: Any, unrounded: Any, given: Any) -> Any:

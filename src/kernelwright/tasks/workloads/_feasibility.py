@@ -66,7 +66,7 @@ class Feasibility:
         outcome, oracle = self._outcome(workload), self._outcome(workload, oracle=True)
         if outcome is None or oracle is None:
             return False
-        if partly and not any(bool(torch.isfinite(t).any()) for t in outcome.outputs):
+        if partly and not any(bool(_wide(t).isfinite().any()) for t in outcome.outputs):
             return False
         return all(map(_defined_alike, outcome.outputs, oracle.outputs))
 
@@ -97,10 +97,16 @@ def _under(workload: Workload, regime: str) -> Workload:
 
 
 def _all_finite(outputs: Iterable[torch.Tensor]) -> bool:
-    return all(bool(torch.isfinite(t).all()) for t in outputs)
+    return all(bool(_wide(t).isfinite().all()) for t in outputs)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return an eight-bit float as float32, since torch tells of no such number whether it is finite."""
+    return tensor.float() if tensor.is_floating_point() and tensor.dtype.itemsize == 1 else tensor
 
 
 def _defined_alike(native: torch.Tensor, oracle: torch.Tensor) -> bool:
+    native, oracle = _wide(native), _wide(oracle)
     return torch.equal(torch.isnan(native), torch.isnan(oracle)) and torch.equal(
         torch.isinf(native), torch.isinf(oracle)
     )

@@ -43,6 +43,7 @@
 
 using half = kw::float16;
 using bfloat16_t = kw::bfloat16;
+using float16_t = half;
 using float32_t = float;
 using event_t = int32_t;
 enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
@@ -216,6 +217,10 @@ class TBuf {
     return LocalTensor<T>(block_, block_->at, block_->at + bytes);
   }
   template <typename T>
+  LocalTensor<T> AllocTensor() { return Get<T>(); }
+  template <typename T>
+  void FreeTensor(const LocalTensor<T>&) {}
+  template <typename T>
   LocalTensor<T> GetWithOffset(uint32_t count, uint32_t offset, KW_AT) {
     const uint32_t bytes = count * static_cast<uint32_t>(sizeof(T));
     if (offset + bytes > block_->bytes)
@@ -316,4 +321,6 @@ class LocalMemAllocator {
 
 }  // namespace AscendC
 
+inline int64_t get_block_idx() { return AscendC::GetBlockIdx(); }
+inline int64_t get_block_num() { return AscendC::GetBlockNum(); }
 #endif  // KW_ASCENDC_KERNEL_OPERATOR_H_

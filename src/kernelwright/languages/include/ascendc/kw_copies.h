@@ -18,6 +18,11 @@ struct DataCopyPadExtParams {
   uint8_t leftPadding = 0, rightPadding = 0;  // elements, at most 32 bytes each
   T paddingValue = T();
 };
+struct DataCopyPadParams {
+  bool isPad = false;
+  uint8_t leftPadding = 0, rightPadding = 0;
+  uint64_t paddingValue = 0;  // its bits
+};
 
 namespace detail {
 inline uint32_t whole(uint64_t bytes, Where at) {
@@ -111,4 +116,17 @@ void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Da
     detail::out(dst.at_byte(static_cast<int64_t>(n) * (given.blockLen + int64_t{given.dstStride})),
                 src.aligned(KW_HERE, "DataCopyPad").at_byte(n * (room + given.srcStride * kBlock)), given.blockLen, KW_HERE,
                 "DataCopyPad");
+}
+// The older form: lengths and gaps of 16 bits, the value by its bits.
+template <typename T>
+void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& given,
+                 const DataCopyPadParams& pad, KW_AT) {
+  T value;
+  memcpy(static_cast<void*>(&value), &pad.paddingValue, sizeof(T));
+  DataCopyPad(dst, src, DataCopyExtParams{given.blockCount, given.blockLen, given.srcStride, given.dstStride, 0},
+              DataCopyPadExtParams<T>{pad.isPad, pad.leftPadding, pad.rightPadding, value}, kw_file, kw_line);
+}
+template <typename T>
+void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& given, KW_AT) {
+  DataCopyPad(dst, src, DataCopyExtParams{given.blockCount, given.blockLen, given.srcStride, given.dstStride, 0}, kw_file, kw_line);
 }

@@ -13,6 +13,7 @@
 
 #include <stdarg.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -100,7 +101,6 @@ class Core {
   void* pipe = nullptr;            // the latest TPipe
 
   uint8_t* memory(uint32_t at) { return buffers_[memory_of(at)].data.data() + offset_in(at); }
-  bool known(uint32_t at) const { return buffers_[memory_of(at)].bytes[offset_in(at)].known; }
 
   // ---- order --------------------------------------------------------------------------------------------
   bool is(Kind kind) {
@@ -168,17 +168,19 @@ class Core {
     block->state = Block::kFree;
     ++block->generation;
   }
-  // Reads; bytes that nobody wrote may be moved on (`move`), but not computed with.
-  void read(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what, bool move = false) {
+  // Reads, and tells whether all was written. What nobody wrote may be moved on, or computed with (`move`) as long as
+  // nothing comes of it; the place where that was done is told once something does.
+  bool read(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what, bool move = false) {
     Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
+    bool known = true;
     for (uint32_t i = 0; i < count; ++i) {
       Byte& byte = bytes[i];
-      if (!byte.known && !move)
-        fault("uninitialised", where, "%s reads byte %u of the %s, which nobody wrote", what, offset_in(at) + i,
-              limits(memory_of(at)).name);
+      if (!byte.known && !move) unknown(byte, at + i, where, what);
+      known = known && byte.known;
       ordered(pipe, byte.writer, byte.written, where, what, "reads", "writes");
       byte.read[pipe] = seen[pipe].at[pipe];
     }
+    return known;
   }
   void write(Pipe pipe, uint32_t at, uint32_t count, Where where, const char* what, bool known = true) {
     Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
@@ -190,9 +192,30 @@ class Core {
       byte.writer = pipe;
       byte.written = seen[pipe].at[pipe];
       byte.known = known;
+      byte.origin = 0;
     }
   }
-  void know(uint32_t at, bool known) { buffers_[memory_of(at)].bytes[offset_in(at)].known = known; }
+  bool known(uint32_t at, uint32_t count) const {
+    const Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
+    for (uint32_t i = 0; i < count; ++i)
+      if (!bytes[i].known) return false;
+    return true;
+  }
+  // Says that bytes were moved, or computed, from others that nobody wrote: where, if they were computed.
+  void doubt(uint32_t at, uint32_t count, Where where) {
+    if (origins_.empty() || origins_.back().line != where.line) origins_.push_back(where);
+    Byte* bytes = buffers_[memory_of(at)].bytes.data() + offset_in(at);
+    for (uint32_t i = 0; i < count; ++i) {
+      bytes[i].known = false;
+      bytes[i].origin = static_cast<uint16_t>(std::min<size_t>(origins_.size(), 0xffff));
+    }
+  }
+  void know_as(uint32_t at, uint32_t from) {
+    Byte& to = buffers_[memory_of(at)].bytes[offset_in(at)];
+    const Byte& of = buffers_[memory_of(from)].bytes[offset_in(from)];
+    to.known = of.known;
+    to.origin = of.origin;
+  }
   // Whether the instruction that now runs on the pipe wrote a byte.
   bool just_written(Pipe pipe, uint32_t at) const {
     const Byte& byte = buffers_[memory_of(at)].bytes[offset_in(at)];
@@ -227,6 +250,7 @@ class Core {
  private:
   struct Byte {
     uint32_t written = 0, read[PIPES] = {};
+    uint16_t origin = 0;  // of origins_, plus one
     uint8_t writer = 0;
     bool known = false;
   };
@@ -235,7 +259,17 @@ class Core {
     std::vector<Byte> bytes;
   };
 
+  [[noreturn]] void unknown(const Byte& byte, uint32_t at, Where where, const char* what) const {
+    if (byte.origin)
+      fault("uninitialised", origins_[byte.origin - 1],
+            "this computes with bytes of the %s that nobody wrote, and line %d (%s) takes the result",
+            limits(memory_of(at)).name, where.line, what);
+    fault("uninitialised", where, "%s reads byte %u of the %s, which nobody wrote", what, offset_in(at),
+          limits(memory_of(at)).name);
+  }
+
   Kind kind_;
+  std::vector<Where> origins_;
   Buffer buffers_[MEMORIES];
   std::vector<std::unique_ptr<Block>> owned_;
   std::map<int, int> taken_;

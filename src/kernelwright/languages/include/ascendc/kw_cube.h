@@ -110,7 +110,7 @@ void move(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count, 
   const T* from = src.read(kw::ascend::MTE1, count * size, at, what, true);
   T* to = dst.write(kw::ascend::MTE1, count * size, at, what, false);
   memcpy(to, from, count * size);
-  for (uint32_t i = 0; i < count * size; ++i) core()->know(dst.address() + i, core()->known(src.address() + i));
+  for (uint32_t i = 0; i < count * size; ++i) core()->know_as(dst.address() + i, src.address() + i);
 }
 }  // namespace detail
 

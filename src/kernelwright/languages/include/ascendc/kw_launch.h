@@ -296,20 +296,25 @@ inline void run(int blocks, const std::function<void()>& kernel) {
 
 }  // namespace ascend
 
+namespace ascend {
+// Lends bytes to the next launch.
+inline void lend(uint8_t* data, int64_t bytes, bool writable) {
+  for (Span& span : spans())
+    if (span.data == data && span.bytes == bytes) {
+      span.writable = span.writable || writable;
+      return;
+    }
+  auto* touched = static_cast<Touch*>(calloc(static_cast<size_t>(bytes) + 1, sizeof(Touch)));
+  spans().push_back({data, bytes, writable, {touched, free}});
+}
+}  // namespace ascend
+
 // Lends a tensor to the next launch; what is const there, kernels may not write.
 template <typename T>
 uint8_t* gm(const Tensor<T>& tensor) {
   using E = typename detail::bare<T>::type;
-  const int64_t bytes = tensor.numel() * static_cast<int64_t>(sizeof(E));
   auto* data = reinterpret_cast<uint8_t*>(const_cast<E*>(tensor.data()));
-  constexpr bool writable = !std::is_const<T>::value;
-  for (ascend::Span& span : ascend::spans())
-    if (span.data == data && span.bytes == bytes) {
-      span.writable = span.writable || writable;
-      return data;
-    }
-  auto* touched = static_cast<ascend::Touch*>(calloc(static_cast<size_t>(bytes) + 1, sizeof(ascend::Touch)));
-  ascend::spans().push_back({data, bytes, writable, {touched, free}});
+  ascend::lend(data, tensor.numel() * static_cast<int64_t>(sizeof(E)), !std::is_const<T>::value);
   return data;
 }
 

@@ -54,6 +54,10 @@ constexpr bool floats() {
   return std::is_same<T, float>::value || std::is_same<T, half>::value;
 }
 template <typename T>
+constexpr bool integers() {
+  return std::is_integral<T>::value && (sizeof(T) == 2 || sizeof(T) == 4);
+}
+template <typename T>
 constexpr bool bits16() {
   return std::is_same<T, int16_t>::value || std::is_same<T, uint16_t>::value;
 }
@@ -107,11 +111,12 @@ struct Operand {
   }
   const T& read(uint32_t r, uint32_t lane, Where where, const char* what) const {
     const LocalTensor<T> one = tensor.at_byte(at(r, lane));
-    const T* value = one.read(kw::ascend::V, sizeof(T), where, what);
+    const T* value = one.read(kw::ascend::V, sizeof(T), where, what, true);
     if (!adds_up && core()->just_written(kw::ascend::V, one.address()))
       fault("overlap", where, "%s reads in a repeat what an earlier repeat of it writes", what);
     return *value;
   }
+  bool known(uint32_t r, uint32_t lane) const { return core()->known(tensor.address() + at(r, lane), sizeof(T)); }
 };
 
 // What is written may be what is read, and within one repeat all or nothing of it.
@@ -125,7 +130,8 @@ void overlap(const Part& part, const Operand<To>& to, const Operand<From>& from,
           static_cast<long long>(apart));
 }
 
-// Runs `lane` on the elements of every repeat: all of a repeat are read, then all are written.
+// Runs `lane` on the elements of every repeat: all of a repeat are read, then all are written. What comes of elements that
+// nobody wrote is nobody's either: kernels compute on whole blocks, and store the part that counts.
 template <typename To, typename Lane, typename... From>
 void elementwise(const Part& part, Where where, const char* what, const Lane& lane, const Operand<To>& to,
                  const Operand<From>&... from) {
@@ -136,18 +142,31 @@ void elementwise(const Part& part, Where where, const char* what, const Lane& la
   if (part.count >= 0 && to.dense(part.lanes) && (from.dense(part.lanes) && ...)) {
     const auto n = static_cast<uint32_t>(part.count);
     (overlap(part, to, from, where, what), ...);
-    const std::tuple<const From*...> x{from.tensor.read(kw::ascend::V, n * sizeof(From), where, what)...};
+    const std::tuple<const From*...> x{from.tensor.read(kw::ascend::V, n * sizeof(From), where, what, true)...};
+    std::vector<uint32_t> doubtful;
+    if (!(core()->known(from.tensor.address(), n * sizeof(From)) && ...))
+      for (uint32_t i = 0; i < n; ++i)
+        if (!(from.known(i / part.lanes, i % part.lanes) && ...)) doubtful.push_back(i);
     To* out = to.tensor.write(kw::ascend::V, n * sizeof(To), where, what);
     for (uint32_t i = 0; i < n; ++i) out[i] = std::apply([&](const From*... one) { return lane(one[i]...); }, x);
+    for (uint32_t i : doubtful) core()->doubt(to.tensor.address() + to.at(i / part.lanes, i % part.lanes), sizeof(To), where);
     return;
   }
   if (part.repeats > 255) fault("length", where, "%s with %u repeats, of at most 255", what, part.repeats);
   To results[kw::ascend::kRepeat];
+  bool known[kw::ascend::kRepeat];
   for (uint32_t r = 0; r < part.repeats; ++r) {
-    for (uint32_t i = 0; i < part.lanes; ++i)
-      if (part.has(r, i)) results[i] = lane(from.read(r, i, where, what)...);
-    for (uint32_t i = 0; i < part.lanes; ++i)
-      if (part.has(r, i)) *to.tensor.at_byte(to.at(r, i)).write(kw::ascend::V, sizeof(To), where, what) = results[i];
+    for (uint32_t i = 0; i < part.lanes; ++i) {
+      if (!part.has(r, i)) continue;
+      results[i] = lane(from.read(r, i, where, what)...);
+      known[i] = (from.known(r, i) && ...);
+    }
+    for (uint32_t i = 0; i < part.lanes; ++i) {
+      if (!part.has(r, i)) continue;
+      const LocalTensor<To> at = to.tensor.at_byte(to.at(r, i));
+      *at.write(kw::ascend::V, sizeof(To), where, what) = results[i];
+      if (!known[i]) core()->doubt(at.address(), sizeof(To), where);
+    }
   }
 }
 template <typename T>
@@ -250,6 +269,8 @@ KW_SCALAR(Muls, computes, a * b)
 KW_SCALAR(Maxs, computes, a < b ? b : a)
 KW_SCALAR(Mins, computes, b < a ? b : a)
 KW_SCALAR(LeakyRelu, floats, a < 0 ? a * b : a)
+KW_SCALAR(ShiftLeft, integers, static_cast<std::make_unsigned_t<T>>(a) << b)
+KW_SCALAR(ShiftRight, integers, a >> b)
 KW_UNARY(Abs, floats, a < 0 ? -a : a)
 KW_UNARY(Exp, floats, expf(a))
 KW_UNARY(Ln, floats, logf(a))

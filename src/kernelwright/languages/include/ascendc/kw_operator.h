@@ -1,0 +1,245 @@
+// kw_operator.h: an operator of CANN, called with its inputs, attributes and outputs.
+//
+// An operator's folders `op_host` and `op_kernel` are included as they are; KW_OPERATOR makes a kernel of them. The
+// operator's tiling function works out blocks, tiling data and workspace from what it is called with, then its kernel is
+// launched with those.
+//
+// Source: Ascend C API reference, "Host API": "Tiling data structure registration", "Prototype registration and
+// management".
+#ifndef KW_ASCENDC_OPERATOR_H_
+#define KW_ASCENDC_OPERATOR_H_
+
+#include "kw_host.h"
+
+// ---- tiling data: a class of plain fields, the same on both sides ---------------------------------------------------
+
+#define BEGIN_TILING_DATA_DEF(name)                                                                        \
+  struct name {                                                                                            \
+    using Itself = name;                                                                                   \
+    size_t GetDataSize() const { return sizeof(*this); }                                                   \
+    void SaveToBuffer(void* to, size_t capacity) const {                                                   \
+      if (capacity >= sizeof(*this)) memcpy(to, static_cast<const void*>(this), sizeof(*this));            \
+    }
+#define TILING_DATA_FIELD_DEF(type, field)     \
+  type field{};                                \
+  void set_##field(type value) { field = value; } \
+  type get_##field() const { return field; }
+#define TILING_DATA_FIELD_DEF_ARR(type, count, field)                                      \
+  type field[count] = {};                                                                  \
+  void set_##field(const type* values) { memcpy(field, values, sizeof(field)); }           \
+  const type* get_##field() const { return field; }
+#define TILING_DATA_FIELD_DEF_STRUCT(type, field) type field{};
+#define END_TILING_DATA_DEF }
+#define REGISTER_TILING_DATA_CLASS(op, name) using KwTilingOf##op = name;
+#define GET_TILING_DATA_WITH_STRUCT(name, data, tiling)                  \
+  name data;                                                             \
+  memcpy(static_cast<void*>(&data), tiling, sizeof(data))
+#define GET_TILING_DATA(data, tiling) GET_TILING_DATA_WITH_STRUCT(KwTiling, data, tiling)
+#define TILING_KEY_IS(n) (::kw::ascend::tiling_key() == (n))
+#define KERNEL_TASK_TYPE_DEFAULT(type)
+#define KERNEL_TASK_TYPE(key, type)
+#define ASSERT(condition)
+#define ASCENDC_CPU_DEBUG 1
+#define OP_LOGD(...)
+#define OP_LOGI(...)
+#define OP_LOGE(...)
+#define OP_CHECK(condition, log, result) \
+  if (condition) {                       \
+    log;                                 \
+    result;                              \
+  }
+#define OP_TILING_CHECK(condition, log, result) OP_CHECK(condition, log, result)
+#define OPS_CHECK_NULL_WITH_CONTEXT(context, pointer) \
+  if (!(pointer)) return ge::GRAPH_FAILED
+#define VECTOR_INNER_ERR_REPORT_TILIING(...)
+#define OPS_REPORT_VECTOR_INNER_ERR(...)
+#define OP_ADD(name)
+#define IMPL_OP_OPTILING(op) static const ::ops::Registered kw_registered_##op = ::ops::Registered()
+#define IMPL_OP_INFERSHAPE(op) static const ::ops::Registered kw_inferred_##op = ::ops::Registered()
+
+namespace kw {
+namespace ascend {
+inline uint64_t& tiling_key() {
+  static thread_local uint64_t key = 0;
+  return key;
+}
+}  // namespace ascend
+}  // namespace kw
+namespace AscendC {
+inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
+inline void SetSysWorkspace(GM_ADDR) {}
+}  // namespace AscendC
+using AscendC::GetUserWorkspace;
+
+// ---- what an operator says of itself ---------------------------------------------------------------------------------
+
+namespace ops {
+enum ParamKind { REQUIRED, OPTIONAL, DYNAMIC };
+struct OpParamDef {
+  std::string name;
+  OpParamDef& ParamType(ParamKind) { return *this; }
+  OpParamDef& DataType(std::initializer_list<ge::DataType>) { return *this; }
+  OpParamDef& DataTypeList(std::initializer_list<ge::DataType>) { return *this; }
+  OpParamDef& Format(std::initializer_list<ge::Format>) { return *this; }
+  OpParamDef& UnknownShapeFormat(std::initializer_list<ge::Format>) { return *this; }
+  OpParamDef& FormatList(std::initializer_list<ge::Format>) { return *this; }
+  OpParamDef& AutoContiguous() { return *this; }
+  OpParamDef& IgnoreContiguous() { return *this; }
+  OpParamDef& InitValue(double) { return *this; }
+  OpParamDef& Scalar() { return *this; }
+};
+struct OpAttrDef {
+  gert::RuntimeAttr value;
+  OpAttrDef& AttrType(ParamKind) { return *this; }
+  OpAttrDef& Int(int64_t n = 0) { return set(gert::RuntimeAttr::kInt, static_cast<double>(n)); }
+  OpAttrDef& Float(float n = 0) { return set(gert::RuntimeAttr::kFloat, n); }
+  OpAttrDef& Bool(bool n = false) { return set(gert::RuntimeAttr::kBool, n); }
+  OpAttrDef& String(const char* = "") { return set(gert::RuntimeAttr::kOther, 0); }
+  OpAttrDef& ListInt(std::vector<int64_t> = {}) { return set(gert::RuntimeAttr::kOther, 0); }
+  OpAttrDef& set(gert::RuntimeAttr::Type type, double n) {
+    value.type = type;
+    value.integer = static_cast<int64_t>(n);
+    value.real = static_cast<float>(n);
+    value.flag = n != 0;
+    return *this;
+  }
+};
+using TilingFunction = ge::graphStatus (*)(gert::TilingContext*);
+struct OpAICoreConfig {
+  template <typename... Any>
+  OpAICoreConfig& ExtendCfgInfo(Any...) { return *this; }
+  OpAICoreConfig& DynamicCompileStaticFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicFormatFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicRankSupportFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicShapeSupportFlag(bool) { return *this; }
+  OpAICoreConfig& NeedCheckSupportFlag(bool) { return *this; }
+  OpAICoreConfig& PrecisionReduceFlag(bool) { return *this; }
+  OpParamDef& Input(const char*) { return unused; }
+  OpParamDef& Output(const char*) { return unused; }
+  OpParamDef unused;
+};
+struct OpAICoreDef {
+  TilingFunction tiling = nullptr;
+  OpAICoreDef& SetTiling(TilingFunction function) {
+    tiling = function;
+    return *this;
+  }
+  OpAICoreDef& AddConfig(const char*) { return *this; }
+  OpAICoreDef& AddConfig(const char*, const OpAICoreConfig&) { return *this; }
+};
+// A tiling function that is registered apart from the operator, and what it works out once.
+struct Registered {
+  TilingFunction tiling = nullptr;
+  std::shared_ptr<void> compiled;
+  Registered& Tiling(TilingFunction function) {
+    tiling = function;
+    return *this;
+  }
+  template <typename T>
+  Registered& TilingParse(ge::graphStatus (*function)(gert::TilingParseContext*)) {
+    compiled = std::make_shared<T>();
+    gert::TilingParseContext context{compiled.get()};
+    function(&context);
+    return *this;
+  }
+  template <typename Function>
+  Registered& InferShape(Function) { return *this; }
+  template <typename Function>
+  Registered& InferDataType(Function) { return *this; }
+};
+class OpDef {
+ public:
+  explicit OpDef(const char*) {}
+  OpParamDef& Input(const char* name) { return inputs.emplace_back(OpParamDef{name}); }
+  OpParamDef& Output(const char* name) { return outputs.emplace_back(OpParamDef{name}); }
+  OpAttrDef& Attr(const char*) { return attrs.emplace_back(); }
+  OpAICoreDef& AICore() { return core; }
+  template <typename Function>
+  OpDef& SetInferShape(Function) { return *this; }
+  template <typename Function>
+  OpDef& SetInferDataType(Function) { return *this; }
+  std::deque<OpParamDef> inputs, outputs;
+  std::deque<OpAttrDef> attrs;
+  OpAICoreDef core;
+};
+}  // namespace ops
+
+namespace kw {
+namespace ascend {
+
+// An operator called with its inputs, then its attributes in their order, then its outputs.
+class Operator {
+ public:
+  Operator(const ops::OpDef& def, const ops::Registered& apart, const Args& args) {
+    int at = 0;
+    const int ins = static_cast<int>(def.inputs.size()), outs = static_cast<int>(def.outputs.size());
+    std::vector<gert::RuntimeAttr> attrs;
+    for (const auto& attr : def.attrs) attrs.push_back(attr.value);
+    size_t named = 0;
+    for (; static_cast<int>(context.inputs.size()) < ins && at < args.size() - outs; ++at) {
+      if (args.is_tensor(at)) context.inputs.push_back(tensor(args, at, false));
+      else scalar(args, at, attrs, named);
+    }
+    for (; at < args.size() - outs; ++at) scalar(args, at, attrs, named);
+    for (; at < args.size(); ++at) context.outputs.push_back(tensor(args, at, true));
+    if (static_cast<int>(context.inputs.size()) != ins || static_cast<int>(context.outputs.size()) != outs)
+      KW_UNSUPPORTED("the operator has other numbers of inputs and outputs than it is called with");
+    context.attrs = gert::RuntimeAttrs(attrs);
+    const ops::TilingFunction tiling = def.core.tiling ? def.core.tiling : apart.tiling;
+    context.compiled = apart.compiled.get();
+    if (!tiling || tiling(&context) != ge::GRAPH_SUCCESS)
+      ::kw::raise("RuntimeError", "", "the operator's tiling function fails for these inputs");
+    tiling_key() = context.key;
+    workspace_.resize(context.workspace[0] + 1);
+    lend(workspace_.data(), static_cast<int64_t>(workspace_.size()), true);
+  }
+  gert::TilingContext context;
+  GM_ADDR in(size_t i) { return address(context.inputs[i]); }
+  GM_ADDR out(size_t i) { return address(context.outputs[i]); }
+  GM_ADDR workspace() { return workspace_.data(); }
+  GM_ADDR tiling() { return context.tiling.bytes.data(); }
+
+ private:
+  static GM_ADDR address(const gert::Tensor& tensor) {
+    return static_cast<GM_ADDR>(const_cast<void*>(tensor.data));
+  }
+  static gert::Tensor tensor(const Args& args, int i, bool writable) {
+    const DLTensor* given = args.any_tensor(i);
+    gert::Tensor made{{}, {type_of(given->dtype)}, static_cast<const uint8_t*>(given->data) + given->byte_offset};
+    for (int d = 0; d < given->ndim; ++d) made.shape.shape.AppendDim(given->shape[d]);
+    lend(address(made), made.GetShapeSize() * ge::size_of(made.desc.type), writable);
+    return made;
+  }
+  static void scalar(const Args& args, int i, std::vector<gert::RuntimeAttr>& attrs, size_t& named) {
+    if (named >= attrs.size()) KW_UNSUPPORTED("the operator has fewer attributes than it is called with");
+    gert::RuntimeAttr& attr = attrs[named++];
+    attr.real = static_cast<float>(args.real(i));
+    attr.integer = static_cast<int64_t>(args.real(i));
+    attr.flag = attr.real != 0;
+  }
+  static ge::DataType type_of(const DLDataType& type) {
+    const bool wide = type.bits == 64, half = type.bits == 16;
+    switch (type.code) {
+      case kDLBfloat: return ge::DT_BF16;
+      case kDLFloat: return wide ? ge::DT_DOUBLE : half ? ge::DT_FLOAT16 : ge::DT_FLOAT;
+      case kDLBool: return ge::DT_BOOL;
+      case kDLInt: return wide ? ge::DT_INT64 : half ? ge::DT_INT16 : type.bits == 8 ? ge::DT_INT8 : ge::DT_INT32;
+      case kDLUInt: return wide ? ge::DT_UINT64 : half ? ge::DT_UINT16 : type.bits == 8 ? ge::DT_UINT8 : ge::DT_UINT32;
+      default: return ge::DT_UNDEFINED;
+    }
+  }
+  std::vector<uint8_t> workspace_;
+};
+
+}  // namespace ascend
+}  // namespace kw
+
+// `launch` names the kernel's function and the pointers that it takes of `op`.
+#define KW_OPERATOR(name, def, apart, launch)                                                   \
+  KW_KERNEL(name) {                                                                             \
+    const def made(#def);                                                                       \
+    ::kw::ascend::Operator op(made, apart, args);                                               \
+    ::kw::ascend::run(static_cast<int>(op.context.blocks), [&] { launch; });                    \
+  }
+
+#endif  // KW_ASCENDC_OPERATOR_H_

@@ -1,0 +1,99 @@
+"""The adapter of NPUKernelBench: problems of its levels become tasks, and operators in CANN's form candidates."""
+
+import pytest
+
+from kernelwright.errors import TaskError
+from kernelwright.records import ScalarSpec, Split
+from kernelwright.suites import fits, get_suite, setup
+from kernelwright.testing import made_up_checkout
+
+
+@pytest.fixture
+def suite():
+    return get_suite("npukernelbench")
+
+
+@pytest.fixture
+def data(tmp_path):
+    return made_up_checkout("npukernelbench", tmp_path / "checkout")
+
+
+def test_problems_of_both_levels_are_listed_and_a_checkout_is_recognised(suite, data, tmp_path):
+    assert fits(suite, data) and not fits(suite, tmp_path)
+    assert [(p.name, p.group) for p in suite.problems(data)] == [
+        ("level1/Scale", "level1"),
+        ("level2/Ramp", "level2"),
+    ]
+    assert all((data / p.file).is_file() for p in suite.problems(data))
+
+
+def test_a_problem_is_the_largest_case_that_is_not_too_large(suite, data):
+    with setup(suite, data) as given, given.task(suite.problems(data)[0]) as task:
+        (workload,) = task.split(Split.SEARCH)
+        x, alpha = workload.arguments
+        assert (x.shape, x.dtype) == ((24, 100), "float32")
+        assert isinstance(alpha, ScalarSpec) and alpha.value == 1.5
+        assert "torch_npu" not in task.reference.files[0].text
+
+
+def test_finished_operators_are_found_and_become_candidates(suite, data, tmp_path):
+    problems = suite.problems(data)
+    found = suite.candidates(data / "tasks", problems)
+    assert {name: file.name for name, file in found.items()} == {
+        "level1/Scale": "scale.cpp",
+        "level2/Ramp": "ramp.cpp",
+    }
+    own = tmp_path / "own" / "Scale.cpp"
+    own.parent.mkdir()
+    own.write_text("")
+    assert suite.candidates(own.parent, problems) == {"level1/Scale": own}
+    with setup(suite, data) as given, given.task(problems[0]) as task:
+        assert suite.candidate(task, own) == own
+        made = suite.candidate(task, found["level1/Scale"])
+        assert made.language == "ascendc" and made.entry == "operator.cpp:run"
+        texts = {source.path: source.text for source in made.sources}
+        assert (
+            "#define DTYPE_X float" in texts["operator.cpp"] and "host::ops::Scale" in texts["operator.cpp"]
+        )
+        assert "register/op_def_registry.h" not in texts["op_host/scale.cpp.h"]
+        assert "void kw_kernel_scale(" in texts["op_kernel/scale.cpp.h"]
+
+
+def test_an_operator_of_other_tensors_is_no_candidate(suite, data):
+    problems = suite.problems(data)
+    found = suite.candidates(data / "tasks", problems)
+    with (
+        setup(suite, data) as given,
+        given.task(problems[0]) as task,
+        pytest.raises(TaskError, match=r"has 3 tensors \(x, y, z\) and the problem 2"),
+    ):
+        suite.candidate(task, found["level2/Ramp"])
+    kernel = found["level1/Scale"]
+    kernel.write_text(kernel.read_text().replace(", GM_ADDR workspace", ""))
+    with (
+        setup(suite, data) as given,
+        given.task(problems[0]) as task,
+        pytest.raises(TaskError, match="takes 3 pointers, and its operator says 4"),
+    ):
+        suite.candidate(task, kernel)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            'this->Attr("alpha")',
+            'this->Attr("axis").Int(0);\n    this->Attr("alpha")',
+            "and the problem is called with 1 numbers",
+        ),
+        ("{ge::DT_FLOAT}", "{ge::DT_BF16}", "tensor 'x' is float32 in this problem, which it does not take"),
+    ],
+)
+def test_an_operator_that_the_problem_does_not_call_is_no_candidate(suite, data, before, after, said):
+    problem = suite.problems(data)[0]
+    kernel = suite.candidates(data / "tasks", suite.problems(data))[problem.name]
+    host = kernel.parent.parent / "op_host" / kernel.name
+    assert before in host.read_text()
+    host.write_text(host.read_text().replace(before, after))
+    with setup(suite, data) as given, given.task(problem) as task, pytest.raises(TaskError, match=said):
+        suite.candidate(task, kernel)
