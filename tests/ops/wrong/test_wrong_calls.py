@@ -68,3 +68,25 @@ def test_a_wrong_answer_of_a_kernel_would_be_found(monkeypatch):
     assert findings
     with references():
         assert not torch.isnan(ops.activations.silu(torch.ones(3))).any()
+
+
+X, HEADS = torch.ones(1, 2, 4, 4), torch.ones(1, 2, 3, 4)
+FOUND = {
+    "values that torch makes up": lambda: ops.conv.conv2d(X, torch.ones(3, 2, 1, 1, device="meta")),
+    "a stride that overflows": lambda: ops.conv.conv2d(X, torch.ones(3, 2, 1, 1), stride=1 << 62),
+    "a cap below float32": lambda: ops.attention.attention(HEADS, HEADS, HEADS, soft_cap=1e-300),
+    "a cap of logits below float32": lambda: ops.logits.logsumexp(X[0, 0], X[0, 0], softcap=1e-300),
+    "a scale beyond float32": lambda: ops.scan.linear_attention(HEADS, HEADS, HEADS, scale=1e300),
+    "a gradient without values": lambda: ops.optim.lion_([X], [X.to("meta")], [X]),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_calls_that_gave_wrong_answers_are_refused(name):
+    with pytest.raises(ArgumentError, match=r" is .+; expected .+"):
+        FOUND[name]()
+
+
+def test_a_mask_without_ranges_sees_nothing():
+    out = ops.attention.attention(HEADS, HEADS, HEADS, torch.zeros(3, 0, 2, dtype=torch.int32))
+    assert torch.equal(out, torch.zeros_like(HEADS))

@@ -6,6 +6,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -109,12 +110,9 @@ def _called(
     function: Callable[..., _R], kinds: dict[str, Kind], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _R:
     try:
-        for one in args:
+        for one in chain(args, kwargs.values()):
             if isinstance(one, torch.Tensor) and one.is_meta:
-                _same_place((*args, *kwargs.values()))
-        for one in kwargs.values():
-            if isinstance(one, torch.Tensor) and one.is_meta:
-                _same_place((*args, *kwargs.values()))
+                _same_place(chain(args, kwargs.values()))
         return function(*args, **kwargs)
     except Exception as error:  # whatever torch raises of an argument that it cannot take; else raised again
         # an argument that a function within refused after a failure is one of ours by another name
