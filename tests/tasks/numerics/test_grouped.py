@@ -79,7 +79,8 @@ def test_what_is_counted_is_not_rounded(count):
     assert torch.equal(found, count(x))
 
 
-def test_sums_of_other_numbers_are_rounded():
-    x = torch.randn(1000).double()
+@pytest.mark.parametrize("x", [torch.randn(1000).double(), torch.full((1000,), 2.0**20).double() + 1])
+def test_sums_of_other_and_of_larger_numbers_are_rounded(x):
     with Rounding(2**-23, seed=0):
-        assert x.sum() != x.clone().sum()
+        found = x.sum()
+    assert found != x.sum()

@@ -53,6 +53,7 @@ _EXACT = frozenset({
 gradient."""
 _COUNTING = ("sum", "cumsum")
 """Operators that round nothing where they add up whole numbers: one that was moved might be cut to the one below."""
+_MOST_COUNTED = 1 << 24
 _REDUCING = ("scatter_reduce", "index_reduce", "segment_reduce")
 """Operators that round nothing where they look for extremes."""
 
@@ -166,10 +167,10 @@ class Rounding(Decomposed):
 
 
 def _is_whole(value: object) -> bool:
-    """Tell whether a tensor is of whole numbers, of which float32 has as many as are counted here."""
+    """Tell whether a tensor is of whole numbers, so small that float32 adds them up in any order without rounding."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return False
-    return torch.equal(value, value.trunc())
+    return torch.equal(value, value.trunc()) and bool(value.abs().sum() <= _MOST_COUNTED)
 
 
 def _copied(func: Any, unrounded: Any, given: Any) -> Any:
