@@ -1,6 +1,7 @@
 """Heap memory that a library's static memory leads to."""
 
 import ctypes
+import mmap
 import os
 import subprocess
 
@@ -27,6 +28,7 @@ extern "C" void in_pages() { ++large[(1 << 20) - 1]; }
 extern "C" void in_disguise() { ++*reinterpret_cast<int64_t*>(~disguised); }
 extern "C" void scratch() { auto x = new int64_t[100]; x[7] = 3; asm("" : : "r"(x) : "memory"); delete[] x; }
 extern "C" void nothing() {}
+extern "C" { alignas(4096) char zeroed[8 * 4096]; }
 """
 
 
@@ -65,3 +67,33 @@ def test_a_block_that_a_call_changes_is_seen_unless_its_address_is_disguised(
 
 def test_a_process_that_may_not_be_read_keeps_nothing_that_is_seen() -> None:
     assert reached_blocks(2**22 + 1, [bytes(64)]) == {}
+
+
+def pointer_to(address):
+    return address.to_bytes(8, "little")
+
+
+@pytest.mark.needs("C++ compiler")
+def test_what_a_library_has_behind_its_file_is_its_data(library):
+    _, loaded = library
+    start = ctypes.addressof(ctypes.c_char.in_dll(loaded, "zeroed"))
+    for page in range(8):
+        assert not reached_blocks(os.getpid(), [pointer_to(start + 4096 * page)])
+
+
+def test_pages_that_came_to_lie_behind_a_file_are_none_of_its_data(tmp_path):
+    libc, anywhere = ctypes.CDLL(None, use_errno=True), mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+    ]  # fmt: skip
+    start, here = ctypes.addressof(ctypes.c_char.from_buffer(anywhere)), 0x10 | mmap.MAP_PRIVATE  # MAP_FIXED
+    both = mmap.PROT_READ | mmap.PROT_WRITE
+    with (tmp_path / "data").open("w+b") as file:
+        file.write(bytes(mmap.PAGESIZE))
+        file.flush()
+        assert libc.mmap(start, mmap.PAGESIZE, both, here, file.fileno(), 0) == start
+    page = start + mmap.PAGESIZE
+    assert libc.mmap(page, mmap.PAGESIZE, both, here | mmap.MAP_ANONYMOUS, -1, 0) == page
+    ctypes.c_char.from_address(page + 7).value = b"k"
+    (content,) = reached_blocks(os.getpid(), [pointer_to(page)]).values()
+    assert content[7:8] == b"k"

@@ -236,8 +236,7 @@ def count_instructions(text: str) -> dict[str, int]:
     """Count the instructions of a disassembly, and those of some kinds.
 
     Example:
-        >>> count_instructions("        /*0010*/                   HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;\n")[
-        ...     "tensor_instructions"]
+        >>> count_instructions("  /*0010*/       HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;")["tensor_instructions"]
         1
     """
     mix = {name: len(pattern.findall(text)) for name, pattern in _MIX.items()}

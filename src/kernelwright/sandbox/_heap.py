@@ -7,6 +7,7 @@ Does not cover: pointers that are stored disguised; blocks of other allocators, 
 """
 
 import re
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,7 +20,8 @@ _MOST_BLOCKS, _MOST_BYTES = 4096, 64 << 20
 _WORD, _HEADER, _LEAST = 8, 8, 32
 _IN_USE, _MAPPED, _FLAGS = 1, 2, 7
 _PAGE = 4096
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+)\s*(.*)")
+_LOADED = 1
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ (\d+)\s*(.*)")
 _Words = npt.NDArray[np.uint64]
 
 
@@ -50,20 +52,50 @@ def reached_blocks(pid: int, roots: Iterable[bytes]) -> dict[int, bytes]:
 
 
 def _anonymous(pid: int) -> _Words:
-    """Return the process's private writable memory of no file, in order: start, end, whether a file lies before it."""
+    """Return the process's private writable memory of no file, in order: start, end, whether it is a library's data."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
         lines = []
     found: list[tuple[int, int, bool]] = []
-    end_of_file = -1
+    end_of_file, offset, path = -1, 0, ""
     for fields in filter(None, map(_MAPPING.match, lines)):
-        start, end, name = int(fields[1], 16), int(fields[2], 16), fields[5]
-        if int(fields[4]):
-            end_of_file = end
+        start, end, name = int(fields[1], 16), int(fields[2], 16), fields[6]
+        if int(fields[5]):
+            end_of_file, offset, path = end, int(fields[4], 16) + end - start, name
         elif fields[3] == "rw-p" and not name.startswith(("[stack", "[v")):
-            found.append((start, end, start == end_of_file))
+            zeroed = _zeroed_bytes(Path(f"/proc/{pid}/root{path}"), offset) if start == end_of_file else 0
+            middle = end if zeroed is None else min(end, start + zeroed)
+            parts = [(start, middle, True), (middle, end, False)]
+            found += [part for part in parts if part[0] < part[1]]
     return np.array(found, dtype=np.uint64).reshape(-1, 3)
+
+
+def _zeroed_bytes(path: Path, offset: int) -> int | None:
+    """Return how much memory without a file a library has behind its mapping that ends at an offset of its file.
+
+    What lies behind that came there by chance. None where the file does not say.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+            if head[:6] != b"\x7fELF\x02\x01":
+                return 0
+            (table,) = struct.unpack_from("<Q", head, 32)
+            size, count = struct.unpack_from("<HH", head, 54)
+            file.seek(table)
+            raw = file.read(size * count)
+        segments = [struct.unpack_from("<IIQQQQQQ", raw, n * size) for n in range(count)]
+    except (OSError, struct.error):
+        return None
+    for kind, _, start, address, _, in_file, in_memory, _ in segments:
+        if kind == _LOADED and _pages(start + in_file) == offset:
+            return _pages(address + in_memory) - _pages(address + in_file)
+    return None
+
+
+def _pages(size_bytes: int) -> int:
+    return -(-size_bytes // _PAGE) * _PAGE
 
 
 def _pointers(content: bytes, spans: _Words) -> list[int]:
@@ -77,12 +109,12 @@ def _pointers(content: bytes, spans: _Words) -> list[int]:
 
 def _block(pid: int, address: int, spans: _Words) -> bytes | None:
     """Read the allocated block at an address; none where there is none."""
-    _, end, follows_file = map(int, spans[np.searchsorted(spans[:, 0], np.uint64(address), side="right") - 1])
+    _, end, of_library = map(int, spans[np.searchsorted(spans[:, 0], np.uint64(address), side="right") - 1])
     head = _word(pid, address - _HEADER) or 0
     size = head & ~_FLAGS
     if head & _MAPPED and size and not size % _PAGE and address % _PAGE == 2 * _HEADER:
         return _read(pid, address, min(address - 2 * _HEADER + size, end, address + _MOST_BYTES) - address)
-    if follows_file:  # the zero-initialised data of a library, or pages that came to lie behind it
+    if of_library:
         return None
     if size < _LEAST:
         return _read(pid, address, min(_PAGE, end - address)) if address % _PAGE == 0 else None

@@ -61,7 +61,7 @@ class Acceptance:
         >>> from kernelwright.tasks import Problem, load_task
         >>> judge = Acceptance(Problem(load_task("examples/swiglu.py")), detect("cpu"), ())
         >>> judge.harness
-        'kernelwright-16:eager,compile'
+        'kernelwright-17:eager,compile'
     """
 
     def __init__(
