@@ -151,8 +151,8 @@ def _python(nvcc: str, candidate: Candidate, folder: Path, deadline_s: float) ->
     except NotExecutedError as error:
         return Build(status=BuildStatus.UNAVAILABLE, diagnostics=str(error))
     place.mkdir(exist_ok=True)
-    with ThreadPoolExecutor() as beside:  # on a new machine these take longer than the candidate
-        engine, runtime = beside.submit(_native.engine_library), beside.submit(_cudart.built, nvcc)
+    with ThreadPoolExecutor() as pool:  # on a new machine these take longer than the candidate
+        engine, runtime = pool.submit(_native.engine_library), pool.submit(_cudart.built, nvcc)
         for call in calls:
             built = inline.compile_inline(nvcc, call, place, deadline_s)
             if built.status is not BuildStatus.OK:

@@ -42,7 +42,7 @@ KW_OPERATOR(run, host::ops::{operator}, {apart}, {entry}({arguments}))
 
 
 def is_operator(kernel: Path) -> bool:
-    """Tell whether a file is the kernel of an operator, with its host's half beside it."""
+    """Tell whether a file is the kernel of an operator, with its host's half next to it."""
     return kernel.parent.name == "op_kernel" and (kernel.parent.parent / "op_host").is_dir()
 
 

@@ -77,7 +77,7 @@ class NPUKernelBench:
         return path
 
     def candidates(self, folder: Path, problems: Sequence[SuiteProblem]) -> dict[str, Path]:
-        """Find `OPERATOR/.../op_kernel/*.cpp` with `op_host` beside it, or `OPERATOR.cpp` with a kernel of ours."""
+        """Find `OPERATOR/.../op_kernel/*.cpp` with `op_host` next to it, or `OPERATOR.cpp` with a kernel of ours."""
         names = {problem.name.rpartition("/")[2]: problem.name for problem in problems}
         found = {
             names[f.stem]: f for f in sorted(folder.rglob("*.cpp")) if f.stem in names and not is_operator(f)

@@ -58,16 +58,9 @@ def summed_windows(graph: Graph, product: Contract, dims: Sequence[int], name: s
         taps, results = windows.shape[-rank + axis], windows.shape[2 + axis]
         first = dilation * (int(taps) - 1) - pad if transposed else pad
         apart, every = (stride, 1) if transposed else (1, stride)
-        mask = _mask(
-            f"{name}_axis{axis}",
-            (taps, image.shape[2 + axis]),
-            first,
-            apart,
-            dilation,
-            every,
-            every * results,
-        )
-        image = _masked(f"{name}_axis{axis}" if axis else name, image, mask, 2 + axis)
+        part, shape = f"{name}_axis{axis}", (taps, image.shape[2 + axis])
+        mask = _mask(part, shape, first, apart, dilation, every, every * results)
+        image = _masked(part if axis else name, image, mask, 2 + axis)
     return image
 
 

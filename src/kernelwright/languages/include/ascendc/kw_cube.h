@@ -153,7 +153,7 @@ void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   core()->issue(kw::ascend::MTE1, KW_HERE, what);
   detail::into_l0(dst, KW_HERE, what);
   src.in(kw::ascend::L1, KW_HERE, what).aligned(KW_HERE, what);
-  // Two fractals of a square lie below each other for 8 bits, beside each other for 32.
+  // Two fractals of a square lie below each other for 8 bits, side by side for 32.
   const auto within = [](uint32_t row, uint32_t column, uint32_t apart) {
     return (size == 1 ? row / 16 : column / c0) * apart + (row % 16 * c0 + column % c0) * size;
   };

@@ -99,7 +99,7 @@ inline void write_global(Pipe pipe, const uint8_t* to, int64_t count, Where wher
 
 // ---- cores that take turns ------------------------------------------------------------------------------------
 
-enum class Mode : uint8_t { kOpen, kVector, kCube, kMix };  // kMix: two vector cores beside each cube core
+enum class Mode : uint8_t { kOpen, kVector, kCube, kMix };  // kMix: two vector cores with each cube core
 inline Mode& mode() {
   static thread_local Mode set = Mode::kOpen;
   return set;
