@@ -97,3 +97,16 @@ def test_pages_that_came_to_lie_behind_a_file_are_none_of_its_data(tmp_path):
     ctypes.c_char.from_address(page + 7).value = b"k"
     (content,) = reached_blocks(os.getpid(), [pointer_to(page)]).values()
     assert content[7:8] == b"k"
+
+
+def test_a_block_may_lie_on_both_sides_of_a_split_by_advice():
+    """numpy asks for large pages under its arrays, which splits the heap's mapping."""
+    pages = mmap.mmap(-1, 4 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block, size = 16, 3 * mmap.PAGESIZE
+    pages[block - 8 : block] = pointer_to(size | 1)
+    pages[block + size - 8 : block + size] = pointer_to(mmap.PAGESIZE | 1)
+    pages.madvise(mmap.MADV_NOHUGEPAGE, 2 * mmap.PAGESIZE, mmap.PAGESIZE)
+    pages[block + size - 16] = 7
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    (content,) = reached_blocks(os.getpid(), [pointer_to(start + block)]).values()
+    assert (content[-8], len(content)) == (7, size - 8)

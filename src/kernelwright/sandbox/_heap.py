@@ -67,7 +67,12 @@ def _anonymous(pid: int) -> _Words:
             zeroed = _zeroed_bytes(Path(f"/proc/{pid}/root{path}"), offset) if start == end_of_file else 0
             middle = end if zeroed is None else min(end, start + zeroed)
             parts = [(start, middle, True), (middle, end, False)]
-            found += [part for part in parts if part[0] < part[1]]
+            for first, last, of_library in (part for part in parts if part[0] < part[1]):
+                joined = bool(found) and found[-1][1:] == (
+                    first,
+                    of_library,
+                )  # madvise splits what one block may span
+                found.append((found.pop()[0] if joined else first, last, of_library))
     return np.array(found, dtype=np.uint64).reshape(-1, 3)
 
 
