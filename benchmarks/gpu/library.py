@@ -1,27 +1,23 @@
 """The GPU path, proven on the real thing: peaks, then Triton library kernels against eager and torch.compile.
 
-    python -m benchmarks.gpu --out benchmarks/results/h200
+    python -m benchmarks.gpu.library --out benchmarks/results/h200
 
 Writes `<date>-peaks.json` and `<date>-tasks.jsonl` with the environment and the command; needs a CUDA
 device (exit 4 without one) and less than eight minutes. A row is written as soon as it is known.
 """
 
 import argparse
-import datetime
 import json
-import platform
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-import torch
-
 import kernelwright as kw
 from kernelwright.devices import detect, peaks_of
 
-from .library import of_sizes, table
-from .library import targets as all_targets
+from ..library import of_sizes, table
+from ..library import targets as all_targets
+from .about import environment
 
 TASKS = (
     "softmax.py:softmax", "softmax.py:log_softmax", "softmax.py:masked_softmax", "norm.py:layer_norm",
@@ -34,18 +30,6 @@ TASKS = (
 DEADLINE_S = 450.0
 
 
-def environment(device_name: str) -> dict[str, str]:
-    """Say what the figures were measured with."""
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python -m benchmarks.gpu", *sys.argv[1:]]),
-        "device": device_name,
-        "torch": torch.__version__,
-        "cuda": str(torch.version.cuda),
-        "python": platform.python_version(),
-    }
-
-
 def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(
@@ -54,14 +38,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu"))
     parser.add_argument("--evaluations", type=int, default=6)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print(
-            "no CUDA device: torch.cuda.is_available() is false; run this where there is one", file=sys.stderr
-        )
-        return 4
+    about = environment("benchmarks.gpu.library")
     started = time.monotonic()
     device = detect("cuda:0")
-    about = environment(device.name)
     options.out.mkdir(parents=True, exist_ok=True)
     stem = about["date"][:10]
     peaks = peaks_of(device, refresh=True)
