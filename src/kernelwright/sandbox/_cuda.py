@@ -4,7 +4,7 @@ What ends a call is taken before the candidate loads, and is the driver's own fu
 that puts something else in place of `torch.cuda.synchronize` changes nothing.
 
 Covers: work on side streams and of other threads in the same context (the whole device is synchronised inside
-the timed request); lines that an earlier call made persist in L2; what a call writes into an argument or beyond its ends
+the timed request); lines that an earlier call made persist in L2; what a call writes into an argument or near its ends
 (`Mirror`).
 Does not cover: what it writes elsewhere in the device's memory.
 """
@@ -66,19 +66,25 @@ def pull(mirrors: Sequence[Mirror]) -> None:
         mirror.arena.copy_(torch.where(there, now, mirror.arena))
 
 
+def open_context(device: str) -> None:
+    """Start a GPU's driver in this process, so that its threads and open files are no candidate's; nothing on a CPU."""
+    if is_gpu(device):
+        torch.zeros(1, device=device).add_(1).cpu()
+
+
 class Fence:
     """What a worker does before and after the calls it is asked for; on a CPU nothing.
 
-    Make it before the candidate's code runs: on a GPU it makes the context, whose threads and open files are then no
-    candidate's.
+    Make it before the candidate's code runs.
     """
 
     def __init__(self, device: str) -> None:
         self._device, self._synchronise = device, torch.cuda.synchronize
-        if is_gpu(device):
-            torch.zeros(1, device=device).add_(1).cpu()
         self._driver = _driver() if is_gpu(device) else None
-        self._event = torch.cuda.Event
+        event = torch.cuda.Event
+        self._event, self._record, self._ended, self._elapsed = (
+            event, event.record, event.synchronize, event.elapsed_time,
+        )  # fmt: skip
         self._begin: torch.cuda.Event | None = None
 
     def clear(self) -> None:
@@ -99,12 +105,12 @@ class Fence:
         if self._driver is not None:
             _check(self._driver.cuCtxSynchronize(), "cuCtxSynchronize")
         end = self._marked()
-        end.synchronize()
-        return 1e3 * self._begin.elapsed_time(end) if self._begin is not None else 0.0
+        self._ended(end)
+        return 1e3 * self._elapsed(self._begin, end) if self._begin is not None else 0.0
 
     def _marked(self) -> torch.cuda.Event:
         event = self._event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
+        self._record(event)
         return event
 
 

@@ -76,6 +76,7 @@ class WorkerState:
         content, self._style, self._device = candidate.key, candidate.style, request["device"]
         outputs = tuple(TensorSpec.model_validate(o) for o in request["outputs"])
         WITNESS.expect(candidate.language)
+        _cuda.open_context(self._device)
         self._fence = _cuda.Fence(self._device)
         if request["watched"]:
             self.watch = Watch()
@@ -272,7 +273,9 @@ class WorkerState:
         if _cuda.is_gpu(self._device):
             mirrors.append(_cuda.Mirror.of(raw, offset, slot["nbytes"], self._device))
             return mirrors[-1].argument(dtype, shape, strides)
-        return torch.frombuffer(raw.numpy(), dtype=dtype, count=count, offset=offset).as_strided(shape, strides)
+        return torch.frombuffer(raw.numpy(), dtype=dtype, count=count, offset=offset).as_strided(
+            shape, strides
+        )
 
     def _copy_out(self, tensors: list[Tensor], capacity: int) -> Message:
         offsets, end = [], 0
