@@ -56,8 +56,11 @@ def test_a_zygote_counts_gpus_without_their_driver(monkeypatch):
         assert torch._C._cuda_getDeviceCount() == gpus
 
 
-def test_a_worker_may_start_the_driver(pools):
-    text = "import torch\ndef run(): ...\nassert not torch.cuda._is_in_bad_fork()\n"
+def test_a_worker_may_start_the_driver_and_triton_may_keep_what_it_compiles(pools):
+    text = (
+        "import os, torch\ndef run(): ...\nassert not torch.cuda._is_in_bad_fork()\n"
+        "assert os.environ['TRITON_HOME'] == os.environ['TMPDIR']\n"
+    )
     with pools("none").worker(payload(text)) as worker:
         assert worker.alive
 
