@@ -35,8 +35,8 @@ def close(confinement: Confinement) -> str:
     """Apply every layer in order; returns the artefact's folder as the worker sees it."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     build, temporary = _place(confinement)
-    for name in ("TMPDIR", "HOME", "TRITON_HOME"):  # Triton takes what HOME was when it was imported, before the fork
-        os.environ[name] = temporary
+    os.environ["TMPDIR"] = os.environ["HOME"] = temporary
+    os.environ["TRITON_HOME"] = temporary  # else it is what HOME was when Triton was imported, before the fork
     os.chdir(temporary)
     os.umask(0o077)
     _limit(confinement)
