@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.random_graphs import DRAWN, case_of, drawn
 
+from benchmarks.random_graphs import DRAWN, case_of, drawn
 from kernelwright.compiler import schedules
 from kernelwright.compiler.actions import State, offered
 from kernelwright.compiler.lower import NotLowered
@@ -118,12 +118,14 @@ def _held(problem: Problem, workload: Workload, function: Any, row: Row) -> None
     own = {name: t.clone() for name, t in held.items()}
     got = _called(function, there, [own[s.name] for s in workload.state])
     row["first_s"] = round(time.monotonic() - began, 3)
+    if problem.task.contract.stochastic:
+        row |= {"status": "random", "why": "the reference draws random numbers"}
+        return
     row |= _compared(problem, got, truth.outputs, native.outputs, inputs)
     changed = [k for k, t in native.state.items() if k in held and not torch.equal(t, held[k])]
     if row["status"] == "right" and changed:
-        row |= _compared(
-            problem, *([d[k] for k in changed] for d in (own, truth.state, native.state)), inputs
-        )
+        after, expected, torchs = ([d[k] for k in changed] for d in (own, truth.state, native.state))
+        row |= _compared(problem, after, expected, torchs, inputs)
     if row["status"] == "wrong" and row.get("narrow"):
         case = Oracle(problem).make(workload, seed, inputs, state, measured=True)
         errors = [error_against(g.cpu(), t, case.tensors) for g, t in zip(got, case.outputs, strict=True)]
@@ -155,11 +157,13 @@ def _compared(problem: Problem, got: Any, truth: Any, native: Any, inputs: Any) 
         worst = max(worst, found.error, found.norm)
         if not found.ok:
             off = (one.cpu().double() - right.cpu().double()).abs()
-            place = int(off.nan_to_num(float("inf")).argmax()) if off.numel() else 0
+            place = int(off.nan_to_num(float("inf")).argmax())
+            values = "{:.6g} for {:.6g}, torch's {:.6g}".format(
+                *(t.flatten()[place].item() for t in (one, right, own))
+            )
             return {
                 "status": "wrong", "narrow": found.narrow, "error": found.error, "wrong": found.wrong,
-                "why": f"output {i}: {found.message}; {found.wrong} of {off.numel()}, worst at {place}: "
-                f"{one.flatten()[place].item()} for {right.flatten()[place].item()}, torch's {own.flatten()[place].item()}",
+                "why": f"output {i}: {found.message}; {found.wrong} of {off.numel()}, worst at {place}: {values}",
             }  # fmt: skip
     return {"status": "right", "error": worst, "why": ""}
 

@@ -98,18 +98,14 @@ class Body(States):
             for e in walk(x)
             if isinstance(e, Position)
         }
-        inner = ""
+        inner: list[str] = []
         for place, loop in reversed(list(enumerate(nest))):
             scope.at[loop.axis] = (loop.axis, frozenset({0}))
+            end = scope.text(loop.end)
             if not lone and loop.axis in used:
-                text = f"{name} // {inner}" if inner else name
-                end = scope.text(loop.end)
+                text = f"{name} // ({' * '.join(inner)})" if inner else name
                 found.append(f"{loop.axis} = {text} % {end}" if place else f"{loop.axis} = {text}")
-            inner = (
-                f"({inner[1:-1]} * {scope.text(loop.end)})"
-                if " * " in inner
-                else (f"({inner} * {scope.text(loop.end)})" if inner else scope.text(loop.end))
-            )
+            inner.insert(0, end)
         return found
 
     # Statements ----------------------------------------------------------------------------------------
