@@ -26,10 +26,10 @@ _LINES = 38
 
 def items_of(kernelbench: Path | None, max_elements: int, count: int, ranks: int, seed: int = 1) -> list[Row]:
     """Return what to run: by rank, in random order within it, random programs with the first."""
-    own = [
+    own: list[Row] = [
         {"kind": "own", "level": level, "path": str(path), "max_elements": None} for level, path in problems()
     ]
-    theirs = [
+    theirs: list[Row] = [
         {"kind": "kernelbench", "level": level, "path": str(path), "max_elements": max_elements}
         for level, path in (problems(folder_of(str(kernelbench))) if kernelbench else ()) if level < 3
     ]  # fmt: skip
