@@ -70,6 +70,26 @@ def stream(acc, total, high, left, k, v, ranges, begin, end, first, last, positi
 
 
 @triton.jit
+def finish(acc, total, high, sink, lse, out, place, own, columns, SINKS: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Write what rows have folded; those that saw no key are zero, and -inf."""
+    c = tl.arange(0, BLOCK_C)
+    if SINKS:
+        more = tl.load(sink) * _LOG2E
+        higher = tl.maximum(high, more)
+        fade = tl.exp2(high - higher)
+        total = total * fade + tl.exp2(more - higher)
+        acc = acc * fade[:, None]
+        high = higher
+    dead = high == float("-inf")
+    tl.store(lse + place, tl.where(dead, high, (high + tl.log2(total)) * _LN2), mask=own)
+    acc /= tl.where(dead, 1.0, total)[:, None]
+    tl.store(
+        out + place[:, None] * columns + c[None, :], acc.to(out.dtype.element_ty),
+        mask=own[:, None] & (c < columns)[None, :],
+    )  # fmt: skip
+
+
+@triton.jit
 def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_item, k_head, k_row, v_item, v_head,
             v_row, r_item, r_head, heads, each, rows, keys, inner, columns, scale, cap, MANY: tl.constexpr,
             SINKS: tl.constexpr, SLOPES: tl.constexpr, CAP: tl.constexpr, EXACT: tl.constexpr, BLOCK_M: tl.constexpr,
@@ -79,7 +99,7 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
     head, item = tl.program_id(1) % heads, (tl.program_id(1) // heads).to(tl.int64)
     row = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     own = row < rows
-    i, c = tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)
+    i = tl.arange(0, BLOCK_I)
     left = tl.load(
         q + item * q_item + head.to(tl.int64) * q_head + row[:, None].to(tl.int64) * q_row + i[None, :],
         mask=own[:, None] & (i < inner)[None, :], other=0.0,
@@ -126,21 +146,19 @@ def forward(q, k, v, ranges, sinks, slopes, out, lse, q_item, q_head, q_row, k_i
         acc, total, high = stream(acc, total, high, left, k, v, mine, begin, end, until, last, position, keys, inner,
                                   columns, k_row, v_row, scale, cap, slope, True, slot, CAP, SLOPES, EXACT, BLOCK_N,
                                   BLOCK_I, BLOCK_C)  # fmt: skip
-    if SINKS:
-        more = tl.load(sinks + head) * _LOG2E
-        higher = tl.maximum(high, more)
-        fade = tl.exp2(high - higher)
-        total = total * fade + tl.exp2(more - higher)
-        acc = acc * fade[:, None]
-        high = higher
-    dead = high == float("-inf")
-    place = (item * heads + head) * rows + row
-    tl.store(lse + place, tl.where(dead, high, (high + tl.log2(total)) * _LN2), mask=own)
-    acc /= tl.where(dead, 1.0, total)[:, None]
-    tl.store(
-        out + place[:, None] * columns + c[None, :], acc.to(out.dtype.element_ty),
-        mask=own[:, None] & (c < columns)[None, :],
-    )  # fmt: skip
+    finish(
+        acc,
+        total,
+        high,
+        sinks + head,
+        lse,
+        out,
+        (item * heads + head) * rows + row,
+        own,
+        columns,
+        SINKS,
+        BLOCK_C,
+    )
 
 
 def _sizes(inner, columns, exact):
