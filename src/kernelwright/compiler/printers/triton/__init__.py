@@ -24,8 +24,8 @@ from ._program import Choice, Printer
 
 __all__ = ["FORMS", "Choice", "Unprintable", "render", "space"]
 
-FORMS = ("native",)
-"""Native regions run between the kernels."""
+FORMS = ("native", "bias")
+"""Native regions run between the kernels, and add no bias to a convolution."""
 
 
 def render(
