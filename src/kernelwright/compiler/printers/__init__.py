@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 from ...records import Candidate, Scalar, Space
 from ..graph import Graph
+from ..policy import Estimate, estimate
 from ..tile import Program
 
 
@@ -41,6 +42,11 @@ def choices_of(language: str, program: Program) -> Space | None:
     """Return what the folder of a language lets a tuner choose for a program; None if nothing."""
     own = getattr(import_module(f"{__package__}.{language}"), "space", None)
     return None if own is None else cast(Space, own(program))
+
+
+def estimate_of(language: str) -> Estimate:
+    """Return how the folder of a language estimates costs; as for a CPU if it does not say."""
+    return cast(Estimate, getattr(import_module(f"{__package__}.{language}"), "cost", estimate))
 
 
 def printer_of(language: str) -> Render | None:
