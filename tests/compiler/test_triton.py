@@ -270,3 +270,17 @@ def test_a_convolution_of_the_library_leaves_its_bias_to_what_follows():
         candidate = triton.render(after.program, after.graph)
         assert f"aten.convolution.default(x0, x1, {text}," in candidate.sources[0].text
         assert case.difference(run_printed(candidate, case.inputs)) is None
+
+
+def test_attention_that_torch_computes_runs_on_any_device():
+    inputs = ("torch.randn(2, 3, 8, 16, generator=g)",)
+    case, _ = lowered(
+        program("F.scaled_dot_product_attention(x0, x0 + 1, x0, is_causal=True) * 2", inputs=inputs)
+    )
+    (library,) = (a for a in offered(forms_of("triton")) if a.name == "library")
+    state = State(case.graph, case.graph)
+    state = taken(state, library, next(iter(library.sites(state))))
+    candidate = triton.render(state.program, state.graph)
+    assert "aten.scaled_dot_product_attention.default(" in candidate.sources[0].text
+    assert "aten._scaled" not in candidate.sources[0].text
+    assert case.difference(run_printed(candidate, case.inputs)) is None
