@@ -75,7 +75,7 @@ def task(
     Args:
         workloads: one mapping of axes to sizes for each search workload.
         contract: the contract for kernels; the default contract if none.
-        hidden: sizes of the hidden workloads; derived if none, `[]` forbids them.
+        hidden: sizes of the hidden workloads, which may be 0; derived if none, `[]` forbids them.
         confirm: sizes of the confirm workloads in addition to the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
         regimes: value regimes that may be applied (`tasks.regimes`); all that the reference accepts if none.
@@ -200,6 +200,7 @@ class _Maker:
     def search(self, sizes: Sizes, most: int | None) -> tuple[Workload, tuple[str, ...]]:
         """Instantiate a declared workload, with its axes shrunk to `most` elements if need be."""
         axes = {k: int(sizes[k]) for k in self._axes(sizes)}
+        self._refuse_empty(sizes)
         rest = {k: v for k, v in sizes.items() if k not in axes}
         return fit_axes(lambda changed: self.make(rest | changed), axes, most)
 
@@ -208,6 +209,8 @@ class _Maker:
         declaration, base = self._declaration, self._declaration.workloads[0]
         free = tuple((n,) for n in self._axes(base))
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}
+        for sizes in declaration.confirm or ():
+            self._refuse_empty(sizes)
         pinned = (declaration.hidden, declaration.confirm)
         hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
         return Plan(
@@ -239,13 +242,21 @@ class _Maker:
                 return self.make(rest | dict(axes))
         raise TaskError(f"{self._function.__name__}(): no declared workload is like {workload.name!r}")
 
+    def _refuse_empty(self, sizes: Sizes) -> None:
+        for axis in self._axes(sizes):
+            if sizes[axis] == 0:
+                raise TaskError(
+                    f"@kw.task: {axis} is 0 in a workload that is timed; expected at least 1, or it in `hidden`"
+                )
+
     def _axes(self, sizes: Sizes) -> list[str]:
         whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]
         return [k for k in whole if k not in self._parameters]
 
     def _argument(self, name: str, names: Mapping[str, int | str], sizes: Sizes) -> TensorSpec | ScalarSpec:
         if name in self._declaration.arguments:
-            return declared(name, self._declaration.arguments[name], names)
+            empty = any(sizes[axis] == 0 for axis in self._axes(sizes))
+            return declared(name, self._declaration.arguments[name], names, least=0 if empty else 1)
         value = sizes.get(name, self._parameters[name].default)
         if value is inspect.Parameter.empty:
             raise TaskError(
