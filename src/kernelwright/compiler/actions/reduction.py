@@ -145,7 +145,8 @@ class Shares:
         parts = min(_MOST_PARTS, max(_PARTS, 1 << (_PROGRAMS // kept).bit_length()))
         whole = [d for d in node.dims if _PARTS <= shape[d] <= 4 * parts and folded // shape[d] >= _FEW]
         dim = whole[0] if whole else max(node.dims, key=lambda d: shape[d])
-        return (dim, shape[dim] if whole else parts) if whole or shape[dim] >= _FEW * parts else None
+        parts = shape[dim] if whole else min(parts, 1 << (max(1, shape[dim] // _FEW).bit_length() - 1))
+        return (dim, parts) if parts >= _PARTS else None
 
     def apply(self, state: State, site: str) -> State:
         """Reduce the parts first, then their results."""
