@@ -1,9 +1,11 @@
-"""The library of ops on a GPU, held to float64.
+"""The library of ops on a GPU: right first, then how fast.
 
-    python -m benchmarks.gpu.ops --out FOLDER --seconds 85
+    python -m benchmarks.gpu.ops right --out FOLDER --seconds 85
+    python -m benchmarks.gpu.ops time --out FOLDER --seconds 85
 
-Calls every op on its cases and every public function, with tensors on the GPU and results poisoned: a process for each
-family, which is killed at its deadline. Rows go to `FOLDER/ops-right.jsonl`.
+`right` calls every op on its cases and every public function, with tensors on the GPU and results poisoned, and holds
+them to float64: a process for each family, which is killed at its deadline. `time` times ops at sizes of real models
+against eager torch, torch's own fused ops and `torch.compile`. Rows go to `FOLDER/ops-right.jsonl`, `ops-time.jsonl`.
 """
 
 import argparse
@@ -20,9 +22,10 @@ from typing import Any, TextIO
 
 from kernelwright import ops
 
+from ._ops.sizes import GROUPS
 from .about import environment
 
-AT_ONCE = 6
+AT_ONCE = 8
 """Families that are run at the same time."""
 FIRST = ("attention", "scan", "moe", "norms", "lowbit", "loss", "logits", "optim", "kmeans", "sparse")
 
@@ -38,7 +41,7 @@ def right(out: TextIO, seconds: float, names: list[str], device: str) -> list[di
             left = until - time.monotonic()
             while waiting and len(running) < AT_ONCE and left > 5:
                 name = waiting.pop(0)
-                each = min(left - 4, seconds * 0.6)
+                each = min(left - 4, seconds * 0.42)
                 running[name] = (
                     _started(name, each - 8, device, Path(folder)),
                     Path(folder),
@@ -114,22 +117,74 @@ def table(rows: list[dict[str, Any]]) -> None:
             print(f"  {op}: {why[:150]}")
 
 
+def timed(path: Path, seconds: float, groups: list[str]) -> list[dict[str, Any]]:
+    """Compile in processes beside each other, time in one, and return its rows."""
+    until = time.monotonic() + seconds
+    command = [sys.executable, "-m", "benchmarks.gpu._ops.timed", "--groups"]
+    errors = subprocess.DEVNULL
+    warming = [
+        subprocess.Popen([*command, g, "--warm"], stdout=errors, stderr=errors, start_new_session=True)
+        for g in groups
+    ]
+    while any(p.poll() is None for p in warming) and time.monotonic() < until - seconds * 0.55:
+        time.sleep(0.2)
+    _end(warming)
+    left = until - time.monotonic()
+    run = [*command, *groups, "--seconds", str(left - 14), "--out", str(path)]
+    with subprocess.Popen(run, start_new_session=True) as process:
+        try:
+            process.wait(timeout=left - 2)
+        except subprocess.TimeoutExpired:
+            _end([process])
+    return [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
+
+
+def _end(processes: "list[subprocess.Popen[bytes]]") -> None:
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def table_of_times(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each size: times, and the ratio to the best of the others."""
+    peaks = next((row for row in rows if row["op"] == "peaks"), {})
+    print(f"copy {peaks.get('copy_gbps')} GB/s, bfloat16 {peaks.get('bf16_tflops')} TFLOP/s")
+    for row in rows:
+        times = row.get("times_us")
+        if not times:
+            if row["op"] != "peaks":
+                print(f"{row['op']} {row['size']}: {row['status'][:100]}")
+            continue
+        others = {name: t for name, t in times.items() if name != "ours"}
+        best = min(others, key=lambda name: others[name])
+        least = max(row["bytes"] / peaks["copy_gbps"] / 1e3, row["flops"] / peaks["bf16_tflops"] / 1e6)
+        print(f"{row['op']} {row['size']}: {times['ours']:.1f} us, {others[best] / times['ours']:.2f} x {best}, "
+              f"{least / times['ours']:.2f} of the bound, wall {row['wall_us']['ours']:.0f}")  # fmt: skip
+
+
 def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("part", choices=("right", "time"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu"))
     parser.add_argument("--seconds", type=float, default=85.0)
+    parser.add_argument("--groups", nargs="*", default=list(GROUPS))
     parser.add_argument("--families", nargs="*", default=list(ops.families()))
     parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     about = {} if options.device == "cpu" else environment("benchmarks.gpu.ops")
     options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "ops-right.jsonl").open("w") as out:
+    path = options.out / f"ops-{options.part}.jsonl"
+    with path.open("w") as out:
         out.write(json.dumps(about) + "\n")
         out.flush()
-        table(right(out, options.seconds, options.families, options.device))
+        if options.part == "right":
+            table(right(out, options.seconds, options.families, options.device))
+    if options.part == "time":
+        table_of_times(timed(path, options.seconds, options.groups))
     return 0
 
 

@@ -155,7 +155,7 @@ class Op:
             if device is not None:
                 form, why = form_for(self.kernel.file.parent, self.name, device, arguments)
                 if form is not None:
-                    with on(device):
+                    with torch.no_grad(), on(device):  # its gradient is an op of its own
                         return form.run(*arguments), "triton", ""
         say(self._said, self.name, why, stacklevel=4)
         return self.reference(*arguments), "reference", why
