@@ -87,3 +87,16 @@ def test_the_flag_is_of_the_task_and_of_the_command_that_repeats_it(path, tmp_pa
     assert "correct" in capsys.readouterr().out
     assert main([*words, "--json", "--numerics", "fast"]) == 0
     assert "--numerics fast" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_reference_without_a_float64_form_is_told(tmp_path, pool, narrow):
+    refuses = "    if x.dtype == torch.float64: raise RuntimeError('float32 only')\n"
+    path = tmp_path / "task.py"
+    path.write_text(TASK.replace("    return", f"{refuses if narrow else ''}    return"))
+    source = SourceFile(path="c.py", text=OFF.format(units=0))
+    candidate = Candidate(sources=(source,), language="torch", entry="c.py:run")
+    build = get_language("torch").build(candidate)
+    verdict = verify(Problem(load_task(path)), candidate, build, pool=pool, depth="screen")
+    assert verdict.status == "accepted"
+    assert verdict.in_float32 == narrow

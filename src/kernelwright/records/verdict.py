@@ -59,3 +59,8 @@ class Verdict(Record):
         if CheckStatus.UNKNOWN in statuses or not statuses:
             return VerdictStatus.UNKNOWN
         return VerdictStatus.ACCEPTED
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether errors were held against the reference in float32, for want of a float64 form."""
+        return any("in_float32" in f.figures for f in self.findings)

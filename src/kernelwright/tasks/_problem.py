@@ -235,13 +235,17 @@ class Problem:
         state: Mapping[str, torch.Tensor],
     ) -> Outcome:
         reference = self.reference(workload, state)
-        wider = [narrow_to_float32(v) for v in inputs]
+        declared = [
+            v.to(getattr(torch, s.dtype)) if isinstance(v, torch.Tensor) and isinstance(s, TensorSpec) else v
+            for s, v in zip(workload.arguments, inputs, strict=True)
+        ]
+        wider = [narrow_to_float32(v) for v in declared]
         if isinstance(reference, torch.nn.Module):
             reference.float()
         try:
             found = _call(reference, copy_of(wider), wider, workload)
         except (RuntimeError, TypeError):
-            found = self.run_reference(workload, inputs, state)
+            found = self.run_reference(workload, declared, state)
         return Outcome(_widened(found.outputs), found.mutated, found.state, "float32")
 
 

@@ -57,6 +57,8 @@ class Case:
     chooses: bool = False
     """Whether the reference chooses between computed values, so that an honest answer may be another one here and
     there."""
+    in_float32: bool = False
+    """Whether an operator of the reference has no float64 form, so that its float32 result stands for the truth."""
     closer: Callable[[], "Case"] | None = field(default=None, repr=False, compare=False)
     """Makes, once, the same case with its sensitivity averaged over more perturbations, and at least what plain honest
     evaluations of these inputs are off by; none where it is that case already."""
@@ -255,6 +257,7 @@ class Oracle:
             state_after=state_after,
             own=() if contract.stochastic else tuple(c for r in outputs if not (c := _own(r, tensors)).ok),
             chooses=moved.chooses,
+            in_float32=truth.precision == "float32",
             closer=None if near is not None or measured else self._closer(workload, seed, inputs, state),
         )
 

@@ -12,7 +12,7 @@ from kernelwright.search.proposals._scheduler import Scheduler
 from kernelwright.search.tuners import make_tuner
 from kernelwright.testing import PlantedTemplate, planted_candidate
 
-from ..session.test_session import TILES
+from ..session.rig import TILES
 
 OURS, THEIRS = planted_candidate(50.0), [planted_candidate(60.0), planted_candidate(70.0)]
 

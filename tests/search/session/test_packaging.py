@@ -90,6 +90,15 @@ def test_the_sheet_names_arguments_that_no_draw_varies(pack, monkeypatch):
     assert "- values of index other than those" in claim.to_markdown()
 
 
+def test_the_sheet_says_that_no_float64_was_to_be_had(pack):
+    evaluation = accepted({"a": 50.0})
+    (first, *others) = evaluation.verdict.findings
+    findings = (first.model_copy(update={"figures": {"in_float32": 1.0}}), *others)
+    verdict = evaluation.verdict.model_copy(update={"findings": findings})
+    _, claim = pack(planted_task(workloads={"a": 4}), evaluation.model_copy(update={"verdict": verdict}))
+    assert "- errors against float64: an operator of the reference has no such form" in claim.to_markdown()
+
+
 def sized(workload, low, high, *outcomes):
     """What was opened around a workload: one range, and what came of other sizes."""
     box = (SymbolRange(symbol="n", low=low, high=high),)

@@ -161,6 +161,12 @@ def test_expressions_are_arithmetic_and_nothing_else(text: str) -> None:
         ("x='float32[n] gaussian', workloads=[{'n': 4}]", "x", "'gaussian' is neither a layout"),
         ("x='float32[n] sorted(1, 2, 3)', workloads=[{'n': 4}]", "x", "sorted takes 2 numbers"),
         ("x='float32[n - 4]', workloads=[{'n': 4}]", "x", "at least 1"),
+        ("x='float32[n]', workloads=[{'n': 0}]", "x", "'x' is empty in the timed workload n=0"),
+        (
+            "x='float32[n]', workloads=[{'n': 4}], confirm=[{'n': 0}]",
+            "x",
+            "'x' is empty in the timed workload n=0",
+        ),
         ("y='float32[n]', workloads=[{'n': 4}]", "x", "declares 'y', which op"),
         ("x='float32[n]', workloads=[{'n': 4}]", "x, y", "takes 'y', which is neither declared"),
         ("x='float32[n]', workloads=[{'n': 4}], regimes=['wild']", "x", "regime 'wild' is unknown"),
@@ -170,3 +176,8 @@ def test_expressions_are_arithmetic_and_nothing_else(text: str) -> None:
 def test_what_is_refused(write: Write, options: str, arguments: str, message: str) -> None:
     with pytest.raises(TaskError, match=message):
         _one(write, options, arguments=arguments)
+
+
+def test_a_hidden_workload_may_be_empty(write: Write) -> None:
+    task = _one(write, "x='float32[n, 3]', workloads=[{'n': 4}], hidden=[{'n': 0}]", arguments="x")
+    assert next(w.arguments[0].shape for w in task.split(Split.HIDDEN)) == (0, 3)

@@ -22,6 +22,9 @@ _NOT_TESTED = (
     "other devices, compilers and library versions than those above",
     "gradients",
 )
+_IN_FLOAT32 = (
+    "errors against float64: an operator of the reference has no such form, its float32 result stood for it"
+)
 _FIXED = "values of {name} other than those that it has in every draw"
 
 _REASONS = frozenset({"proposer", "edits", "budget"})
@@ -127,6 +130,7 @@ def package_accepted(
     native = [name for name in names if name not in served]
     declined = sorted(set().union(*(e.verdict.unsupported for e in used if e.verdict)))
     problem = Problem(task)
+    float32 = [_IN_FLOAT32] if any(e.verdict and e.verdict.in_float32 for e in used) else []
     claim = Claim(
         task=task.name,
         task_key=task.key,
@@ -139,7 +143,7 @@ def package_accepted(
         contract=task.contract,
         environment={**environment, "toolchain": ", ".join(sorted({e.build.toolchain for e in used}))},
         verified=tuple(w.name for w in task.workloads if w.name not in declined),
-        not_tested=(*_NOT_TESTED, *(_FIXED.format(name=name) for name in unvaried(problem))),
+        not_tested=(*_NOT_TESTED, *float32, *(_FIXED.format(name=name) for name in unvaried(problem))),
     )
     init = problem.init_arguments(specialisations[0].workloads[0])
     kind = run.device.partition("-")[0]

@@ -80,9 +80,10 @@ def holds(text: str, names: Names) -> bool:
 
 
 def size(text: str, names: Names) -> int:
-    """Evaluate a size: a positive whole number."""
+    """Evaluate a size: a positive whole number, or zero where an axis that it names is."""
     value = evaluate(text, names)
-    if value != int(value) or value < 1:
+    least = 0 if any(names.get(name) == 0 for name in names_in(text)) else 1
+    if value != int(value) or value < least:
         raise TaskError(f"size {text!r} is {value}; expected a whole number of at least 1")
     return int(value)
 

@@ -75,7 +75,7 @@ def task(
     Args:
         workloads: one mapping of axes to sizes for each search workload.
         contract: the contract for kernels; the default contract if none.
-        hidden: sizes of the hidden workloads; derived if none, `[]` forbids them.
+        hidden: sizes of the hidden workloads, which may be 0; derived if none, `[]` forbids them.
         confirm: sizes of the confirm workloads in addition to the search ones; derived if none.
         fixed: axes that hidden and confirm workloads must not change.
         regimes: value regimes that may be applied (`tasks.regimes`); all that the reference accepts if none.
@@ -201,13 +201,15 @@ class _Maker:
         """Instantiate a declared workload, with its axes shrunk to `most` elements if need be."""
         axes = {k: int(sizes[k]) for k in self._axes(sizes)}
         rest = {k: v for k, v in sizes.items() if k not in axes}
-        return fit_axes(lambda changed: self.make(rest | changed), axes, most)
+        return fit_axes(lambda changed: self._timed(rest | changed), axes, most)
 
     def plan(self) -> Plan:
         """Return the plan for other workloads."""
         declaration, base = self._declaration, self._declaration.workloads[0]
         free = tuple((n,) for n in self._axes(base))
         extra = {k: v for k, v in base.items() if k not in self._axes(base)}
+        for sizes in declaration.confirm or ():
+            self._timed(extra | dict(sizes))
         pinned = (declaration.hidden, declaration.confirm)
         hidden, confirm = (None if p is None else tuple(_integers(s) for s in p) for p in pinned)
         return Plan(
@@ -238,6 +240,17 @@ class _Maker:
             if same:
                 return self.make(rest | dict(axes))
         raise TaskError(f"{self._function.__name__}(): no declared workload is like {workload.name!r}")
+
+    def _timed(self, sizes: Sizes) -> Workload:
+        """Instantiate a workload that is timed, so that there must be something to do."""
+        workload = self.make(sizes)
+        for spec in workload.arguments:
+            if isinstance(spec, TensorSpec) and 0 in spec.shape:
+                raise TaskError(
+                    f"@kw.task: {spec.name!r} is empty in the timed workload {workload.name}; "
+                    "expected sizes of at least 1, or the workload in `hidden`"
+                )
+        return workload
 
     def _axes(self, sizes: Sizes) -> list[str]:
         whole = [k for k, v in sizes.items() if isinstance(v, int) and not isinstance(v, bool)]

@@ -39,4 +39,5 @@ def compare_outputs(check: str, fetched: Fetched, case: Case, when: str = "") ->
             figures = {k: v for k, v in (("error", found.error), ("norm", found.norm)) if v < float("inf")}
             return failed(check, f"{when}{where}{found.message}", **figures)
         worst, norm = max(worst, found.error), max(norm, found.norm)
-    return passed(check, error=worst, norm=norm)
+    float32 = {"in_float32": 1.0} if case.in_float32 else {}
+    return passed(check, error=worst, norm=norm, **float32)

@@ -58,7 +58,7 @@ def space(program: Program) -> Space:
     if others:
         found += [
             Parameter(name="lanes", values=("auto", "inner", "outer")),
-            Parameter(name="block", values=(1024, 512, 2048, 256, 4096)),
+            Parameter(name="block", values=(0, 1024, 512, 2048, 256, 4096)),
         ]
     if products:
         found += [
