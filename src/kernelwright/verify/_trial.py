@@ -120,6 +120,11 @@ class Trial:
         return self._pool.device == "cpu" and executes(self.candidate.language)
 
     @property
+    def device(self) -> str:
+        """Where its calls run."""
+        return self._pool.device
+
+    @property
     def threads(self) -> int:
         """Threads that were agreed."""
         return self._pool.threads
